@@ -1,0 +1,1 @@
+"""Child processes: workers over pipes, the sandbox they live in, the memory they share."""

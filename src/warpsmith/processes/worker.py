@@ -1,0 +1,191 @@
+"""A child Python process that answers one JSON object a line, over pipes of its own.
+
+`Worker(module)` starts `python -m module` in its own session with its own working directory; `call(op, …)` sends a request and
+returns the answer. The child side is `serve(handlers)`. Standard output and error of the child go to a log file in its
+working directory, so that nothing a task prints is ever taken for an answer. A worker is killed with everything it started.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ..errors import JudgeError, WarpsmithError
+
+MAX_LINE = 64 << 20  # bytes of one message; a child that sends more is broken
+
+
+class WorkerFailed(WarpsmithError):
+    """The child answered with an error. `kind` is the exception's class name there."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class WorkerDied(WarpsmithError):
+    """The child ended without an answer (crash, kill, out of memory)."""
+
+
+class WorkerTimeout(WarpsmithError):
+    """The child did not answer in time and was killed."""
+
+
+class Worker:
+    def __init__(
+        self,
+        module: str,
+        workdir: Path,
+        env: Mapping[str, str] | None = None,
+        args: tuple[str, ...] = (),
+    ) -> None:
+        self.module, self.workdir = module, workdir
+        workdir.mkdir(parents=True, exist_ok=True)
+        self.log = workdir / "log.txt"
+        request_r, self._request = os.pipe()
+        self._answer, answer_w = os.pipe()
+        self._buffer = b""
+        try:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", module, str(request_r), str(answer_w), str(os.getpid()), *args],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=workdir, start_new_session=True,
+                    pass_fds=(request_r, answer_w), env={**os.environ, **(env or {}), "PYTHONUNBUFFERED": "1"},
+                )  # fmt: skip
+        except OSError as error:
+            raise JudgeError(f"cannot start a {module} process: {error}") from error
+        finally:
+            os.close(request_r)
+            os.close(answer_w)
+
+    def call(self, op: str, timeout: float = 60.0, **fields: Any) -> dict[str, Any]:
+        """Send one request and wait for its answer. Raises WorkerFailed, WorkerDied or WorkerTimeout."""
+        self.send(op, **fields)
+        return self.receive(timeout)
+
+    def send(self, op: str, **fields: Any) -> None:
+        data = json.dumps({"op": op, **fields}).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._request, data) :]
+        except OSError as error:
+            raise self._died() from error
+
+    def receive(self, timeout: float) -> dict[str, Any]:
+        line = self._read_line(time.monotonic() + timeout)
+        try:
+            answer = json.loads(line)
+            if not isinstance(answer, dict):
+                raise TypeError("not an object")
+        except (ValueError, TypeError) as error:
+            self.close()
+            raise WorkerDied(f"{self.module} sent a malformed answer") from error
+        if "error" in answer:
+            raise WorkerFailed(str(answer.get("kind", "Error")), str(answer["error"]))
+        return answer
+
+    def _read_line(self, deadline: float) -> bytes:
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._answer], [], [], left)[0]:
+                self.close()
+                raise WorkerTimeout(f"{self.module} gave no answer in time and was stopped")
+            chunk = os.read(self._answer, 1 << 20)
+            if not chunk or len(self._buffer) > MAX_LINE:
+                raise self._died()
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def _died(self) -> WorkerDied:
+        self.close()
+        code = self.process.returncode
+        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return WorkerDied(f"{self.module} ended unexpectedly ({how})")
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """Kill the process and everything it started. Safe to call twice."""
+        kill_tree(self.process)
+        for fd in (self._request, self._answer):
+            if fd >= 0:
+                os.close(fd)
+        self._request = self._answer = -1
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the process's group and to every descendant, wherever it moved itself."""
+    if process.poll() is None:
+        try:
+            family = psutil.Process(process.pid).children(recursive=True)
+        except psutil.Error:
+            family = []
+        _quietly(os.killpg, process.pid, signal.SIGKILL)
+        for child in family:
+            _quietly(os.kill, child.pid, signal.SIGKILL)
+    else:
+        _quietly(os.killpg, process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _quietly(call: Callable[..., object], *args: object) -> None:
+    try:
+        call(*args)
+    except OSError:
+        return
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Ask the kernel to kill this process when its parent dies; end at once if it already has."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent_pid:
+        os._exit(1)
+
+
+def serve(handlers: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
+    """Answer requests until the pipe closes. An exception becomes an error answer of one line."""
+    request_fd, answer_fd, parent = (int(a) for a in sys.argv[1:4])
+    die_with_parent(parent)
+    with os.fdopen(request_fd, "rb") as requests:
+        for line in requests:
+            message = json.loads(line)
+            op = message.pop("op")
+            try:
+                answer = handlers[op](**message) or {}
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the process boundary
+                if not isinstance(error, WarpsmithError):
+                    import traceback
+
+                    traceback.print_exc()
+                answer = {"error": one_line(error), "kind": type(error).__name__}
+            data = json.dumps(answer).encode() + b"\n"
+            while data:
+                data = data[os.write(answer_fd, data) :]
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """The first non-empty line of an exception's message, with its class when the message alone says little."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    name = type(error).__name__
+    text = text if isinstance(error, WarpsmithError) else (f"{name}: {text}" if text else name)
+    return text[:limit]

@@ -1,0 +1,31 @@
+"""Everything that crosses a stage: one frozen record a noun, its id the hash of every field."""
+
+from .base import Record, content_hash
+from .candidate import Candidate, Hypothesis, Lineage, Region, Tunable, Unit
+from .graph import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
+from .result import (
+    STATUSES,
+    Admission,
+    BaselineTiming,
+    Build,
+    Check,
+    Diagnostic,
+    Environment,
+    Limit,
+    Profile,
+    Ratio,
+    RegionProfile,
+    Result,
+    Status,
+    Timing,
+    Verdict,
+)
+from .run import Best, Budget, RunSummary
+from .task import Task, TaskSource, Variant
+
+__all__ = [
+    "ITEM_BYTES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
+    "Diagnostic", "Environment", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "Limit", "Lineage", "Node",
+    "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "RunSummary", "Status", "Task", "TaskSource",
+    "TensorSpec", "Timing", "Tunable", "Unit", "Value", "Variant", "Verdict", "content_hash",
+]  # fmt: skip

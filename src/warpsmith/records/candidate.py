@@ -1,0 +1,87 @@
+"""Regions, units and candidates: a task's graph with some regions replaced by generated code."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from .base import Record, content_hash
+
+Value = int | float | str
+
+
+class Region(Record):
+    """A connected, convex set of graph nodes. Inputs and outputs are value names, in ABI order."""
+
+    nodes: tuple[str, ...]  # node names, in graph order
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    signature: str  # ops, dtypes, layout, rank, shape class: the key for stepping stones from other tasks
+
+
+class Tunable(Record):
+    """A compile-time constant of a unit, passed as -DNAME=value."""
+
+    name: str  # a C macro name
+    domain: tuple[int, ...]
+    value: int
+
+
+class Unit(Record):
+    """One kernel source that covers one region. The source does not name shapes: they come from task.h."""
+
+    region: Region
+    language: Literal["c++", "cuda"]
+    source: str
+    tunables: tuple[Tunable, ...] = ()
+    flags: tuple[str, ...] = ()  # extra compiler flags, from the target's allow-list
+    requires: tuple[str, ...] = ()  # e.g. "in0_shape[1] % 4 == 0"; empty: general
+    family: str = ""  # expert family or "llm"
+    technique: str = ""
+    atomics: bool = False  # declared nondeterministic order of additions
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {t.name: t.value for t in self.tunables}
+
+    @cached_property
+    def code_key(self) -> str:
+        """Hash of what decides the binary: source, chosen values, flags, region."""
+        return content_hash([self.source, self.values, self.flags, self.region.id])
+
+
+class Lineage(Record):
+    parents: tuple[str, ...] = ()  # candidate ids
+    operator: Literal["seed", "rewrite", "tune", "crossover", "repair", "given"] = "seed"
+    agent: str = ""
+    model: str = "expert"
+    hypothesis: str = ""  # Hypothesis id
+    reason: str = ""  # one line, for people
+    round: int = 0
+    branch: str = ""  # the lineage it belongs to
+    cost_usd: float = 0.0
+
+
+class Candidate(Record):
+    task_id: str
+    target: str
+    units: tuple[Unit, ...]  # disjoint regions, in graph order; the remaining nodes run as ATen
+    lineage: Lineage = Lineage()
+
+    @cached_property
+    def content_key(self) -> str:
+        """What is judged, whoever wrote it: duplicates share it and are never judged twice."""
+        return content_hash([self.task_id, self.target, [u.code_key for u in self.units]])
+
+
+class Hypothesis(Record):
+    """What the reasoning agent believes would help, and why."""
+
+    region: Region
+    family: str
+    technique: str
+    bottleneck: Literal["memory", "compute", "overhead", "latency", "unknown"]
+    expected_gain: float  # factor on the whole task, 1.0 = none
+    evidence: tuple[str, ...]  # measured facts, one line each
+    values: dict[str, int] = {}  # tunables to start from
+    parent: str = ""  # candidate id it starts from

@@ -1,0 +1,193 @@
+"""What the judge says of a candidate. Results nest as the pipeline nests; a stage not reached is None."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from .base import Record
+
+# A result's status names the stage that ended it. "ok": correct and timed.
+Status = Literal[
+    "ok",
+    "build-failed",  # compiler or linker said no
+    "refused",  # forbidden symbol or flag, or the correctness agent's review
+    "crashed",  # the runner died (signal)
+    "timeout",  # the runner was killed for time
+    "incorrect",  # wrong bytes
+    "invalid",  # evidence of cheating or disagreeing clocks: not a measurement
+    "error",  # the judge itself could not go on (disk full, worker lost)
+]
+STATUSES: tuple[Status, ...] = (
+    "ok", "build-failed", "refused", "crashed", "timeout", "incorrect", "invalid", "error",
+)  # fmt: skip
+
+
+class Diagnostic(Record):
+    line: int  # in the unit's source, from 1; 0: not known
+    kind: str  # "error", "warning", "link", "symbol"
+    message: str
+
+
+class Build(Record):
+    unit_key: str  # Unit.code_key
+    variant: str
+    ok: bool
+    library: str = ""  # path in the build cache; empty on failure
+    seconds: float = 0.0
+    cached: bool = False
+    compiler: str = ""  # signature: name, version
+    flags: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+class Check(Record):
+    """One comparison: an input family at one seed on one variant."""
+
+    variant: str
+    family: str
+    where: str  # "whole" or the unit's region id
+    ok: bool
+    rule: str = ""  # the rule that failed: "nan-poison", "guard", "input-mutated", "budget", "nondeterministic", …
+    detail: str = ""  # where, how far, likely cause
+    error: float = 0.0  # worst error as a share of the budget; above 1 fails
+    ulp: float = 0.0
+
+
+class Verdict(Record):
+    correct: bool
+    checks: tuple[Check, ...]
+    labels: tuple[str, ...] = ()  # "kernel" / "library" / "algorithmic"; "general" / "specialised"; "deterministic"
+    isolation: str = ""  # which level was in force
+    reasons: tuple[str, ...] = ()  # of a failure, one line each
+
+    @property
+    def failed(self) -> Check | None:
+        return next((c for c in self.checks if not c.ok), None)
+
+
+class Ratio(Record):
+    """Speedup of a candidate over one baseline: above 1 is faster."""
+
+    baseline: str  # "eager", "compile", "compile-max-autotune"
+    median: float
+    low: float  # bootstrap confidence interval
+    high: float
+
+
+class Timing(Record):
+    median_us: float  # whole module, as deployed
+    low_us: float
+    high_us: float
+    cache: Literal["cold", "warm"]
+    samples: int
+    ratios: tuple[Ratio, ...]  # against each baseline measured side by side in this run
+    unit_us: dict[str, float] = {}  # region id → median time of the unit alone in the isolated runner
+    warm_us: float | None = None
+    wall_share: float = 1.0  # sum of the process's own times over the supervisor's wall clock
+    limit_share: float = 0.0  # speed-of-light floor over median
+    confirmed: bool = False  # measured again in fresh processes
+    drift: float = 0.0  # spread of the baseline over the run
+
+    def ratio(self, baseline: str) -> Ratio | None:
+        return next((r for r in self.ratios if r.baseline == baseline), None)
+
+    @property
+    def best(self) -> Ratio | None:
+        """Against the fastest baseline: the smallest ratio."""
+        return min(self.ratios, key=lambda r: r.median, default=None)
+
+
+class RegionProfile(Record):
+    region: str  # region id
+    seconds: float
+    least_bytes: int
+    flops: int
+    limit_share: float
+    bottleneck: str
+
+
+class Profile(Record):
+    regions: tuple[RegionProfile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Result(Record):
+    candidate_id: str
+    content_key: str
+    task_id: str
+    target: str
+    status: Status
+    reason: str = ""  # one line; empty when ok
+    builds: tuple[Build, ...] = ()
+    verdict: Verdict | None = None
+    timing: Timing | None = None
+    profile: Profile | None = None
+    seconds: dict[str, float] = {}  # wall seconds by stage: build, verify, time
+    environment: str = ""  # Environment id
+    seed: int = 0
+    judged_at: str = ""  # ISO 8601 UTC
+
+    @model_validator(mode="after")
+    def _status_ties_stages(self) -> Result:
+        if self.status == "ok" and (self.verdict is None or not self.verdict.correct or self.timing is None):
+            raise ValueError("an ok result has a correct verdict and a timing")
+        if self.status != "ok" and not self.reason:
+            raise ValueError("a failed result says why")
+        return self
+
+    @property
+    def speedup(self) -> Ratio | None:
+        return self.timing.best if self.timing is not None else None
+
+    @property
+    def win(self) -> bool:
+        """Correct, and the interval against the best baseline lies above 1."""
+        return self.status == "ok" and self.speedup is not None and self.speedup.low > 1.0
+
+
+class BaselineTiming(Record):
+    name: str  # "eager", "compile", "compile-max-autotune"
+    ok: bool
+    median_us: float = 0.0
+    low_us: float = 0.0
+    high_us: float = 0.0
+    compile_seconds: float = 0.0
+    reason: str = ""  # why not ok
+    limit_share: float = 0.0
+
+
+class Admission(Record):
+    """Whether a task counts: each mutant must fail on it."""
+
+    admitted: bool
+    mutants: dict[str, str]  # mutant → the rule that caught it, or "admitted" when none did
+    reasons: tuple[str, ...] = ()
+
+
+class Limit(Record):
+    """Speed-of-light floor of a task on this machine."""
+
+    seconds: float
+    least_bytes: int
+    flops: int
+    bytes_per_second: float
+    flops_per_second: float
+    bound: Literal["memory", "compute"]
+
+
+class Environment(Record):
+    """The machine and software a result was measured on."""
+
+    cpu: str
+    cores: int
+    threads: int
+    memory_gb: float
+    simd: str
+    os: str
+    python: str
+    torch: str
+    compiler: str
+    device: str = ""
+    warpsmith: str = ""

@@ -1,0 +1,48 @@
+"""Budgets and run summaries."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Record
+from .result import Ratio
+
+
+class Budget(Record):
+    """What a run may spend; evaluations, time and money are separate. None: no limit."""
+
+    evaluations: int | None = 60
+    seconds: float | None = 120.0
+    usd: float | None = None
+
+
+class Best(Record):
+    label: str  # technique names of the units
+    candidate_id: str
+    labels: tuple[str, ...]
+    speedup: Ratio  # against the best baseline
+    speedup_eager: Ratio
+    median_us: float
+    limit_share: float
+    confirmed: bool
+
+
+class RunSummary(Record):
+    """What `optimize` returns and `--json` prints."""
+
+    run_id: str
+    task: str
+    target: str
+    status: Literal["win", "no-win", "failed"]
+    reason: str = ""
+    best: Best | None = None
+    baselines: dict[str, float] = {}  # name → median microseconds
+    evaluations: int = 0
+    stages: dict[str, int] = {}  # counts by Result.status
+    seconds: float = 0.0
+    seconds_by_stage: dict[str, float] = {}
+    limit_us: float = 0.0
+    seed: int = 0
+    stopped: str = ""  # why the search stopped
+    admitted: bool = True
+    hardware: str = ""
