@@ -1,0 +1,44 @@
+# Everything a stranger needs. `make demo` on a bare machine: a C++ compiler and python3 (3.11 or 3.12) are enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
+
+.PHONY: help install demo test check format docs clean
+
+help:
+	@echo "make install | demo | test | check | format | docs | clean"
+
+install: $(STAMP)
+
+# The stamp is newer than pyproject.toml once everything is installed, so this runs once.
+$(STAMP): pyproject.toml scripts/install
+	PYTHON="$(PYTHON)" VENV="$(VENV)" scripts/install
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/warpsmith demo examples
+
+test: $(STAMP)
+	$(BIN)/python -m pytest tests
+
+check: $(STAMP)
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_layers.py
+
+format: $(STAMP)
+	$(BIN)/ruff format src tests examples
+	$(BIN)/ruff check --fix src tests examples
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP)
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
