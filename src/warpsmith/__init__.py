@@ -1,3 +1,36 @@
 """Warpsmith: point it at a PyTorch module; get back a verified, faster one, and proof."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+__all__ = [
+    "Budget",
+    "Config",
+    "OptimizedModule",
+    "WarpsmithError",
+    "judge_solution",
+    "optimize",
+    "optimize_task",
+    "run_suite",
+]
+
+if TYPE_CHECKING:
+    from .api import judge_solution, optimize, optimize_task, run_suite
+    from .config import Config
+    from .errors import WarpsmithError
+    from .records import Budget
+    from .runtime.module import OptimizedModule
+
+_HOME = {
+    "Budget": "records", "Config": "config", "OptimizedModule": "runtime.module", "WarpsmithError": "errors",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when first asked for: `import warpsmith` alone stays light and free of torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'warpsmith' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME.get(name, 'api')}", __name__), name)

@@ -1,12 +1,12 @@
 """The exception tree. Each message is one line: what is wrong, and what to do. The CLI prints it and exits non-zero.
 
-    WarpsmithError                exit 1
-    ├── UsageError                exit 2: bad flags, missing file, wrong configuration
-    ├── TaskError                 exit 2: the task cannot be loaded, exported or run
-    ├── ToolchainError            exit 3: no compiler, or it does not work
-    ├── ArchiveError              exit 4: the archive cannot be opened, read or written
-    ├── JudgeError                exit 5: a trusted process was lost or the disk is full
-    └── Interrupted               exit 130: Ctrl-C; what was finished is in the archive
+WarpsmithError                exit 1
+├── UsageError                exit 2: bad flags, missing file, wrong configuration
+├── TaskError                 exit 2: the task cannot be loaded, exported or run
+├── ToolchainError            exit 3: no compiler, or it does not work
+├── ArchiveError              exit 4: the archive cannot be opened, read or written
+├── JudgeError                exit 5: a trusted process was lost or the disk is full
+└── Interrupted               exit 130: Ctrl-C; what was finished is in the archive
 """
 
 from __future__ import annotations

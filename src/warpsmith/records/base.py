@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -25,3 +26,12 @@ class Record(BaseModel):
     def id(self) -> str:
         """Hash of every field: two records with one differing field never share an id."""
         return content_hash(json.loads(self.model_dump_json()))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields changed, not validated. What was computed from the old fields (`id`) is
+        forgotten.
+        """
+        copy = super().model_copy(update=update, deep=deep)
+        for name in set(copy.__dict__) - set(type(self).model_fields):
+            del copy.__dict__[name]
+        return copy

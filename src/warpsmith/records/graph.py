@@ -55,6 +55,7 @@ class GraphInput(Record):
     spec: TensorSpec
     role: Literal["input", "param", "buffer", "constant"]
     target: str  # the user's argument name, or the parameter's qualified name
+    data: str = ""  # of a constant that is a literal in the module's code: base64 of its elements, contiguous
 
 
 class GraphOutput(Record):
@@ -93,7 +94,10 @@ class Graph(Record):
     inputs: tuple[GraphInput, ...]
     nodes: tuple[Node, ...]  # in an order in which they can run
     outputs: tuple[GraphOutput, ...]
-    tree: str  # JSON of how the output leaves nest: a leaf number, a list, {"tuple": [...]} or {"dict": {...}}
+    tree: (
+        str  # JSON of how the output leaves nest: a leaf number, a list, {"tuple": [...]} or {"dict": {...}}
+    )
+    call: str = ""  # JSON {"tuple": [args, kwargs]}, nested as `tree`: a leaf is the number of an input, or {"const": value}
 
     @cached_property
     def specs(self) -> dict[str, TensorSpec]:

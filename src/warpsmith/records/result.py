@@ -49,7 +49,9 @@ class Check(Record):
     family: str
     where: str  # "whole" or the unit's region id
     ok: bool
-    rule: str = ""  # the rule that failed: "nan-poison", "guard", "input-mutated", "budget", "nondeterministic", …
+    rule: str = (
+        ""  # the rule that failed: "nan-poison", "guard", "input-mutated", "budget", "nondeterministic", …
+    )
     detail: str = ""  # where, how far, likely cause
     error: float = 0.0  # worst error as a share of the budget; above 1 fails
     ulp: float = 0.0
@@ -58,7 +60,9 @@ class Check(Record):
 class Verdict(Record):
     correct: bool
     checks: tuple[Check, ...]
-    labels: tuple[str, ...] = ()  # "kernel" / "library" / "algorithmic"; "general" / "specialised"; "deterministic"
+    labels: tuple[
+        str, ...
+    ] = ()  # "kernel" / "library" / "algorithmic"; "general" / "specialised"; "deterministic"
     isolation: str = ""  # which level was in force
     reasons: tuple[str, ...] = ()  # of a failure, one line each
 

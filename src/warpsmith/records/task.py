@@ -11,7 +11,9 @@ from .graph import Graph
 class TaskSource(Record):
     """Where a task's Python lives. `text` is the whole file, so that a task can be rebuilt from its record alone."""
 
-    kind: Literal["kernelbench", "module", "memory"]  # a file with Model/get_inputs, package.module:Class, in-memory
+    kind: Literal[
+        "kernelbench", "module", "memory"
+    ]  # a file with Model/get_inputs, package.module:Class, in-memory
     path: str  # as the user gave it
     text: str = ""  # kernelbench: the file's text
     entry: str = "Model"  # class name
