@@ -1,0 +1,183 @@
+"""What this machine is: processor, caches, vector width, memory, threads, compiler. Facts are read, none is
+measured and torch is not loaded.
+
+Nothing in; an `Environment` record and plain numbers out. `environment` fields identify a machine in
+archives, so they must not change from run to run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from .errors import ToolchainError
+from .records import Environment
+
+CPU_DIR = Path("/sys/devices/system/cpu")
+CACHE_DEFAULT = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}  # where the system does not say
+COMPILERS = ("g++", "c++", "clang++")
+NO_COMPILER = "no C++ compiler: install g++ (apt install g++) or set WARPSMITH_COMPILER to the path of one"
+
+
+def describe(compiler: str | None = None) -> Environment:
+    """This machine and its software. `compiler` as in `find_compiler`; "none" is recorded where there is no
+    compiler."""
+    try:
+        signature = compiler_signature(find_compiler(compiler))
+    except ToolchainError:
+        signature = "none"
+    return Environment(
+        cpu=cpu_name(),
+        cores=physical_cores(),
+        threads=threads(),
+        memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
+        simd=simd_level(),
+        os=f"{platform.system()} {platform.release()} {platform.machine()}",
+        python=platform.python_version(),
+        torch=_version("torch"),
+        compiler=signature,
+        device=cpu_name(),
+        warpsmith=_version("warpsmith"),
+    )
+
+
+def affinity() -> tuple[int, ...]:
+    """Logical processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+@functools.cache
+def physical_cores() -> int:
+    """Distinct cores behind the logical processors of the affinity mask; hyperthreads share one."""
+    cores = set()
+    for cpu in affinity():
+        siblings = _read(CPU_DIR / f"cpu{cpu}" / "topology" / "thread_siblings_list")
+        cores.add(siblings or str(cpu))
+    return max(1, len(cores))
+
+
+def threads() -> int:
+    """Threads that torch uses for one operation: OMP_NUM_THREADS (its first level) when set, else the
+    physical cores."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdigit() and int(first) > 0 else physical_cores()
+
+
+@functools.cache
+def cpu_name() -> str:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "Hardware") and value.strip():
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+@functools.cache
+def _cpu_flags() -> frozenset[str]:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def simd_level() -> str:
+    """One of "avx512", "avx2", "sse2", "sve", "neon", "scalar"."""
+    flags = _cpu_flags()
+    if platform.machine() in ("x86_64", "AMD64"):
+        if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
+            return "avx512"
+        return "avx2" if {"avx2", "fma"} <= flags else "sse2"
+    if platform.machine() in ("aarch64", "arm64"):
+        return "sve" if "sve" in flags else "neon"
+    return "scalar"
+
+
+def simd_width_floats() -> int:
+    """Floats in one vector register."""
+    return {"avx512": 16, "avx2": 8, "scalar": 1}.get(simd_level(), 4)
+
+
+@functools.cache
+def _caches() -> tuple[tuple[str, int], ...]:
+    found = {}
+    for index in sorted((CPU_DIR / f"cpu{affinity()[0]}" / "cache").glob("index*")):
+        if _read(index / "type") in ("Data", "Unified"):
+            found[f"L{_read(index / 'level')}"] = _size(_read(index / "size"))
+    return tuple((found or CACHE_DEFAULT).items())
+
+
+def cache_bytes() -> dict[str, int]:
+    """Level → bytes of one data or unified cache as the first processor sees it: {"L1": …, "L2": …, "L3":
+    …}."""
+    return dict(_caches())
+
+
+def find_compiler(name: str | None = None) -> str:
+    """Path of the C++ compiler: `name`, else CXX, else g++, c++, clang++ from PATH. Raises ToolchainError,
+    one line."""
+    wanted = name or os.environ.get("CXX")
+    for candidate in [wanted] if wanted else COMPILERS:
+        path = shutil.which(candidate)
+        if path is not None:
+            return path
+    if wanted:
+        raise ToolchainError(f"no C++ compiler: '{wanted}' is no executable; install g++ or name another")
+    raise ToolchainError(NO_COMPILER)
+
+
+def compiler_signature(path: str) -> str:
+    """Name and version, e.g. "g++ (Debian 12.2.0-14) 12.2.0". Raises ToolchainError where it does not run."""
+    stat = os.stat(path)
+    return _compiler_signature(path, stat.st_mtime_ns, stat.st_size)
+
+
+@functools.cache
+def _compiler_signature(path: str, _mtime: int, _size: int) -> str:
+    return first_line([path, "--version"])
+
+
+def first_line(command: Sequence[str]) -> str:
+    """The first line that a tool of the tool chain prints. Raises ToolchainError where it does not run."""
+    try:
+        env = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=env)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolchainError(f"{command[0]} does not run: {error}") from error
+    if done.returncode != 0:
+        raise ToolchainError(f"{' '.join(command)} fails: {done.stderr.strip().splitlines()[:1]}")
+    return next(iter(done.stdout.splitlines()), "")
+
+
+def processor_key() -> str:
+    """What decides the code that -march=native makes: the processor's name and its features."""
+    return f"{cpu_name()} {platform.machine()} {sys.byteorder} {' '.join(sorted(_cpu_flags()))}"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _size(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return int(text[:-1]) * units[text[-1]] if text and text[-1] in units else int(text or 0)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"

@@ -1,0 +1,73 @@
+"""Facts about this machine, checked against what the system says elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warpsmith import machine
+from warpsmith.errors import ToolchainError
+
+
+def test_describe_is_the_same_every_time() -> None:
+    assert machine.describe().id == machine.describe().id
+
+
+def test_threads_follow_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,2")
+    assert machine.threads() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    assert machine.threads() == machine.physical_cores()
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert machine.threads() == machine.physical_cores() <= len(machine.affinity())
+
+
+def test_caches_grow_with_their_level() -> None:
+    caches = machine.cache_bytes()
+    sizes = [caches[level] for level in sorted(caches)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] >= 4096
+
+
+def test_cache_bytes_cannot_be_changed_by_a_caller() -> None:
+    machine.cache_bytes()["L1"] = 1
+    assert machine.cache_bytes()["L1"] != 1
+
+
+def test_vector_width_is_what_the_compiler_uses() -> None:
+    command = [machine.find_compiler(), "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"]
+    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    expected = 16 if "__AVX512F__" in macros else 8 if "__AVX2__" in macros else 4
+    assert machine.simd_width_floats() == expected
+
+
+def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ToolchainError, match="no C\\+\\+ compiler: 'no-such-g\\+\\+'"):
+        machine.find_compiler("no-such-g++")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(ToolchainError, match="no C\\+\\+ compiler: install g\\+\\+") as caught:
+        machine.find_compiler()
+    assert "\n" not in str(caught.value)
+    assert machine.describe().compiler == "none"
+
+
+def test_a_compiler_that_does_not_run_is_named(tmp_path: Path) -> None:
+    fake = tmp_path / "g++"
+    fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    fake.chmod(0o755)
+    with pytest.raises(ToolchainError, match="broken"):
+        machine.compiler_signature(str(fake))
+
+
+def test_torch_is_not_imported() -> None:
+    names = "warpsmith.machine, warpsmith.targets.cpu, warpsmith.judge.runner"
+    code = f"import sys, {names}; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.strip() == "False"
