@@ -1,0 +1,102 @@
+"""A module and example inputs become a graph: `torch.export`, then decomposition, then plain data.
+
+In: an `nn.Module` with real or fake parameters, and arguments of the same kind. Out: the `ExportedProgram`
+and its `records.Graph`. Whatever torch says on the way becomes one TaskError that names the user's line.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from ..errors import TaskError
+from ..records import Graph
+from .convert import to_graph
+from .decompositions import decomposition_table
+
+_DATA_DEPENDENT = (
+    "GuardOnDataDependentSymNode",
+    "DataDependentOutputException",
+    "UserError",
+    "PendingUnbackedSymbolNotFound",
+)
+
+_MISMATCH = re.compile(r"forward\(\)|missing a required|too many positional|unexpected keyword")
+
+
+def export_program(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
+) -> ExportedProgram:
+    """Export in the mode the module is in, not yet decomposed. Raises TaskError."""
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskError(_export_message(error, filename)) from error
+
+
+def program_graph(program: ExportedProgram, filename: str) -> Graph:
+    """Decompose and convert. Raises TaskError."""
+    return to_graph(decompose(program, filename), filename)
+
+
+def decompose(program: ExportedProgram, filename: str) -> ExportedProgram:
+    """The program in the ops that a graph holds (see `decompositions`). Raises TaskError."""
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return program.run_decompositions(decomposition_table())
+    except Exception as error:
+        raise TaskError(_export_message(error, filename)) from error
+
+
+def last_line_in(error: BaseException, filename: str) -> str:
+    """Where in the user's file an exception passed last: "file.py:12 in forward", or empty."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
+    if not frames:
+        return ""
+    return f"{filename.rsplit('/', 1)[-1]}:{frames[-1].lineno} in {frames[-1].name}"
+
+
+def describe(error: BaseException, filename: str, doing: str) -> str:
+    """One line: what was being done, the exception, the user's line."""
+    where = last_line_in(error, filename)
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{doing} failed: {said[:240]}" + (f" ({where})" if where else "")
+
+
+def _export_message(error: Exception, filename: str) -> str:
+    where = last_line_in(error, filename)
+    at = f" ({where})" if where else ""
+    text = str(error)
+    names = {type(e).__name__ for e in _chain(error)}
+    if names & set(_DATA_DEPENDENT) or "data-dependent" in text:
+        op = re.search(r"aten\.[\w.]+", text)
+        what = f"{op.group()} makes" if op else "the module makes"
+        return (
+            f"{what} a branch, a size or a Python number depend on data, which a fixed graph cannot hold{at}"
+        )
+    if isinstance(error, TypeError) and not where and _MISMATCH.search(text):
+        return f"get_inputs() does not match forward: {text.splitlines()[0][:200]}"
+    if any(isinstance(e, MemoryError) for e in _chain(error)):
+        return f"the module needs more memory than the limit allows{at}"
+    return describe(error, filename, "running the module on its inputs")
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain

@@ -1,0 +1,91 @@
+"""From what the user names to a `Task`: a KernelBench-format file or `package.module:Class`, exported in a
+confined process.
+
+In: a path or an import path, and overrides of the file's constants. Out: a Task with its main variant and
+its other shapes. This side never runs a line of the task and never imports torch; every way a file can be
+bad ends in one TaskError of one line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import TaskError, UsageError
+from ..processes.buffers import Scratch
+from ..records import Task, TaskSource, Variant
+from .client import TaskHost
+from .source import parse
+from .variants import declared_variants, derived_variants
+
+MAX_FILE = 1 << 20  # bytes of a task file
+
+
+def load_task(
+    spec: str,
+    *,
+    scratch: Scratch,
+    overrides: dict[str, Any] | None = None,
+    timeout: float = 60.0,
+    memory_bytes: int | None = None,
+) -> Task:
+    """Export a task and its variants in one host process.
+
+    `timeout` is in seconds, for each export. Raises TaskError.
+    """
+    base = dict(overrides or {})
+    with TaskHost(read_source(spec), scratch=scratch, timeout=timeout, memory_bytes=memory_bytes) as host:
+        main = Variant(name="main", overrides=base, graph=host.export(base))
+        note = host.note
+        tree = parse(host.source.text, host.source.path)
+        others, skipped = declared_variants(host, tree, main), ""
+        if others is None:
+            others, skipped = derived_variants(host, tree, main)
+    notes = "; ".join(n for n in (note, skipped) if n)
+    return Task(name=task_name(host.source), source=host.source, variants=(main, *others), note=notes)
+
+
+def read_source(spec: str) -> TaskSource:
+    """Tell a file from an import path, and read the file. Raises TaskError."""
+    module, colon, entry = spec.partition(":")
+    if colon and all(part.isidentifier() for part in [*module.split("."), entry]):
+        return TaskSource(kind="module", path=spec, entry=entry)
+    path = Path(spec)
+    if path.is_dir():
+        raise TaskError(f"{spec} is a folder; name one file, or run it as a suite: warpsmith suite {spec}")
+    try:
+        data = path.read_bytes() if path.stat().st_size <= MAX_FILE else None
+    except OSError as error:
+        raise TaskError(f"cannot read {spec}: {(error.strerror or str(error)).lower()}") from error
+    if data is None:
+        raise TaskError(f"{spec} is larger than 1 MiB; a task is one Python file")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise TaskError(f"{spec} is not a Python file: it is not UTF-8 text") from error
+    parse(text, spec)
+    return TaskSource(kind="kernelbench", path=spec, text=text)
+
+
+def task_name(source: TaskSource) -> str:
+    return source.entry if source.kind == "module" else Path(source.path).stem
+
+
+def load_suite(name_or_dir: str) -> list[Path]:
+    """The task files of a folder, or of a suite that comes with the package, in order. Raises UsageError."""
+    folder = Path(name_or_dir)
+    if not folder.is_dir():
+        suites = Path(__file__).parent / "suites"
+        folder = suites / name_or_dir
+        if not name_or_dir.isidentifier() or not folder.is_dir():
+            known = ", ".join(
+                sorted(p.name for p in suites.iterdir() if p.is_dir() and not p.name.startswith("_"))
+            )
+            raise UsageError(f"{name_or_dir} is neither a folder nor a suite; suites: {known}")
+    files = sorted(p for p in folder.glob("*.py") if not p.name.startswith("_"))
+    if not files:
+        raise UsageError(f"{folder} holds no task files (*.py)")
+    return files
+
+
+__all__ = ["TaskHost", "load_suite", "load_task", "read_source", "task_name"]

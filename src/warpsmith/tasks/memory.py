@@ -1,0 +1,156 @@
+"""A module or function the caller holds, with example inputs, becomes a Task (in the caller's own process,
+with torch).
+
+In: an `nn.Module` and arguments. Out: a Task whose source is a file: the exported program, from which a
+clean process rebuilds an eager module, and beside it a values file (`.values`) of the parameters and
+inputs. Neither holds code of the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import TaskError
+from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
+from .convert import tensor_spec
+from .export import export_program, program_graph
+from .hosted import HostedModule, collect_values
+from .values import open_tensors, write_tensors
+from .variants import op_difference
+
+_RAGGED = (13, 7, 3)  # batches tried for the variant
+
+
+class FunctionModule(torch.nn.Module):
+    """A plain function as a module without parameters."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def as_module(module: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:
+    """The module itself, or a plain function wrapped as one. Raises TaskError for anything else."""
+    if isinstance(module, torch.nn.Module):
+        return module
+    if isinstance(module, type) or not callable(module):
+        raise TaskError(f"expected an nn.Module or a function, got {module!r}; build the module first")
+    return FunctionModule(module)
+
+
+def task_from_module(
+    module: torch.nn.Module | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    workdir: Path,
+    name: str | None = None,
+) -> Task:
+    """Export at the shapes of the arguments, and at a ragged batch where that runs the same ops.
+
+    Raises TaskError.
+    """
+    original, kwargs = as_module(module), dict(kwargs)
+    function = original.function if isinstance(original, FunctionModule) else None
+    filename = _file_of(function or type(original).forward)
+    program = export_program(original, args, kwargs, filename)
+    graph = program_graph(program, filename)
+    name = name or getattr(function, "__name__", "") or type(original).__name__
+    values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
+    source = _save(program, graph, values, workdir, name)
+    main = Variant(name="main", overrides={}, graph=graph)
+    ragged = _ragged_variant(original, args, kwargs, filename, graph)
+    note = "" if ragged else "no other shapes: the inputs share no batch dimension that can be changed alone"
+    return Task(name=name, source=source, variants=(main, ragged) if ragged else (main,), note=note)
+
+
+def saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:
+    """Values of `inputs` from those saved with a task.
+
+    An input with a smaller batch gets rows drawn with the seed.
+    """
+    path, specs = export_file.with_suffix(".values"), _saved_specs(export_file)
+    if len(specs) != len(inputs):
+        raise TaskError(f"{export_file.name} was saved for another graph; optimize the module again")
+    saved = open_tensors(path, specs, writable=False)
+    generator = torch.Generator().manual_seed(seed)
+    return [_resized(value, item.spec, generator) for value, item in zip(saved, inputs, strict=True)]
+
+
+def _resized(value: torch.Tensor, spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
+    if tuple(value.shape) == spec.shape:
+        return value
+    if not spec.shape or tuple(value.shape[1:]) != spec.shape[1:]:
+        raise TaskError(f"a saved input is {list(value.shape)} where {list(spec.shape)} is needed")
+    rows = torch.randint(value.shape[0], (spec.shape[0],), generator=generator)
+    return value[rows]
+
+
+def _save(program: Any, graph: Graph, values: list[torch.Tensor], workdir: Path, name: str) -> TaskSource:
+    """Files named by what they hold, so that two tasks never share one.
+
+    Raises TaskError when they cannot be written.
+    """
+    digest = content_hash(
+        [graph.id, [float(v.double().sum()) if v.numel() and not v.is_complex() else 0.0 for v in values]]
+    )
+    path = workdir / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}-{digest}.pt2"
+    specs = [i.spec for i in graph.inputs]
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        path.with_suffix(".values").unlink(missing_ok=True)
+        torch.export.save(program, path)
+        write_tensors(path.with_suffix(".values"), specs, values)
+        path.with_suffix(".json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
+    except OSError as error:
+        raise TaskError(f"cannot save the exported module in {workdir}: {error.strerror or error}") from error
+    return TaskSource(kind="memory", path=name, entry=name, export_file=str(path))
+
+
+def _saved_specs(export_file: Path) -> list[TensorSpec]:
+    try:
+        return [
+            TensorSpec.model_validate(s) for s in json.loads(export_file.with_suffix(".json").read_text())
+        ]
+    except (OSError, ValueError) as error:
+        raise TaskError(
+            f"{export_file.name} and its values are gone or damaged; optimize the module again"
+        ) from error
+
+
+def _ragged_variant(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], filename: str, main: Graph
+) -> Variant | None:
+    """The module at another batch, if every tensor argument has the same first dimension and the ops stay the
+    same.
+    """
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    sizes = {leaf.shape[0] if leaf.dim() else 0 for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    batch = next(iter(sizes)) if len(sizes) == 1 else 0
+    for rows in (r for r in _RAGGED if r < batch):
+        smaller = [leaf[:rows].clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        new_args, new_kwargs = pytree.tree_unflatten(smaller, spec)
+        try:
+            graph = program_graph(export_program(module, new_args, new_kwargs, filename), filename)
+        except TaskError:
+            continue
+        if not op_difference(main, graph):
+            return Variant(name="ragged", overrides={}, graph=graph)
+    return None
+
+
+def _file_of(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return code.co_filename if code is not None else ""
+
+
+__all__ = ["FunctionModule", "as_module", "saved_values", "task_from_module", "tensor_spec"]

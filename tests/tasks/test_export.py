@@ -1,0 +1,174 @@
+"""Modules to graphs: roles, nesting, literals, lines, and what is refused, with real torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from warpsmith.errors import TaskError
+from warpsmith.records import Graph
+from warpsmith.runtime.interpreter import run_graph
+from warpsmith.tasks.export import export_program, program_graph
+from warpsmith.tasks.hosted import HostedModule, collect_values
+
+
+def graph_of(module: nn.Module, *args: Any, **kwargs: Any) -> Graph:
+    return program_graph(export_program(module, args, kwargs, __file__), __file__)
+
+
+def values_of(module: nn.Module, graph: Graph, *args: Any, **kwargs: Any) -> dict[str, torch.Tensor]:
+    values = collect_values(HostedModule(module, args, kwargs), graph.inputs)
+    return {i.name: v for i, v in zip(graph.inputs, values, strict=True)}
+
+
+class Everything(nn.Module):
+    """Tied parameters, a buffer, a plain tensor, literals, nested outputs, keyword and scalar arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.two.weight = self.one.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.mask = torch.tril(torch.ones(8, 8))
+        self.register_buffer("shift", torch.ones(8), persistent=False)
+
+    def forward(self, x: torch.Tensor, power: int, *, extra: dict[str, torch.Tensor]) -> Any:
+        y = self.two(self.one(x)) * self.mask[:1] + self.shift
+        y = self.norm(y) * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+        z = y.clone()
+        z[0] = 1.0
+        return {"a": (F.softmax(z, -1), power), "b": [z**power, None]}, extra["rows"] + 1
+
+
+@pytest.fixture(scope="module")
+def everything() -> tuple[Everything, tuple[Any, ...], dict[str, Any], Graph]:
+    module, args = Everything(), (torch.randn(4, 8), 3)
+    kwargs = {"extra": {"rows": torch.arange(3)}}
+    return module, args, kwargs, graph_of(module, *args, **kwargs)
+
+
+def test_roles_and_nesting(everything: Any) -> None:
+    _, _, _, graph = everything
+    roles = {i.target: i.role for i in graph.inputs}
+    assert roles["norm.running_mean"] == roles["shift"] == "buffer"
+    assert roles["mask"] == "constant"
+    assert roles["one.bias"] == "param"
+    assert [i.role for i in graph.inputs][-2:] == ["input", "input"]
+    assert sum(t.endswith(".weight") and "norm" not in t for t in roles) == 1  # tied: one parameter, once
+    updates = {o.target for o in graph.outputs if o.role == "buffer_update"}
+    assert updates == {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
+    assert json.loads(graph.tree) == {"tuple": [{"dict": {"a": {"tuple": [0, 1]}, "b": [2, 3]}}, 4]}
+    assert [o.literal for o in graph.outputs if o.role == "output" and o.value is None] == [3, None]
+    assert json.loads(graph.call) == {
+        "tuple": [{"tuple": [0, {"const": 3}]}, {"dict": {"extra": {"dict": {"rows": 1}}}}]
+    }
+
+
+def test_graph_computes_what_the_module_computes(everything: Any) -> None:
+    module, args, kwargs, graph = everything
+    values = values_of(module, graph, *args, **kwargs)
+    got = run_graph(graph, {k: v.clone() for k, v in values.items()})
+    tree, rows = module(*args, **kwargs)
+    wanted = [tree["a"][0], 3, tree["b"][0], None, rows]
+    for output, expected in zip([o for o in graph.outputs if o.role == "output"], wanted, strict=True):
+        if output.value is not None:
+            torch.testing.assert_close(got[output.value], expected)
+    mean = next(o.value for o in graph.outputs if o.target == "norm.running_mean")
+    torch.testing.assert_close(got[str(mean)], module.norm.running_mean)
+
+
+def test_nodes_know_their_line_and_cost(everything: Any) -> None:
+    _, _, _, graph = everything
+    linear = next(n for n in graph.nodes if n.op == "aten.linear.default")
+    line = next(
+        k for k, text in enumerate(Path(__file__).read_text().splitlines(), 1) if "self.two(self" in text
+    )
+    assert linear.where == f"test_export.py:{line} in forward"
+    assert linear.flops == 2 * 4 * 8 * 8
+
+
+def test_ops_that_have_a_kernel_stay_whole_and_composites_fall_apart() -> None:
+    class Ops(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = F.mish(F.silu(F.gelu(F.layer_norm(x, (8,)))))
+            x = F.scaled_dot_product_attention(x[None], x[None], x[None])[0] @ x.T
+            return F.mse_loss(torch.logsumexp(x, 1), F.dropout(x[0], 0.5, training=False))
+
+    ops = {n.op.split(".")[1] for n in graph_of(Ops(), torch.randn(8, 8)).nodes}
+    kept = {
+        "native_layer_norm",
+        "gelu",
+        "silu",
+        "mish",
+        "scaled_dot_product_attention",
+        "matmul",
+        "logsumexp",
+    }
+    assert kept <= ops
+    assert "mse_loss" not in ops
+    assert "dropout" not in ops
+    assert "clone" not in ops
+
+
+def test_input_update_is_an_output() -> None:
+    class Adds(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x.add_(1)
+            return x * 2
+
+    graph = graph_of(Adds(), torch.zeros(3))
+    assert [(o.role, o.target) for o in graph.outputs] == [("input_update", "x"), ("output", "")]
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+class Counts(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0]
+
+
+class Random(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.rand_like(x)
+
+
+class DropsAttention(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+
+
+class Mismatch(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+class Breaks(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ torch.ones(99, 2)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (Branches(), r"depend on data.*test_export\.py:\d+ in forward"),
+        (Counts(), r"data.*test_export\.py:\d+ in forward"),
+        (Random(), r"random op aten\.rand.*test_export\.py:\d+ in forward"),
+        (DropsAttention(), r"random op aten\.scaled_dot_product_attention"),
+        (nn.Dropout(0.5), r"random op aten\.\w*dropout.*eval"),
+        (Mismatch(), r"get_inputs\(\) does not match forward"),
+        (Breaks(), r"RuntimeError.*test_export\.py:\d+ in forward"),
+    ],
+)
+def test_refusals_are_one_line_with_op_and_place(module: nn.Module, words: str) -> None:
+    with pytest.raises(TaskError, match=words) as caught:
+        graph_of(module, torch.randn(1, 8, 8))
+    assert "\n" not in str(caught.value)

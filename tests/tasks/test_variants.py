@@ -1,0 +1,125 @@
+"""Derived shapes: which constants are sizes, how they shrink, and which differences make another task."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.errors import TaskError
+from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TaskSource, TensorSpec, Value, Variant
+from warpsmith.tasks.source import constants, parse
+from warpsmith.tasks.variants import declared_variants, derived_variants, op_difference
+
+FILE = """
+batch_size = 4096
+features = 512
+kernel_size = 11
+num_groups = 8
+dim = 1
+input_shape = (4096, 1, 1)
+
+def get_inputs():
+    return [batch_size, features, kernel_size, dim]
+
+def get_init_inputs():
+    return [features, num_groups]
+"""
+
+
+def graph(rows: int, columns: int, scale: float = 2.0, op: str = "aten.mul.Tensor") -> Graph:
+    spec = TensorSpec(shape=(rows, columns), dtype="float32", stride=(columns, 1))
+    flat = TensorSpec(shape=(rows * columns,), dtype="float32", stride=(1,))
+    return Graph(
+        inputs=(GraphInput(name="x", spec=spec, role="input", target="x"),),
+        nodes=(
+            Node(name="a", op=op, args=({"v": "x"}, scale), kwargs={}, outputs=(Value(name="a", spec=spec),)),
+            Node(
+                name="b",
+                op="aten.view.default",
+                args=({"v": "a"}, [rows * columns]),
+                kwargs={},
+                outputs=(Value(name="b", spec=flat),),
+            ),
+        ),
+        outputs=(GraphOutput(value="b"),),
+        tree="0",
+    )
+
+
+class FakeHost:
+    """Answers exports by a rule on the constants; records what was asked."""
+
+    class _Alive:
+        alive = True
+
+    def __init__(self, divisible_by: int = 1) -> None:
+        self.source = TaskSource(kind="kernelbench", path="task.py", text=FILE)
+        self.worker = self._Alive()
+        self.divisible_by, self.asked = divisible_by, []
+
+    def export(self, overrides: dict[str, int]) -> Graph:
+        self.asked.append(overrides)
+        sizes = {**constants(parse(FILE, "task.py")), **overrides}
+        if sizes["features"] % self.divisible_by:
+            raise TaskError(f"task.py: {sizes['features']} is not divisible by {self.divisible_by}")
+        return graph(sizes["batch_size"], sizes["features"])
+
+
+MAIN = Variant(name="main", overrides={}, graph=graph(4096, 512))
+
+
+def test_sizes_shrink_to_primes_and_options_stay() -> None:
+    found, note = derived_variants(FakeHost(), parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    assert [v.name for v in found] == ["ragged", "small"]
+    assert note == ""
+    for variant in found:
+        assert set(variant.overrides) == {"batch_size", "features"}
+    assert all(all(n % d for d in range(2, n)) for n in found[0].overrides.values())
+    assert all(n & (n - 1) == 0 for n in found[1].overrides.values())
+
+
+def test_sizes_bound_to_the_module_are_left_alone_when_they_must_be() -> None:
+    host = FakeHost(divisible_by=8)
+    found, _ = derived_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    assert set(found[0].overrides) == {"batch_size"}
+    assert host.asked[0].keys() == {"batch_size", "features"}  # tried first
+
+
+def test_no_variant_says_why() -> None:
+    host = FakeHost(divisible_by=10**9)
+    assert derived_variants(host, parse(FILE, "task.py"), MAIN)[0] == ()  # type: ignore[arg-type]
+    tree = parse("def get_inputs():\n    return []\n", "task.py")
+    assert "no module-level integer sizes" in derived_variants(host, tree, MAIN)[1]  # type: ignore[arg-type]
+
+
+def test_differences() -> None:
+    main = graph(8, 4)
+    assert op_difference(main, graph(5, 3)) == ""  # the view's size may differ
+    assert "other options" in op_difference(main, graph(8, 4, scale=3.0))
+    assert "aten.add.Tensor" in op_difference(main, graph(8, 4, op="aten.add.Tensor"))
+    shorter = main.model_copy(update={"nodes": main.nodes[:1]})
+    assert "1 ops where the main shape runs 2" in op_difference(main, shorter)
+
+
+def test_declared_variants_must_be_the_same_task() -> None:
+    host = FakeHost(divisible_by=2)
+    tree = parse('VARIANTS = {"odd": {"batch_size": 3}}', "task.py")
+    found = declared_variants(host, tree, MAIN)  # type: ignore[arg-type]
+    assert found is not None
+    assert found[0].graph.specs["x"].shape == (3, 512)
+    assert declared_variants(host, parse("x = 1", "task.py"), MAIN) is None  # type: ignore[arg-type]
+    with pytest.raises(TaskError, match=r"variant .odd. of task\.py: 3 is not"):
+        declared_variants(host, parse('VARIANTS = {"odd": {"features": 3}}', "t.py"), MAIN)  # type: ignore[arg-type]
+    with pytest.raises(TaskError, match="VARIANTS must be a literal dict"):
+        declared_variants(host, parse("VARIANTS = make()", "t.py"), MAIN)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(5, 10**6), min_size=1, max_size=6), st.sampled_from([1, 4]))
+def test_shrinking_never_grows(values: list[int], divisor: int) -> None:
+    from warpsmith.tasks.variants import _power_of_two, _ragged
+
+    for shrink in (_ragged, _power_of_two):
+        new = shrink(values, divisor)
+        assert len(new) == len(values)
+        assert all(2 <= n < v for n, v in zip(new, values, strict=True))
