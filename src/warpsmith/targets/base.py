@@ -1,0 +1,35 @@
+"""What a target is: it turns one unit, at one variant's shapes, into a shared library with the kernel ABI's
+one entry point."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..records import Build, Graph, Region, Unit
+
+Finding = tuple[str, bool, str]  # what was looked at, whether it is well, a fact or a hint
+
+
+class Target(Protocol):
+    """Implementations are safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """The name of the target in candidates and results: "cpu", "cuda"."""
+
+    @property
+    def language(self) -> str:
+        """`Unit.language` of the units that it builds."""
+
+    def header(self, graph: Graph, region: Region) -> str:
+        """The text of `task.h` for a region at the shapes of `graph`."""
+
+    def build(self, unit: Unit, graph: Graph, variant: str) -> Build:
+        """Build a unit at the shapes of `graph`, the graph of the variant so named.
+
+        A unit that does not build is a `Build` with `ok=False` and diagnostics, never an exception.
+        Raises ToolchainError when there is no working compiler, JudgeError when the disk is full.
+        """
+
+    def doctor(self) -> list[Finding]:
+        """What a user needs to know about the tool chain here."""

@@ -1,0 +1,188 @@
+"""What a built library imports, exports and does at load: checked in the file, before anything loads it.
+
+Path of a shared library in, refusals out (kind "symbol"), none when it is a plain kernel: the two entry
+points exported; imports from a short list only; no other libraries needed; no code that runs at load
+(constructors, indirect functions); no variables that outlive a call; no instruction that calls the system,
+reads a clock or changes the floating-point mode. A unit that passes cannot open a file, start a thread or
+find another library's functions except by computing an address, which the runner's own confinement is
+for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import P_FLAGS, SH_FLAGS
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from ..records import Diagnostic
+
+EXPORTS = frozenset({"warpsmith_run", "warpsmith_workspace_bytes"})
+NEEDED = re.compile(r"(?:libc|libm|libgcc_s|libstdc\+\+|ld-linux[\w-]*|libomp|libmvec)\.so(?:\.\d+)*$")
+# Of the allocators only the one that clears: what `malloc` returns may hold what an earlier call left there.
+MEMORY = frozenset({
+    "memcpy", "memmove", "memset", "memcmp", "bcmp", "calloc", "free", "__stack_chk_fail", "__memcpy_chk",
+    "__memmove_chk", "__memset_chk",
+})  # fmt: skip
+ALLOCATORS = frozenset({"malloc", "realloc", "aligned_alloc", "posix_memalign", "memalign", "valloc"})
+HINT = ", which returns what an earlier call left in memory: take the workspace, or calloc"
+_MATH = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs
+    fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb
+    lrint lround modf nearbyint nextafter pow remainder remquo rint round roundeven scalbln scalbn sin
+    sincos sinh sqrt tan tanh tgamma trunc __fpclassify __isinf __isnan __finite __signbit __exp_finite
+    __log_finite __pow_finite
+"""
+MATH = frozenset(name + suffix for name in _MATH.split() for suffix in ("", "f", "l"))
+# Not GOMP_parallel_start and its kin: they return while other threads still work. No clocks.
+OPENMP = re.compile(
+    r"GOMP_(?:parallel(?!\w*_(?:start|end)$)\w*|loop_\w+|barrier|critical_\w+|atomic_\w+|single_\w+|ordered_\w+|sections_\w+"
+    r"|task(?:wait|loop|group_\w+)?)$"
+    r"|omp_get_(?!wtime|wtick)\w+$|omp_in_parallel$"
+    r"|__kmpc_(?:fork_call|for_static_\w+|dispatch_\w+|barrier|critical|end_critical|reduce\w*|end_reduce\w*|single|end_single"
+    r"|push_num_threads|global_thread_num|serialized_parallel|end_serialized_parallel|master|end_master|flush)$"
+)
+AT_LOAD = {
+    "DT_INIT", "DT_FINI", "DT_INIT_ARRAY", "DT_FINI_ARRAY", "DT_PREINIT_ARRAY", "DT_AUDIT", "DT_DEPAUDIT",
+    "DT_FILTER", "DT_AUXILIARY", "DT_RPATH", "DT_RUNPATH",
+}  # fmt: skip
+INDIRECT = ("STT_GNU_IFUNC", "STT_LOOS")
+CODE_SECTIONS = frozenset({".text", ".plt", ".plt.got", ".plt.sec", ".init", ".fini", ".iplt"})
+# The linker's own tables: `-z relro -z now` makes them read-only once the library is loaded.
+READ_ONLY_ONCE_LOADED = re.compile(
+    r"\.(?:dynamic|got(?:\.plt)?|data\.rel\.ro[\w.]*|(?:pre)?init_array|fini_array)$"
+)
+LOCK = ".gomp_critical_user_"  # the compiler's variable for a named critical section
+LOCK_ALIGNMENT = 32  # bytes that may lie beside one
+_PLAIN_NAME = re.compile(r"_Z.*[A-Za-z]\d+([A-Za-z_]\w*)$")
+_INSTRUCTIONS = (
+    ("contains a system call instruction", re.compile(r"\t(?:syscall|sysenter|int\s+\$0x80|svc\s)")),
+    (
+        "reads or changes the processor's floating-point mode, which lasts beyond the call",
+        re.compile(
+            r"\t(?:v?(?:ld|st)mxcsr|fldcw|fldenv|frstor|fxrstor\w*|xrstor\w*|m[sr][rs]\s[^\n]*\bfpcr\b)"
+        ),
+    ),
+    (
+        "reads a clock, a random source or the thread's own registers",
+        re.compile(
+            r"\t(?:rdtscp?|rdpmc|rdpid|rdrand|rdseed|(?:rd|wr)[fg]sbase|mrs\s[^\n]*\b(?:cnt|pmccntr|rndr)\w*)\b"
+        ),
+    ),
+)
+
+
+def check(library: Path) -> tuple[Diagnostic, ...]:
+    """Refusals of a library. Raises nothing for a file that is no ELF library: that is a refusal, too."""
+    try:
+        with library.open("rb") as file:
+            found = [*_elf(ELFFile(file)), *_instructions(library)]
+    except ELFError as error:
+        found = [f"not a shared library: {error}"]
+    return tuple(Diagnostic(line=0, kind="symbol", message=message) for message in dict.fromkeys(found))
+
+
+def allowed(name: str) -> bool:
+    return name in MEMORY or name in MATH or OPENMP.match(name) is not None
+
+
+def _elf(elf: ELFFile) -> Iterator[str]:
+    dynamic = elf.get_section_by_name(".dynamic")
+    symbols = elf.get_section_by_name(".dynsym")
+    if not isinstance(dynamic, DynamicSection) or not isinstance(symbols, SymbolTableSection):
+        yield "not a shared library: no dynamic section"
+        return
+    yield from _symbols(symbols)
+    for tag in dynamic.iter_tags():
+        if tag.entry.d_tag in AT_LOAD:
+            yield f"runs or redirects code at load: {tag.entry.d_tag}"
+        elif tag.entry.d_tag == "DT_NEEDED" and not NEEDED.match(name := str(tag.needed)):  # type: ignore[attr-defined]
+            yield f"needs the library {name}"
+    yield from _segments(elf)
+    yield from _variables(elf)
+    yield from _code_sections(elf)
+
+
+def _segments(elf: ELFFile) -> Iterator[str]:
+    for segment in elf.iter_segments():
+        kind, flags = segment.header.p_type, segment.header.p_flags
+        if kind == "PT_TLS":
+            yield "thread-local storage keeps state between calls"
+        if kind in ("PT_LOAD", "PT_GNU_STACK") and flags & P_FLAGS.PF_W and flags & P_FLAGS.PF_X:
+            yield "memory that is both writable and executable"
+
+
+def _code_sections(elf: ELFFile) -> Iterator[str]:
+    """Sections of code have the linker's own names and hold functions only: data there could be jumped to."""
+    code = {i for i, s in enumerate(elf.iter_sections()) if s.header.sh_flags & SH_FLAGS.SHF_EXECINSTR}
+    for index in code:
+        name = elf.get_section(index).name
+        if name not in CODE_SECTIONS:
+            yield f"code in a section of its own: {name}"
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        yield "stripped: its functions cannot be checked"
+        return
+    for symbol in table.iter_symbols():
+        if symbol.entry.st_shndx in code and symbol.entry.st_info.type == "STT_OBJECT":
+            yield f"data among code: {symbol.name}"
+        if symbol.entry.st_info.type in INDIRECT:  # a local one is not among the dynamic symbols
+            yield f"runs code at load: indirect function {symbol.name}"
+
+
+def _variables(elf: ELFFile) -> Iterator[str]:
+    """Variables outlive a call: counters, caches and flags live in them. A lock holds no data."""
+    wanted = SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_ALLOC
+    kept = {
+        index: section.header.sh_size
+        for index, section in enumerate(elf.iter_sections())
+        if section.header.sh_flags & (wanted | SH_FLAGS.SHF_TLS) == wanted
+        and not READ_ONLY_ONCE_LOADED.match(section.name)
+    }
+    table = elf.get_section_by_name(".symtab")
+    named = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    inside = [s for s in named if s.entry.st_shndx in kept and s.entry.st_size]
+    locks = [s for s in inside if s.name.startswith(LOCK)]
+    if sum(kept.values()) > sum(s.entry.st_size + LOCK_ALIGNMENT for s in locks):
+        names = sorted({_plain(s.name) for s in inside if not s.name.startswith(LOCK)}) or ["unnamed data"]
+        yield f"keeps state between calls: {', '.join(names[:5])} must be const, local or in the workspace"
+
+
+def _plain(name: str) -> str:
+    """`calls` of `_ZZL4unitPKfE5calls`."""
+    match = _PLAIN_NAME.match(name)
+    return match[1] if match is not None else name
+
+
+def _symbols(symbols: SymbolTableSection) -> Iterator[str]:
+    exported = set()
+    for symbol in symbols.iter_symbols():
+        if not symbol.name:
+            continue
+        if symbol.entry.st_shndx == "SHN_UNDEF":
+            if not allowed(symbol.name):
+                yield f"forbidden import: {symbol.name}{HINT if symbol.name in ALLOCATORS else ''}"
+        elif symbol.entry.st_info.bind != "STB_LOCAL":
+            exported.add(symbol.name)
+        if symbol.entry.st_info.type in INDIRECT:
+            yield f"runs code at load: indirect function {symbol.name}"
+    yield from (f"forbidden export: {name}" for name in sorted(exported - EXPORTS))
+    yield from (f"does not export {name}: does it include task.h?" for name in sorted(EXPORTS - exported))
+
+
+def _instructions(library: Path) -> Iterable[str]:
+    """Forbidden instructions in the disassembly; nothing where objdump is not installed."""
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return []
+    command = [objdump, "-d", "--no-show-raw-insn", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        return ["cannot be disassembled"]
+    return [what for what, pattern in _INSTRUCTIONS if pattern.search(done.stdout)]

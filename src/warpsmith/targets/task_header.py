@@ -1,0 +1,91 @@
+"""Generates `task.h`: a region's typed signature and its shapes as constants, for one variant.
+
+In: the specs of the region's inputs and outputs, in ABI order, the number of threads, and what the unit
+requires. Out: C++17 text that defines the two exported symbols `warpsmith_run` and
+`warpsmith_workspace_bytes` and declares `unit`, which the source that includes it defines. It pulls in
+<stddef.h> and <stdint.h> only: standard C++ headers would cost more than the rest of a compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..records import Graph, Region, TensorSpec
+
+CPP_TYPE = {
+    "float64": "double", "float32": "float", "float16": "ws_f16", "bfloat16": "ws_bf16", "int64": "int64_t",
+    "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
+}  # fmt: skip
+
+_TOP = """\
+// Generated for one region at one variant's shapes. Strides are in elements.
+#ifndef WARPSMITH_TASK_H
+#define WARPSMITH_TASK_H
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef THREADS
+#define THREADS {threads}
+#endif
+#ifndef WORKSPACE_BYTES
+#define WORKSPACE_BYTES 0
+#endif
+
+#ifndef WARPSMITH_HALF_TYPES
+#define WARPSMITH_HALF_TYPES
+struct ws_bf16 {{ uint16_t bits; }};  // the upper half of a float
+struct ws_f16 {{ uint16_t bits; }};   // IEEE binary16
+#endif
+
+"""
+
+_BOTTOM = """
+static void unit({parameters}, void* workspace, void* stream);
+
+#if defined(__GNUC__)
+#define WARPSMITH_EXPORT extern "C" __attribute__((visibility("default")))
+#else
+#define WARPSMITH_EXPORT extern "C"
+#endif
+WARPSMITH_EXPORT uint64_t warpsmith_workspace_bytes() {{ return (uint64_t)(WORKSPACE_BYTES); }}
+WARPSMITH_EXPORT void warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream) {{
+  (void)in;
+  unit({arguments}, workspace, stream);
+}}
+#endif
+"""
+
+
+def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
+    """The text of `task.h`. Raises ValueError for a dtype that has no C++ type here (complex numbers)."""
+    named = [(f"in{i}", s) for i, s in enumerate(inputs)] + [(f"out{i}", s) for i, s in enumerate(outputs)]
+    constants = "".join(_constants(name, spec) for name, spec in named)
+    parameters = [f"{'const ' if name.startswith('in') else ''}{name}_t* {name}" for name, _ in named]
+    casts = [f"(const in{i}_t*)in[{i}]" for i in range(len(inputs))]
+    casts += [f"(out{i}_t*)out[{i}]" for i in range(len(outputs))]
+    bottom = _BOTTOM.format(parameters=", ".join(parameters), arguments=", ".join(casts))
+    return _TOP.format(threads=threads) + constants + bottom
+
+
+def region_header(graph: Graph, region: Region, threads: int) -> str:
+    specs = graph.specs
+    return task_header([specs[n] for n in region.inputs], [specs[n] for n in region.outputs], threads)
+
+
+def requirements(requires: Sequence[str]) -> str:
+    """Assertions that go after the shapes; the message starts with "requires:" for `diagnostics` to
+    recognise."""
+    lines = [f'static_assert({text}, "requires: {text}");\n' for text in requires]
+    return "".join(lines)
+
+
+def _constants(name: str, spec: TensorSpec) -> str:
+    if spec.dtype not in CPP_TYPE:
+        raise ValueError(f"{name} is {spec.dtype}, which a kernel cannot take")
+    shape, stride = spec.shape or (1,), spec.stride or (1,)  # C++ has no arrays of length zero
+    return (
+        f"typedef {CPP_TYPE[spec.dtype]} {name}_t;\n"
+        f"static constexpr int64_t {name}_rank = {len(spec.shape)};\n"
+        f"static constexpr int64_t {name}_shape[] = {{{', '.join(map(str, shape))}}};\n"
+        f"static constexpr int64_t {name}_stride[] = {{{', '.join(map(str, stride))}}};\n"
+        f"static constexpr int64_t {name}_numel = {spec.numel};\n"
+    )

@@ -1,0 +1,93 @@
+"""Output of real compilers (and a few stored lines of others) → records that point into the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpsmith.records import Build, Diagnostic, Graph, Unit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.diagnostics import one_line, parse, refused, unmet
+
+CLANG = """\
+unit.cpp:7:13: error: use of undeclared identifier 'foo'
+    7 |   out0[0] = foo;
+      |             ^
+unit.cpp:4:7: warning: unused variable 'a' [-Wunused-variable]
+1 warning and 1 error generated.
+"""
+IN_HEADER = """\
+In file included from unit.cpp:12:
+/x/warpsmith_simd.h: In instantiation of 'void ws::f(T) [with T = int]':
+unit.cpp:31:8:   required from here
+/x/warpsmith_simd.h:40:3: error: no match for 'operator+'
+"""
+LINKER = """\
+/usr/bin/ld: unit.o: in function `warpsmith_run':
+unit.cpp:(.text+0x3): undefined reference to `unit(float const*, float*, void*, void*)'
+collect2: error: ld returned 1 exit status
+"""
+
+
+def test_clang_errors_come_first() -> None:
+    found = parse(CLANG)
+    assert [(d.kind, d.line) for d in found] == [("error", 7), ("warning", 4)]
+    assert found[0].message == "use of undeclared identifier 'foo'"
+
+
+def test_an_error_in_a_header_takes_the_line_that_led_there() -> None:
+    assert [(d.kind, d.line) for d in parse(IN_HEADER)] == [("error", 31)]
+
+
+def test_linker() -> None:
+    found = parse(LINKER)
+    assert (found[0].kind, found[0].line) == ("link", 0)
+    assert found[0].message == "undefined: unit(float const*, float*, void*, void*)"
+
+
+def test_compiler_driver() -> None:
+    found = parse(
+        "g++: error: unrecognized command-line option '-fnope'\ncc1plus: fatal error: x.h: No such file\n"
+    )
+    assert [d.kind for d in found] == ["error", "error"]
+
+
+def test_real_syntax_error(target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit]) -> None:
+    build = target.build(make_unit("int a = 1;\nout0[0] = in0[0] +;\n"), graph, "main")
+    assert not build.ok
+    assert not refused(build)
+    first = build.diagnostics[0]
+    assert (first.kind, first.line) == ("error", 4)
+    assert one_line(build.diagnostics).startswith("error: line 4: expected")
+
+
+def test_real_error_inside_a_template(
+    target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit]
+) -> None:
+    head = "template <class T> static T twice(T t) { return t.nothing(); }\n"
+    build = target.build(make_unit("out0[0] = twice(in0[0]);", head), graph, "main")
+    assert build.diagnostics[0].line == 1
+    assert "nothing" in build.diagnostics[0].message
+
+
+def test_real_missing_unit(target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit]) -> None:
+    source = make_unit().source.replace("void unit(", "void other(")
+    build = target.build(make_unit().model_copy(update={"source": source}), graph, "main")
+    assert not build.ok
+    assert any("unit" in d.message for d in build.diagnostics)
+
+
+def test_real_requirement(target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit]) -> None:
+    good = make_unit("out0[0] = 0;", requires=("in0_shape[1] % 4 == 0",))
+    bad = make_unit("out0[0] = 0;", requires=("in0_shape[1] % 16 == 0", "in0_shape[0] == 8"))
+    assert target.build(good, graph, "main").ok
+    build = target.build(bad, graph, "main")
+    assert unmet(build) == ("in0_shape[1] % 16 == 0",)
+    assert not refused(build)
+
+
+def test_nothing_said() -> None:
+    assert "said nothing" in one_line(())
+    failed = Build(
+        unit_key="k", variant="main", ok=False, diagnostics=(Diagnostic(line=0, kind="symbol", message="m"),)
+    )
+    assert refused(failed)

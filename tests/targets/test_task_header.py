@@ -1,0 +1,71 @@
+"""task.h: right constants, compiles on its own as strict C++17, and calls the unit with typed pointers."""
+
+from __future__ import annotations
+
+import subprocess
+from math import prod
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from warpsmith import machine
+from warpsmith.records import TensorSpec
+from warpsmith.targets.task_header import CPP_TYPE, requirements, task_header
+
+
+def spec(shape: tuple[int, ...], dtype: str = "float32") -> TensorSpec:
+    stride = tuple(prod(max(n, 1) for n in shape[i + 1 :]) for i in range(len(shape)))  # as torch has it
+    return TensorSpec(shape=shape, dtype=dtype, stride=stride)
+
+
+def compile_text(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "x.cpp").write_text(text)
+    command = [machine.find_compiler(), "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "x.cpp"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_every_dtype_compiles_without_a_warning(tmp_path: Path) -> None:
+    inputs = [spec((2, 3), dtype) for dtype in CPP_TYPE]
+    outputs = [spec((), "float32"), spec((0, 4), "bfloat16")]
+    (tmp_path / "task.h").write_text(task_header(inputs, outputs, 3))
+    names = ", ".join(
+        [f"const in{i}_t*" for i in range(len(inputs))] + ["out0_t*", "out1_t*", "void*", "void*"]
+    )
+    checks = "static_assert(THREADS == 3 && in0_shape[1] == 3 && in0_stride[0] == 3 && in0_rank == 2);\n"
+    checks += "static_assert(out0_rank == 0 && out0_numel == 1 && out1_numel == 0 && sizeof(out1_t) == 2);\n"
+    done = compile_text(tmp_path, f'#include "task.h"\n{checks}static void unit({names}) {{}}\n')
+    assert done.returncode == 0, done.stderr
+
+
+def test_workspace_size_may_use_shapes(tmp_path: Path) -> None:
+    (tmp_path / "task.h").write_text(task_header([spec((4, 5))], [spec((4,))], 1))
+    text = '#define WORKSPACE_BYTES (in0_shape[0] * 64)\n#include "task.h"\n'
+    text += "static void unit(const in0_t*, out0_t*, void*, void*) {}\n"
+    done = compile_text(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+
+
+def test_complex_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match="in0 is complex64"):
+        task_header([spec((2,), "complex64")], [spec((2,))], 1)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.integers(0, 2**40), max_size=5).map(tuple), min_size=1, max_size=6))
+def test_shapes_reach_the_compiler_unchanged(tmp_path: Path, shapes: list[tuple[int, ...]]) -> None:
+    specs = [spec(s) for s in shapes if prod(max(n, 1) for n in s) < 2**62] or [spec((1,))]
+    (tmp_path / "task.h").write_text(task_header(specs, [spec((1,))], 1))
+    facts = [f"in{i}_rank == {len(s.shape)} && in{i}_numel == {s.numel}" for i, s in enumerate(specs)]
+    facts += [f"in{i}_shape[{d}] == {n}" for i, s in enumerate(specs) for d, n in enumerate(s.shape)]
+    asserts = "".join(f"static_assert({fact});\n" for fact in facts)
+    parameters = ", ".join(f"const in{i}_t*" for i in range(len(specs)))
+    done = compile_text(
+        tmp_path, f'#include "task.h"\n{asserts}static void unit({parameters}, out0_t*, void*, void*) {{}}\n'
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_requirements_are_assertions() -> None:
+    assert requirements(["in0_shape[0] % 4 == 0"]).startswith("static_assert(in0_shape[0] % 4 == 0,")
