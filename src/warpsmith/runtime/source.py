@@ -1,0 +1,232 @@
+"""A candidate as straight-line Python: the user's graph with regions replaced by calls of compiled units.
+
+In: a graph and the regions that units cover. Out: the text of a module that needs torch and nothing of
+warpsmith, with one function, `bind(libraries)`, that opens the units' libraries in region order and returns
+`run(inputs)`. So the same text is deployed here and shipped in an exported package. ATen ops run through
+their overloads; values die after their last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import TaskError
+from ..records import Graph, GraphOutput, Node, Region, TensorSpec
+from ..tasks.regions import topological_groups
+from .interpreter import aten_op
+
+PRELUDE = '''\
+import ctypes
+
+import torch
+
+
+def open_unit(path):
+    """(entry point, bytes of workspace) of a unit's library.
+
+    Its OpenMP symbols are torch's own, so that there is one thread pool.
+    """
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        share_openmp()
+        library = ctypes.CDLL(path)
+    library.warpsmith_run.argtypes = [ctypes.c_void_p] * 4
+    library.warpsmith_run.restype = None
+    library.warpsmith_workspace_bytes.restype = ctypes.c_size_t
+    return library.warpsmith_run, library.warpsmith_workspace_bytes()
+
+
+def share_openmp():
+    """Make the OpenMP runtime that torch brought visible to libraries that are opened later."""
+    with open("/proc/self/maps") as maps:
+        paths = {line.split()[-1] for line in maps if "gomp" in line or "iomp" in line or "libomp" in line}
+    for path in paths:
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+
+def matched(tensor, stride):
+    """The tensor with these strides, at an address that is a multiple of 64."""
+    expanded = [axis for axis, (n, s) in enumerate(zip(tensor.shape, stride)) if s == 0 and n > 1]
+    if any(tensor.stride(axis) != 0 for axis in expanded):
+        raise ValueError("an input is not expanded as it was when the module was exported")
+    same = all(n < 2 or s == t for n, s, t in zip(tensor.shape, stride, tensor.stride()))
+    if same and tensor.data_ptr() % 64 == 0:
+        return tensor
+    made = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype)
+    target, source = made, tensor
+    for axis in expanded:
+        target, source = target.narrow(axis, 0, 1), source.narrow(axis, 0, 1)
+    target.copy_(source)
+    return made
+'''
+
+
+def candidate_source(graph: Graph, regions: Sequence[Region]) -> str:
+    """The module's text. `run` takes the graph's inputs in order and returns the output leaves; buffers are
+    updated in place.
+
+    Raises TaskError when regions overlap or cannot be ordered, or the graph holds something that cannot be
+    run.
+    """
+    return _Writer(graph, tuple(regions)).text()
+
+
+class _Writer:
+    def __init__(self, graph: Graph, regions: tuple[Region, ...]) -> None:
+        self.graph, self.regions = graph, regions
+        self.constants: dict[str, str] = {}  # expression → name: looked up once, when bound
+        self.body: list[str] = []
+
+    def text(self) -> str:
+        steps = topological_groups(self.graph, self.regions)
+        dead = _deaths(self.graph, steps)
+        for step, names in zip(steps, dead, strict=True):
+            if isinstance(step, Region):
+                self._unit(self.regions.index(step), step)
+            else:
+                self._node(step)
+            if names:
+                self.body.append(f"del {', '.join(map(_local, names))}")
+        self._finish()
+        setup, run = _indent(self._setup(), 1), _indent(self._run(), 2)
+        return (
+            f"{PRELUDE}\n\ndef bind(libraries):\n{setup}\n\n    def run(inputs):\n{run}\n\n    return run\n"
+        )
+
+    def _setup(self) -> list[str]:
+        lines = [f"{name} = {expression}" for expression, name in self.constants.items()]
+        for index, region in enumerate(self.regions):
+            lines.append(f"unit{index}, bytes{index} = open_unit(libraries[{index}])")
+            lines.append(f"In{index} = ctypes.c_void_p * {len(region.inputs)}")
+            lines.append(f"Out{index} = ctypes.c_void_p * {len(region.outputs)}")
+        return ["enabled, set_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled", *lines]
+
+    def _run(self) -> list[str]:
+        names = [_local(i.name) for i in self.graph.inputs]
+        unpack = [f"{', '.join(names)}{',' if len(names) == 1 else ''} = inputs"] if names else []
+        body = [
+            "gradients = enabled()",
+            "set_enabled(False)",
+            "try:",
+            *("    " + line for line in [*unpack, *self.body]),
+        ]
+        return [*body, "finally:", "    set_enabled(gradients)"]
+
+    def _node(self, node: Node) -> None:
+        aten_op(node.op)
+        op = self._constant(f"torch.ops.{node.op}._op", "op_")
+        args = [self._argument(a) for a in node.args]
+        args += [f"{_identifier(k)}={self._argument(v)}" for k, v in node.kwargs.items()]
+        targets = [_local(v.name) if v is not None else "_" for v in node.outputs]
+        # Ops that return tuples are unpacked; an op with one tensor is bound as it is.
+        several = len(targets) > 1 or _returns_list(node.op)
+        left = ", ".join(targets) + ("," if several and len(targets) == 1 else "")
+        self.body.append(f"{left} = {op}({', '.join(args)})")
+        if "_" in targets:
+            self.body.append("del _")
+
+    def _unit(self, index: int, region: Region) -> None:
+        for name in region.inputs:
+            spec, local = self.graph.specs[name], _local(name)
+            self.body.append(f"if {local}.stride() != {spec.stride!r} or {local}.data_ptr() & 63:")
+            self.body.append(f"    {local}_ = matched({local}, {spec.stride!r})")
+            self.body.append("else:")
+            self.body.append(f"    {local}_ = {local}")
+        for name in region.outputs:
+            self.body.append(f"{_local(name)} = {self._empty(self.graph.specs[name])}")
+        self.body.append(f"space = torch.empty(bytes{index}, dtype=torch.uint8) if bytes{index} else None")
+        reads = ", ".join(f"{_local(n)}_.data_ptr()" for n in region.inputs)
+        writes = ", ".join(f"{_local(n)}.data_ptr()" for n in region.outputs)
+        space = f"space.data_ptr() if bytes{index} else None"
+        self.body.append(f"unit{index}(In{index}({reads}), Out{index}({writes}), {space}, None)")
+        self.body.append(f"del {', '.join(['space', *(f'{_local(n)}_' for n in region.inputs)])}")
+
+    def _empty(self, spec: TensorSpec) -> str:
+        return f"torch.empty_strided({spec.shape!r}, {spec.stride!r}, dtype=torch.{spec.dtype})"
+
+    def _finish(self) -> None:
+        """Buffer updates after everything was computed.
+
+        Leaves that alias what is updated are copied first.
+        """
+        updates = [o for o in self.graph.outputs if o.role != "output" and o.value is not None]
+        updated = {self._target(o) for o in updates}
+        leaves = [o for o in self.graph.outputs if o.role == "output"]
+        expressions = [self._leaf(o, updated) for o in leaves]
+        self.body.append(f"leaves = ({''.join(e + ', ' for e in expressions)})")
+        self.body += [f"{_local(self._target(o))}.copy_({_local(str(o.value))})" for o in updates]
+        self.body.append("return leaves")
+
+    @staticmethod
+    def _leaf(output: GraphOutput, updated: set[str]) -> str:
+        if output.value is None:
+            return repr(output.literal)
+        return f"{_local(output.value)}.clone()" if output.value in updated else _local(output.value)
+
+    def _target(self, output: GraphOutput) -> str:
+        """The graph input that takes an update."""
+        for item in self.graph.inputs:
+            wanted = item.target if output.role == "buffer_update" else item.name
+            if wanted == output.target and (item.role == "input") == (output.role == "input_update"):
+                return item.name
+        raise TaskError(f"the graph updates {output.target}, which is none of its inputs")
+
+    def _constant(self, expression: str, prefix: str) -> str:
+        return self.constants.setdefault(expression, f"{prefix}{len(self.constants)}")
+
+    def _argument(self, arg: Any) -> str:
+        if isinstance(arg, list | tuple):
+            return f"[{', '.join(map(self._argument, arg))}]"
+        if not isinstance(arg, dict):
+            if arg is None or isinstance(arg, bool | int | float | str):
+                return repr(arg)
+            raise TaskError(f"malformed argument in a graph: {arg!r}")
+        (tag, content), *rest = arg.items()
+        if rest or not isinstance(content, str):
+            raise TaskError(f"malformed argument in a graph: {arg}")
+        if tag == "v":
+            return _local(content)
+        if tag == "f":
+            return self._constant(f"float({content!r})", "number_")
+        if tag == "device":
+            return self._constant(f"torch.device({content!r})", "device_")
+        if tag in ("dtype", "layout", "memory_format"):
+            return f"torch.{_identifier(content)}"
+        raise TaskError(f"malformed argument in a graph: {arg}")
+
+
+def _deaths(graph: Graph, steps: Sequence[Region | Node]) -> list[list[str]]:
+    """Values that nobody reads after each step.
+
+    Inputs stay the caller's; what is returned or written back lives on.
+    """
+    needed = {o.value for o in graph.outputs} | {i.name for i in graph.inputs}
+    dead: list[list[str]] = []
+    for step in reversed(steps):
+        reads = step.inputs if isinstance(step, Region) else step.uses
+        made = step.outputs if isinstance(step, Region) else [v.name for v in step.outputs if v is not None]
+        names = [n for n in dict.fromkeys([*reads, *made]) if n not in needed]
+        needed.update(names)
+        dead.append(names)
+    return dead[::-1]
+
+
+def _returns_list(op: str) -> bool:
+    returns = aten_op(op)._schema.returns  # type: ignore[attr-defined]
+    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
+
+
+def _local(name: str) -> str:
+    return "v_" + _identifier(name)
+
+
+def _identifier(name: str) -> str:
+    if not name.isidentifier():
+        raise TaskError(f"{name!r} in a graph is no identifier")
+    return name
+
+
+def _indent(lines: Sequence[str], depth: int) -> str:
+    return "\n".join("    " * depth + line for line in lines)

@@ -1,0 +1,7 @@
+"""Torch tensors in values files (see `tasks.values`), under the name the judge's torch processes use."""
+
+from __future__ import annotations
+
+from ..tasks.values import open_tensors, torch_dtype, write_tensors
+
+__all__ = ["open_tensors", "torch_dtype", "write_tensors"]

@@ -1,0 +1,66 @@
+"""Values files seen from torch and from numpy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from warpsmith.errors import JudgeError, TaskError
+from warpsmith.processes.buffers import ValuesFile
+from warpsmith.records import TensorSpec
+from warpsmith.runtime.tensors import open_tensors, write_tensors
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return TensorSpec(shape=tuple(tensor.shape), dtype=dtype, stride=tuple(tensor.stride()))
+
+
+TENSORS = [
+    torch.randn(3, 5),
+    torch.randn(5, 3).t(),
+    torch.randn(4, 6)[:, ::2],
+    torch.randn(7).bfloat16(),
+    torch.randn(2, 2).half(),
+    torch.tensor([True, False, True]),
+    torch.arange(5),
+    torch.tensor(2.5),
+    torch.randn(3, 1).expand(3, 4),
+    torch.empty(0, 3),
+]
+
+
+def test_round_trip_in_every_layout(tmp_path: Path) -> None:
+    specs = [spec_of(t) for t in TENSORS]
+    write_tensors(tmp_path / "v", specs, TENSORS)
+    for original, read in zip(TENSORS, open_tensors(tmp_path / "v", specs), strict=True):
+        assert read.stride() == original.stride()
+        assert read.data_ptr() % 64 == 0
+        assert torch.equal(read, original)
+    arrays = ValuesFile(tmp_path / "v", specs).arrays()
+    np.testing.assert_array_equal(arrays[1], TENSORS[1].numpy())
+    as_float = (arrays[3].astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(as_float, TENSORS[3].float().numpy())
+
+
+def test_memory_is_shared_unless_private(tmp_path: Path) -> None:
+    specs = [spec_of(TENSORS[0])]
+    write_tensors(tmp_path / "v", specs, [TENSORS[0]])
+    shared, other = open_tensors(tmp_path / "v", specs)[0], open_tensors(tmp_path / "v", specs)[0]
+    private = open_tensors(tmp_path / "v", specs, writable=False)[0]
+    shared.fill_(7)
+    assert bool((other == 7).all())
+    private.fill_(9)
+    assert bool((other == 7).all())
+
+
+def test_refusals(tmp_path: Path) -> None:
+    spec = spec_of(TENSORS[0])
+    with pytest.raises(TaskError, match="not float32"):
+        write_tensors(tmp_path / "v", [spec], [torch.zeros(2)])
+    write_tensors(tmp_path / "w", [spec], [TENSORS[0]])
+    with pytest.raises(JudgeError, match="shorter"):
+        open_tensors(tmp_path / "w", [spec, spec])
