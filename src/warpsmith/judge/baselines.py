@@ -1,0 +1,119 @@
+"""The baselines: eager, torch.compile and torch.compile max-autotune, each in a clean process that stays
+alive to be timed.
+
+In: a task and a values file. Out: a `TimedProcess` for each baseline that works, and the reason for each that
+does not: failure is a value here, for many modules do not compile. All start at once, since importing torch
+and compiling take far longer than timing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..errors import WarpsmithError
+from ..processes.buffers import Scratch
+from ..processes.worker import Worker
+from ..records import BaselineTiming, Limit, Task, content_hash
+from ..tasks.client import worker_env
+from .timed_process import TimedProcess, environment
+
+MODULE = "warpsmith.judge.bench_worker"
+NAMES = ("eager", "compile", "compile-max-autotune")
+LOAD_SECONDS = {"eager": 120.0, "compile": 240.0, "compile-max-autotune": 360.0}
+FAR_FROM_FLOOR = 0.2  # share of the speed-of-light limit below which a baseline is flagged
+OVERHEAD_SECONDS = (
+    20e-6  # tasks whose floor is below this are bound by call overhead, and far from it by nature
+)
+
+
+class Baselines:
+    """Processes of the baselines. `start` launches them, `ready` waits; `alive` and `failures` say what came
+    of each.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        task_file: Path,
+        *,
+        scratch: Scratch,
+        workdir: Path,
+        cache_dir: Path,
+        threads: int,
+        flush_bytes: int,
+    ) -> None:
+        self.task, self.task_file, self.scratch, self.workdir = task, task_file, scratch, workdir
+        self.cache_dir, self.threads, self.flush_bytes = cache_dir, threads, flush_bytes
+        self.alive: dict[str, TimedProcess] = {}
+        self.failures: dict[str, str] = {}
+        self.compile_seconds: dict[str, float] = {}
+        self._pending: dict[str, tuple[Worker, Path, float]] = {}
+
+    def start(self, names: Sequence[str], values: Path) -> None:
+        """Launch the processes and let them load and compile; returns at once. "eager#2" is a second eager
+        process.
+        """
+        for name in names:
+            folder = self.scratch.new(f"bench-{name}")
+            folder.mkdir()
+            # A folder for each task: its code may write there, so it must not be able to spoil another's.
+            cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
+            cache.mkdir(parents=True, exist_ok=True)
+            inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+            variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
+            env = environment(self.threads, **variables)
+            worker = Worker(MODULE, self.workdir / folder.name, env=env)
+            self._pending[name] = (worker, folder, time.monotonic())
+            worker.send(
+                "load", task_file=str(self.task_file), variant=self.task.main.name,
+                kind=name.partition("#")[0], values=str(values), writable=[str(folder), str(cache)],
+                threads=self.threads, flush_bytes=self.flush_bytes,
+            )  # fmt: skip
+
+    def ready(self) -> None:
+        """Wait for all that were started. A baseline that fails is closed and its reason kept."""
+        for name, (worker, folder, started) in list(self._pending.items()):
+            try:
+                left = LOAD_SECONDS[name.partition("#")[0]] - (time.monotonic() - started)
+                answer = worker.receive(max(1.0, left))
+                self.compile_seconds[name] = float(answer["seconds"])
+                self.alive[name] = TimedProcess(name, worker, folder)
+            except WarpsmithError as error:
+                worker.close()
+                self.failures[name] = str(error)
+            self._pending.pop(name)
+
+    def lost(self, name: str, reason: str) -> None:
+        """A baseline that failed while it was timed counts no more."""
+        self.alive.pop(name).close()
+        self.failures[name] = reason
+
+    def close(self) -> None:
+        for worker, _, _ in self._pending.values():
+            worker.close()
+        for process in self.alive.values():
+            process.close()
+        self._pending.clear()
+        self.alive.clear()
+
+
+def audit(timings: Mapping[str, BaselineTiming], limit: Limit) -> tuple[str, ...]:
+    """One line for each reason to read a large speedup with care: a best baseline far from its floor, or none
+    but eager.
+    """
+    working = [t for t in timings.values() if t.ok]
+    if not working:
+        return ("no baseline works",)
+    best = min(working, key=lambda t: t.median_us)
+    share = limit.seconds / (best.median_us * 1e-6)
+    notes = [f"baseline {t.name} failed: {t.reason}" for t in timings.values() if not t.ok]
+    if share < FAR_FROM_FLOOR and limit.seconds > OVERHEAD_SECONDS:
+        notes.append(
+            f"the best baseline, {best.name}, reaches {share:.0%} of the {limit.bound} limit: "
+            "a large speedup says more about the baseline than about the kernel"
+        )
+    if limit.seconds <= OVERHEAD_SECONDS:
+        notes.append("the task is bound by call overhead: its speedup says little about larger sizes")
+    return tuple(notes)

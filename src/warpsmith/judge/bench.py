@@ -1,0 +1,329 @@
+"""Timing side by side: a candidate's process against the baselines' own processes, in interleaved rounds.
+
+In: a task, built libraries and a provider of fresh values files. Out: a `Timing` with a ratio against each
+baseline that was measured in the same rounds, and samples of what the timed calls were given and returned,
+for the caller to check. Each round visits every process for one block of calls, in an order that turns round
+from round to round. The supervisor's own clock runs over every block; where it disagrees with the process's
+beyond the stated noise there is no measurement (`ClocksDisagree`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import psutil
+
+from .. import machine
+from ..errors import JudgeError, WarpsmithError
+from ..processes.buffers import Scratch
+from ..processes.worker import Worker
+from ..records import BaselineTiming, Candidate, Ratio, Task, Timing
+from . import stats
+from .baselines import NAMES, Baselines
+from .session import BaselineLost, ClocksDisagree, Session, TimedSample, agree, plan
+from .timed_process import Block, TimedProcess, fork_candidate, start_zygote
+
+__all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
+
+FreshValues = Callable[[], Path]
+
+CONFIRM_ROUNDS = 24  # what a confirmation asks for
+BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
+CHECK_SECONDS = 0.02  # of calls in a clock check
+CHECK_ATTEMPTS = 4
+FLUSH_MOST = 256 << 20
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    timing: Timing
+    samples: tuple[TimedSample, ...]  # of the candidate's timed calls
+    blocks: dict[str, list[Block]] = field(default_factory=dict)  # raw, by process name
+
+
+class Bench:
+    """Baselines and the zygote of one task. Start it from a thread that outlives it: workers die with the
+    thread that made them.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        scratch: Scratch,
+        workdir: Path,
+        threads: int,
+        progress: Callable[[str], None] = lambda message: None,
+        cache_dir: Path | None = None,
+    ) -> None:
+        self.task, self.scratch, self.workdir, self.threads, self.progress = (
+            task,
+            scratch,
+            workdir,
+            threads,
+            progress,
+        )
+        self.flush_bytes = flush_bytes(threads)
+        if task.graph.least_bytes > self.flush_bytes:
+            self.flush_bytes = 0  # the task evicts its own data
+        workdir.mkdir(parents=True, exist_ok=True)
+        self.task_file, self.graph_file = workdir / "task.json", workdir / "graph.json"
+        self.task_file.write_text(task.model_dump_json())
+        self.graph_file.write_text(task.graph.model_dump_json())
+        self.cache_dir = cache_dir or workdir / "inductor"
+        self.timings: dict[str, BaselineTiming] = {}
+        self.baseline_samples: dict[str, TimedSample] = {}
+        self._baselines: Baselines | None = None
+        self._zygote: Worker | None = None
+        self._names: tuple[str, ...] = NAMES
+        self._fresh: FreshValues | None = None
+
+    def begin(self, names: Sequence[str] = NAMES, *, fresh_values: FreshValues) -> None:
+        """Launch the baselines and the zygote, and return while they load and compile. `start` goes on from
+        here.
+        """
+        self._names, self._fresh = tuple(names), fresh_values
+        self._baselines = Baselines(
+            self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
+            threads=self.threads, flush_bytes=self.flush_bytes,
+        )  # fmt: skip
+        self._baselines.start(self._names, fresh_values())
+        if self._zygote is None or not self._zygote.alive:
+            self._zygote = start_zygote(
+                self.graph_file, self.workdir / "zygote", self.threads, self.flush_bytes
+            )
+
+    def start(self, names: Sequence[str] = NAMES, *, fresh_values: FreshValues) -> dict[str, BaselineTiming]:
+        """Wait for the baselines and time them side by side. A baseline that does not work is `ok=False` with
+        the reason.
+
+        Raises JudgeError when none works.
+        """
+        if self._baselines is None:
+            self.begin(names, fresh_values=fresh_values)
+        assert self._baselines is not None
+        self.progress("compiling the baselines")
+        self._baselines.ready()
+        self.progress("timing the baselines")
+        self._time_baselines(self._baselines, fresh_values)
+        return self.timings
+
+    def _time_baselines(self, baselines: Baselines, fresh_values: FreshValues) -> None:
+        values = [fresh_values(), fresh_values()]
+        for name, process in list(baselines.alive.items()):
+            try:
+                process.expected = self._estimate(process, values[0])
+            except WarpsmithError as error:
+                baselines.lost(name, str(error))
+        if not baselines.alive:
+            reason = next(iter(baselines.failures.values()), "none was asked for")
+            raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
+        session = self._session(list(baselines.alive.values()), values, cold=True)
+        expected = [p.expected for p in session.processes]
+        session.run(*plan(expected, BASELINE_SECONDS * len(expected), self._gap(), None))
+        for name, process in baselines.alive.items():
+            time = stats.typical([b.ns for b in session.blocks[name]])
+            process.expected = time.median * 1e-9
+            self.timings[name] = BaselineTiming(
+                name=name, ok=True,
+                median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3,
+                compile_seconds=0.0 if name == "eager" else baselines.compile_seconds[name],
+            )  # fmt: skip
+            self.baseline_samples[name] = session.sample(process)
+        for name, reason in baselines.failures.items():
+            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
+
+    def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
+        """The same baselines in fresh processes, and a fresh zygote, timed anew. Raises JudgeError when none
+        works.
+        """
+        fresh = fresh_values or self._fresh
+        if fresh is None:
+            raise JudgeError("the baselines have not been started")
+        self.close()
+        self.timings, self.baseline_samples = {}, {}
+        return self.start(self._names, fresh_values=fresh)
+
+    def baseline(self, name: str) -> TimedProcess:
+        """A baseline's process. Raises BaselineLost when it is not running."""
+        if self._baselines is None or name not in self._baselines.alive:
+            raise BaselineLost(f"the {name} baseline is not running")
+        return self._baselines.alive[name]
+
+    @property
+    def best(self) -> str:
+        """The fastest baseline as first measured."""
+        working = [t for t in self.timings.values() if t.ok]
+        return min(working, key=lambda t: t.median_us).name
+
+    def time(
+        self,
+        candidate: Candidate,
+        libraries: Mapping[str, Path],
+        fresh_values: FreshValues,
+        *,
+        rounds: int | None = None,
+        target_seconds: float = 0.35,
+        baselines: Sequence[str] | None = None,
+        cold: bool = True,
+        checks: int = 1,
+    ) -> BenchRun:
+        """Time a candidate. `baselines=None`: against the best one and eager; else against those named that
+        work.
+
+        `libraries` maps region id → built library. `rounds=None`: as many as fit `target_seconds`, ended
+        early when hopeless. Raises WorkerDied, WorkerTimeout, WorkerFailed (the candidate's fault),
+        ClocksDisagree (invalid), BaselineLost, JudgeError.
+        """
+        opponents = self._opponents(baselines)
+        values = [fresh_values() for _ in range(1 if rounds is None else 3)]
+        process = self._fork(candidate, libraries)
+        try:
+            return self.measure(
+                process,
+                opponents,
+                values,
+                rounds=rounds,
+                target_seconds=target_seconds,
+                cold=cold,
+                checks=checks,
+            )
+        finally:
+            process.close()
+
+    def measure(
+        self,
+        process: TimedProcess,
+        opponents: Sequence[TimedProcess],
+        values: Sequence[Path],
+        *,
+        rounds: int | None = None,
+        target_seconds: float = 0.35,
+        cold: bool = True,
+        checks: int = 1,
+    ) -> BenchRun:
+        """One process against others, whatever it runs. Raises as `time` does."""
+        process.expected = self._estimate(process, values[0])
+        warm = self._check_clocks(process)
+        session = self._session([process, *opponents], values, cold)
+        expected = [p.expected for p in session.processes]
+        count, calls = plan(expected, target_seconds * len(expected) / 2, self._gap(), rounds)
+        session.run(count, calls, race=rounds is None, checks=checks)
+        session.agree()
+        timing = self._timing(session, process, warm, cold)
+        return BenchRun(timing, tuple(session.samples), session.blocks)
+
+    def _session(self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool) -> Session:
+        return Session(processes, values, self.task.graph.inputs, self.scratch.new, cold=cold)
+
+    def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
+        if self._baselines is None or not self.timings:
+            raise JudgeError("the baselines have not been started")
+        wanted = dict.fromkeys([self.best, "eager"] if names is None else names)
+        alive = self._baselines.alive
+        lost = [
+            n
+            for n in wanted
+            if self.timings.get(n) is not None
+            and self.timings[n].ok
+            and not (n in alive and alive[n].worker.alive)
+        ]
+        if lost:
+            raise BaselineLost(f"the {lost[0]} baseline's process ended")
+        return [alive[n] for n in wanted if n in alive]
+
+    def _fork(self, candidate: Candidate, libraries: Mapping[str, Path]) -> TimedProcess:
+        if self._zygote is None or not self._zygote.alive:
+            self._zygote = start_zygote(
+                self.graph_file, self.workdir / "zygote", self.threads, self.flush_bytes
+            )
+        parts = [
+            {"region": u.region.model_dump(mode="json"), "library": str(libraries[u.region.id])}
+            for u in candidate.units
+        ]
+        memory = int(psutil.virtual_memory().available * 0.9)
+        return fork_candidate(self._zygote, self.scratch.new("bench-candidate"), parts, self.threads, memory)
+
+    def _estimate(self, process: TimedProcess, values: Path) -> float:
+        """Seconds of a call, roughly: the fixed warm-up, the same for every process, then one call."""
+        process.prepare(values, 2)
+        return process.prepare(values, 1)
+
+    def _check_clocks(self, process: TimedProcess) -> list[int]:
+        """Batches of nothing but calls, where nearly all of the wall time must be the calls' own. Returns
+        their times.
+
+        A busy machine can make one batch disagree, so the process has a few; a clock that lies disagrees in
+        each.
+        """
+        n = max(2, min(400, int(CHECK_SECONDS / max(process.expected, 1e-6))))
+        for attempt in range(CHECK_ATTEMPTS):
+            block = process.block(n, False, secrets.randbits(62), fresh=False)
+            try:
+                agree(block, 0.0)
+                break
+            except ClocksDisagree:
+                if attempt == CHECK_ATTEMPTS - 1:
+                    raise
+        process.expected = median(block.ns) * 1e-9
+        return list(block.ns)
+
+    def _gap(self) -> float:
+        """Seconds between two timed calls of a cold block: eviction, new contents for some of the inputs,
+        outputs overwritten.
+        """
+        graph = self.task.graph
+        given = sum(i.spec.nbytes for i in graph.inputs if i.role == "input")
+        made = sum(graph.specs[name].nbytes for name in graph.returned)
+        return 20e-6 + (self.flush_bytes + given / 2 + made) / 20e9
+
+    def _timing(self, session: Session, process: TimedProcess, warm: list[int], cold: bool) -> Timing:
+        own = [b.ns for b in session.blocks[process.name]]
+        time = stats.typical(own)
+        ratios = []
+        for other in session.processes[1:]:
+            found = stats.ratio([b.ns for b in session.blocks[other.name]], own)
+            ratios.append(Ratio(baseline=other.name, median=found.median, low=found.low, high=found.high))
+        kept = session.blocks[process.name]
+        accounted = sum(sum(b.ns) + b.between_ns for b in kept) / sum(b.wall_ns for b in kept)
+        steady = session.processes[1:] or [process]
+        drift = max(stats.spread([b.ns for b in session.blocks[p.name]]) for p in steady)
+        state: Literal["cold", "warm"] = "cold" if cold and self.flush_bytes else "warm"
+        return Timing(
+            median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3, cache=state,
+            samples=sum(len(b) for b in own), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
+            wall_share=min(accounted, 1.0), drift=drift,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End every process."""
+        if self._baselines is not None:
+            self._baselines.close()
+        if self._zygote is not None:
+            self._zygote.close()
+        self._baselines = self._zygote = None
+
+
+def flush_bytes(threads: int) -> int:
+    """Memory to read between cold calls: twice the last-level caches that `threads` cores share."""
+    caches = machine.cache_bytes()
+    last = caches[max(caches)] if caches else 32 << 20
+    sharing = _cores_sharing(len(caches))
+    return min(FLUSH_MOST, 2 * last * max(1, math.ceil(threads / sharing)))
+
+
+def _cores_sharing(level: int) -> int:
+    path = machine.CPU_DIR / f"cpu{machine.affinity()[0]}" / "cache" / f"index{level}" / "shared_cpu_list"
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return os.cpu_count() or 1
+    spans = [part.split("-") for part in text.split(",") if part]
+    return sum(int(s[-1]) - int(s[0]) + 1 for s in spans) or 1

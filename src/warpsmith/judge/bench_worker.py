@@ -1,0 +1,331 @@
+"""Untrusted process that times one callable as deployed: the user's module in eager mode or under
+torch.compile.
+
+In (requests, see `processes.worker`): `load` a task's module, `prepare` it with the tensors of a values file,
+`time` n calls, write the `outputs` of the last timed call to a file. Out: raw nanoseconds. `Stopwatch`, the
+timing routine itself, is shared with the candidates' processes (`judge/zygote.py`), so that both sides of a
+comparison do the same around each call: private copies of the values at addresses that move from block to
+block, contents that change from call to call, the same warm-up, the same cache eviction, no garbage
+collection, the previous outputs dropped and their memory overwritten before the clock starts, no autograd.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from ..processes.buffers import extent_bytes
+from ..processes.sandbox import restrict
+from ..processes.worker import serve
+from ..records import Graph, GraphOutput, Task, TensorSpec
+from ..runtime.tensors import open_tensors, write_tensors
+from ..tasks.hosted import find_tensor, load_reference
+from .arena import POISON
+from .contents import Slice, halved
+
+MODES = {"compile": "default", "compile-max-autotune": "max-autotune"}
+LINES_IN_PAGE, LINE = 64, 64
+BALLAST = 96 << 20  # bytes: at most what a block holds to shift its physical pages
+MMAP_THRESHOLD = 32 << 20  # larger blocks come zeroed from the system
+
+Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
+
+
+class Callee(Protocol):
+    """A callable that is timed."""
+
+    def bind(self, values: Sequence[Tensor]) -> None:
+        """Take the values of a call, in the order of `Graph.inputs`; tensors may be kept."""
+
+    def reset(self, values: Sequence[Tensor]) -> None:
+        """Undo what a call wrote to its own inputs and buffers."""
+
+    def call(self) -> Any: ...
+
+    def leaves(self, result: Any) -> list[Tensor]:
+        """The tensors of a result, as `Graph.outputs` orders them, updates included."""
+
+
+class Stopwatch:
+    """Times a callee on the values of files. Not reentrant; one a process. `blocks`: what a call allocates,
+    in its order.
+    """
+
+    def __init__(
+        self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
+    ) -> None:
+        self.graph, self.callee, self.flush, self.blocks = graph, callee, flush, tuple(blocks)
+        self.stateful = any(o.role != "output" for o in graph.outputs)
+        self.shared: list[Tensor] = []
+        self.private: list[Tensor] = []
+        self.changed: list[Slice] = []
+        self.result: Any = None
+
+    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
+        """Copy the values to fresh addresses and call `warmup` times. Returns the seconds the calls took."""
+        specs = [i.spec for i in self.graph.inputs]
+        self.result, self.changed = None, []
+        self.shared = open_tensors(Path(values), specs, writable=False)
+        self.private = [_private(t, s) for t, s in zip(self.shared, specs, strict=True)]
+        self.callee.bind(self.private)
+        self.ballast = new_pages()
+        start = time.perf_counter()
+        with torch.no_grad():
+            for _ in range(warmup):
+                self._reset()
+                self.result = None
+                self.result = self.callee.call()
+        return {"seconds": time.perf_counter() - start}
+
+    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
+        """Time n calls, each on new contents drawn from the seed if `fresh`. Returns their nanoseconds and
+        those spent between them.
+        """
+        times, between, rng = [], 0, random.Random(seed)
+        call, clock = self.callee.call, time.perf_counter_ns
+        with torch.no_grad():
+            for _ in range(n):
+                begin = clock()
+                self.result = None
+                if fresh:
+                    self._overwrite()
+                    self._reset()
+                    self._change(rng)
+                if cold and self.flush is not None:
+                    self.flush.sum()
+                start = clock()
+                self.result = call()
+                end = clock()
+                times.append(end - start)
+                between += start - begin
+        return {"ns": times, "between_ns": between}
+
+    def outputs(self, path: str) -> None:
+        """Write the outputs of the last timed call to a new values file. Raises TaskError when a shape or
+        dtype is wrong.
+        """
+        if self.result is None:
+            raise RuntimeError("no timed call yet")
+        specs = [self.graph.specs[o.value] for o in self.graph.outputs if o.value is not None]
+        write_tensors(Path(path), specs, self.callee.leaves(self.result))
+
+    def _reset(self) -> None:
+        if self.stateful:
+            self.callee.reset(self.shared)
+
+    def _overwrite(self) -> None:
+        """Spoil the memory that the next call will be given for outputs and workspaces: it holds what the
+        last call left there, most of it still right, and a kernel could look whether it may leave it so.
+
+        The allocator is asked as the call will ask it, so it hands out the same blocks.
+        """
+        word = random.choice(POISON)
+        held = []
+        for size, stays in self.blocks:
+            if 0 < size < MMAP_THRESHOLD:
+                block = torch.empty(size, dtype=torch.uint8)
+                block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
+                block[size & ~1 :].fill_(word & 0xFF)
+                held += [block] if stays else []
+
+    def _change(self, rng: random.Random) -> None:
+        """Undo the last call's change of the inputs, and make the next."""
+        for index, *bounds in self.changed:
+            part = slice(*bounds)
+            _memory(self.private[index])[part] = _memory(self.shared[index])[part]
+        self.changed = halved(rng, self.graph.inputs)
+        for index, *bounds in self.changed:
+            _memory(self.private[index])[slice(*bounds)] *= 0.5
+
+    def spoilt_input(self) -> str:
+        """The name of the first input that no longer holds what the last call was given, else empty."""
+        updated = set(updated_inputs(self.graph).values())
+        for index, item in enumerate(self.graph.inputs):
+            now = self.private[index]
+            if index in updated or now.numel() == 0:
+                continue
+            memory = _memory(self.shared[index]).clone()
+            for at, *bounds in self.changed:
+                if at == index:
+                    memory[slice(*bounds)] *= 0.5
+            given = memory.as_strided(now.shape, now.stride())
+            if not bool(((given == now) | ((given != given) & (now != now))).all()):
+                return item.name
+        return ""
+
+
+def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
+    return [(extent_bytes(graph.specs[name]), True) for name in names]
+
+
+def updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
+    """(role, target) of each update among the graph's outputs → index of the input that takes it."""
+    takers = {
+        ("input_update", item.name) if item.role == "input" else ("buffer_update", item.target): index
+        for index, item in enumerate(graph.inputs)
+    }
+    return {(o.role, o.target): takers[o.role, o.target] for o in graph.outputs if o.role != "output"}
+
+
+def arrange(
+    graph: Graph, returned: Iterator[Tensor], update: Callable[[GraphOutput], Tensor]
+) -> list[Tensor]:
+    """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
+    wanted = [o for o in graph.outputs if o.value is not None]
+    return [next(returned) if o.role == "output" else update(o) for o in wanted]
+
+
+def _memory(tensor: Tensor) -> Tensor:
+    """A tensor's memory from its first element to its last, flat."""
+    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.as_strided((extent,), (1,))
+
+
+def _private(shared: Tensor, spec: TensorSpec) -> Tensor:
+    """A copy at a fresh address: another cache line of a page each time, 64-byte aligned as torch's own
+    allocations are.
+    """
+    extent = extent_bytes(spec)
+    if extent == 0:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=shared.dtype)
+    room = torch.empty(extent + LINES_IN_PAGE * LINE, dtype=torch.uint8)
+    offset = -room.data_ptr() % LINE + random.randrange(LINES_IN_PAGE - 1) * LINE
+    flat = torch.frombuffer(
+        room.numpy(), dtype=shared.dtype, count=extent // shared.element_size(), offset=offset
+    )
+    copy = flat.as_strided(spec.shape, spec.stride)
+    if 0 in spec.stride:  # several elements share an address: copy the memory
+        flat.copy_(shared.as_strided(flat.shape, (1,)))
+    else:
+        copy.copy_(shared)
+    return copy
+
+
+def steady_state(threads: int) -> None:
+    """Bring the process to what a long-running one becomes: thread count, no collector pauses, allocator
+    thresholds at rest.
+
+    glibc raises its mmap threshold (to at most 32 MiB) as blocks are freed, and then keeps or returns memory
+    to the system by the luck of the heap's layout: the same code would then run with page faults in one
+    process and without them in another. So the thresholds start where they would end, and the heap's top is
+    kept.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    torch.set_num_threads(threads)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        m_trim_threshold, m_mmap_threshold = -1, -3
+        mallopt(m_mmap_threshold, MMAP_THRESHOLD)
+        mallopt(m_trim_threshold, 1 << 30)
+
+
+def new_pages() -> Tensor:
+    """Give free memory back to the system and take an odd share of it, so that what the next block allocates lies in
+    other physical pages. The caller holds what is returned until then.
+
+    Which pages a process got decides how its arrays share a physically indexed cache: two processes that ran
+    the same code differed by up to 10 % for as long as they lived. Drawn anew for each block, that luck is
+    noise, which the rounds show and average out.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return torch.ones(random.randrange(1, BALLAST >> 12) << 10)
+
+
+def flush_buffer(size: int) -> Tensor | None:
+    """Memory to stream over between cold calls. Read only: dirty lines would be written back at the next
+    call's expense.
+    """
+    return torch.ones(size // 4) if size else None
+
+
+class Reference:
+    """The user's own module, possibly compiled."""
+
+    def __init__(self, task: Task, variant: str, kind: str) -> None:
+        chosen = task.variant(variant)
+        self.graph = chosen.graph
+        self.hosted = load_reference(task.source, chosen.overrides)
+        module = self.hosted.module
+        self.run: Callable[..., Any] = module if kind == "eager" else torch.compile(module, mode=MODES[kind])
+        self.updated = updated_inputs(self.graph)
+
+    def bind(self, values: Sequence[Tensor]) -> None:
+        self.values = list(values)
+        self.hosted.bind(self.graph, self.values)
+
+    def reset(self, values: Sequence[Tensor]) -> None:
+        for index in self.updated.values():
+            self._place(index).copy_(values[index])
+
+    def _place(self, index: int) -> Tensor:
+        """Where the module itself reads, and writes, an input of the graph."""
+        item = self.graph.inputs[index]
+        found = None if item.role == "input" else find_tensor(self.hosted.module, item.target)
+        return self.values[index] if found is None else found
+
+    def call(self) -> Any:
+        return self.run(*self.hosted.args, **self.hosted.kwargs)
+
+    def leaves(self, result: Any) -> list[Tensor]:
+        returned = iter([leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)])
+        return arrange(
+            self.graph, returned, lambda output: self._place(self.updated[output.role, output.target])
+        )
+
+
+class BaselineProcess:
+    """The handlers of a baseline's process."""
+
+    stopwatch: Stopwatch
+
+    def load(
+        self,
+        task_file: str,
+        variant: str,
+        kind: str,
+        values: str,
+        writable: list[str],
+        threads: int,
+        flush_bytes: int,
+    ) -> dict[str, Any]:
+        """Confine the process, build the module and call it once, which compiles it. Returns seconds and the
+        isolation level.
+        """
+        level = restrict(
+            [Path(w) for w in writable], memory_bytes=psutil.virtual_memory().available, network=False
+        )
+        task = Task.model_validate_json(Path(task_file).read_text())
+        callee = Reference(task, variant, kind)
+        blocks = output_blocks(callee.graph, callee.graph.returned)
+        self.stopwatch = Stopwatch(callee.graph, callee, flush_buffer(flush_bytes), blocks)
+        steady_state(threads)
+        seconds = self.stopwatch.prepare(values, 1)["seconds"]
+        gc.collect()
+        gc.freeze()
+        return {"seconds": seconds, "isolation": level}
+
+    def handlers(self) -> dict[str, Callable[..., dict[str, Any] | None]]:
+        return {
+            "load": self.load,
+            "prepare": lambda **fields: self.stopwatch.prepare(**fields),
+            "time": lambda **fields: self.stopwatch.time(**fields),
+            "outputs": lambda **fields: self.stopwatch.outputs(**fields),
+        }
+
+
+if __name__ == "__main__":
+    serve(BaselineProcess().handlers())

@@ -1,0 +1,66 @@
+"""All units of some candidates built at every variant's shapes, a few at a time, before any of them is timed.
+
+In: candidates, a target, a task's variants. Out: for each candidate its libraries, or the stage and reason
+that ended it. A unit whose stated requirements do not hold at another variant's shapes is left out there: it
+is specialised.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ..records import Build, Candidate, Status, Task, Unit
+from ..targets.base import Target
+from ..targets.diagnostics import LONGEST, one_line, refused, unmet
+
+AT_A_TIME = 2
+Key = tuple[str, str]  # (variant, Unit.code_key)
+
+
+@dataclass(frozen=True)
+class Built:
+    builds: tuple[Build, ...]
+    libraries: dict[Key, Build]  # those that can run
+    status: Status = "ok"
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def build_all(candidates: Sequence[Candidate], task: Task, target: Target) -> list[Built]:
+    """Raises ToolchainError or JudgeError when nothing can be built here at all."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        jobs: dict[Key, Future[tuple[Build, float]]] = {}
+        for candidate in candidates:
+            for variant in task.variants:
+                for unit in candidate.units:
+                    key = (variant.name, unit.code_key)
+                    if key not in jobs:
+                        jobs[key] = pool.submit(_timed, target, unit, task, variant.name)
+        done = {key: job.result() for key, job in jobs.items()}
+    return [_of(candidate, task, done) for candidate in candidates]
+
+
+def _timed(target: Target, unit: Unit, task: Task, variant: str) -> tuple[Build, float]:
+    start = time.monotonic()
+    build = target.build(unit, task.variant(variant).graph, variant)
+    return build, time.monotonic() - start
+
+
+def _of(candidate: Candidate, task: Task, done: dict[Key, tuple[Build, float]]) -> Built:
+    keys = [(v.name, u.code_key) for v in task.variants for u in candidate.units]
+    found = {key: done[key] for key in dict.fromkeys(keys)}
+    builds = tuple(build for build, _ in found.values())
+    seconds = sum(spent for _, spent in found.values())
+    libraries = {key: build for key, (build, _) in found.items() if build.ok}
+    stated = {u.code_key: {text.strip()[:LONGEST] for text in u.requires} for u in candidate.units}
+    for (variant, code), (build, _) in found.items():
+        # An assertion in the source may say "requires:", too: only what the unit states excuses a variant.
+        if build.ok or (variant != task.main.name and stated[code].intersection(unmet(build))):
+            continue
+        where = "" if variant == task.main.name else f"at the shapes of variant {variant}: "
+        status: Status = "refused" if refused(build) else "build-failed"
+        return Built(builds, libraries, status, where + one_line(build.diagnostics), seconds)
+    return Built(builds, libraries, seconds=seconds)

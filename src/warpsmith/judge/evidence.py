@@ -1,0 +1,194 @@
+"""Inputs and the truth about them, made once by the trusted workers and kept while there is room.
+
+In: a *case* (variant, input family, seed) and, for a unit, its region. Out: the raw input bytes the unit gets
+and a budget for each of its outputs. `Evidence` is the supervisor's side of the reference worker; the files
+lie in the run's scratch folder, the least recently used go first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..processes.buffers import Scratch, ValuesFile
+from ..records import Region, Task, TensorSpec
+from .families import OWN
+from .layout import noise_specs, oracle_specs, output_names
+from .tolerance import Budget, Truth
+from .workers import Workers
+
+Array = npt.NDArray[Any]
+ALL = slice(None)
+CALL_SECONDS = 300.0  # a trusted call that takes longer means a lost machine, not a slow task
+
+
+@dataclass(frozen=True)
+class Case:
+    variant: str
+    family: str
+    seed: int
+
+
+class Expected:
+    """The truth of some outputs, mapped from files. `valid`: the reference is finite on these inputs."""
+
+    def __init__(
+        self,
+        stem: Path,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        answer: dict[str, Any],
+    ):
+        self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
+        self.valid: bool = answer["finite"]
+        self._draws, self._exact = answer["draws"], answer["exact"]
+        self._rows: tuple[slice, ...] = ()
+
+    @cached_property
+    def inputs(self) -> list[Array]:
+        """Raw bytes of the region's inputs."""
+        file = ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs)
+        return [file.raw(i) for i in range(len(self._input_specs))]
+
+    @cached_property
+    def float_inputs(self) -> tuple[Array, ...]:
+        """For forensics: the inputs of the outputs' own kind."""
+        file = ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs)
+        return tuple(a for a, s in zip(file.arrays(), self._input_specs, strict=True) if s.dtype == "float32")
+
+    def keep_rows(self, rows: Sequence[slice]) -> None:
+        """Look at these rows of each output only, before any budget is built."""
+        self._rows = tuple(rows)
+
+    @cached_property
+    def budgets(self) -> list[Budget]:
+        native = ValuesFile(Path(f"{self.stem}.native"), self._output_specs).arrays()
+        oracle = ValuesFile(Path(f"{self.stem}.oracle"), oracle_specs(self._output_specs)).arrays()
+        noise = ValuesFile(Path(f"{self.stem}.noise"), noise_specs(self._output_specs, self._draws)).arrays()
+        rows = self._rows or (ALL,) * len(native)
+        found = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, rows, strict=True)
+        return [
+            Budget(Truth(s.dtype, part(a, r), part(b, r), part(c, r, c.ndim - a.ndim), max(d, 1), e))
+            for s, a, b, c, d, e, r in found
+        ]
+
+    @property
+    def usable(self) -> bool:
+        """Whether these inputs can tell right from wrong: the reference is finite and keeps its budget."""
+        return self.valid and all(budget.steady for budget in self.budgets)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Files, and the budgets' arrays of fp64."""
+        files = sum(p.stat().st_size for p in self.stem.parent.glob(f"{self.stem.name}.*"))
+        return files + 8 * sum(s.numel for s in self._output_specs)
+
+    def remove(self) -> None:
+        for path in self.stem.parent.glob(f"{self.stem.name}.*"):
+            path.unlink(missing_ok=True)
+
+
+class Evidence:
+    def __init__(self, task: Task, workers: Workers, scratch: Scratch, own_seed: int, capacity: int) -> None:
+        """`own_seed`: of the own values that the other families are scaled by. `capacity`: bytes of files
+        kept.
+        """
+        self.task, self.workers, self.scratch = task, workers, scratch
+        self._own_seed, self._capacity = own_seed, capacity
+        self._values: OrderedDict[Case, Path] = OrderedDict()
+        self._expected: OrderedDict[tuple[Case, str], Expected] = OrderedDict()
+
+    def values(self, case: Case) -> Path:
+        """A values file for the case, in the order of the variant's graph inputs."""
+        if case not in self._values:
+            path = self.scratch.new("values")
+            if case.family == OWN:
+                self.workers.materialise(case.variant, case.seed, path)
+            else:
+                own = self.values(Case(case.variant, OWN, self._own_seed))
+                self.workers.call(
+                    "inputs", CALL_SECONDS, variant=case.variant, family=case.family, seed=case.seed,
+                    own=str(own),
+                    path=str(path),
+                )  # fmt: skip
+            self._values[case] = path
+        self._values.move_to_end(case)
+        return self._values[case]
+
+    def region(self, case: Case, region: Region) -> Expected:
+        key = (case, region.id)
+        if key not in self._expected:
+            self._keep(key, self._ask(case.variant, self.values(case), case.seed, region, case.family, None))
+        self._expected.move_to_end(key)
+        return self._expected[key]
+
+    def whole(self, variant: str, values: Path, seed: int, draws: int | None = None) -> Expected:
+        """Truth of the whole graph on the values of a file. Not kept: the caller removes it."""
+        return self._ask(variant, values, seed, None, OWN, draws)
+
+    def _ask(
+        self, variant: str, values: Path, seed: int, region: Region | None, family: str, draws: int | None
+    ) -> Expected:
+        graph, stem = self.task.variant(variant).graph, self.scratch.new("expected")
+        answer = self.workers.call(
+            "expected", CALL_SECONDS, variant=variant, values=str(values), stem=str(stem), seed=seed,
+            draws=draws,
+            region=region.model_dump(mode="json") if region else None, family=family,
+        )  # fmt: skip
+        inputs = tuple(graph.specs[i] for i in region.inputs) if region else ()
+        outputs = tuple(graph.specs[o] for o in (region.outputs if region else output_names(graph)))
+        return Expected(stem, inputs, outputs, answer)
+
+    def _keep(self, key: tuple[Case, str], made: Expected) -> None:
+        self._expected[key] = made
+        room = self._capacity - made.nbytes
+        for old in list(self._expected)[:-1]:
+            room -= self._expected[old].nbytes
+        for old in list(self._expected)[:-1]:
+            if room >= 0:
+                break
+            room += self._expected[old].nbytes
+            self._expected.pop(old).remove()
+
+    def forget(self, case: Case) -> None:
+        """Drop a case's values and all that was derived from them."""
+        path = self._values.pop(case, None)
+        if path is not None:
+            path.unlink(missing_ok=True)
+        for key in [k for k in self._expected if k[0] == case]:
+            self._expected.pop(key).remove()
+
+
+def part(array: Array, rows: slice, axis: int = 0) -> Array:
+    """Some rows of an array; all of a scalar."""
+    return array if array.ndim == axis else array[(slice(None),) * axis + (rows,)]
+
+
+def secret_rows(spec: TensorSpec, elements: int) -> slice:
+    """A run of rows with about so many elements, at a place nobody can foresee."""
+    rows = spec.shape[0] if spec.shape else 1
+    count = max(1, rows * elements // max(1, spec.numel))
+    if count >= rows:
+        return ALL
+    first = secrets.randbelow(rows - count + 1)
+    return slice(first, first + count)
+
+
+def check_outputs(expected: Expected, arrays: list[np.ndarray]) -> tuple[bool, str, str, float, float]:
+    """Compare all outputs with their truth: (ok, rule, detail, worst share of the budget, worst ulp)."""
+    worst, ulp = 0.0, 0.0
+    for number, (budget, array) in enumerate(zip(expected.budgets, arrays, strict=True)):
+        verdict = budget.compare(array, expected.float_inputs if expected._input_specs else ())
+        if not verdict.ok:
+            place = f"output {number}: " if len(arrays) > 1 else ""
+            return False, verdict.rule, place + verdict.detail, verdict.error, verdict.ulp
+        worst, ulp = max(worst, verdict.error), max(ulp, verdict.ulp)
+    return True, "", "", worst, ulp

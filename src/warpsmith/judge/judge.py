@@ -1,0 +1,210 @@
+"""The judge: candidates in, results out; a speedup that is not real is worse than none.
+
+`evaluate` takes candidates through build → verify → time → label; a candidate's failure is a `Result`, never
+an exception. `confirm` does it again from the start: fresh processes, fresh seeds, every baseline side by
+side, more families and samples. Candidates are fixed before the seeds of their own inputs are drawn. What is
+opened first is in `opened.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..errors import WarpsmithError
+from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import Candidate, Check, Result, Status, Timing, Verdict
+from ..tasks.regions import make_region
+from .bench import CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
+from .building import Built, build_all
+from .evidence import Case
+from .labels import labels
+from .layout import output_names
+from .limits import hard_floor
+from .opened import Opened
+from .plan import STAND_IN, UNIT_RUNS
+from .verify import FEW_DRAWS, Verification
+
+SAMPLED = 1 << 18  # elements of each output of a timed run that the search looks at
+CONFIRM_CHECKS = 3  # timed calls whose outputs are checked
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one stage of one candidate."""
+
+    status: Status = "ok"
+    reason: str = ""
+
+
+class Judge(Opened):
+    """A context manager: `open()` it once, then `evaluate` rounds of candidates and `confirm` the winners."""
+
+    _fresh_baselines = False  # whether the baselines' processes are younger than the last search
+
+    def evaluate(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Results in the candidates' order. All are built before the first is timed, and before this round's
+        seeds are drawn.
+        """
+        wanted = list(candidates)
+        self._fresh_baselines = False
+        built = self._built(wanted)
+        with self._trusted("no fresh inputs"):
+            self._fresh_values()
+        cases = self.plan.search(self._fresh[0])
+        for candidate, build in zip(wanted, built, strict=True):
+            yield self._judged(candidate, build, cases, confirm=False)
+
+    def confirm(self, candidate: Candidate) -> Result:
+        """A fresh run: processes, seeds and samples share nothing with the search. Confirmations in a row
+        share the fresh baselines.
+        """
+        built = self._built([candidate])[0]
+        with self._trusted("no fresh baselines"):
+            self._fresh_values(3)
+            if not self._fresh_baselines:
+                with self._stage("confirm-baselines", "starting fresh baselines"):
+                    self.bench.restart_baselines(fresh_values=self._next_values)
+                self._fresh_baselines = True
+        self.progress("verifying and timing it against every baseline")
+        cases = self.plan.confirm(self._fresh[0], self._draw())
+        try:
+            return self._judged(candidate, built, cases, confirm=True)
+        finally:
+            for case in cases:
+                if case not in self._fresh:
+                    self.evidence.forget(case)
+
+    def _built(self, candidates: Sequence[Candidate]) -> list[Built]:
+        """In order. What does not fit this task is refused before anything is built."""
+        outcomes = [self._wellformed(c) for c in candidates]
+        fit = [c for c, o in zip(candidates, outcomes, strict=True) if o.status == "ok"]
+        built = iter(build_all(fit, self.task, self.target))
+        return [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
+
+    def _judged(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Result:
+        """One candidate through every stage. A trusted process that is lost is restarted once."""
+        for attempt in (1, 2):
+            try:
+                return self._attempt(candidate, built, cases, confirm)
+            except (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost) as error:
+                if attempt == 2:
+                    return self._result(
+                        candidate, built, Outcome("error", f"the judge lost a process twice: {error}")
+                    )
+                self.progress(f"restarting the judge's processes: {error}")
+                self._revive(isinstance(error, BaselineLost))
+        raise AssertionError("unreachable")
+
+    def _attempt(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Result:
+        seconds = {"build": built.seconds}
+        if built.status != "ok":
+            return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
+        start = time.monotonic()
+        verification = self.verifier.verify(
+            candidate, built.libraries, cases, timed=UNIT_RUNS, stand_in="" if confirm else STAND_IN
+        )
+        seconds["verify"] = time.monotonic() - start
+        if not verification.ok:
+            outcome = Outcome(verification.status, verification.reason)
+            return self._result(candidate, built, outcome, verification, seconds=seconds)
+        start = time.monotonic()
+        outcome, timing, checks = self._timed(candidate, built, confirm)
+        seconds["time"] = time.monotonic() - start
+        verification = replace(verification, checks=verification.checks + checks)
+        timing = timing.model_copy(update={"unit_us": verification.unit_us}) if timing else None
+        return self._result(candidate, built, outcome, verification, timing, seconds)
+
+    def _timed(
+        self, candidate: Candidate, built: Built, confirm: bool
+    ) -> tuple[Outcome, Timing | None, tuple[Check, ...]]:
+        """Time it as deployed, then check what the timed calls returned, then the speed of light."""
+        main = self.task.main.name
+        libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.units}
+        names = [n for n, t in self.bench.timings.items() if t.ok] if confirm else None
+        try:
+            run = self.bench.time(
+                candidate, libraries, self._next_values, rounds=CONFIRM_ROUNDS if confirm else None,
+                baselines=names,
+                checks=CONFIRM_CHECKS if confirm else 1,
+            )  # fmt: skip
+        except WorkerTimeout as error:
+            return Outcome("timeout", f"as deployed: {error}"), None, ()
+        except (WorkerDied, WorkerFailed) as error:
+            return Outcome("crashed", f"as deployed: {error}"), None, ()
+        except ClocksDisagree as error:
+            return Outcome("invalid", str(error)), None, ()
+        checks = []
+        best = run.timing.best
+        loses = not confirm and best is not None and best.high < 1.0  # cannot win: its outputs need no oracle
+        for sample in () if loses else run.samples:
+            checks.append(
+                self.verifier.check_whole(
+                    main, sample.values, sample.outputs, self._draw(), *self._looks(confirm)
+                )
+            )
+        for sample in run.samples:
+            sample.remove()
+        share = self.limit.seconds * 1e6 / run.timing.median_us
+        timing = run.timing.model_copy(update={"limit_share": share, "confirmed": confirm})
+        wrong = next((c for c in checks if not c.ok), None)
+        if wrong is not None:
+            return Outcome("incorrect", f"{wrong.rule} in a timed run: {wrong.detail}"), timing, tuple(checks)
+        if timing.median_us * 1e-6 < hard_floor(self.limit):
+            self._measure_limit(refresh=True)  # the peaks may have been measured on a busy machine
+        if timing.median_us * 1e-6 < hard_floor(self.limit):
+            floor = hard_floor(self.limit) * 1e6
+            reason = f"{timing.median_us:.1f} µs is below the memory floor of {floor:.1f} µs"
+            return Outcome("invalid", reason), timing, tuple(checks)
+        return Outcome(), timing, tuple(checks)
+
+    def _looks(self, confirm: bool) -> tuple[int, int | None]:
+        """(draws of noise, elements of each output) with which a timed run's outputs are checked.
+
+        A large output has like elements enough to pool one draw over.
+        """
+        graph = self.task.graph
+        large = all(graph.specs[name].numel >= SAMPLED for name in output_names(graph))
+        return (FEW_DRAWS, None) if confirm or not large else (1, SAMPLED)
+
+    def _wellformed(self, candidate: Candidate) -> Outcome:
+        """Whether the units' regions are what they say on this task's graph."""
+        if candidate.task_id != self.task.id:
+            return Outcome("refused", "the candidate was written for another task")
+        taken: set[str] = set()
+        for unit in candidate.units:
+            try:
+                true = make_region(self.task.graph, unit.region.nodes)
+            except (WarpsmithError, KeyError, ValueError) as error:
+                return Outcome("refused", f"not a region of this task: {error}")
+            mine = unit.region
+            if (true.nodes, set(true.inputs), true.outputs) != (mine.nodes, set(mine.inputs), mine.outputs):
+                return Outcome("refused", "a region's inputs or outputs are not what its nodes read and make")
+            if taken & set(unit.region.nodes):
+                return Outcome("refused", "two units cover the same node")
+            taken |= set(unit.region.nodes)
+        return Outcome()
+
+    def _result(
+        self, candidate: Candidate, built: Built, outcome: Outcome, verification: Verification | None = None,
+        timing: Timing | None = None, seconds: dict[str, float] | None = None,
+    ) -> Result:  # fmt: skip
+        verdict = None
+        if verification is not None:
+            verdict = Verdict(
+                correct=verification.ok and all(c.ok for c in verification.checks),
+                checks=verification.checks, isolation=verification.isolation,
+                labels=labels(candidate, self.task.graph, self.limit, verification.unit_us),
+                reasons=(outcome.reason,) if outcome.reason else (),
+            )  # fmt: skip
+        return Result(
+            candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id,
+            target=self.target.name, status=outcome.status, reason=outcome.reason, builds=built.builds,
+            verdict=verdict, timing=timing,
+            seconds={k: round(v, 4) for k, v in (seconds or {}).items()}, environment=self.environment.id,
+            seed=self.seed,
+            judged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip

@@ -1,0 +1,50 @@
+"""Whether judging a task fits into this machine's memory, told before anything of that size is allocated."""
+
+from __future__ import annotations
+
+import psutil
+
+from ..errors import TaskError
+from ..processes.buffers import extent_bytes
+from ..records import Graph, Task
+
+VALUES_FILES = 5  # the task's own values, two fresh ones and other families'
+PROCESSES = 5  # eager, two compiled, the candidate, the reference worker
+WIDE = 4  # the oracle holds float64, disturbed and not
+
+
+def needed_bytes(graph: Graph) -> int:
+    """Inputs as files and copied into each process, live intermediates in each, and both widened in the
+    reference worker.
+    """
+    inputs = sum(extent_bytes(i.spec) for i in graph.inputs)
+    return inputs * (VALUES_FILES + PROCESSES + WIDE) + live_bytes(graph) * (PROCESSES + WIDE)
+
+
+def live_bytes(graph: Graph) -> int:
+    """The most that intermediate values take at one time when each is freed after its last use."""
+    last = {name: index for index, node in enumerate(graph.nodes) for name in node.uses}
+    held, most = 0, 0
+    made: dict[str, int] = {}
+    for index, node in enumerate(graph.nodes):
+        for value in node.outputs:
+            if value is not None:
+                made[value.name] = extent_bytes(value.spec)
+                held += made[value.name]
+        most = max(most, held)
+        for name in node.uses:
+            if last[name] == index and name in made and name not in graph.returned:
+                held -= made.pop(name)
+    return most
+
+
+def check_memory(task: Task, available: int | None = None) -> None:
+    """Raises TaskError when the main variant is too large for this machine."""
+    needed = needed_bytes(task.graph)
+    available = available if available is not None else int(psutil.virtual_memory().available)
+    if needed > available:
+        raise TaskError(
+            f"{task.name} needs about {needed / 2**30:.1f} GiB to be judged, "
+            f"only {available / 2**30:.1f} GiB are available: "
+            "make its sizes smaller"
+        )

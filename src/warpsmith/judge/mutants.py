@@ -1,0 +1,123 @@
+"""Wrong answers that a task must be able to tell from right ones: the mutants of task admission.
+
+In: a graph with native-dtype values of one input family, the same family at another seed, and the truth. Out:
+what each mutant would have returned. Runs in the reference worker; no candidate code is involved. An
+*equivalent* mutant (a dropped op that changes no bit on any input tried, such as an added zero) cannot be
+told from the original by anyone and is reported as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ..records import Graph, Node
+from .rounding import op_name
+from .stepping import Stepper, Tensors
+
+MOVES = frozenset({
+    "_to_copy", "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy", "detach", "empty",
+    "empty_like", "expand", "flip", "full", "full_like", "lift_fresh_copy", "ones", "ones_like",
+    "permute", "repeat", "reshape", "scalar_tensor", "select", "slice", "split", "split_with_sizes",
+    "squeeze", "t", "transpose", "unbind", "unsqueeze", "view", "zeros", "zeros_like",
+})  # fmt: skip
+# Bits of mantissa kept: bf16's and TF32's for a float task; for a half one, fewer than it has itself.
+LOW_BITS = {"float64": (23, 10), "float32": (7, 10), "float16": (6,), "bfloat16": (4,)}
+MANTISSA = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
+INTEGER_OF = {
+    torch.float64: torch.int64,
+    torch.float32: torch.int32,
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+}
+
+
+def mutants(
+    graph: Graph, outputs: tuple[str, ...], values: Tensors, others: Tensors, dropped: int
+) -> Iterator[tuple[str, Tensors]]:
+    """Name and outputs of each mutant. `others`: values of another seed. `dropped`: ops to drop at the most,
+    nearest the output first.
+    """
+    stepper = Stepper(graph)
+    native, stale = stepper.run(values, outputs), stepper.run(others, outputs)
+    yield "zeros", {o: torch.zeros_like(t) for o, t in native.items()}
+    yield "constant", {o: _constant(stale[o]) for o in outputs}
+    yield "stale replay", stale
+    for name, given in values.items():
+        made = {o: _reshaped(given, t) for o, t in native.items()}
+        if any(t is not None for t in made.values()):
+            yield f"input {name}", {o: native[o] if t is None else t for o, t in made.items()}
+    for node in list(droppable(graph))[:dropped]:
+        yield f"dropped {op_name(node)} ({node.name})", stepper.run(values, outputs, outward=_dropping(node))
+    for bits in low_bits(graph):
+        yield f"{bits}-bit mantissa", _low_precision(stepper, values, outputs, bits)
+
+
+def droppable(graph: Graph) -> Iterator[Node]:
+    """Nodes that can be bypassed by one of their inputs, from the output backwards."""
+    for node in reversed(graph.nodes):
+        if op_name(node) in MOVES or not any(v is not None for v in node.outputs):
+            continue
+        if any(_fits(graph, name, node) for name in node.uses):
+            yield node
+
+
+def _fits(graph: Graph, name: str, node: Node) -> bool:
+    given, made = graph.specs[name], node.output.spec
+    return len(given.shape) <= len(made.shape) and all(
+        a in (1, b) for a, b in zip(reversed(given.shape), reversed(made.shape), strict=False)
+    )
+
+
+def _dropping(target: Node):  # type: ignore[no-untyped-def]
+    def outward(node: Node, read: Tensors, made: Tensors) -> Tensors:
+        if node.name != target.name:
+            return made
+        result = made[node.output.name]
+        for tensor in read.values():
+            try:
+                bypass = tensor.to(result.dtype).expand(result.shape).contiguous()
+            except RuntimeError:
+                continue
+            return made | {node.output.name: bypass}
+        return made
+
+    return outward
+
+
+def _constant(stale: torch.Tensor) -> torch.Tensor:
+    if stale.is_floating_point():
+        return torch.full_like(stale, stale.double().mean().item() if stale.numel() else 0.0)
+    return torch.full_like(stale, stale.flatten()[0].item() if stale.numel() else 0)
+
+
+def _reshaped(given: torch.Tensor, like: torch.Tensor) -> torch.Tensor | None:
+    if given.numel() != like.numel() or not given.is_floating_point() or not like.is_floating_point():
+        return None
+    return given.reshape(like.shape).to(like.dtype)
+
+
+def low_bits(graph: Graph) -> tuple[int, ...]:
+    """Mantissa bits of the low-precision twins that a task of this dtype must tell from the real thing."""
+    dtypes = [i.spec.dtype for i in graph.inputs if i.role == "input" and i.spec.dtype in LOW_BITS]
+    return LOW_BITS[dtypes[0]] if dtypes else ()
+
+
+def _low_precision(stepper: Stepper, values: Tensors, outputs: tuple[str, ...], bits: int) -> Tensors:
+    def outward(node: Node, read: Tensors, made: Tensors) -> Tensors:
+        return {name: truncated(t, bits) for name, t in made.items()}
+
+    return stepper.run({n: truncated(t, bits) for n, t in values.items()}, outputs, outward=outward)
+
+
+def truncated(tensor: torch.Tensor, bits: int) -> torch.Tensor:
+    """Rounded to `bits` of mantissa (half away from zero)."""
+    if not tensor.is_floating_point() or tensor.numel() == 0:
+        return tensor
+    drop = MANTISSA[tensor.dtype] - bits
+    if drop <= 0:
+        return tensor
+    raw = tensor.contiguous().view(INTEGER_OF[tensor.dtype])
+    rounded = ((raw + (1 << (drop - 1))) >> drop << drop).view(tensor.dtype)
+    return torch.where(tensor.isfinite() & rounded.isfinite(), rounded, tensor)

@@ -1,0 +1,188 @@
+"""Everything that is opened on one task: trusted processes, values, seeds, baselines, admission and the
+speed-of-light floor.
+
+In: a task and a seed. Out: an `Opened`, which `Judge` builds on. The baselines compile while the trusted side
+makes inputs and admits the task; each of them must then agree with the exported graph before any candidate is
+measured against it. Every seed comes from the one given; no candidate process ever sees one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import psutil
+
+from ..errors import JudgeError, TaskError
+from ..machine import describe
+from ..processes.buffers import Scratch
+from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import Admission, BaselineTiming, Environment, Limit, Task
+from ..targets.base import Target
+from .admission import admit
+from .bench import Bench
+from .evidence import CALL_SECONDS, Case, Evidence
+from .families import OWN
+from .limits import limit, measure_peaks
+from .memory import check_memory
+from .plan import ADMISSION, Plan
+from .verify import Limits, Verifier
+from .workers import Workers
+
+BASELINES = ("eager", "compile", "compile-max-autotune")
+EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
+
+
+class Opened:
+    """A context manager. `seed` decides every random choice; `quick` keeps verification to the main shapes
+    and few families.
+    """
+
+    def __init__(
+        self, task: Task, target: Target, *, scratch: Scratch, workdir: Path, seed: int,
+        progress: Callable[[str], None] = lambda text: None, quick: bool = False,
+        baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
+        self.progress, self.quick, self._names = progress, quick, tuple(baselines)
+        self._peaks_cache = peaks_cache or workdir
+        self._random = np.random.default_rng(seed)
+        self._stack = ExitStack()
+        self.seconds: dict[str, float] = {}
+        self.baselines: dict[str, BaselineTiming] = {}
+        self.node_us: dict[str, float] = {}  # node name → median microseconds as ATen, alone
+        self.disagreeing: dict[str, str] = {}  # baselines whose outputs miss the budget, and how
+        self.environment: Environment = describe(getattr(target, "compiler", None))
+        self.admission: Admission
+        self.limit: Limit
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process. Safe to call twice."""
+        self._stack.close()
+
+    def open(self) -> None:
+        """Raises TaskError when the task does not fit or does not run, JudgeError when a trusted process is
+        lost.
+        """
+        check_memory(self.task)
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        with self._trusted("the judge could not start"):
+            self._measure_limit()  # first: while the baselines compile the machine is busy
+            self._start_bench()
+            with self._stage("admission", "checking that wrong answers fail on this task"):
+                self.admission = admit(self.task, self.evidence, ADMISSION, self._draw())
+            with self._stage("baselines", "compiling and timing the baselines"):
+                timings = self.bench.start(self._names, fresh_values=self._next_values)
+                self._check_baselines()
+                self.baselines = {n: self._with_share(t) for n, t in timings.items()}
+            with self._stage("profile", "timing each part of the reference"):
+                self._profile()
+
+    def _measure_limit(self, refresh: bool = False) -> None:
+        with self._stage("limit", "measuring what this machine can do"):
+            peaks = measure_peaks(self._peaks_cache, self.environment.threads, refresh=refresh)
+            self.limit = limit(self.task.graph, peaks, cold=True)
+
+    def _profile(self) -> None:
+        main = str(self.evidence.values(self._own))
+        answer = self.evidence.workers.call(
+            "profile_nodes", CALL_SECONDS, variant=self._own.variant, values=main
+        )
+        self.node_us = {str(k): float(v) for k, v in answer["microseconds"].items()}
+
+    def _start_bench(self) -> None:
+        """Inputs first; then the baselines compile while the trusted side goes on."""
+        with self._stage("inputs", "making inputs"):
+            self._start_workers()
+            self._fresh_values()
+            self.bench = Bench(
+                self.task, scratch=self.scratch, workdir=self.workdir / "bench",
+                threads=self.environment.threads, progress=self.progress,
+                cache_dir=self._peaks_cache / "inductor",
+            )  # fmt: skip
+            self._stack.callback(self.bench.close)
+            self.bench.begin(self._names, fresh_values=self._next_values)
+
+    def _start_workers(self) -> None:
+        self._workers = self._stack.enter_context(Workers(self.task, self.scratch, self.environment.threads))
+        capacity = int(psutil.virtual_memory().available) // EVIDENCE_SHARE
+        self._own = Case(self.task.main.name, OWN, self._draw())
+        self.evidence = Evidence(self.task, self._workers, self.scratch, self._own.seed, capacity)
+        self.plan = Plan(self.task, self._draw(), self.quick)
+        memory = max(1 << 30, int(psutil.virtual_memory().available) // 4)
+        self.verifier = Verifier(
+            self.task,
+            self.evidence,
+            self.scratch,
+            Limits(threads=self.environment.threads, memory_bytes=memory),
+        )
+
+    def _check_baselines(self) -> None:
+        """Each baseline must agree with the exported graph. Raises TaskError when the user's own module does
+        not.
+        """
+        for name, sample in self.bench.baseline_samples.items():
+            check = self.verifier.check_whole(self._own.variant, sample.values, sample.outputs, self._draw())
+            sample.values.unlink(missing_ok=True)
+            if not check.ok and name == "eager":
+                raise TaskError(
+                    f"{self.task.name}: the exported graph and the module disagree: {check.detail}"
+                )
+            if not check.ok:
+                self.progress(f"note: {name} gives other values than eager ({check.detail})")
+                self.disagreeing[name] = check.detail
+
+    def _with_share(self, timing: BaselineTiming) -> BaselineTiming:
+        if not timing.ok or not timing.median_us:
+            return timing
+        return timing.model_copy(update={"limit_share": self.limit.seconds * 1e6 / timing.median_us})
+
+    def _fresh_values(self, count: int = 2) -> None:
+        """New own inputs for the main shapes; those of the round before are dropped."""
+        for case in getattr(self, "_fresh", []):
+            self.evidence.forget(case)
+        self._fresh = [Case(self.task.main.name, OWN, self._draw()) for _ in range(count)]
+        for case in self._fresh:
+            self.evidence.values(case)
+        self._turn = cycle(self._fresh)
+
+    def _next_values(self) -> Path:
+        return self.evidence.values(next(self._turn))
+
+    def _draw(self) -> int:
+        return int(self._random.integers(1 << 62))
+
+    def _revive(self, baselines: bool) -> None:
+        """Fresh trusted processes; what was known from the old ones is kept where it lies in files."""
+        if baselines:
+            self.bench.restart_baselines(fresh_values=self._next_values)
+        else:
+            self._workers.restart()
+
+    @contextmanager
+    def _stage(self, name: str, text: str) -> Iterator[None]:
+        self.progress(text)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+    @contextmanager
+    def _trusted(self, what: str) -> Iterator[None]:
+        """A trusted process lost outside of any candidate's judgement ends the run."""
+        try:
+            yield
+        except (WorkerDied, WorkerTimeout, WorkerFailed) as error:
+            raise JudgeError(f"{what} on {self.task.name}: {error}") from error

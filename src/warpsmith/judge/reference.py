@@ -1,0 +1,172 @@
+"""The reference worker: the trusted side's torch process. It interprets exported graphs and never runs the
+task's Python.
+
+Requests name files: a task's JSON, values files in the graph's input order, and stems of files to write.
+Answers are small. For each set of outputs it writes `<stem>.native` (as the graph has them), `<stem>.oracle`
+(float64; integers as they are) and `<stem>.noise` (see `oracle.py`), and for a region also `<stem>.inputs`:
+what the unit gets, taken from the native run of the whole graph. `truth_specs` says how those files are laid
+out; the supervisor reads them with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from ..processes.worker import serve
+from ..records import Graph, Region, Task
+from ..runtime.tensors import open_tensors, write_tensors
+from . import families
+from .layout import noise_specs, oracle_specs, output_names
+from .mutants import mutants
+from .oracle import Oracle, TruthTensors
+from .stepping import Stepper, Tensors, ancestors, subgraph
+from .tolerance import Budget, Truth
+
+PROFILE_REPEATS = 7
+
+
+class Reference:
+    """State of the worker: tasks, and oracles per (variant, region)."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._oracles: dict[tuple[str, str], Oracle] = {}
+        self._task = ""
+
+    def open(self, task_file: str, threads: int) -> dict[str, Any]:
+        torch.set_num_threads(threads)
+        task = Task.model_validate_json(Path(task_file).read_bytes())
+        self._tasks[task.id], self._task = task, task.id
+        return {"task": task.id}
+
+    def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
+        families.fill(family, seed, self._graph(variant).inputs, Path(own), Path(path))
+
+    def expected(
+        self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
+        draws: int | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
+        the most.
+        """
+        graph = self._graph(variant)
+        tensors = self._values(graph, values)
+        if region is not None:
+            region = Region.model_validate(region)
+            native = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+            write_tensors(
+                Path(f"{stem}.inputs"),
+                [graph.specs[i] for i in region.inputs],
+                [native[i] for i in region.inputs],
+            )
+            tensors = native
+        oracle = self._oracle(variant, graph, region)
+        truths = oracle.truths(tensors, seed, family=family, most_draws=draws)
+        return self._write(graph, oracle.outputs, truths, stem)
+
+    def outputs(self, variant: str, values: str, path: str) -> None:
+        """Native outputs of the whole graph, in order."""
+        graph = self._graph(variant)
+        names = output_names(graph)
+        made = Stepper(graph).run(self._values(graph, values), names)
+        write_tensors(Path(path), [graph.specs[n] for n in names], [made[n] for n in names])
+
+    def mutate(
+        self, variant: str, values: str, others: str, seed: int, dropped: int, family: str
+    ) -> dict[str, Any]:
+        """Which rule catches each mutant on these values; "" where none does. `same`: no bit differs from the
+        reference.
+        """
+        graph = self._graph(variant)
+        tensors = self._values(graph, values)
+        oracle = self._oracle(variant, graph, None)
+        truths = oracle.truths(tensors, seed, family=family)
+        if not all(t.finite for t in truths.values()):
+            return {"valid": False}
+        judged = {o: (t, Budget(_as_truth(graph.specs[o].dtype, t))) for o, t in truths.items()}
+        caught, same = {}, []
+        for name, made in mutants(graph, oracle.outputs, tensors, self._values(graph, others), dropped):
+            verdicts = [budget.compare(_numpy(made[o])) for o, (_, budget) in judged.items()]
+            caught[name] = next((v.rule for v in verdicts if not v.ok), "")
+            if all(torch.equal(made[o], t.native) for o, (t, _) in judged.items()):
+                same.append(name)
+        return {"valid": True, "caught": caught, "same": same}
+
+    def profile_nodes(self, variant: str, values: str) -> dict[str, Any]:
+        """Median microseconds of each node run alone as ATen, inputs warm."""
+        graph = self._graph(variant)
+        stepper, spent = Stepper(graph), {}
+
+        def timed(node: Any, read: Tensors, made: Tensors) -> Tensors:
+            runs = []
+            for _ in range(PROFILE_REPEATS):
+                start = time.perf_counter_ns()
+                stepper.step(node, read)
+                runs.append(time.perf_counter_ns() - start)
+                if sum(runs) > 0.3e9:
+                    break
+            spent[node.name] = median(runs) / 1e3
+            return made
+
+        stepper.run(self._values(graph, values), output_names(graph), outward=timed)
+        return {"microseconds": spent}
+
+    def _graph(self, variant: str) -> Graph:
+        return self._tasks[self._task].variant(variant).graph
+
+    def _oracle(self, variant: str, graph: Graph, region: Region | None) -> Oracle:
+        key = (f"{self._task} {variant}", region.id if region else "")
+        if key not in self._oracles:
+            if region is None:
+                self._oracles[key] = Oracle(graph, output_names(graph))
+            else:
+                self._oracles[key] = Oracle(
+                    subgraph(graph, region.nodes, region.inputs, region.outputs), region.outputs
+                )
+        return self._oracles[key]
+
+    def _values(self, graph: Graph, path: str) -> Tensors:
+        specs = [i.spec for i in graph.inputs]
+        tensors = open_tensors(Path(path), specs)
+        return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
+
+    def _write(
+        self, graph: Graph, names: Sequence[str], truths: dict[str, TruthTensors], stem: str
+    ) -> dict[str, Any]:
+        specs = [graph.specs[n] for n in names]
+        made = [truths[n] for n in names]
+        draws = [t.draws if t.native.is_floating_point() else t.noise.shape[0] for t in made]
+        write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
+        write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
+        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [t.noise for t in made])
+        return {"finite": all(t.finite for t in made), "draws": draws, "exact": [t.exact for t in made]}
+
+
+def _as_truth(dtype: str, made: TruthTensors) -> Truth:
+    return Truth(dtype, _numpy(made.native), _numpy(made.oracle), _numpy(made.noise), made.draws, made.exact)
+
+
+def _numpy(tensor: torch.Tensor) -> Any:
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.uint16).numpy()
+    return tensor.contiguous().numpy()
+
+
+def main() -> None:
+    torch.set_grad_enabled(False)
+    reference = Reference()
+    serve({
+        "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
+        "outputs": reference.outputs,
+        "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
+    })  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

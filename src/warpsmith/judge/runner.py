@@ -1,0 +1,269 @@
+"""The supervisor's side of the candidate runner: one unit's library, run in a confined process on buffers
+that live here.
+
+In: a built library, specs of its inputs and outputs, raw bytes of inputs. Out: raw bytes of outputs,
+whether guards and inputs are untouched, and times by two clocks. Before a run every byte that is not input
+is poisoned (see `arena.py`); after it the process is stopped, and only then are the bytes looked at. The
+native side is `runner.c`."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import machine
+from ..errors import JudgeError, WarpsmithError
+from ..processes.buffers import Scratch, extent_bytes
+from ..processes.worker import kill_tree
+from ..records import TensorSpec
+from .arena import POISON, Arena, Bytes
+from .runner_program import runner_program
+
+MAX_CALLS = 4096  # in one batch
+MAX_BUFFERS = 512
+COMMAND = struct.Struct(f"=6Q{MAX_BUFFERS}Q")  # op, arena's size, calls, flush, workspace, results, buffers
+REPLY = struct.Struct("=4Q")  # status, value, Landlock's version, seccomp
+MAP, RUN, TIME = 1, 2, 3
+MAPPED_SLACK = 2 << 30  # address space that libraries and allocator arenas may reserve
+PASSED_ON = (
+    "LD_LIBRARY_PATH", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY",
+    "GOMP_SPINCOUNT",
+)  # fmt: skip
+ENDINGS = {
+    41: "its limits could not be set",
+    43: "its library cannot be opened",
+    44: "the buffers could not be mapped",
+    45: "the OpenMP pool did not start",
+    48: "the cache-flush buffer could not be had",
+    49: "its library cannot be loaded",
+    50: "its library lacks the entry points",
+    51: "its system calls could not be confined",
+}
+SIGNAL_HINTS = {int(signal.SIGSYS): ", a forbidden system call", int(signal.SIGKILL): ", killed from outside"}
+
+
+class RunnerFailed(WarpsmithError):
+    """The candidate's process did not do its part; the subclasses say how."""
+
+
+class RunnerCrashed(RunnerFailed):
+    """It ended: a signal (named), or an exit."""
+
+
+class RunnerTimeout(RunnerFailed):
+    """It gave no answer in time and was killed with everything it started."""
+
+
+class RunnerLied(RunnerFailed):
+    """Its own times add up to more than the supervisor's clock allows."""
+
+
+@dataclass(frozen=True)
+class RunOutput:
+    outputs: list[Bytes]  # raw bytes, extent of each output's spec; what was never written holds the poison
+    guard_ok: bool
+    inputs_unchanged: bool
+    seconds: float  # by the process's own clock
+    wall: float  # by the supervisor's, from command to answer
+    guard_detail: str = ""  # whose guard was overwritten, and where
+    input_detail: str = ""  # which input was overwritten
+
+
+@dataclass(frozen=True)
+class Batch:
+    ns: list[int]  # one a call, by the process's own clock
+    wall: float  # seconds by the supervisor's clock; with `cold` it holds the cache flushes, too
+
+    @property
+    def share(self) -> float:
+        """The process's own times over the supervisor's wall clock: above 1 the process lies."""
+        return sum(self.ns) * 1e-9 / self.wall
+
+
+class CandidateRunner:
+    """A confined process with one unit's library loaded. A context manager: the process is gone when it is
+    left.
+
+    `threads` in its OpenMP pool; `timeout` seconds for each command; `memory_bytes` of private memory, and
+    at most as much workspace. `program`: the native runner, by default built in the cache that holds the
+    library. `seed` decides how buffers move. Start it from a thread that outlives it: the process dies with
+    the thread that started it. Raises RunnerCrashed or RunnerTimeout when the library cannot be loaded,
+    JudgeError when the buffers cannot be had, ToolchainError when the native runner cannot be built."""
+
+    def __init__(
+        self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, scratch: Scratch,
+        threads: int, timeout: float, memory_bytes: int, program: Path | None = None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        if len(inputs) + len(outputs) > MAX_BUFFERS:
+            raise RunnerCrashed(f"a unit has at most {MAX_BUFFERS} inputs and outputs")
+        self.library, self.timeout, self._memory = library, timeout, memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._request = self._answer = -1
+        self._frozen = self._placed = False
+        program = program or runner_program(library.parent.parent)
+        sizes = [extent_bytes(s) for s in inputs], [extent_bytes(s) for s in outputs]
+        self._arena = Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed)
+        try:
+            self._start(program, threads)
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, inputs: Sequence[np.ndarray], poison: int) -> RunOutput:
+        """Call the unit once on fresh buffers. `inputs`: raw bytes of each input; `poison` 0 or 1: which
+        pattern."""
+        raw = [np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in inputs]
+        self._arena.place(raw, POISON[poison])
+        self._placed = True
+        nanoseconds, wall = self._call(self._command(RUN, 1))
+        guard, changed = self._arena.broken_guard(POISON[poison]), self._arena.changed_input(raw)
+        return RunOutput(self.read(), not guard, not changed, nanoseconds * 1e-9, wall, guard, changed)
+
+    def batch(self, n: int, cold: bool) -> Batch:
+        """Call the unit `n` times on the buffers of the last `run`; `cold`: caches are flushed before each
+        call."""
+        if not self._placed:
+            raise ValueError("run the unit once before it is timed")
+        if not 0 < n <= MAX_CALLS:
+            raise ValueError(f"a batch is 1 to {MAX_CALLS} calls")
+        _, wall = self._call(self._command(TIME, n, cold))
+        return Batch([int(v) for v in np.frombuffer(self._arena.mapped, np.uint64, n, 0)], wall)
+
+    def time(self, n: int, cold: bool) -> list[int]:
+        """Nanoseconds of each of `n` calls; see `batch`. Raises RunnerLied when they exceed the wall
+        clock."""
+        batch = self.batch(n, cold)
+        if batch.share > 1.0:
+            raise RunnerLied(f"the unit's own clock ran {batch.share:.2f} times as fast as the judge's")
+        return batch.ns
+
+    def read(self) -> list[Bytes]:
+        """Copies of the outputs as they are now; the process is stopped between commands."""
+        first = self._arena.inputs
+        return [self._arena.view(first + i).copy() for i in range(self._arena.outputs)]
+
+    def close(self) -> None:
+        """Kill the process and everything it started; release the buffers. Safe to call twice."""
+        if self._process is not None:
+            kill_tree(self._process)
+        for fd in (self._request, self._answer):
+            if fd >= 0:
+                os.close(fd)
+        self._request = self._answer = -1
+        self._arena.close()
+
+    def __enter__(self) -> CandidateRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def _start(self, program: Path, threads: int) -> None:
+        request_r, self._request = os.pipe()
+        self._answer, answer_w = os.pipe()
+        fds = (request_r, answer_w, self._arena.fd)
+        mapped = self._arena.size + self._memory + MAPPED_SLACK
+        counts = (self._arena.inputs, self._arena.outputs, threads)
+        numbers = (*fds, *counts, self._memory, mapped, os.getpid(), flush_bytes(threads))
+        env = {"OMP_NUM_THREADS": str(threads), "LC_ALL": "C"}
+        env |= {k: os.environ[k] for k in PASSED_ON if k in os.environ}
+        quiet = subprocess.DEVNULL
+        try:
+            self._process = subprocess.Popen(
+                [str(program), *map(str, numbers), str(self.library)], env=env, cwd="/", pass_fds=fds,
+                start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet,
+            )  # fmt: skip
+        except OSError as error:
+            raise JudgeError(f"cannot start the candidate runner: {error}") from error
+        finally:
+            os.close(request_r)
+            os.close(answer_w)
+
+    def _load(self) -> None:
+        """Read the first answer, make room for the workspace it asks for, and map the arena on both sides."""
+        _, workspace, landlock, seccomp = self._receive(time.monotonic() + self.timeout)
+        parts = [f"landlock{landlock}" if landlock else "", "seccomp" if seccomp else "", "rlimits"]
+        self.isolation = "+".join(p for p in parts if p)
+        if workspace > self._memory:
+            asked, most = workspace / 2**30, self._memory / 2**30
+            raise RunnerCrashed(f"the unit asks for {asked:.1f} GiB of workspace; {most:.1f} is the limit")
+        self._arena.map(workspace)
+        self._call(COMMAND.pack(MAP, self._arena.size, 0, 0, 0, 0, *[0] * MAX_BUFFERS))
+
+    def _command(self, op: int, count: int, flush: bool = False) -> bytes:
+        *buffers, workspace = self._arena.offsets()
+        rest = [0] * (MAX_BUFFERS - len(buffers))
+        return COMMAND.pack(op, 0, count, int(flush), workspace, 0, *buffers, *rest)
+
+    def _call(self, command: bytes) -> tuple[int, float]:
+        """Wake the process, send, wait for the answer, stop the process: its value, and the wall clock's
+        seconds."""
+        if self._frozen:
+            os.killpg(self.pid, signal.SIGCONT)
+            self._frozen = False
+        started = time.monotonic()
+        try:
+            os.write(self._request, command)
+        except OSError as error:
+            raise self._died() from error
+        answer = self._receive(started + self.timeout)
+        wall = time.monotonic() - started
+        self._freeze()
+        return answer[1], wall
+
+    def _receive(self, deadline: float) -> tuple[int, ...]:
+        data = b""
+        while len(data) < REPLY.size:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._answer], [], [], left)[0]:
+                self.close()
+                raise RunnerTimeout(f"the unit gave no answer in {self.timeout:g} s and was stopped")
+            chunk = os.read(self._answer, REPLY.size - len(data))
+            if not chunk:
+                raise self._died()
+            data += chunk
+        return REPLY.unpack(data)
+
+    def _freeze(self) -> None:
+        """Stop every thread, so that nothing writes while the arena is looked at."""
+        try:
+            os.killpg(self.pid, signal.SIGSTOP)
+            seen = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if seen is None or seen.si_code != os.CLD_STOPPED:
+                raise self._died()
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # take this notice: the next stop gives a new one
+        except (ProcessLookupError, ChildProcessError) as error:
+            raise self._died() from error
+        self._frozen = True
+
+    def _died(self) -> RunnerCrashed:
+        assert self._process is not None
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self.close()
+        if code >= 0:
+            return RunnerCrashed(f"the unit's process ended: {ENDINGS.get(code, f'exit code {code}')}")
+        return RunnerCrashed(f"the unit crashed: {signal.Signals(-code).name}{SIGNAL_HINTS.get(-code, '')}")
+
+
+def flush_bytes(threads: int) -> int:
+    """Bytes whose writing evicts all else: twice the last cache plus the private ones, at most 256 MiB."""
+    caches = machine.cache_bytes()
+    return min(2 * max(caches.values()) + threads * caches.get("L2", 0), 256 << 20)

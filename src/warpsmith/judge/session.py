@@ -1,0 +1,179 @@
+"""Interleaved rounds over timed processes, and the check of their clocks against the supervisor's.
+
+In: processes, values files, numbers of rounds and calls. Out: blocks by process and round, and samples: what
+a secretly chosen timed call was given, rebuilt here, beside what it returned.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from ..errors import JudgeError, WarpsmithError
+from ..records import GraphInput
+from .contents import last_contents
+from .timed_process import Block, TimedProcess
+
+CALLS_PER_BLOCK = 40  # at most
+WARMUP = 3  # calls before a block: what they allocate and free settles where the timed calls will find it
+ROUNDS = (4, 12)  # of a search measurement: at least, at most
+BLOCK_OVERHEAD = 0.008  # seconds to switch to a process: settling, copying small values, a warm-up call
+HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measurement
+HOPELESS_ROUNDS = 3
+CLOCK_NOISE = 0.25  # share of a block's wall time that may be unaccounted for …
+CLOCK_SLACK_NS = 3_000_000  # … beyond the round trip of a request on a busy machine
+FLUSH_TRUST = 4.0  # a process may say it spent this many times the baselines' time between calls
+
+
+class ClocksDisagree(WarpsmithError):
+    """The process's clock and the supervisor's differ beyond noise: not a measurement."""
+
+
+class BaselineLost(JudgeError):
+    """A baseline's process ended while a candidate was timed; `restart_baselines` and measure again."""
+
+
+@dataclass(frozen=True)
+class TimedSample:
+    """What a timed call was given and what it returned, in the layouts of `Graph.inputs` and of the graph's
+    output values.
+    """
+
+    name: str
+    values: Path
+    outputs: Path
+
+    def remove(self) -> None:
+        self.values.unlink(missing_ok=True)
+        self.outputs.unlink(missing_ok=True)
+
+
+class Session:
+    """Rounds over a fixed set of processes, the one under test first. `blocks[name][r]` is a process's block
+    of round r.
+    """
+
+    def __init__(
+        self,
+        processes: Sequence[TimedProcess],
+        values: Sequence[Path],
+        inputs: Sequence[GraphInput],
+        new_path: Callable[[str], Path],
+        *,
+        cold: bool,
+    ) -> None:
+        self.processes, self.values, self.inputs = processes, values, inputs
+        self.new_path, self.cold = new_path, cold
+        self.blocks: dict[str, list[Block]] = {p.name: [] for p in processes}
+        self.samples: list[TimedSample] = []
+        self._last: dict[str, tuple[Path, int, int]] = {}  # values, seed and calls of a process's last block
+        self._secret = random.Random(secrets.randbits(62))
+
+    def run(self, rounds: int, calls: Sequence[int], race: bool = False, checks: int = 0) -> None:
+        """Time `calls[i]` calls of process i in each round.
+
+        `checks`: how many blocks of the process under test give a sample, chosen in secret. `race`: end early
+        when it is hopelessly slow. Raises BaselineLost, and WorkerDied, WorkerTimeout or WorkerFailed of the
+        process under test.
+        """
+        tested = self.processes[0]
+        chosen = set(self._secret.sample(range(rounds), min(checks, rounds)))
+        for r in range(rounds):
+            turn = list(zip(self.processes, calls, strict=True))
+            for process, count in turn if r % 2 == 0 else turn[::-1]:
+                sampled = r in chosen and process is tested
+                # No process knows how many calls follow: the one whose outputs are checked could be any.
+                self._block(process, self._length(count, sampled), r)
+                if sampled:
+                    self.samples.append(self.sample(tested))
+            if race and r + 1 >= HOPELESS_ROUNDS and self._hopeless():
+                break
+        if checks and not self.samples:
+            self.samples.append(self.sample(tested))
+
+    def _length(self, count: int, sampled: bool) -> int:
+        """Calls of a block. One that gives a sample ends anywhere: whoever skips the work in some of the
+        calls, by a count of them, say, is found out as often as it skips."""
+        if sampled:
+            return self._secret.randint(1, count)
+        return max(1, count - self._secret.choice((0, 0, 1)))
+
+    def _block(self, process: TimedProcess, n: int, r: int) -> None:
+        values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
+        try:
+            process.prepare(values, WARMUP)
+            process.settle()
+            block = process.block(n, self.cold, seed)
+            process.settle()
+        except WarpsmithError as error:
+            if process is self.processes[0]:
+                raise
+            raise BaselineLost(f"the {process.name} baseline failed: {error}") from error
+        self._last[process.name] = (values, seed, n)
+        self.blocks[process.name].append(block)
+
+    def _hopeless(self) -> bool:
+        own = [median(b.ns) for b in self.blocks[self.processes[0].name]]
+        others = [[median(b.ns) for b in self.blocks[p.name]] for p in self.processes[1:]]
+        return bool(others) and all(min(o[r] for o in others) < HOPELESS * t for r, t in enumerate(own))
+
+    def agree(self) -> None:
+        """Raise ClocksDisagree when the process under test accounts for too little of the wall clock in most
+        of its blocks.
+
+        What it may claim between calls is bounded by what the other processes need for the same work.
+        """
+        others = [b.between_ns / len(b.ns) for p in self.processes[1:] for b in self.blocks[p.name]]
+        between = FLUSH_TRUST * median(others) if others else math.inf
+        faults = []
+        for block in self.blocks[self.processes[0].name]:
+            try:
+                agree(block, between * len(block.ns))
+            except ClocksDisagree as error:
+                faults.append(error)
+        if 2 * len(faults) > len(self.blocks[self.processes[0].name]):
+            raise faults[0]
+
+    def sample(self, process: TimedProcess) -> TimedSample:
+        """What the process's last timed call was given, rebuilt here, and what it returned."""
+        values, seed, calls = self._last[process.name]
+        outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}")
+        given = last_contents(values, self.inputs, seed, calls, self.new_path("given"))
+        return TimedSample(process.name, given, outputs)
+
+
+def plan(expected: Sequence[float], seconds: float, gap: float, rounds: int | None) -> tuple[int, list[int]]:
+    """(rounds, calls in a block of each process) for calls that take `expected` seconds with `gap` between,
+    in about `seconds`.
+    """
+    share = seconds / len(expected)
+    least, most = ROUNDS
+    slowest = max(expected) + gap
+    if rounds is None:
+        rounds = max(least, min(most, int(share / (BLOCK_OVERHEAD + 3 * slowest))))
+    room = share / rounds - BLOCK_OVERHEAD
+    return rounds, [max(1, min(CALLS_PER_BLOCK, int(room / (e + gap)))) for e in expected]
+
+
+def agree(block: Block, between_most: float) -> None:
+    """Raise ClocksDisagree when a process's times cannot fill the supervisor's clock, or overfill it.
+
+    `between_most`: nanoseconds that the process may honestly claim between its calls. Time in run queues,
+    which the kernel accounts for, is not held against it.
+    """
+    own = sum(block.ns)
+    if own > block.wall_ns:
+        raise ClocksDisagree(
+            f"the process reports {own / 1e6:.2f} ms of calls in {block.wall_ns / 1e6:.2f} ms of wall time"
+        )
+    hidden = block.wall_ns - own - min(block.between_ns, between_most) - block.queued_ns
+    if hidden > CLOCK_SLACK_NS + CLOCK_NOISE * block.wall_ns:
+        raise ClocksDisagree(
+            f"the process reports {own / 1e6:.2f} ms of calls, but {hidden / 1e6:.2f} ms more passed "
+            "on the supervisor's clock"
+        )

@@ -1,0 +1,95 @@
+"""A graph run one node at a time, with hooks on what goes into each node and what comes out.
+
+In: a graph (whole, or cut to a region) and tensors for its inputs. Out: the wanted values. The hooks are how
+the oracle's rounding noise and the admission mutants get in. Nodes run through
+`runtime.interpreter.run_graph`, the trusted side's only way to execute ATen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+
+from ..records import Graph, GraphInput, GraphOutput, Node
+from ..runtime.interpreter import run_graph
+
+Tensors = dict[str, torch.Tensor]
+Inward = Callable[[Node, torch.Tensor], torch.Tensor]
+Outward = Callable[
+    [Node, Tensors, Tensors], Tensors
+]  # (node, what it read, what it made) -> what it shall have made
+
+
+class Stepper:
+    """Reusable: the one-node graphs are made once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._single = {n.name: _one_node(graph, n) for n in graph.nodes}
+        self._last = {name: node.name for node in graph.nodes for name in node.uses}
+
+    def run(
+        self,
+        values: Mapping[str, torch.Tensor],
+        wanted: Iterable[str],
+        *,
+        float64: bool = False,
+        inward: Inward | None = None,
+        outward: Outward | None = None,
+    ) -> Tensors:
+        keep = set(wanted)
+        alive = {name: widen(tensor) if float64 else tensor for name, tensor in values.items()}
+        for node in self.graph.nodes:
+            read = {name: alive[name] for name in node.uses}
+            given = {name: inward(node, t) for name, t in read.items()} if inward else read
+            made = self.step(node, given, float64=float64)
+            alive |= outward(node, read, made) if outward else made
+            for name in node.uses:
+                if self._last[name] == node.name and name not in keep:
+                    alive.pop(name, None)
+        return {name: alive[name] for name in keep}
+
+    def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
+        made = {v.name for v in node.outputs if v is not None}
+        return run_graph(self._single[node.name], read, float64=float64, wanted=made)
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def subgraph(graph: Graph, nodes: Iterable[str], inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
+    """The given nodes as a graph of their own. The pieces come from a validated graph, so they are not
+    validated again.
+    """
+    names = set(nodes)
+    return Graph.model_construct(
+        inputs=tuple(
+            GraphInput.model_construct(name=i, spec=graph.specs[i], role="input", target="") for i in inputs
+        ),
+        nodes=tuple(n for n in graph.nodes if n.name in names),
+        outputs=tuple(GraphOutput(value=o) for o in outputs),
+        tree="",
+    )
+
+
+def ancestors(graph: Graph, wanted: Iterable[str]) -> Graph:
+    """The part of the graph that the wanted values depend on, with the graph's own inputs."""
+    wanted = list(wanted)
+    needed, nodes = set(wanted), []
+    for node in reversed(graph.nodes):
+        if any(v is not None and v.name in needed for v in node.outputs):
+            needed.update(node.uses)
+            nodes.append(node)
+    return Graph.model_construct(
+        inputs=graph.inputs,
+        nodes=tuple(reversed(nodes)),
+        outputs=tuple(GraphOutput(value=o) for o in wanted),
+        tree="",
+    )
+
+
+def _one_node(graph: Graph, node: Node) -> Graph:
+    made = [v.name for v in node.outputs if v is not None]
+    return subgraph(graph, [node.name], node.uses, made)

@@ -1,0 +1,266 @@
+"""How far an output may be from the truth: one budget per element, one per tensor, from evidence rather than
+from a constant.
+
+In: for each output the native-dtype reference, the fp64 oracle on the same inputs, and the *noise*: the root
+mean square by which an honest implementation in the native dtype would miss the oracle, element by element,
+found by Monte Carlo arithmetic (`rounding.py`). Out: whether an output is within budget, the worst error as a
+share of it, and what it looks like.
+
+An element may miss the oracle by a few ulp of its own value plus `REACH` times its noise, pooled over
+elements of like magnitude (a single noise draw may be small by luck), plus as much of the reference's own
+error. The whole tensor's root mean square error may be a small multiple of the same. The normwise rule has
+the power to tell bf16, fp16 or TF32 arithmetic from fp32: their errors are hundreds of times the noise,
+whereas honest orders of a sum differ by less than the noise of a sequential one. Source of the rule for half
+precision (`HALF_MULTIPLE`): relative Frobenius error of HGEMM on N(0,1), fp32 accumulation 2.1e-4 at every K,
+fp16 accumulation 3.3e-4 and more; 1.2 times the honest error separates them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..processes.buffers import NUMPY_DTYPE
+from .forensics import likely_cause
+from .layout import FLOATS
+
+Array = npt.NDArray[Any]
+HALVES = ("float16", "bfloat16")
+UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+# Below these a result may be flushed to zero (the smallest normal number; for fp16 the smallest subnormal
+# one).
+FLOOR = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
+OWN_ULP = {"float64": 2.0, "float32": 2.0, "float16": 1.0, "bfloat16": 1.0}  # granted to every element
+REACH = 8.0  # noise is a standard deviation; the largest of 1e8 normal draws lies at 5.7
+RMS_MULTIPLE = 2.5
+HALF_MULTIPLE = 1.2
+POOL = 32  # noise draws that a pooled estimate rests on
+CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One output as it should be. `noise` is fp64 of the output's shape; for integers and bools, the other
+    values that rounding
+    may honestly produce (near ties), stacked along a new first axis."""
+
+    dtype: str
+    native: Array  # bfloat16 as uint16 bits
+    oracle: Array  # float64, or the integers
+    noise: Array
+    draws: int = 1  # noise draws behind each element
+    exact: bool = False  # no rounding can occur: every bit must agree
+
+    @property
+    def floating(self) -> bool:
+        return self.dtype in FLOATS
+
+    @cached_property
+    def finite(self) -> bool:
+        return not self.floating or bool(
+            np.isfinite(to_float64(self.native, self.dtype)).all() and np.isfinite(self.oracle).all()
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    ok: bool
+    rule: str = ""  # "non-finite", "budget", "rms-budget", "exact"
+    detail: str = ""
+    error: float = 0.0  # worst error as a share of the budget
+    ulp: float = 0.0  # worst error in units of the last place of its own element
+
+
+def to_float64(array: Array, dtype: str) -> Array:
+    if dtype == "bfloat16":
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def from_float64(array: Array, dtype: str) -> Array:
+    """Round to nearest even; bfloat16 comes back as bits."""
+    if dtype != "bfloat16":
+        with np.errstate(over="ignore"):
+            return array.astype(NUMPY_DTYPE[dtype])
+    with np.errstate(over="ignore"):
+        bits = array.astype(np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
+
+
+class Budget:
+    """What one output may miss its oracle by. Built once, used for every candidate."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.truth = truth
+        self.steady = True  # whether the reference keeps its own budget
+        if truth.floating and not truth.exact:
+            self._build()
+
+    def _build(self) -> None:
+        truth = self.truth
+        oracle = truth.oracle.reshape(-1)
+        with np.errstate(invalid="ignore"):
+            missed = np.abs(to_float64(truth.native, truth.dtype).reshape(-1) - oracle)
+        missed = np.nan_to_num(missed, nan=0.0, posinf=0.0)
+        noise = np.nan_to_num(truth.noise.reshape(-1), nan=0.0, posinf=0.0)
+        own = np.nan_to_num(np.abs(oracle), nan=0.0, posinf=0.0)
+        pooled = pool(own, noise**2 + missed**2, draws=truth.draws)
+        unit = UNIT_ROUNDOFF[truth.dtype]
+        spread = np.sqrt(np.maximum(pooled, noise**2))
+        allowed = 2 * OWN_ULP[truth.dtype] * unit * own + REACH * spread + FLOOR[truth.dtype]
+        # Where the reference itself misses by more, the inputs are ill-conditioned: rounding to a half flips
+        # a tie of logits, say.
+        self.steady = bool((missed <= allowed).all())
+        self.element = np.maximum(allowed, missed).reshape(truth.oracle.shape)
+        self.rms = self._rms_budget(own, spread, missed, unit)
+
+    def _rms_budget(self, own: Array, spread: Array, missed: Array, unit: float) -> float:
+        if own.size == 0:
+            return float("inf")
+        luck = 1 + 3 / np.sqrt(_effective_count(own))  # a few elements say little about a root mean square
+        floor = FLOOR[self.truth.dtype]
+        if self.truth.dtype in HALVES:
+            ideal = to_float64(from_float64(self.truth.oracle, self.truth.dtype), self.truth.dtype)
+            with np.errstate(invalid="ignore"):
+                rounding = rms(np.nan_to_num(ideal - self.truth.oracle, nan=0.0, posinf=0.0, neginf=0.0))
+            return float(HALF_MULTIPLE * luck * max(rounding, rms(missed)) + floor)
+        return float(luck * (RMS_MULTIPLE * rms(spread) + 2 * unit * rms(own)) + floor)
+
+    def compare(self, actual: Array, inputs: tuple[Array, ...] = ()) -> Comparison:
+        """`actual` has the truth's shape and storage type. `inputs` serve the forensics only."""
+        if not self.truth.floating:
+            return self._compare_integers(actual)
+        if self.truth.exact:
+            return self._compare_exactly(actual, inputs)
+        shares, square, count = [0.0], 0.0, actual.size
+        truth = self.truth
+        flat, oracle, element = actual.reshape(-1), truth.oracle.reshape(-1), self.element.reshape(-1)
+        native = truth.native.reshape(-1)
+        for start in range(0, count, CHUNK):
+            part = slice(start, start + CHUNK)
+            error = self._error(flat[part], oracle[part], native[part])
+            if not np.isfinite(error).all():
+                return self._fail("non-finite", actual, inputs, np.inf)
+            shares.append(float((error / element[part]).max(initial=0.0)))
+            square += float(np.square(error).sum())
+        worst, whole = max(shares), float(np.sqrt(square / max(count, 1))) / self.rms
+        if worst > 1:
+            return self._fail("budget", actual, inputs, worst)
+        if whole > 1:
+            return self._fail("rms-budget", actual, inputs, whole)
+        return Comparison(True, error=max(worst, whole), ulp=self._ulp(actual) if worst > 0.5 else 0.0)
+
+    def _error(self, actual: Array, oracle: Array, native: Array) -> Array:
+        """Distance from the oracle; where the reference itself is not finite, 0 for the same non-finite value
+        and inf for another.
+        """
+        value = to_float64(actual, self.truth.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(value - oracle)
+        if np.isfinite(error).all() and (self.truth.finite or np.isfinite(oracle).all()):
+            return error
+        wanted = to_float64(native, self.truth.dtype)
+        special = ~np.isfinite(wanted)
+        same = (value == wanted) | (np.isnan(value) & np.isnan(wanted))
+        return np.where(special, np.where(same, 0.0, np.inf), np.where(np.isfinite(value), error, np.inf))
+
+    def _compare_exactly(self, actual: Array, inputs: tuple[Array, ...]) -> Comparison:
+        value, wanted = to_float64(actual, self.truth.dtype), to_float64(self.truth.native, self.truth.dtype)
+        same = (value == wanted) | (np.isnan(value) & np.isnan(wanted))
+        if same.all():
+            return Comparison(True)
+        return self._fail(
+            "non-finite" if (~np.isfinite(value) & ~same).any() else "exact", actual, inputs, np.inf
+        )
+
+    def _compare_integers(self, actual: Array) -> Comparison:
+        truth = self.truth
+        wrong = actual != truth.native
+        if not wrong.any():
+            return Comparison(True)
+        honest = (truth.noise == actual).any(axis=0) if truth.noise.size else np.zeros(actual.shape, bool)
+        honest |= actual == truth.oracle
+        wrong &= ~honest
+        if not wrong.any():
+            return Comparison(True)
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        detail = (
+            f"{int(wrong.sum())} of {wrong.size} values differ, first at {list(at)}: "
+            f"{actual[at]} instead of {truth.native[at]}, and it is no tie"
+        )
+        return Comparison(False, "exact", detail, float("inf"))
+
+    def _fail(self, rule: str, actual: Array, inputs: tuple[Array, ...], share: float) -> Comparison:
+        truth = self.truth
+        value = to_float64(actual, truth.dtype)
+        error = self._error(actual, truth.oracle, truth.native)
+        allowed = np.zeros(error.shape) if truth.exact else self.element
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.where(error == 0, 0.0, error / allowed)
+        at = np.unravel_index(int(np.argmax(shares)), shares.shape) if shares.size else ()
+        bad = shares > 1
+        place = [int(i) for i in at]
+        where = (
+            f"{int(bad.sum())} of {bad.size} elements, worst at {place}" if bad.any() else f"worst at {place}"
+        )
+        cause = likely_cause(value, truth.oracle, bad, inputs)
+        over = f"{share:.3g} times the budget" if np.isfinite(share) else "beyond any budget"
+        detail = f"{where}: {value[at]:.9g} instead of {truth.oracle[at]:.9g} ({over})"
+        return Comparison(False, rule, f"{detail}; {cause}" if cause else detail, share, self._ulp(actual))
+
+    def _ulp(self, actual: Array) -> float:
+        """Largest error in ulps of the oracle's element."""
+        truth = self.truth
+        error = self._error(actual, truth.oracle, truth.native)
+        size = np.maximum(2 * UNIT_ROUNDOFF[truth.dtype] * np.abs(truth.oracle), FLOOR[truth.dtype])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            worst = np.nanmax(error / size, initial=0.0)
+        return float(min(worst, 1e300))
+
+
+def rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+
+
+def _effective_count(weights: Array) -> float:
+    """How many elements a root mean square averages over: one, if one is far larger than the rest."""
+    scale = float(weights.max(initial=0.0))
+    if scale == 0 or not np.isfinite(scale):
+        return float(max(weights.size, 1))
+    squares = np.square(weights / scale)
+    return float(squares.sum() ** 2 / np.square(squares).sum())
+
+
+def pool(magnitude: Array, squares: Array, draws: int) -> Array:
+    """Mean of `squares` over elements whose magnitude has a like exponent; windows widen until `POOL` draws
+    lie inside.
+    """
+    if magnitude.size == 0:
+        return squares
+    _, exponent = np.frexp(magnitude)
+    low = int(exponent.min())
+    index = exponent - low
+    counts = np.bincount(index)
+    sums = np.bincount(index, weights=squares)
+    counts_to, sums_to = np.concatenate([[0], np.cumsum(counts)]), np.concatenate([[0.0], np.cumsum(sums)])
+    need = min(-(-POOL // draws), magnitude.size)
+    means = np.zeros(len(counts))
+    for bin_ in np.flatnonzero(counts):
+        means[bin_] = _window_mean(int(bin_), sums, counts, counts_to, need, sums_to)
+    return means[index]
+
+
+def _window_mean(
+    centre: int, sums: Array, counts: Array, counts_to: Array, need: int, sums_to: Array
+) -> float:
+    first, last = centre, centre + 1
+    while counts_to[last] - counts_to[first] < need:
+        first, last = max(first - 1, 0), min(last + 1, len(counts))
+    # Cumulative sums lose small bins next to huge ones, so add the window's bins themselves.
+    total = float(sums[first:last].sum()) if last - first < 64 else float(sums_to[last] - sums_to[first])
+    return total / float(counts_to[last] - counts_to[first])

@@ -1,0 +1,262 @@
+"""Whether a candidate's units compute what their regions compute, found without trusting them.
+
+In: built units and the cases to try. Out: one `Check` per unit and case; the first failure ends it. Each unit
+runs in the isolated runner (`runner.py`) on the native values of its region's inputs, twice: with two NaN
+patterns in the outputs, at moved addresses, guard bands around every buffer. An element that keeps the
+poison, a touched guard, a changed input, a second run that differs, or a value outside its budget fails.
+`check_whole` judges the outputs of timed runs the same way, against the whole graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
+from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
+from .arena import POISON
+from .evidence import Case, Evidence, Expected, check_outputs, part, secret_rows
+from .families import OWN
+from .layout import output_names
+from .runner import CandidateRunner, RunnerCrashed, RunnerFailed, RunnerLied, RunnerTimeout, RunOutput
+
+Array = npt.NDArray[Any]
+Raw = npt.NDArray[np.uint8]
+FEW_DRAWS = 2  # of noise for a whole graph while searching: it is pooled over like elements
+LARGEST = 1e30  # stands for "beyond any budget" in a record
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one runner process."""
+
+    timeout: float = 20.0  # seconds a call may take
+    memory_bytes: int = 2 << 30
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Verification:
+    checks: tuple[Check, ...] = ()
+    status: Status = "ok"
+    reason: str = ""
+    isolation: str = ""
+    unit_us: dict[str, float] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()  # families on which the reference itself is not finite
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+Libraries = Mapping[tuple[str, str], Build]  # (variant, Unit.code_key) → build
+
+
+class Verifier:
+    def __init__(self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits) -> None:
+        self.task, self.evidence, self.scratch, self.limits = task, evidence, scratch, limits
+
+    def verify(
+        self,
+        candidate: Candidate,
+        builds: Libraries,
+        cases: Sequence[Case],
+        timed: int = 0,
+        stand_in: str = "",
+    ) -> Verification:
+        """Run every unit on every case; a (variant, unit) without a build is skipped.
+
+        `timed`: runs of each unit timed alone. `stand_in`: a family that is used only where no other one
+        before it could be.
+        """
+        done = Verification()
+        for unit in candidate.units:
+            for variant in dict.fromkeys(c.variant for c in cases):
+                build = builds.get((variant, unit.code_key))
+                if build is None:
+                    continue
+                own = [c for c in cases if c.variant == variant]
+                done = _joined(done, self._unit(unit, Path(build.library), own, timed, stand_in))
+                if not done.ok:
+                    return done
+        return done
+
+    def _unit(
+        self, unit: Unit, library: Path, cases: Sequence[Case], timed: int, stand_in: str
+    ) -> Verification:
+        variant = cases[0].variant
+        specs = self.task.variant(variant).graph.specs
+        region = unit.region
+        checks: list[Check] = []
+        usable, skipped = self._usable(cases, region, stand_in)
+        try:
+            with self._runner(
+                library, [specs[i] for i in region.inputs], [specs[o] for o in region.outputs]
+            ) as runner:
+                for case, expected in usable:
+                    check = self._check(unit, case, expected, runner)
+                    checks.append(check)
+                    if not check.ok:
+                        return Verification(tuple(checks), "incorrect", _reason(check), runner.isolation)
+                alone = timed and usable and variant == self.task.main.name
+                unit_us = {region.id: float(np.median(runner.time(timed, True))) / 1e3} if alone else {}
+                return Verification(tuple(checks), "ok", "", runner.isolation, unit_us, tuple(skipped))
+        except RunnerTimeout as error:
+            return Verification(tuple(checks), "timeout", str(error))
+        except RunnerCrashed as error:
+            return Verification(tuple(checks), "crashed", str(error))
+        except RunnerLied as error:
+            return Verification(tuple(checks), "invalid", str(error))
+        except RunnerFailed as error:
+            return Verification(tuple(checks), "refused", str(error))
+
+    def _usable(
+        self, cases: Sequence[Case], region: Region, stand_in: str
+    ) -> tuple[list[tuple[Case, Expected]], list[str]]:
+        """The cases on which the reference is sound (own inputs count anyway), and the others' names."""
+        usable: list[tuple[Case, Expected]] = []
+        skipped = []
+        for case in cases:
+            if case.family == stand_in and any(c.family != OWN for c, _ in usable):
+                continue
+            expected = self.evidence.region(case, region)
+            if expected.usable or case.family == OWN:
+                usable.append((case, expected))
+            else:
+                skipped.append(f"{case.variant}/{case.family}")
+        return usable, skipped
+
+    def _runner(
+        self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    ) -> CandidateRunner:
+        return CandidateRunner(
+            library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
+            timeout=self.limits.timeout,
+            memory_bytes=self.limits.memory_bytes,
+        )  # fmt: skip
+
+    def _check(self, unit: Unit, case: Case, expected: Expected, runner: CandidateRunner) -> Check:
+        base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
+        runs = [runner.run(expected.inputs, poison) for poison in (0, 1)]
+        for run in runs:
+            if not run.guard_ok:
+                return _failed(base, "guard", f"wrote outside a buffer: {run.guard_detail}")
+            if not run.inputs_unchanged:
+                return _failed(base, "input-mutated", f"the input {run.input_detail} was changed")
+        specs = [self.task.variant(case.variant).graph.specs[name] for name in unit.region.outputs]
+        for spec, one, two in zip(specs, runs[0].outputs, runs[1].outputs, strict=True):
+            failed = _compare_runs(base, unit, spec, one, two)
+            if failed is not None:
+                return failed
+        return self._within_budget(base, expected, specs, runs if unit.atomics else runs[:1])
+
+    def _within_budget(
+        self, base: Check, expected: Expected, specs: Sequence[TensorSpec], runs: Sequence[RunOutput]
+    ) -> Check:
+        check = base
+        for run in runs:
+            arrays = [typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)]
+            ok, rule, detail, error, ulp = check_outputs(expected, arrays)
+            check = replace_check(base, ok, rule, detail, max(error, check.error), max(ulp, check.ulp))
+            if not ok:
+                break
+        return check
+
+    def check_whole(
+        self,
+        variant: str,
+        values: Path,
+        outputs: Path,
+        seed: int,
+        draws: int = FEW_DRAWS,
+        most: int | None = None,
+    ) -> Check:
+        """The outputs of a timed run on these values (whole graph, as `output_names` orders them).
+
+        `most`: elements of each output to look at, in rows chosen in secret; None: all.
+        """
+        graph = self.task.variant(variant).graph
+        specs = [graph.specs[n] for n in output_names(graph)]
+        expected = self.evidence.whole(variant, values, seed, draws)
+        arrays = ValuesFile(outputs, specs).arrays()
+        if most is not None:
+            rows = [secret_rows(s, most) for s in specs]
+            expected.keep_rows(rows)
+            arrays = [part(a, r) for a, r in zip(arrays, rows, strict=True)]
+        try:
+            ok, rule, detail, error, ulp = check_outputs(expected, arrays)
+        finally:
+            expected.remove()
+        base = Check(variant=variant, family=OWN, where="whole", ok=True)
+        return replace_check(base, ok, rule, detail, error, ulp)
+
+
+def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw) -> Check | None:
+    """The two runs of one output: what differs was never written, or is not deterministic."""
+    a, b = typed(one, spec), typed(two, spec)
+    width = f"u{a.dtype.itemsize}" if a.dtype.itemsize <= 8 else "u8"
+    bits_a, bits_b = np.ascontiguousarray(a).view(width), np.ascontiguousarray(b).view(width)
+    differ = bits_a != bits_b
+    if not differ.any():
+        return None
+    at = [int(i) for i in np.argwhere(differ)[0]]
+    if all(
+        np.isin(bits[differ], _poison(word, width)).all()
+        for bits, word in ((bits_a, POISON[0]), (bits_b, POISON[1]))
+    ):
+        return _failed(
+            base,
+            "nan-poison",
+            f"{int(differ.sum())} of {differ.size} elements were never written, first at {at}",
+        )
+    if unit.atomics:
+        return None
+    return _failed(
+        base, "nondeterministic",
+        f"{int(differ.sum())} of {differ.size} elements differ between two runs on the same inputs, "
+        f"first at {at}",
+    )  # fmt: skip
+
+
+def _poison(word: int, width: str) -> Array:
+    """What an element that was never written holds: the pattern, at either alignment for single bytes."""
+    return np.unique(np.full(4, word, np.uint16).view(width))
+
+
+def typed(raw: Raw, spec: TensorSpec) -> Array:
+    """Raw bytes of a tensor as a strided typed view (bfloat16 as bits)."""
+    dtype: np.dtype[Any] = np.dtype(NUMPY_DTYPE[spec.dtype])
+    if spec.numel == 0:
+        return np.empty(spec.shape, dtype)
+    strides = [s * dtype.itemsize for s in spec.stride]
+    if dtype == np.bool_:
+        dtype = np.dtype(np.uint8)  # a byte other than 0 and 1 must not pass for True
+    return np.lib.stride_tricks.as_strided(raw.view(dtype), spec.shape, strides)
+
+
+def replace_check(base: Check, ok: bool, rule: str, detail: str, error: float, ulp: float) -> Check:
+    finite = [v if math.isfinite(v) else LARGEST for v in (error, ulp)]
+    return base.model_copy(
+        update={"ok": ok, "rule": rule, "detail": detail, "error": finite[0], "ulp": finite[1]}
+    )
+
+
+def _failed(base: Check, rule: str, detail: str) -> Check:
+    return replace_check(base, False, rule, detail, LARGEST, 0.0)
+
+
+def _reason(check: Check) -> str:
+    return f"{check.rule} on {check.family} inputs ({check.variant}): {check.detail}"
+
+
+def _joined(one: Verification, two: Verification) -> Verification:
+    return replace(
+        two, checks=one.checks + two.checks, unit_us={**one.unit_us, **two.unit_us},
+        isolation=two.isolation or one.isolation, skipped=one.skipped + two.skipped,
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""Tasks that can tell right from wrong are admitted; tasks that let a wrong answer pass are quarantined with
+the reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from warpsmith.errors import TaskError
+from warpsmith.judge.admission import admit, smallest
+from warpsmith.judge.evidence import Evidence
+from warpsmith.judge.memory import check_memory, live_bytes
+from warpsmith.judge.mutants import truncated
+from warpsmith.judge.plan import ADMISSION
+from warpsmith.judge.workers import Workers
+from warpsmith.processes.buffers import Scratch
+from warpsmith.records import Admission, Task
+from warpsmith.tasks.load import load_task
+
+TASK = """
+import torch
+import torch.nn.functional as F
+ROWS = 16
+DIM = 96
+VARIANTS = {{"ragged": {{"ROWS": 3, "DIM": 37}}}}
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(DIM, DIM)
+    def forward(self, x):
+        return {body}
+def get_inputs():
+    return [torch.rand(ROWS, DIM)]
+def get_init_inputs():
+    return []
+"""
+
+
+def judged(folder: Path, body: str, families: tuple[str, ...] = ADMISSION) -> tuple[Task, Admission]:
+    (folder / "task.py").write_text(TASK.format(body=body))
+    with Scratch() as scratch:
+        task = load_task(str(folder / "task.py"), scratch=scratch)
+        with Workers(task, scratch, threads=2) as workers:
+            evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 26)
+            return task, admit(task, evidence, families, seed=5)
+
+
+def test_a_fused_linear_is_admitted_and_every_mutant_is_named(tmp_path: Path) -> None:
+    task, found = judged(tmp_path, "F.gelu(self.linear(x)) + x")
+    assert found.admitted, found.reasons
+    assert {"zeros", "constant", "stale replay", "7-bit mantissa", "10-bit mantissa"} <= set(found.mutants)
+    assert any(m.startswith("input ") for m in found.mutants)
+    dropped = [m for m in found.mutants if m.startswith("dropped")]
+    assert any("gelu" in m for m in dropped)
+    assert any("linear" in m for m in dropped)
+    assert smallest(task).name == "ragged"
+
+
+@pytest.mark.parametrize(
+    ("body", "mutant"),
+    [
+        ("x - x", "zeros"),
+        ("self.linear(x) * 0 + 3", "constant"),
+        ("torch.clamp(torch.clamp(x, max=0.0), min=0.0)", "zeros"),
+    ],
+)
+def test_a_task_that_ignores_its_input_is_quarantined(tmp_path: Path, body: str, mutant: str) -> None:
+    _, found = judged(tmp_path, body)
+    assert not found.admitted
+    assert found.mutants[mutant] == "admitted"
+    assert any(mutant in reason for reason in found.reasons)
+
+
+def test_relu_lets_its_input_pass_on_its_own_family_only(tmp_path: Path) -> None:
+    """The task's own inputs are U[0, 1): there ReLU is the identity. Sign-mixed inputs save it."""
+    _, narrow = judged(tmp_path, "torch.relu(x)", families=("own",))
+    assert not narrow.admitted
+    assert any(r.startswith("a wrong answer passes: input") for r in narrow.reasons)
+    _, full = judged(tmp_path, "torch.relu(x)")
+    assert full.admitted, full.reasons
+
+
+def test_an_op_without_effect_is_an_equivalent_mutant(tmp_path: Path) -> None:
+    _, found = judged(tmp_path, "torch.relu(torch.relu(x))")
+    assert found.admitted, found.reasons
+    assert "equivalent" in found.mutants.values()
+
+
+def test_an_argmax_is_exact(tmp_path: Path) -> None:
+    _, found = judged(tmp_path, "torch.argmax(x, dim=1)")
+    assert found.admitted, found.reasons
+    assert found.mutants["zeros"].startswith("exact")
+
+
+@pytest.mark.parametrize("bits", [7, 10])
+def test_truncated_keeps_so_many_bits(bits: int) -> None:
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    off = (truncated(x, bits) - x).abs() / x.abs()
+    assert 0.3 * 2.0**-bits < off.max() <= 2.0 ** -(bits + 1) * 1.001
+    raw = truncated(x, bits).numpy().view(np.uint32)
+    assert not (raw & ((1 << (23 - bits)) - 1)).any()
+
+
+def test_a_task_too_large_is_told_before_anything_is_allocated(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK.format(body="torch.relu(x) + 1"))
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "task.py"), scratch=scratch)
+    assert live_bytes(task.graph) == 2 * 16 * 96 * 4
+    check_memory(task)
+    with pytest.raises(TaskError, match="GiB are available"):
+        check_memory(task, available=1000)

@@ -1,0 +1,149 @@
+"""The judge from end to end on one small task: real processes, real compiler, failures as values, a lost
+worker survived.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warpsmith.judge.judge import Judge
+from warpsmith.processes.buffers import Scratch
+from warpsmith.records import Candidate, Region, Result, Unit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.tasks.load import load_task
+from warpsmith.tasks.regions import make_region
+
+pytestmark = pytest.mark.slow
+TASK = """
+import torch
+ROWS = 32
+DIM = 500
+VARIANTS = {"ragged": {"ROWS": 5, "DIM": 67}}
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2.0 + 1.0
+def get_inputs():
+    return [torch.rand(ROWS, DIM)]
+def get_init_inputs():
+    return []
+"""
+UNIT = """// warpsmith-unit: 1
+#include "task.h"
+#include <math.h>
+static void unit(const in0_t* x, out0_t* y, void* workspace, void* stream) {
+  for (int64_t i = 0; i < in0_numel; i++) y[i] = EXPRESSION;
+}
+"""
+GOOD = "tanhf(x[i]) * 2.0f + 1.0f"
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    folder: Path = tmp_path_factory.mktemp("judge")
+    (folder / "task.py").write_text(TASK)
+    with Scratch() as scratch:
+        task = load_task(str(folder / "task.py"), scratch=scratch)
+        target = CpuTarget(folder / "cache", threads=2)
+        with Judge(
+            task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
+            peaks_cache=folder / "cache"
+        ) as judge:  # fmt: skip
+            judge.open()
+            yield judge
+
+
+def candidate(judge: Judge, expression: str, region: Region | None = None, **fields: object) -> Candidate:
+    region = region or make_region(judge.task.graph, [n.name for n in judge.task.graph.nodes])
+    source = UNIT.replace("EXPRESSION", expression)
+    unit = Unit(region=region, language="c++", source=source, **fields)  # type: ignore[arg-type]
+    return Candidate(task_id=judge.task.id, target="cpu", units=(unit,))
+
+
+def judged(judge: Judge, *expressions: str) -> list[Result]:
+    return list(judge.evaluate([candidate(judge, e) for e in expressions]))
+
+
+def test_open_knows_the_task(judge: Judge) -> None:
+    assert judge.admission.admitted, judge.admission.reasons
+    assert judge.baselines["eager"].ok
+    assert judge.baselines["eager"].median_us > 0
+    assert set(judge.node_us) == {n.name for n in judge.task.graph.nodes}
+    assert judge.limit.seconds > 0
+    assert not judge.disagreeing
+
+
+def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:
+    good, zeros, broken, segfault = judged(judge, GOOD, "0", "tanhf(x[i]", "*(volatile float*)(8 + i)")
+    assert good.status == "ok", good.reason
+    assert good.verdict is not None
+    assert good.verdict.labels == ("kernel", "general", "deterministic", "float32")
+    assert good.timing is not None
+    assert good.timing.ratio("eager") is not None
+    assert not good.timing.confirmed
+    assert set(good.seconds) == {"build", "verify", "time"}
+    assert {c.variant for c in good.verdict.checks} == {"main", "ragged"}
+    assert good.verdict.checks[-1].where == "whole"
+    assert good.environment == judge.environment.id
+    assert zeros.status == "incorrect"
+    assert "all zeros" in zeros.reason
+    assert broken.status == "build-failed"
+    assert segfault.status == "crashed"
+    assert segfault.timing is None
+
+
+def test_low_precision_is_told_from_fp32(judge: Judge) -> None:
+    (result,) = judged(judge, "(float)(_Float16)tanhf(x[i]) * 2.0f + 1.0f")
+    assert result.status == "incorrect"
+    assert "budget" in result.reason
+
+
+def test_no_unit_at_all_is_a_library_result(judge: Judge) -> None:
+    (result,) = judge.evaluate([Candidate(task_id=judge.task.id, target="cpu", units=())])
+    assert result.status == "ok", result.reason
+    assert result.verdict is not None
+    assert result.verdict.labels[0] == "library"
+
+
+def test_a_region_that_lies_is_refused(judge: Judge) -> None:
+    true = make_region(judge.task.graph, [n.name for n in judge.task.graph.nodes])
+    lie = true.model_copy(update={"outputs": (*true.outputs, *true.inputs)})
+    elsewhere = true.model_copy(update={"nodes": ("nowhere",), "inputs": ("nothing",)})
+    foreign = candidate(judge, GOOD).model_copy(update={"task_id": "another"})
+    for wrong in (candidate(judge, GOOD, lie), candidate(judge, GOOD, elsewhere), foreign):
+        (result,) = judge.evaluate([wrong])
+        assert result.status == "refused", result.reason
+
+
+def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
+    old = judge.bench.timings["eager"]
+    result = judge.confirm(candidate(judge, GOOD))
+    assert result.status == "ok", result.reason
+    assert result.timing is not None
+    assert result.timing.confirmed
+    assert result.timing.warm_us
+    assert judge.bench.timings["eager"] is not old
+    assert result.verdict is not None
+    assert len({c.family for c in result.verdict.checks}) > 8
+
+
+def test_a_killed_reference_worker_is_restarted(judge: Judge) -> None:
+    reference = judge._workers._reference
+    assert reference is not None
+    os.kill(reference.process.pid, signal.SIGKILL)
+    reference.process.wait()
+    (result,) = judged(judge, "2.0f * tanhf(x[i]) + 1.0f")
+    assert result.status == "ok", result.reason
+
+
+def test_a_killed_baseline_is_restarted(judge: Judge) -> None:
+    assert judge.bench._baselines is not None
+    eager = judge.bench._baselines.alive["eager"].worker.process
+    os.kill(eager.pid, signal.SIGKILL)
+    eager.wait()
+    (result,) = judged(judge, "1.0f + 2.0f * tanhf(x[i])")
+    assert result.status == "ok", result.reason
