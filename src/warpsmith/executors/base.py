@@ -1,0 +1,18 @@
+"""What an executor is: one method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from ..records import Candidate, Result
+
+
+class Executor(Protocol):
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Results in the order of the candidates, each as soon as it is there. Never raises for a candidate's fault."""
+        ...
+
+    def confirm(self, candidate: Candidate) -> Result:
+        """Judge once more in fresh processes with fresh seeds, against every baseline."""
+        ...

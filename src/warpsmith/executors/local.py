@@ -1,0 +1,34 @@
+"""Candidates judged by processes of this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from ..judge.judge import Judge
+from ..records import Candidate, Result
+
+
+class LocalExecutor:
+    """`seconds` is the wall time spent judging so far, the caller's own work between two results left out."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.seconds = 0.0
+
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        results = self.judge.evaluate(candidates)
+        while True:
+            start = time.monotonic()
+            result = next(results, None)
+            self.seconds += time.monotonic() - start
+            if result is None:
+                return
+            yield result
+
+    def confirm(self, candidate: Candidate) -> Result:
+        start = time.monotonic()
+        try:
+            return self.judge.confirm(candidate)
+        finally:
+            self.seconds += time.monotonic() - start
