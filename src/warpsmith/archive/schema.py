@@ -1,0 +1,111 @@
+"""The tables as queries see them. `migrations.py` creates them; a test holds the two together.
+
+Records are kept whole as JSON in `record`; the other columns are what queries look for.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+meta = Table(
+    "meta", metadata, Column("key", String, primary_key=True), Column("value", String, nullable=False)
+)
+
+environments = Table(
+    "environments", metadata,
+    Column("id", String, primary_key=True),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+tasks = Table(
+    "tasks", metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, index=True),
+    Column("suite", String, nullable=False),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+runs = Table(
+    "runs", metadata,
+    Column("id", String, primary_key=True),
+    Column("task_id", ForeignKey("tasks.id"), nullable=False),
+    Column("target", String, nullable=False),
+    Column("seed", Integer, nullable=False),
+    Column("config_key", String, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("environment_id", ForeignKey("environments.id"), nullable=False),
+    Column("started_at", String, nullable=False),
+    Column("finished_at", String, nullable=False),  # empty: not finished
+    Column("owner", String, nullable=False),  # host, pid and start time of the process that runs it
+    Column("baselines", Text, nullable=False),  # JSON list of BaselineTiming
+    Column("limit_record", Text, nullable=False),  # JSON of Limit, or empty
+    Column("admission", Text, nullable=False),  # JSON of Admission, or empty
+    Column("summary", Text, nullable=False),  # JSON of RunSummary, or empty
+    Column("origin", String, nullable=False),
+)  # fmt: skip
+
+units = Table(
+    "units", metadata,
+    Column("id", String, primary_key=True),
+    Column("signature", String, nullable=False, index=True),
+    Column("code_key", String, nullable=False),
+    Column("family", String, nullable=False),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+hypotheses = Table(
+    "hypotheses", metadata,
+    Column("id", String, primary_key=True),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+candidates = Table(
+    "candidates", metadata,
+    Column("id", String, primary_key=True),
+    Column("task_id", ForeignKey("tasks.id"), nullable=False),
+    Column("target", String, nullable=False),
+    Column("content_key", String, nullable=False, index=True),
+    Column("lineage", Text, nullable=False),
+)  # fmt: skip
+
+candidate_units = Table(
+    "candidate_units", metadata,
+    Column("candidate_id", ForeignKey("candidates.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("unit_id", ForeignKey("units.id"), nullable=False, index=True),
+)  # fmt: skip
+
+candidate_parents = Table(
+    "candidate_parents", metadata,
+    Column("candidate_id", ForeignKey("candidates.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("parent_id", String, nullable=False, index=True),  # may be unknown here: an import can be partial
+)  # fmt: skip
+
+results = Table(
+    "results", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),  # Result.id where it was judged
+    Column("candidate_id", ForeignKey("candidates.id"), nullable=False, index=True),
+    Column("content_key", String, nullable=False),
+    Column("task_id", ForeignKey("tasks.id"), nullable=False),
+    Column("target", String, nullable=False),
+    Column("environment_id", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("win", Boolean, nullable=False),
+    Column("confirmed", Boolean, nullable=False),
+    Column("speedup", Float, nullable=False),  # median against the best baseline; 0 when not timed
+    Column("origin", String, nullable=False),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+run_results = Table(
+    "run_results", metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("result_number", ForeignKey("results.number"), nullable=False, index=True),
+    Column("kind", String, nullable=False),
+    Column("elapsed", Float, nullable=False),
+)  # fmt: skip
