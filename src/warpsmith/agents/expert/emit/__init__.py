@@ -1,0 +1,1 @@
+"""A `Program` and a technique → one readable C++ source."""

@@ -1,0 +1,284 @@
+"""Rows mode: the innermost loop is reduced. A thread takes whole rows, or with `split` parts of rows in two
+stages.
+
+Every pass walks the row with UNROLL accumulators; sums are flushed into double every CHUNK elements. What a
+row yields is scalar and is spread over lanes where lanes need it. The last pass writes the outputs that span
+the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from ..program import Expr, Program
+from .express import Express
+from .layout import Layout
+from .passes import Pass, kept_steps, passes
+from .states import ROW_STATES, State
+from .text import INLINE, Writer
+
+
+class Rows:
+    """Writes the body of `unit` for a rows-mode program."""
+
+    def __init__(self, program: Program, stash: bool, split: bool) -> None:
+        self.program, self.split = program, split
+        self.layout, self.w = Layout(program), Writer()
+        self.express = Express(program, self.layout, self.w)
+        self.plan = passes(program)
+        self.stash = kept_steps(program) if stash and not split and not self.layout.reduces else []
+        self._done: set[str] = set()  # row steps already written in the current scope
+        self.w.use("vectors")
+
+    def write(self) -> None:
+        if self.split:
+            self._split()
+            return
+        w = self.w
+        arguments = (
+            "[&](int64_t begin, int64_t end_row, int part)"
+            if self.stash
+            else "[&](int64_t begin, int64_t end_row, int)"
+        )
+        w.line("constexpr int64_t grain = REDUCE >= GRAIN ? 1 : GRAIN / (REDUCE > 0 ? REDUCE : 1);")
+        with w.block(f"ws::parallel_ranges(THREADS, ROWS, grain, {arguments}", "});"):
+            if self.stash:
+                w.line(f"float* const scratch = (float*)workspace + part * {len(self.stash)} * STASH;")
+            with w.block("for (int64_t row = begin; row < end_row; ++row)"):
+                self.layout.pointers(self.w)
+                self._stash_rows()
+                self._row_steps(0)
+                for p in self.plan:
+                    self._pass(p, "0", "REDUCE_INNER")
+                self._row_outputs()
+            if any(p.last for p in self.plan):
+                w.line("if (NT) ws::fence();")
+        w.prune(0)
+
+    # ---- pieces
+
+    def _stash_rows(self) -> None:
+        """Where each kept step lies: in an output's own row, which the last pass overwrites, so that its lines are
+        fetched while the values are computed; in a scratch row where the stores stream past the cache.
+        """
+        full = [
+            o for o, name in self.program.outputs if self.program.step(name).full and o.dtype == "float32"
+        ]
+        for i, name in enumerate(self.stash):
+            scratch = f"scratch + {i} * STASH"
+            if i < len(full):
+                here = full[i].name
+                scratch = f"{here}_col == 1 && !NT ? {here}_at : {scratch}"
+            self.w.line(f"float* const {name}_row = {scratch};")
+
+    def _row_steps(self, stage: int) -> None:
+        """The row's own values that are known once `stage` passes are over."""
+        fresh = [
+            s for s in self.program.steps
+            if not s.full and s.stage == stage and not s.is_reduction and s.name not in self._done
+        ]  # fmt: skip
+        self._done |= {s.name for s in fresh}
+        self.express.scalar(fresh)
+
+    def _states(self, p: Pass) -> list[State]:
+        others = {s.of: s for s in self.program.reductions if s.part == 1}
+        return [ROW_STATES[s.reduction](s, others.get(s.name), "UNROLL") for s in p.reductions]
+
+    def _pass(self, p: Pass, begin: str, end: str) -> None:
+        if p.last:
+            self._write_full(p, begin, end)
+            return
+        states = self._states(p)
+        self.w.line(f"// Pass {p.number}: {', '.join(describe(s) for s in p.reductions)}.")
+        self._reduce(p, states, begin, end)
+        for state in states:
+            state.value(self.w)
+        self._row_steps(p.number)
+
+    def _reduce(self, p: Pass, states: list[State], begin: str, end: str) -> None:
+        w = self.w
+        if any(s.kind == "argmax" for s in states):
+            w.line(f"const int64_t from = {begin};")
+        for state in states:
+            state.declare(w)
+        with self._outer_reduces(), w.block(f"for (int64_t c = {begin}; c < {end}; c += CHUNK)"):
+            w.line(f"const int64_t end = c + CHUNK < {end} ? c + CHUNK : {end};")
+            for state in states:
+                state.open_chunk(w)
+            self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
+            if any(s.two_loops for s in states):
+                for state in states:
+                    state.between(w)
+                twice = [s for s in states if s.two_loops]
+                self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+            for state in states:
+                state.close_chunk(w)
+        for state in states:
+            state.finish(w)
+
+    def _loop(
+        self, p: Pass, actions: list[Callable[[Writer], None]], sources: list[str], keep_stash: bool
+    ) -> None:
+        w = self.w
+        with w.block(f"vectors(c, end, [&](int64_t j, int n, int u) {INLINE}", "});"):
+            self._lanes(p, sources, keep_stash)
+            for action in actions:
+                action(w)
+
+    def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
+        """The full steps of a pass; those kept in a scratch row are read back, or stored when new."""
+        w = self.w
+        old = [n for n in self.stash if self._kept_before(n, p)]
+        steps = self.program.needed(sources, frozenset(old))
+        used = {a for s in steps for a in s.args} | set(sources)
+        for name in old:
+            if name in used:
+                w.use("read")
+                w.line(f"const ws::vf {name} = read<1>({name}_row, j, n);")
+        self.express.vector(steps, lambda name: name, lanes_rows=False)
+        for name in self.stash:
+            if keep_stash and not p.last and name not in old and any(s.name == name for s in steps):
+                w.use("write")  # only the row's own lanes: past its end lies the next row of the output
+                w.line(f"write<1>({name}_row, j, {name}, n);")
+
+    def _kept_before(self, name: str, p: Pass) -> bool:
+        earlier = [q for q in self.plan if q.number < p.number]
+        return any(s.name == name for q in earlier for s in self.program.needed(list(q.sources)))
+
+    def _write_full(self, p: Pass, begin: str, end: str) -> None:
+        w = self.w
+        full = [(o, n) for o, n in self.program.outputs if self.program.step(n).full]
+        w.line(f"// Last pass: write {', '.join(o.name for o, _ in full)}.")
+        with self._outer_reduces():  # noqa: SIM117
+            with w.block(f"vectors({begin}, {end}, [&](int64_t j, int n, int) {INLINE}", "});"):
+                self._lanes(p, list(p.sources), keep_stash=False)
+                for operand, name in full:
+                    write_lanes(w, operand.name, operand.dtype, name, self.layout.reduce_offset(operand))
+
+    def _outer_reduces(self) -> ExitStack:
+        return nested(
+            self.w,
+            [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in self.layout.reduces],
+        )
+
+    def _row_outputs(self) -> None:
+        for operand, name in self.program.outputs:
+            step = self.program.step(name)
+            if step.full:
+                continue
+            text = step.text if self.express.constant(step) else name
+            if operand.dtype in ("bool", "int64"):
+                self.w.line(f"*{operand.name}_at = {text};")
+            else:
+                self.w.line(f"ws::store_one({operand.name}_at, {text});")
+
+    # ---- two stages: parts of rows
+
+    def _split(self) -> None:
+        """Each pass is a parallel loop over (row, part); what it finds goes to the workspace and is merged in
+        order.
+        """
+        w = self.w
+        w.line("constexpr int64_t part_size = ((REDUCE_INNER + SPLIT - 1) / SPLIT + 63) / 64 * 64;")
+        w.line("double* const slots = (double*)workspace;")
+        for p in self.plan:
+            head = "ws::parallel_ranges(THREADS, ROWS * SPLIT, 1, [&](int64_t begin, int64_t end_task, int)"
+            w.line(
+                f"// {'Last stage: write the outputs' if p.last else f'Stage {p.number}: partial results'}."
+            )
+            start = len(w.lines)
+            with w.block(head, "});"), w.block("for (int64_t task = begin; task < end_task; ++task)"):
+                w.line("const int64_t row = task / SPLIT;")
+                w.line("const int64_t low = task % SPLIT * part_size;")
+                w.line(
+                    "const int64_t high = low + part_size < REDUCE_INNER ? low + part_size : REDUCE_INNER;"
+                )
+                self._done = set()
+                self.layout.pointers(self.w)
+                self._known(p.number)
+                if p.last:
+                    self._write_full(p, "low", "high")
+                else:
+                    states = self._states(p)
+                    self._reduce(p, states, "low", "high")
+                    w.line(f"double* slot = slots + task * {self.slots} + {self._offset(p)};")
+                    for state in states:
+                        state.save(w)
+            w.prune(start)
+        if any(not self.program.step(n).full for _, n in self.program.outputs):
+            w.line("// The rows' own outputs, from the merged parts.")
+            start = len(w.lines)
+            with w.block("for (int64_t row = 0; row < ROWS; ++row)"):
+                self._done = set()
+                self.layout.pointers(self.w)
+                self._known(self.program.passes + 1)
+                self._row_outputs()
+            w.prune(start)
+
+    @property
+    def slots(self) -> int:
+        """Doubles that the partial results of one part of one row take."""
+        return sum(s.slots for p in self.plan for s in self._states(p)) if self.split else 0
+
+    def _offset(self, p: Pass) -> int:
+        return sum(s.slots for q in self.plan if q.number < p.number for s in self._states(q))
+
+    def _known(self, number: int) -> None:
+        """The row's values from all passes before `number`, merged over the parts in order: every thread gets
+        the same.
+        """
+        w = self.w
+        self._row_steps(0)
+        for p in self.plan:
+            if p.last or p.number >= number:
+                continue
+            states = self._states(p)
+            accumulators = Writer()
+            for state in states:
+                state.declare(accumulators)
+            if any(s.kind == "argmax" for s in states):
+                w.line("const int64_t from = 0;")
+            for line in accumulators.lines:
+                if "_total" in line or "_best" in line:
+                    w.line(line)
+            with w.block("for (int64_t part = 0; part < SPLIT; ++part)"):
+                w.line(
+                    f"const double* slot = slots + (row * SPLIT + part) * {self.slots} + {self._offset(p)};"
+                )
+                for state in states:
+                    state.merge(w)
+            for state in states:
+                state.value(w)
+            self._row_steps(p.number)
+
+
+def write_lanes(w: Writer, operand: str, dtype: str, value: str, offset: str, stream: bool = True) -> None:
+    """One store of lanes; `stream`: past the caches where NT says so."""
+    stride = f"{operand}_col"
+    if dtype == "bool":
+        w.use("write_bool")
+        w.line(f"write_bool<{stride}>({operand}_at{offset}, j, {value}, n);")
+    elif dtype == "int64":
+        w.use("write_index")
+        w.line(f"write_index<{stride}>({operand}_at{offset}, j, {value}, n);")
+    else:
+        w.use("write")
+        w.line(f"write<{stride}{', NT' if stream else ''}>({operand}_at{offset}, j, {value}, n);")
+
+
+def nested(w: Writer, heads: list[str]) -> ExitStack:
+    """All the loops of `heads`, one inside the other."""
+    stack = ExitStack()
+    for head in heads:
+        stack.enter_context(w.block(head))
+    return stack
+
+
+def describe(step: Expr) -> str:
+    names = {
+        "fmax": "max",
+        "moments": "mean and squared deviations",
+        "softmax": "max and sum of exponentials",
+    }
+    return f"{names.get(step.reduction, step.reduction)} of {step.args[0]}"

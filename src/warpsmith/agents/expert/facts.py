@@ -1,0 +1,21 @@
+"""What was measured of the machine and of the task, as the expert reads it: plain numbers, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Bytes, bytes per second and microseconds; every figure is measured, or 0 when it was not."""
+
+    threads: int
+    vector: int = 8  # floats in a vector register
+    l1_bytes: int = 32 << 10  # of one core
+    l2_bytes: int = 1 << 20  # of one core
+    l3_bytes: int = 16 << 20  # shared
+    bandwidth: float = 1e10  # bytes per second of main memory, all threads together
+    node_us: Mapping[str, float] = field(default_factory=dict)  # node name → time of its ATen kernel alone
+    total_us: float = 0.0  # the whole reference, eager
+    limit_us: float = 0.0  # speed-of-light floor of the whole task

@@ -1,0 +1,116 @@
+"""What a family is: which nodes it grows regions around, which techniques it offers for one, and how it
+writes them.
+
+A family is one short module; `FAMILIES` in the package is the only list. All families here share the lowering
+and the emitters, so a new one that needs other loops brings a `write` of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal, Protocol
+
+from ....records import Graph, Node, Region, Tunable, Unit
+from ..emit.source import Shape, write_source
+from ..facts import Facts
+from ..lower import lower
+from ..program import Program
+
+FLAGS = ("-fno-exceptions",)  # a parallel region would else need the C++ runtime, which a unit may not import
+PLAIN = Shape()
+Bottleneck = Literal["memory", "compute", "overhead", "latency", "unknown"]
+
+
+@dataclass(frozen=True)
+class Technique:
+    """A way to write a region. Tunables hold the default first chosen; `gain` ranks what was not measured
+    yet.
+    """
+
+    name: str
+    why: str  # one line, for people
+    bottleneck: Bottleneck
+    tunables: tuple[Tunable, ...]
+    shape: Shape = PLAIN
+    single_pass: bool = False
+    gain: float = 1.0  # prior: relative to the other techniques of the region
+
+    def at(self, values: dict[str, int]) -> Technique:
+        """The same technique with other values of its tunables; names it lacks are ignored."""
+        chosen = tuple(t.model_copy(update={"value": values.get(t.name, t.value)}) for t in self.tunables)
+        return replace(self, tunables=chosen)
+
+
+class Family(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        """Is the node one that this family grows a region around?"""
+        ...
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        """Most promising first; empty when the region is not for this family."""
+        ...
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit: ...
+
+
+def write_unit(graph: Graph, region: Region, technique: Technique, family: str) -> Unit:
+    """The common `write`. Raises Unsupported for a region that cannot be lowered."""
+    program = lower(graph, region, technique.single_pass)
+    # The front matter holds the technique's own defaults, so that variants of its values share one source
+    # text.
+    defaults = tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
+    source = write_source(program, technique.shape, defaults, FLAGS, family, technique.name, technique.why)
+    return Unit(
+        region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS, family=family,
+        technique=technique.name,
+    )  # fmt: skip
+
+
+def default_of(tunable: Tunable) -> int:
+    """The value a source falls back on: the first of the domain."""
+    return tunable.domain[0]
+
+
+def tunable(name: str, first: int, *others: int) -> Tunable:
+    """A tunable whose default is `first`."""
+    return Tunable(name=name, domain=tuple(dict.fromkeys((first, *others))), value=first)
+
+
+def vector_tunable(facts: Facts) -> Tunable:
+    width = max(4, min(16, facts.vector))
+    return tunable("VEC", width, *(v for v in (4, 8, 16) if width // 2 <= v <= 16))
+
+
+def grain_tunable() -> Tunable:
+    """Elements below which no further thread is woken."""
+    return tunable("GRAIN", 16384, 4096, 65536)
+
+
+def stream_tunable(graph: Graph, region: Region, facts: Facts) -> Tunable:
+    """Non-temporal stores save reading lines that are overwritten whole; they pay for outputs beyond the cores' own caches."""
+    written = sum(graph.specs[v].nbytes for v in region.outputs)
+    return tunable("NT", 1, 0) if written > 2 * facts.threads * facts.l2_bytes else tunable("NT", 0, 1)
+
+
+def extent_of_group(program: Program, index: int) -> int:
+    """Length of one loop at the main variant."""
+    operands = [*program.inputs, *(o for o, _ in program.outputs)]
+    sizes = [
+        max((o.shape[o.axes.index(a)] for o in operands if a in o.axes), default=1)
+        for a in program.groups[index].axes
+    ]
+    return prod(sizes)
+
+
+def elements_per_reduction(program: Program, graph: Graph) -> int:
+    """At the main variant."""
+    return prod(extent_of_group(program, i) for i, g in enumerate(program.groups) if g.reduced)
+
+
+def extent_of_rows(program: Program) -> int:
+    """Independent reductions at the main variant: rows, or columns times rows."""
+    return prod(extent_of_group(program, i) for i, g in enumerate(program.groups) if not g.reduced)

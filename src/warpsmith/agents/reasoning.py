@@ -1,0 +1,38 @@
+"""The reasoning agent: profile and history → several different hypotheses, the most promising first, none tried before."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..records import Hypothesis, Region
+from .base import ReasoningBrain, Situation
+
+
+class ReasoningAgent:
+    def __init__(self, brain: ReasoningBrain) -> None:
+        self.brain = brain
+
+    def plans(self, situation: Situation, most: int) -> list[tuple[Region, ...]]:
+        """Competing cuts of the graph, best first."""
+        return self.brain.plans(situation.graph, situation.facts)[:most]
+
+    def propose(self, situation: Situation, k: int) -> list[Hypothesis]:
+        """At most `k`, not yet tried, and no region takes more than half of them while others wait."""
+        tried = {_idea(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
+        fresh = [h for h in self.brain.hypotheses(situation, 3 * k) if _idea(h) not in tried]
+        fresh.sort(key=lambda h: -h.expected_gain)
+        share = max(1, (k + 1) // 2)
+        chosen: list[Hypothesis] = []
+        taken: Counter[str] = Counter()
+        for hypothesis in fresh:
+            if taken[hypothesis.region.id] < share:
+                chosen.append(hypothesis)
+                taken[hypothesis.region.id] += 1
+        rest = [h for h in fresh if h not in chosen]
+        return (chosen + rest)[:k]
+
+
+def _idea(hypothesis: Hypothesis) -> tuple[object, ...]:
+    """What makes two hypotheses the same idea, however they are argued."""
+    values = tuple(sorted(hypothesis.values.items()))
+    return hypothesis.region.id, hypothesis.family, hypothesis.technique, values
