@@ -1,0 +1,229 @@
+"""For authors of plug-ins: contract suites to inherit, and small fakes to test against.
+
+A contract is a class of tests: subclass it in your own test module, fill in what it asks for, and pytest runs it. The fakes stand in
+for a task, a brain and a judge, so that search code is tested in milliseconds, without torch or a compiler.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from .agents.base import Situation
+from .agents.expert.facts import Facts
+from .executors.base import Executor
+from .records import (
+    Candidate,
+    Check,
+    Diagnostic,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    Hypothesis,
+    Node,
+    Ratio,
+    Region,
+    Result,
+    Task,
+    TaskSource,
+    TensorSpec,
+    Timing,
+    Tunable,
+    Unit,
+    Value,
+    Variant,
+    Verdict,
+)
+from .search.tuner import Tuner
+
+# ---------------------------------------------------------------- fakes
+
+
+def chain_graph(
+    ops: Sequence[str] = ("aten.exp.default", "aten.neg.default"), shape: tuple[int, ...] = (4, 8)
+) -> Graph:
+    """x → op → op → …, one float32 tensor all the way; node and value i is named `n<i>`."""
+    stride = tuple(int(s) for s in _strides(shape))
+    spec = TensorSpec(shape=shape, dtype="float32", stride=stride)
+    nodes = tuple(
+        Node(
+            name=f"n{i}", op=op, args=({"v": f"n{i - 1}" if i else "x"},), kwargs={},
+            outputs=(Value(name=f"n{i}", spec=spec),), flops=spec.numel,
+        )
+        for i, op in enumerate(ops)
+    )  # fmt: skip
+    last = nodes[-1].name
+    return Graph(
+        inputs=(GraphInput(name="x", spec=spec, role="input", target="x"),), nodes=nodes,
+        outputs=(GraphOutput(value=last),), tree="0",
+    )  # fmt: skip
+
+
+def chain_task(ops: Sequence[str] = ("aten.exp.default", "aten.neg.default")) -> Task:
+    graph = chain_graph(ops)
+    return Task(
+        name="chain",
+        source=TaskSource(kind="memory", path="chain"),
+        variants=(Variant(name="main", overrides={}, graph=graph),),
+    )
+
+
+def chain_region(graph: Graph, first: int, last: int) -> Region:
+    """Nodes `first` to `last` of a chain."""
+    nodes = tuple(n.name for n in graph.nodes[first : last + 1])
+    return Region(
+        nodes=nodes, inputs=(graph.nodes[first].uses[0],), outputs=(nodes[-1],), signature="/".join(nodes)
+    )
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    strides: list[int] = []
+    step = 1
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= n
+    return strides
+
+
+class FakeBrain:
+    """Ideas `a`, `b`, … for each node of a chain; units with two tunables. Plays every role."""
+
+    def __init__(self, techniques: Sequence[str] = ("a", "b", "c")) -> None:
+        self.techniques = tuple(techniques)
+
+    def plans(self, graph: Graph, facts: Facts) -> list[tuple[Region, ...]]:
+        return [tuple(chain_region(graph, i, i) for i in range(len(graph.nodes)))]
+
+    def hypotheses(self, situation: Situation, k: int) -> list[Hypothesis]:
+        return [
+            Hypothesis(
+                region=region, family="fake", technique=technique, bottleneck="memory", expected_gain=1.5,
+                evidence=(f"{technique} on {region.nodes[0]}",),
+            )
+            for technique in self.techniques
+            for region in self.plans(situation.graph, situation.facts)[0]
+        ][:k]  # fmt: skip
+
+    def write_units(self, graph: Graph, hypothesis: Hypothesis, m: int) -> list[Unit]:
+        tunables = (
+            Tunable(name="UNROLL", domain=(1, 2, 4), value=1),
+            Tunable(name="BLOCK", domain=(64, 128), value=64),
+        )
+        return [
+            Unit(
+                region=hypothesis.region, language="c++", source=f"// {hypothesis.technique}", tunables=tunables,
+                family=hypothesis.family, technique=hypothesis.technique,
+            )
+        ][:m]  # fmt: skip
+
+    def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
+        return (
+            unit.model_copy(update={"source": unit.source + " mended"})
+            if "mended" not in unit.source
+            else None
+        )
+
+    def flag_variants(self, unit: Unit) -> list[tuple[str, ...]]:
+        return [("-funroll-loops",)]
+
+    def review(self, unit: Unit) -> list[str]:
+        return ["says evil"] if "evil" in unit.source else []
+
+    def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
+        return None
+
+
+class ScriptedExecutor:
+    """A judge by formula: `speed(candidate)` is the speedup, or a string that names a failure's status."""
+
+    def __init__(self, speed: Callable[[Candidate], float | str]) -> None:
+        self.speed = speed
+        self.judged: list[Candidate] = []
+
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            self.judged.append(candidate)
+            yield scripted_result(candidate, self.speed(candidate))
+
+    def confirm(self, candidate: Candidate) -> Result:
+        result = scripted_result(candidate, self.speed(candidate))
+        if result.timing is None:
+            return result
+        return result.model_copy(update={"timing": result.timing.model_copy(update={"confirmed": True})})
+
+
+def scripted_result(candidate: Candidate, outcome: float | str) -> Result:
+    """A Result as a judge would give it: a speedup with a 2% interval, or a failure of the given status."""
+    common = {
+        "candidate_id": candidate.id, "content_key": candidate.content_key, "task_id": candidate.task_id,
+        "target": candidate.target,
+    }  # fmt: skip
+    if isinstance(outcome, str):
+        where = candidate.units[0].region.id
+        check = Check(variant="main", family="own", where=where, ok=False, rule="budget")
+        verdict = (
+            Verdict(correct=False, checks=(check,), reasons=("wrong",)) if outcome == "incorrect" else None
+        )
+        return Result.model_validate({**common, "status": outcome, "reason": outcome, "verdict": verdict})
+    ratio = Ratio(baseline="eager", median=outcome, low=0.98 * outcome, high=1.02 * outcome)
+    timing = Timing(
+        median_us=100 / outcome, low_us=98 / outcome, high_us=102 / outcome, cache="cold", samples=10, ratios=(ratio,),
+        unit_us={u.region.id: 50 / outcome for u in candidate.units}, limit_share=0.1 * outcome,
+    )  # fmt: skip
+    return Result.model_validate(
+        {**common, "status": "ok", "verdict": Verdict(correct=True, checks=()), "timing": timing}
+    )
+
+
+# ---------------------------------------------------------------- contracts
+
+
+class TunerContract:
+    """What every tuner keeps to. Override `make`."""
+
+    def make(self) -> Tuner:
+        raise NotImplementedError
+
+    def unit(self) -> Unit:
+        graph = chain_graph()
+        tunables = tuple(Tunable(name=f"T{i}", domain=(1, 2, 4, 8), value=2) for i in range(3))
+        return Unit(region=chain_region(graph, 0, 0), language="c++", source="//", tunables=tunables)
+
+    def test_stays_in_the_domain_and_below_n(self) -> None:
+        unit = self.unit()
+        for changed in self.make().propose(unit, [], 5, random.Random(0)):
+            assert all(t.value in t.domain for t in changed.tunables)
+            assert changed.source == unit.source
+        assert len(self.make().propose(unit, [], 5, random.Random(0))) == 5
+
+    def test_never_proposes_what_was_tried_or_the_same_twice(self) -> None:
+        unit, rng, tuner = self.unit(), random.Random(1), self.make()
+        tried: list[tuple[dict[str, int], float]] = [(unit.values, 1.0)]
+        for _ in range(12):
+            new = [u.values for u in tuner.propose(unit, tried, 6, rng)]
+            assert all(v not in [t for t, _ in tried] for v in new)
+            tried += [(v, 1.0) for v in new]
+        assert len({tuple(v.items()) for v, _ in tried}) == len(tried) == 64
+
+    def test_a_seed_repeats(self) -> None:
+        unit, tuner = self.unit(), self.make()
+        assert tuner.propose(unit, [], 4, random.Random(3)) == tuner.propose(unit, [], 4, random.Random(3))
+
+
+class ExecutorContract:
+    """What every executor keeps to. Override `make` and `candidates` (any number, some of which may fail)."""
+
+    def make(self) -> Executor:
+        raise NotImplementedError
+
+    def candidates(self) -> list[Candidate]:
+        raise NotImplementedError
+
+    def test_one_result_a_candidate_in_order(self) -> None:
+        candidates = self.candidates()
+        results = list(self.make().run(candidates))
+        assert [r.content_key for r in results] == [c.content_key for c in candidates]
+        assert all(r.status == "ok" or r.reason for r in results)
+
+    def test_nothing_in_nothing_out(self) -> None:
+        assert list(self.make().run([])) == []
