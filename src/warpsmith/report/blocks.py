@@ -1,0 +1,154 @@
+"""A run as plain typed blocks: everything a reader needs to believe, or doubt, its result.
+
+`build.py` fills them from the archive; the renderers only lay them out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..records import BaselineTiming, Environment, Limit, Ratio, Record
+
+
+class Claim(Record):
+    """The fastest verified candidate. `text` is the one way in which its speedup is worded."""
+
+    text: str
+    eager_text: str
+    label: str
+    candidate_id: str
+    labels: tuple[str, ...]
+    speedup: Ratio
+    speedup_eager: Ratio | None
+    median_us: float
+    low_us: float
+    high_us: float
+    limit_share: float
+    confirmed: bool
+    win: bool
+    isolation: str
+
+
+class BaselineRow(Record):
+    timing: BaselineTiming
+    speedup: Ratio | None  # of the claimed candidate over this baseline
+    best: bool = False
+
+
+class Attempt(Record):
+    number: int
+    candidate_id: str
+    label: str
+    operator: str
+    kind: str
+    origin: str
+    status: str
+    reason: str
+    detail: str  # tunables, or where and how it failed
+    median_us: float = 0.0
+    speedup: Ratio | None = None
+    limit_share: float = 0.0
+    confirmed: bool = False
+    elapsed: float = 0.0
+
+
+class Failure(Record):
+    """A stage that ended candidates: how many, and the reasons with their counts."""
+
+    status: str
+    count: int
+    reasons: tuple[tuple[str, int], ...]
+
+
+class TreeNode(Record):
+    candidate_id: str
+    parents: tuple[str, ...]
+    number: int
+    label: str
+    operator: str
+    status: str
+    speedup: float  # median against the best baseline; 0 when not timed
+    on_path: bool  # the claimed candidate or an ancestor of it
+
+
+class ProgressPoint(Record):
+    evaluations: int
+    speedup: float  # 0: nothing valid
+    best: float  # best so far, search measurements only
+
+
+class RooflinePoint(Record):
+    name: str
+    kind: str  # "baseline", "candidate", "best"
+    intensity: float  # FLOP per byte of least traffic
+    flops_per_second: float
+
+
+class Source(Record):
+    title: str
+    nodes: tuple[str, ...]
+    source: str
+    values: dict[str, int]
+    flags: tuple[str, ...]
+    requires: tuple[str, ...]
+    compiler_flags: tuple[str, ...]
+
+
+class Evidence(Record):
+    """One step of the way to the claimed candidate: what was believed and why, and what was then measured."""
+
+    candidate_id: str
+    label: str
+    operator: str
+    agent: str
+    model: str
+    reason: str
+    bottleneck: str = ""
+    expected_gain: float = 0.0
+    evidence: tuple[str, ...] = ()
+    measured: Ratio | None = None
+    status: str = ""
+
+
+class CheckRow(Record):
+    family: str
+    variant: str
+    checks: int
+    passed: int
+    worst_error: float  # as a share of the budget
+
+
+class Report(Record):
+    run_id: str
+    task: str
+    target: str
+    status: str  # "win", "no-win", "failed", "unfinished"
+    headline: str
+    reason: str
+    started_at: str
+    finished_at: str
+    stopped: str
+    seconds: float
+    evaluations: int
+    seed: int
+    origin: str
+    hardware: str
+    environment: Environment
+    config: dict[str, Any]
+    claim: Claim | None
+    limit: Limit | None
+    baselines: tuple[BaselineRow, ...]
+    attempts: tuple[Attempt, ...]
+    stages: dict[str, int]
+    seconds_by_stage: dict[str, float]
+    failures: tuple[Failure, ...]
+    lineage: tuple[TreeNode, ...]
+    progress: tuple[ProgressPoint, ...]
+    roofline: tuple[RooflinePoint, ...]
+    sources: tuple[Source, ...]
+    evidence: tuple[Evidence, ...]
+    checks: tuple[CheckRow, ...]
+    mutants: dict[str, str]
+    admitted: bool
+    warnings: tuple[str, ...]
+    commands: tuple[str, ...]

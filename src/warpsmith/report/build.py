@@ -1,0 +1,138 @@
+"""From an archive and a run's id to the blocks of its report: which candidate is claimed, how, and on
+what grounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..archive import Entry, RunRecord
+from ..archive.reading import ArchiveReader
+from ..records import STATUSES, Environment
+from . import wording
+from .blocks import BaselineRow, Claim, Report
+from .parts import (
+    attempts,
+    checks,
+    commands,
+    evidence,
+    failures,
+    lineage,
+    progress,
+    roofline,
+    sources,
+    warnings,
+)
+
+
+def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
+    """The blocks of a run (None: the latest). Raises ArchiveError when there is no such run."""
+    run = archive.run(run_id)
+    entries = archive.run_entries(run.run_id)
+    best = claimed_entry(run, entries)
+    claim = _claim(best, run.environment) if best is not None else None
+    status, reason = _status(run, entries, claim)
+    summary = run.summary
+    task = archive.task(run.task_id)
+    return Report(
+        run_id=run.run_id, task=run.task_name, target=run.target, status=status, reason=reason,
+        headline=_headline(run.task_name, status, claim, reason), started_at=run.started_at,
+        finished_at=run.finished_at,
+        stopped=summary.stopped if summary else "", seconds=summary.seconds if summary else 0.0,
+        evaluations=summary.evaluations if summary else sum(e.kind == "search" for e in entries),
+        seed=run.seed,
+        origin=run.origin, hardware=wording.hardware(run.environment), environment=run.environment,
+        config=run.config,
+        claim=claim, limit=run.limit, baselines=_baselines(run, claim, best), attempts=attempts(entries),
+        stages=_stages(entries), seconds_by_stage=summary.seconds_by_stage if summary else {},
+        failures=failures(entries), lineage=lineage(entries, best), progress=progress(entries),
+        roofline=roofline(run, entries, best), sources=sources(best) if best else (),
+        evidence=evidence(archive, entries, best) if best else (), checks=checks(best) if best else (),
+        mutants=run.admission.mutants if run.admission else {},
+        admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),
+        commands=commands(run, task, status == "win" and run.origin == "local"),
+    )  # fmt: skip
+
+
+def claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
+    """The entry the run's summary stands on; of an unfinished run, its best confirmed or else its best
+    correct one.
+    """
+    if run.summary is not None and run.summary.best is not None:
+        wanted = run.summary.best.candidate_id
+        mine = [e for e in entries if e.candidate.id == wanted and e.result.status == "ok"]
+        if mine:
+            return max(mine, key=lambda e: (_confirmed(e), e.number))
+    if run.summary is not None:
+        return None
+    timed = [e for e in entries if e.result.status == "ok"]
+    return max(timed, key=lambda e: (_confirmed(e), _speedup(e)), default=None)
+
+
+def _claim(entry: Entry, environment: Environment) -> Claim | None:
+    timing, verdict = entry.result.timing, entry.result.verdict
+    if timing is None or verdict is None or timing.best is None:
+        return None
+    eager = timing.ratio("eager")
+    return Claim(
+        text=wording.claim(timing.best, environment, timing.limit_share),
+        eager_text=wording.claim(eager, environment, timing.limit_share) if eager not in (None, timing.best) else "",
+        label=wording.label(entry.candidate), candidate_id=entry.candidate.id, labels=verdict.labels,
+        speedup=timing.best, speedup_eager=eager, median_us=timing.median_us, low_us=timing.low_us,
+        high_us=timing.high_us, limit_share=timing.limit_share, confirmed=timing.confirmed,
+        win=entry.result.win,
+        isolation=verdict.isolation,
+    )  # fmt: skip
+
+
+def _status(run: RunRecord, entries: list[Entry], claim: Claim | None) -> tuple[str, str]:
+    if run.summary is not None:
+        return run.summary.status, run.summary.reason or _why_nothing(entries, claim)
+    return "unfinished", "the run has not finished: the same command goes on from here"
+
+
+def _why_nothing(entries: list[Entry], claim: Claim | None) -> str:
+    if claim is not None:
+        return "" if claim.win else "the interval against the best baseline does not lie above 1"
+    if not entries:
+        return "nothing was judged"
+    counts = Counter(e.result.status for e in entries if e.result.status != "ok")
+    return "no valid result: " + ", ".join(f"{n} {status}" for status, n in counts.most_common())
+
+
+def _headline(task: str, status: str, claim: Claim | None, reason: str) -> str:
+    if claim is None:
+        return (
+            f"{task}: no valid result ({reason})" if status != "unfinished" else f"{task}: nothing valid yet"
+        )
+    prefix = {"win": "", "unfinished": "so far "}.get(status, "no win: ")
+    suffix = "" if claim.confirmed else ", not yet confirmed"
+    return f"{task}: {prefix}{claim.text}{suffix}"
+
+
+def _baselines(run: RunRecord, claim: Claim | None, best: Entry | None) -> tuple[BaselineRow, ...]:
+    timing = best.result.timing if best is not None else None
+    fastest = min((b.median_us for b in run.baselines if b.ok), default=0.0)
+    named = claim.speedup.baseline if claim is not None else ""
+    return tuple(
+        BaselineRow(
+            timing=b,
+            speedup=timing.ratio(b.name) if timing is not None else None,
+            best=b.name == named if named else b.ok and b.median_us == fastest,
+        )
+        for b in run.baselines
+    )
+
+
+def _stages(entries: list[Entry]) -> dict[str, int]:
+    counts = Counter(e.result.status for e in entries if e.kind != "confirmation")
+    return {status: counts[status] for status in STATUSES if counts[status]}
+
+
+def _confirmed(entry: Entry) -> bool:
+    return entry.result.timing is not None and entry.result.timing.confirmed
+
+
+def _speedup(entry: Entry) -> float:
+    ratio = entry.result.speedup
+    return ratio.median if ratio is not None else 0.0

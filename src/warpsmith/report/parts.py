@@ -1,0 +1,241 @@
+"""The blocks of a report that are drawn from the judged candidates: attempts, failures, lineage, plots,
+sources, evidence.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from typing import Any
+
+from ..archive import Entry, RunRecord
+from ..archive.reading import ArchiveReader
+from ..records import STATUSES, Task
+from .blocks import (
+    Attempt,
+    CheckRow,
+    Evidence,
+    Failure,
+    ProgressPoint,
+    RooflinePoint,
+    Source,
+    TreeNode,
+)
+from .wording import baseline_name, label
+
+FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
+
+
+def attempts(entries: list[Entry]) -> tuple[Attempt, ...]:
+    return tuple(_attempt(entry) for entry in entries)
+
+
+def failures(entries: list[Entry]) -> tuple[Failure, ...]:
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    for entry in entries:
+        if entry.result.status != "ok":
+            reasons[entry.result.status][entry.result.reason] += 1
+    return tuple(
+        Failure(status=status, count=reasons[status].total(), reasons=tuple(reasons[status].most_common(5)))
+        for status in STATUSES
+        if status in reasons
+    )
+
+
+def lineage(entries: list[Entry], best: Entry | None) -> tuple[TreeNode, ...]:
+    """Each candidate once, in the order judged; its status and speedup are those of its last result."""
+    last = {e.candidate.id: e for e in entries}
+    first = {e.candidate.id: e.number for e in reversed(entries)}
+    path: set[str] = set()
+    queue = [best.candidate.id] if best is not None else []
+    while queue:
+        current = queue.pop()
+        if current in last and current not in path:
+            path.add(current)
+            queue += last[current].candidate.lineage.parents
+    return tuple(
+        TreeNode(
+            candidate_id=key, parents=tuple(p for p in last[key].candidate.lineage.parents if p in last),
+            number=number, label=label(last[key].candidate), operator=last[key].candidate.lineage.operator,
+            status=last[key].result.status, speedup=_speedup(last[key]), on_path=key in path,
+        )
+        for key, number in sorted(first.items(), key=lambda item: item[1])
+    )  # fmt: skip
+
+
+def progress(entries: list[Entry]) -> tuple[ProgressPoint, ...]:
+    """Speedup over the best baseline by evaluation. Confirmations are left out: they judge nothing new."""
+    points, best = [], 0.0
+    for count, entry in enumerate((e for e in entries if e.kind != "confirmation"), 1):
+        speedup = _speedup(entry)
+        best = max(best, speedup)
+        points.append(ProgressPoint(evaluations=count, speedup=speedup, best=best))
+    return tuple(points)
+
+
+def roofline(run: RunRecord, entries: list[Entry], best: Entry | None) -> tuple[RooflinePoint, ...]:
+    """The rate at which each does the reference's arithmetic. Empty when the task has none, or no limit
+    was measured.
+    """
+    limit = run.limit
+    if limit is None or not limit.flops or not limit.least_bytes:
+        return ()
+    points = [(baseline_name(b.name), "baseline", b.median_us) for b in run.baselines if b.ok]
+    for entry in entries:
+        if entry.result.timing is not None and entry.result.status == "ok":
+            chosen = (
+                best is not None and entry.candidate.id == best.candidate.id and entry.number == best.number
+            )
+            points.append(
+                (label(entry.candidate), "best" if chosen else "candidate", entry.result.timing.median_us)
+            )
+    return tuple(
+        RooflinePoint(
+            name=name, kind=kind, intensity=limit.flops / limit.least_bytes,
+            flops_per_second=limit.flops / (us * 1e-6)
+        )
+        for name, kind, us in points
+        if us > 0
+    )  # fmt: skip
+
+
+def sources(best: Entry) -> tuple[Source, ...]:
+    flags = {b.unit_key: b.flags for b in best.result.builds if b.ok}
+    return tuple(
+        Source(
+            title=unit.technique or unit.family or "unit", nodes=unit.region.nodes, source=unit.source,
+            values=unit.values, flags=unit.flags, requires=unit.requires,
+            compiler_flags=flags.get(unit.code_key, ()),
+        )
+        for unit in best.candidate.units
+    )  # fmt: skip
+
+
+def evidence(archive: ArchiveReader, entries: list[Entry], best: Entry) -> tuple[Evidence, ...]:
+    """The claimed candidate and its ancestors, oldest first. A hypothesis is told once, where it first
+    led to one.
+    """
+    last = {e.candidate.id: e for e in entries}
+    first = {e.candidate.id: e.number for e in reversed(entries)}
+    above = sorted(archive.ancestors(best.candidate.id), key=lambda c: first.get(c.id, 0))
+    chain = [*above, best.candidate]
+    steps, told = [], set()
+    for candidate in chain:
+        made, entry = candidate.lineage, last.get(candidate.id)
+        fresh = bool(made.hypothesis) and made.hypothesis not in told
+        told.add(made.hypothesis)
+        idea = archive.hypothesis(made.hypothesis) if fresh else None
+        told_by_evidence = idea is not None and idea.evidence and made.reason.startswith(idea.evidence[0])
+        steps.append(
+            Evidence(
+                candidate_id=candidate.id, label=label(candidate), operator=made.operator, agent=made.agent,
+                model=made.model, reason="" if told_by_evidence else made.reason, bottleneck=idea.bottleneck if idea else "",
+                expected_gain=idea.expected_gain if idea else 0.0, evidence=idea.evidence if idea else (),
+                measured=entry.result.speedup if entry else None, status=entry.result.status if entry else "",
+            )
+        )  # fmt: skip
+    return tuple(steps)
+
+
+def checks(best: Entry) -> tuple[CheckRow, ...]:
+    """The claimed candidate's verdict by input family and shape variant."""
+    verdict = best.result.verdict
+    groups: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
+    for check in verdict.checks if verdict is not None else ():
+        groups[check.family, check.variant].append((check.ok, check.error))
+    return tuple(
+        CheckRow(
+            family=family, variant=variant, checks=len(rows), passed=sum(ok for ok, _ in rows),
+            worst_error=max(error for _, error in rows),
+        )
+        for (family, variant), rows in groups.items()
+    )  # fmt: skip
+
+
+def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
+    """What a careful reader should know before quoting the speedup."""
+    found = []
+    if run.origin == "imported":
+        found.append("This run was imported from another machine and is unverified until it is judged here.")
+    if run.admission is not None and not run.admission.admitted:
+        reasons = "; ".join(run.admission.reasons) or "a mutant passes on it"
+        found.append(f"The task is quarantined, so no speedup on it counts: {reasons}.")
+    timing = best.result.timing if best is not None else None
+    if timing is not None and not timing.confirmed:
+        found.append(
+            "The best candidate was not measured again in fresh processes: best of many noisy numbers."
+        )
+    fastest = min((b for b in run.baselines if b.ok), key=lambda b: b.median_us, default=None)
+    if fastest is not None and 0 < fastest.limit_share < FAR_FROM_LIMIT:
+        found.append(
+            f"The best baseline reaches only {100 * fastest.limit_share:.1f}% of the machine's limit: "
+            "a large ratio says as much about the baseline as about the kernel."
+        )
+    for baseline in run.baselines:
+        if not baseline.ok:
+            found.append(
+                f"{baseline_name(baseline.name)} could not be measured: "
+                f"{baseline.reason or 'no reason given'}."
+            )
+    labels = best.result.verdict.labels if best is not None and best.result.verdict is not None else ()
+    if "algorithmic" in labels:
+        found.append("The gain is algorithmic: the candidate does fewer operations than the reference.")
+    if "specialised" in labels:
+        found.append("The kernel is specialised: it requires shapes that not every input has.")
+    return tuple(found)
+
+
+def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:
+    """What runs it again within the same limits, shows it, and takes the winner away. A module from memory
+    has no command line.
+    """
+    found = []
+    if task is None or task.source.kind != "memory":
+        path = task.source.path if task is not None else run.task_name
+        words = ["warpsmith", "optimize", path, "--target", run.target, "--seed", str(run.seed)]
+        for name, value in (task.main.overrides if task is not None else {}).items():
+            words += ["--set", f"{name}={value!r}"]
+        found.append(shlex.join([*words, *_limits(run.config)]))
+    found.append(f"warpsmith report {run.run_id} --format html --out report.html")
+    if win:
+        out = shlex.quote(f"{run.task_name}_new.py")
+        found.append(f"warpsmith export {run.run_id} --as kernelbench --out {out}")
+    return tuple(found)
+
+
+def _limits(config: dict[str, Any]) -> list[str]:
+    """The flags of a run's budget; 0 is no limit."""
+    budget, words = config.get("budget"), []
+    for flag, name, unit in (("--budget", "evaluations", ""), ("--time", "seconds", "s")):
+        if isinstance(budget, dict) and name in budget:
+            words += [flag, f"{budget[name]:.10g}{unit}" if budget[name] else "0"]
+    return words
+
+
+def _attempt(entry: Entry) -> Attempt:
+    result, timing = entry.result, entry.result.timing
+    return Attempt(
+        number=entry.number, candidate_id=entry.candidate.id, label=label(entry.candidate),
+        operator=entry.candidate.lineage.operator, kind=entry.kind, origin=entry.origin, status=result.status,
+        reason=result.reason, detail=_detail(entry), median_us=timing.median_us if timing else 0.0,
+        speedup=result.speedup, limit_share=timing.limit_share if timing else 0.0,
+        confirmed=timing is not None and timing.confirmed, elapsed=entry.elapsed,
+    )  # fmt: skip
+
+
+def _detail(entry: Entry) -> str:
+    failed = entry.result.verdict.failed if entry.result.verdict is not None else None
+    if failed is not None:
+        return f"{failed.rule} on {failed.family} inputs ({failed.variant}): {failed.detail}"
+    broken = next(
+        (d for b in entry.result.builds if not b.ok for d in b.diagnostics if d.kind != "warning"), None
+    )
+    if broken is not None:
+        return f"line {broken.line}: {broken.message}" if broken.line else broken.message
+    values = {k: v for u in entry.candidate.units for k, v in u.values.items()}
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _speedup(entry: Entry) -> float:
+    ratio = entry.result.speedup
+    return ratio.median if entry.result.status == "ok" and ratio is not None else 0.0
