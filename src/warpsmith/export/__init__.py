@@ -1,0 +1,10 @@
+"""A verified winner as files that work without warpsmith: a KernelBench file, an importable package, bare
+source.
+"""
+
+from .kernelbench import to_kernelbench
+from .package import to_package
+from .source import to_source
+from .winner import FORMS, export_winner
+
+__all__ = ["FORMS", "export_winner", "to_kernelbench", "to_package", "to_source"]

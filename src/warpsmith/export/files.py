@@ -1,0 +1,166 @@
+"""What every export is made of: a unit's files and build commands, a task's source at its constants, the
+proof, Python literals.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..archive import Entry, RunRecord
+from ..errors import UsageError
+from ..records import Graph, GraphInput, Task, Unit
+from ..report.wording import claim, hardware
+from ..targets.cpu import HEADERS, CpuTarget
+from ..targets.front_matter import FrontMatterError, parse
+from ..targets.task_header import requirements
+
+SIMD = "warpsmith_simd.h"
+LINK_FLAGS = ("-shared", "-nostdlib", "-Wl,--as-needed", "-lm", "-lc", "-lgcc")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$', re.MULTILINE)
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class UnitFiles:
+    """A unit's source with the `task.h` it was built with, and the flags of its compilation."""
+
+    source: str
+    header: str
+    flags: tuple[str, ...]
+
+    @property
+    def compile_command(self) -> str:
+        """Run in the unit's folder; the SIMD header lies one level up."""
+        return f"g++ {' '.join(self.flags)} -I . -I .. -c unit.cpp -o unit.o"
+
+    @property
+    def link_command(self) -> str:
+        return f"g++ unit.o -o unit.so {' '.join(LINK_FLAGS)}"
+
+    def one_file(self) -> str:
+        """The source with the text of its headers in place of their #include."""
+        texts = {"task.h": self.header, SIMD: simd_header()}
+        return _INCLUDE.sub(lambda m: _ONCE.sub("", texts.pop(m.group(1), "")), self.source)
+
+
+def unit_files(unit: Unit, graph: Graph, target: CpuTarget) -> UnitFiles:
+    header = target.header(graph, unit.region) + requirements(unit.requires)
+    return UnitFiles(chosen_source(unit), header, target.flags(unit))
+
+
+def chosen_source(unit: Unit) -> str:
+    """The source with the values and flags that were measured as its own defaults, so that the file alone says
+    what was built. A source without front matter stays as it is.
+    """
+    text = unit.source
+    try:
+        declared = parse(text).flags
+    except FrontMatterError:
+        return text
+    for t in unit.tunables:
+        places = (
+            rf"^([ \t]*//[ \t]*tunable:[ \t]*{t.name}[ \t]*=[ \t]*|#ifndef {t.name}\n#define {t.name} )-?\d+"
+        )
+        text = re.sub(places, rf"\g<1>{t.value}", text, flags=re.MULTILINE)
+    added = [flag for flag in unit.flags if flag not in declared]
+    first, newline, rest = text.partition("\n")
+    return f"{first}\n// flags: {' '.join(added)}{newline}{rest}" if added else text
+
+
+def simd_header() -> str:
+    return (HEADERS / SIMD).read_text(encoding="utf-8")
+
+
+def task_text(task: Task) -> str:
+    """The task's source at the constants that were optimized for."""
+    text, overrides = task.source.text, task.main.overrides
+    if not overrides:
+        return text
+    tree = ast.parse(text)
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id in overrides:
+            node.value = ast.parse(repr(overrides[target.id]), mode="eval").body
+    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+def state_rows(graph: Graph) -> list[tuple[str, Any]]:
+    """Where each graph input comes from: ("input", name), (role, name), ("literal", (dtype, shape, data))."""
+    return [_row(i) for i in graph.inputs]
+
+
+def _row(item: GraphInput) -> tuple[str, Any]:
+    if item.data:
+        return "literal", (item.spec.dtype, list(item.spec.shape), item.data)
+    return item.role, item.target
+
+
+def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
+    """Python source that nests output leaves as the module does; `tree` as in `Graph.tree`."""
+    if isinstance(tree, int):
+        return leaf.format(tree)
+    if isinstance(tree, list):
+        return f"[{', '.join(nested(t, leaf) for t in tree)}]"
+    if "tuple" in tree:
+        items = [nested(t, leaf) for t in tree["tuple"]]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    return "{" + ", ".join(f"{k!r}: {nested(t, leaf)}" for k, t in tree["dict"].items()) + "}"
+
+
+def positional(graph: Graph) -> bool:
+    """Whether forward takes its tensors one by one and nothing else."""
+    count = sum(i.role == "input" for i in graph.inputs)
+    return not graph.call or json.loads(graph.call) == {
+        "tuple": [{"tuple": list(range(count))}, {"dict": {}}]
+    }
+
+
+def long_string(text: str) -> str:
+    """Python source of a string, over several lines where that is safe."""
+    awkward = "'''" in text or "\\" in text or "\r" in text or text.endswith("'")
+    return repr(text) if awkward else f"'''{text}'''"
+
+
+def docstring(text: str) -> str:
+    """Text that can stand between three double quotes."""
+    return text.replace("\\", "/").replace('"""', "'''").rstrip('"')
+
+
+def proof(entry: Entry | None, run: RunRecord | None) -> str:
+    """What was measured, in a few lines; says so when nothing is known."""
+    if entry is None or run is None or entry.result.timing is None or entry.result.verdict is None:
+        return "No measurement is attached to this candidate."
+    timing, verdict = entry.result.timing, entry.result.verdict
+    e = run.environment
+    lines = [claim(r, e, timing.limit_share) + "." for r in timing.ratios]
+    how = "measured again in fresh processes" if timing.confirmed else "not measured a second time"
+    lines.append(
+        f"Median {timing.median_us:.1f} us [{timing.low_us:.1f}, {timing.high_us:.1f}], "
+        f"{timing.cache} cache, {how}."
+    )
+    families = sorted({c.family for c in verdict.checks})
+    lines.append(
+        f"Verified by {len(verdict.checks)} checks ({', '.join(families)}); "
+        f"labels: {', '.join(verdict.labels)}."
+    )
+    lines.append(
+        f"Measured on {hardware(e)}; {e.os}; torch {e.torch}; {e.compiler}; "
+        f"seed {run.seed}; run {run.run_id}."
+    )
+    if not entry.verified_here:
+        lines.append("This result was imported and is unverified until it is judged on this machine.")
+    return "\n".join(lines)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file, its folders made. Raises UsageError naming what cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error

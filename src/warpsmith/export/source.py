@@ -1,0 +1,69 @@
+"""A winner as bare source: each unit with its `task.h`, the SIMD header, and a README with the exact
+commands and the proof.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..records import Candidate, Graph, Task, Unit
+from ..targets.cpu import CpuTarget
+from .files import SIMD, UnitFiles, simd_header, unit_files, write
+
+_README = """\
+# {task}: {count}
+
+Generated and verified by warpsmith, candidate `{candidate}`.
+
+{units}
+
+Each library exports
+
+```c
+void warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream);
+uint64_t warpsmith_workspace_bytes();
+```
+
+Pointers are 64-byte aligned; `workspace` has that many bytes (null when none are needed), `stream` is null on
+the CPU. `GOMP_*` symbols come from the process that loads it; link with `-fopenmp` if yours has none.
+
+## Proof
+
+{proof}
+"""
+
+
+def to_source(task: Task, candidate: Candidate, target: CpuTarget, out_dir: Path, proof: str = "") -> Path:
+    """Write the files under `out_dir` and return it. Raises UsageError when it cannot be written."""
+    parts = []
+    for number, unit in enumerate(candidate.units):
+        files = unit_files(unit, task.graph, target)
+        write(out_dir / f"unit{number}" / "unit.cpp", files.source)
+        write(out_dir / f"unit{number}" / "task.h", files.header)
+        parts.append(_about(number, unit, task.graph, files))
+    write(out_dir / SIMD, simd_header())
+    count = f"{len(parts)} kernel{'s' if len(parts) != 1 else ''}"
+    text = _README.format(
+        task=task.name, count=count, candidate=candidate.id, units="\n\n".join(parts), proof=proof
+    )
+    write(out_dir / "README.md", text)
+    return out_dir
+
+
+def _about(number: int, unit: Unit, graph: Graph, files: UnitFiles) -> str:
+    specs = graph.specs
+    rows = [
+        f"- `in[{i}]`: {name}, {specs[name].dtype} {list(specs[name].shape)}"
+        for i, name in enumerate(unit.region.inputs)
+    ]
+    rows += [
+        f"- `out[{i}]`: {name}, {specs[name].dtype} {list(specs[name].shape)}"
+        for i, name in enumerate(unit.region.outputs)
+    ]
+    nodes = ", ".join(f"{name} ({graph.by_name[name].op})" for name in unit.region.nodes)
+    commands = f"```sh\ncd unit{number}\n{files.compile_command}\n{files.link_command}\n```"
+    return (
+        f"## unit{number}: {unit.technique or unit.family}\n\nCovers {nodes}.\n\n"
+        + "\n".join(rows)
+        + f"\n\n{commands}"
+    )

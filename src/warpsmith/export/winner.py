@@ -1,0 +1,47 @@
+"""From an entry of the archive to an export of it, in any form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..archive import Entry, RunRecord
+from ..archive.reading import ArchiveReader
+from ..config import Config
+from ..errors import ArchiveError, UsageError
+from ..targets.cpu import CpuTarget
+from .files import proof, write
+from .kernelbench import to_kernelbench
+from .package import to_package
+from .source import to_source
+
+FORMS = ("kernelbench", "package", "source")
+
+
+def export_winner(
+    archive: ArchiveReader,
+    run: RunRecord,
+    entry: Entry,
+    form: str,
+    path: Path,
+    target: CpuTarget | None = None,
+) -> Path:
+    """Write `entry` as "kernelbench" (a file), "package" or "source" (a folder) to `path`, and return
+    what was written.
+
+    Raises UsageError for an unknown form or a place that cannot be written, ArchiveError when the task is
+    not stored, ToolchainError when a package's kernels do not build here.
+    """
+    if form not in FORMS:
+        raise UsageError(f"unknown export {form!r}: choose one of {', '.join(FORMS)}")
+    task = archive.task(entry.candidate.task_id)
+    if task is None:
+        raise ArchiveError(f"task {entry.candidate.task_id} of this candidate is not in the archive")
+    config = Config.load()
+    target = target or CpuTarget(config.cache, config.compiler, config.threads)
+    words = proof(entry, run)
+    if form == "kernelbench":
+        write(path, to_kernelbench(task, entry.candidate, target, words))
+        return path
+    if form == "source":
+        return to_source(task, entry.candidate, target, path, words)
+    return to_package(task, entry.candidate, target, path, path.resolve().name.replace("-", "_"), words)
