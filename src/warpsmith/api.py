@@ -1,0 +1,248 @@
+"""The Python API; the CLI and every other face call these functions and hold no logic of their own.
+
+`optimize` takes a module and example inputs and returns a drop-in module. `optimize_task`, `run_suite` and `judge_solution` work on
+KernelBench-format files.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import plugins
+from .archive.store import Archive
+from .config import Config
+from .errors import TaskError, UsageError, WarpsmithError
+from .judge.judge import Judge
+from .pipeline import Outcome, Run
+from .processes.buffers import Scratch
+from .progress import Observer, SilentObserver
+from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
+from .targets.base import Target
+from .targets.front_matter import unit_from_source
+from .tasks.load import load_suite, load_task
+from .tasks.regions import make_region
+
+if TYPE_CHECKING:
+    import torch
+
+    from .runtime.module import OptimizedModule
+
+
+def optimize_task(
+    spec: str,
+    *,
+    target: str = "cpu",
+    budget: Budget | None = None,
+    seed: int | None = None,
+    config: Config | None = None,
+    observer: Observer | None = None,
+    overrides: dict[str, Any] | None = None,
+    reuse: bool = False,
+) -> RunSummary:
+    """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError.
+
+    With `reuse`, a run that was finished on this machine with the same settings is returned instead of run again.
+    """
+    config, observer = config or Config.load(), observer or SilentObserver()
+    built = make_target(target, config)
+    archive = Archive(config.archive)
+    with Scratch() as scratch:
+        observer.stage(f"loading {spec}")
+        task = load_task(
+            spec,
+            scratch=scratch,
+            overrides=overrides,
+            timeout=config.load_timeout,
+            memory_bytes=_memory(config),
+        )
+        run = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed)
+        return (run.finished() if reuse else None) or run.play().summary
+
+
+def run_suite(
+    suite: str,
+    *,
+    target: str = "cpu",
+    budget: Budget | None = None,
+    seed: int | None = None,
+    config: Config | None = None,
+    observer: Observer | None = None,
+    limit: int | None = None,
+) -> list[RunSummary]:
+    """Every task of a suite (a name or a directory), in order. A task that was finished with the same settings is not run again.
+
+    A task that cannot be run becomes a summary of status "failed" with the reason; the others go on.
+    """
+    config, observer = config or Config.load(), observer or SilentObserver()
+    paths, summaries = load_suite(suite)[:limit], []
+    for number, path in enumerate(paths, 1):
+        observer.note(f"[{number}/{len(paths)}] {path.stem}")
+        try:
+            summary = optimize_task(
+                str(path),
+                target=target,
+                budget=budget,
+                seed=seed,
+                config=config,
+                observer=observer,
+                reuse=True,
+            )
+        except (TaskError, UsageError) as error:
+            summary = RunSummary(run_id="", task=path.stem, target=target, status="failed", reason=str(error))
+        summaries.append(summary)
+    return summaries
+
+
+def judge_solution(
+    solution: Path,
+    task_spec: str,
+    *,
+    target: str = "cpu",
+    seed: int | None = None,
+    config: Config | None = None,
+    observer: Observer | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> Result:
+    """Judge a C++ unit that covers a whole task, in fresh processes against every baseline.
+
+    The seed is drawn when none is given, so that nobody can write a kernel for it. On a quarantined task, on which cheats pass,
+    the verdict is labelled so.
+    """
+    config, observer = config or Config.load(), observer or SilentObserver()
+    seed = secrets.randbits(31) if seed is None else seed
+    built = make_target(target, config)
+    with Scratch() as scratch:
+        observer.stage(f"loading {task_spec}")
+        task = load_task(
+            task_spec,
+            scratch=scratch,
+            overrides=overrides,
+            timeout=config.load_timeout,
+            memory_bytes=_memory(config),
+        )
+        candidate = given_candidate(task, solution, built)
+        judge = Judge(
+            task, built, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=observer.stage,
+            baselines=config.baselines, peaks_cache=config.cache,
+        )  # fmt: skip
+        with judge:
+            judge.open()
+            if not judge.admission.admitted:
+                observer.note(
+                    f"{task.name} is quarantined, so its numbers prove nothing: {'; '.join(judge.admission.reasons)}"
+                )
+            return labelled(judge.confirm(candidate), judge.admission)
+
+
+def labelled(result: Result, admission: Admission) -> Result:
+    """The result; on a task that is not admitted its verdict has the label "quarantined"."""
+    if admission.admitted or result.verdict is None:
+        return result
+    verdict = result.verdict.model_copy(update={"labels": (*result.verdict.labels, "quarantined")})
+    return result.model_copy(update={"verdict": verdict})
+
+
+def check_task(
+    spec: str,
+    *,
+    target: str = "cpu",
+    config: Config | None = None,
+    observer: Observer | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> tuple[Task, Admission]:
+    """Load a task and try to cheat on it: whether it is admitted, and which rule catches each mutant."""
+    config, observer = config or Config.load(), observer or SilentObserver()
+    built = make_target(target, config)
+    with Scratch() as scratch:
+        observer.stage(f"loading {spec}")
+        task = load_task(
+            spec,
+            scratch=scratch,
+            overrides=overrides,
+            timeout=config.load_timeout,
+            memory_bytes=_memory(config),
+        )
+        judge = Judge(
+            task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage,
+            baselines=("eager",), peaks_cache=config.cache,
+        )  # fmt: skip
+        with judge:
+            judge.open()
+            return task, judge.admission
+
+
+def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:
+    """A unit file as a candidate for the whole graph. Raises UsageError for what is not a unit file."""
+    try:
+        text = solution.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{solution} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if "warpsmith-unit:" not in text:
+        raise UsageError(
+            f"{solution} is not a warpsmith unit: a C++ file whose first lines say '// warpsmith-unit: 1'"
+        )
+    region = make_region(task.graph, [n.name for n in task.graph.nodes])
+    unit: Unit = unit_from_source(text, region)
+    return Candidate(
+        task_id=task.id,
+        target=target.name,
+        units=(unit,),
+        lineage=Lineage(operator="given", reason=solution.name),
+    )
+
+
+def optimize(
+    module: torch.nn.Module | Any,
+    example_inputs: Sequence[Any],
+    example_kwargs: dict[str, Any] | None = None,
+    *,
+    target: str = "cpu",
+    budget: Budget | None = None,
+    seed: int | None = None,
+    config: Config | None = None,
+    observer: Observer | None = None,
+) -> OptimizedModule:
+    """A faster, verified drop-in for a module (or plain function) at the shapes of the example inputs.
+
+    Parameters are shared with the original, which also answers for every other shape, dtype or mode, and when gradients are needed.
+    When nothing faster was found the returned module runs the original; `.summary` says what was measured.
+    """
+    from .runtime.module import OptimizedModule, as_module
+    from .tasks.memory import task_from_module
+
+    config, observer = config or Config.load(), observer or SilentObserver()
+    built, archive = make_target(target, config), Archive(config.archive)
+    original = as_module(module)
+    with Scratch() as scratch:
+        task = task_from_module(
+            original, tuple(example_inputs), example_kwargs or {}, config.cache / "exports"
+        )
+        outcome = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed).play()
+        parts = winning_parts(task, built, outcome)
+    return OptimizedModule(original, task.graph, parts, outcome.summary)
+
+
+def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[Any, Path]]:
+    """(region, library) of each unit of a win; empty when there is none."""
+    if outcome.summary.status != "win" or outcome.best is None:
+        return []
+    builds = [(u.region, target.build(u, task.graph, "main")) for u in outcome.best.candidate.units]
+    return [(region, Path(build.library)) for region, build in builds]
+
+
+def make_target(name: str, config: Config) -> Target:
+    """The target by name, its compiler found. Raises UsageError, ToolchainError."""
+    target: Target = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
+    return target
+
+
+def _memory(config: Config) -> int | None:
+    return int(config.memory_gb * 2**30) if config.memory_gb is not None else None
+
+
+__all__ = [
+    "Budget", "Config", "WarpsmithError", "judge_solution", "optimize", "optimize_task", "run_suite",
+]  # fmt: skip

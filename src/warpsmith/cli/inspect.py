@@ -1,0 +1,143 @@
+"""Commands that look: `tasks`, `doctor`, `version`."""
+
+from __future__ import annotations
+
+import ast
+import platform
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..progress import observer_for
+from ..records import Admission, Graph, Task, TensorSpec
+from . import options as o
+from . import printing
+
+tasks = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, show and check tasks.")
+
+SuiteArgument = Annotated[str, typer.Argument(help="A suite's name or a folder.")]
+TaskArgument = Annotated[str, typer.Argument(help="A KernelBench-format file or package.module:Class.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(tasks, name="tasks")
+    app.command()(doctor)
+    app.command()(version)
+
+
+@tasks.command("list")
+def list_tasks(suite: SuiteArgument = "core", json: o.JsonOption = None) -> None:
+    """The tasks of a suite, each with the first line of its documentation."""
+    from ..tasks.load import load_suite
+
+    rows = [{"task": path.stem, "path": str(path), "about": about(path)} for path in load_suite(suite)]
+    if json is not None:
+        printing.write_json(rows, json)
+    if json != "-":
+        for row in rows:
+            print(f"{row['task']:34s} {row['about']}")
+        print(f"{len(rows)} tasks")
+
+
+@tasks.command("show")
+def show_task(task: TaskArgument, settings: o.SetOption = None, json: o.JsonOption = None) -> None:
+    """Shapes, operations, FLOPs and least bytes of a task."""
+    loaded = load(task, settings)
+    if json is not None:
+        printing.write_json(loaded.model_dump(mode="json"), json)
+    if json != "-":
+        print_task(loaded)
+
+
+@tasks.command("check")
+def check_task(task: TaskArgument, settings: o.SetOption = None, json: o.JsonOption = None) -> None:
+    """Whether a task loads, and admits no cheat: zeros, a constant, its input, a stale or sloppy answer."""
+    from ..api import check_task as check
+
+    with observer_for(quiet=False) as observer:
+        loaded, admission = check(task, config=o.config(), overrides=o.overrides(settings), observer=observer)
+    if json is not None:
+        printing.write_json(admission.model_dump(mode="json"), json)
+    if json != "-":
+        print_admission(loaded, admission)
+    raise typer.Exit(0 if admission.admitted else 1)
+
+
+def doctor(
+    archive: o.ArchiveOption = None, target: o.TargetOption = "cpu", json: o.JsonOption = None
+) -> None:
+    """Whether this machine can run Warpsmith, and what to do where it cannot."""
+    from ..doctor import findings
+
+    found = findings(o.config(archive), target)
+    if json is not None:
+        printing.write_json([{"what": w, "ok": ok, "detail": text} for w, ok, text in found], json)
+    if json != "-":
+        for what, ok, text in found:
+            print(f"{'ok ' if ok else 'NOT'}  {what}: {text}")
+    raise typer.Exit(0 if all(ok for _, ok, _ in found) else 1)
+
+
+def version() -> None:
+    """The version of Warpsmith."""
+    print(f"warpsmith {__version__} (python {platform.python_version()})")
+
+
+def load(spec: str, settings: list[str] | None) -> Task:
+    """A task at its variants, loaded in a process of its own."""
+    from ..processes.buffers import Scratch
+    from ..tasks.load import load_task
+
+    config = o.config()
+    memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
+    with Scratch() as scratch:
+        return load_task(
+            spec,
+            scratch=scratch,
+            overrides=o.overrides(settings),
+            timeout=config.load_timeout,
+            memory_bytes=memory,
+        )
+
+
+def about(path: Path) -> str:
+    """First line of a file's docstring, read without running it; empty when there is none."""
+    try:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    return text.partition("\n")[0]
+
+
+def print_task(task: Task) -> None:
+    print(task.name + (f" ({task.note})" if task.note else ""))
+    columns = ("variant", "inputs", "outputs", "parameters", "FLOPs", "least bytes")
+    printing.print_rows(columns, [(v.name, *facts(v.graph)) for v in task.variants])
+    for node in task.graph.nodes:
+        shapes = ", ".join(spec_text(v.spec) for v in node.outputs if v is not None)
+        print(f"  {node.name:24s} {node.op:44s} {shapes:28s} {node.where}")
+
+
+def facts(graph: Graph) -> list[str]:
+    """Inputs, outputs, parameters, FLOPs and least bytes (each input and output moved once)."""
+    inputs = [i.spec for i in graph.inputs if i.role == "input"]
+    state = [i.spec for i in graph.inputs if i.role != "input"]
+    outputs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
+    least = sum(s.nbytes for s in [*inputs, *state, *outputs])
+    flops = sum(n.flops for n in graph.nodes)
+    texts = (" ".join(map(spec_text, specs)) for specs in (inputs, outputs))
+    return [*texts, f"{sum(s.numel for s in state):,}", f"{flops:,}", f"{least:,}"]
+
+
+def spec_text(spec: TensorSpec) -> str:
+    return f"{spec.dtype}[{','.join(map(str, spec.shape))}]"
+
+
+def print_admission(task: Task, admission: Admission) -> None:
+    print(f"{task.name}: {'admitted' if admission.admitted else 'quarantined'}")
+    for mutant, rule in admission.mutants.items():
+        print(f"  {mutant}: {rule}")
+    for reason in admission.reasons:
+        print(f"  {reason}")

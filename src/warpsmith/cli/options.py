@@ -1,0 +1,75 @@
+"""Options that several commands share, and how their text becomes values."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..config import Config
+from ..errors import UsageError
+from ..records import Budget
+
+SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+TargetOption = Annotated[str, typer.Option("--target", help="What to generate code for.")]
+BudgetOption = Annotated[int, typer.Option("--budget", help="Candidates to judge at the most; 0: no limit.")]
+TimeOption = Annotated[str, typer.Option("--time", help="Time for one task: 90, 120s, 5m, 1h; 0: no limit.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of every random choice; else drawn.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="PATH|-", help="Write the outcome as JSON.")
+]
+ArchiveOption = Annotated[Path | None, typer.Option("--archive", help="The archive file to use.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the task's file. Repeatable."),
+]
+BaselinesOption = Annotated[
+    str | None,
+    typer.Option("--baselines", help="Comma-separated: eager,compile,compile-max-autotune (all by default)."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
+
+
+def seconds(text: str) -> float | None:
+    """ "120s" → 120.0, "2m" → 120.0, "0" → None (no limit). Raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in SECONDS:
+        raise UsageError(f"--time {text}: give a number with s, m or h, for instance 120s or 5m")
+    return float(match[1]) * SECONDS[match[2]] or None
+
+
+def budget(evaluations: int, time: str) -> Budget:
+    if evaluations < 0:
+        raise UsageError(f"--budget {evaluations}: give the number of candidates to judge, or 0 for no limit")
+    limit = seconds(time)
+    if not evaluations and limit is None:
+        raise UsageError("--budget 0 with --time 0 would never end: limit one of them")
+    return Budget(evaluations=evaluations or None, seconds=limit)
+
+
+def overrides(settings: list[str] | None) -> dict[str, Any] | None:
+    """["dim=1024", "mode=mean"] → {"dim": 1024, "mode": "mean"}. Values are Python literals, else text."""
+    found: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise UsageError(f"--set {setting}: give NAME=VALUE, for instance --set batch_size=64")
+        try:
+            found[name.strip()] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name.strip()] = value
+    return found or None
+
+
+def config(archive: Path | None = None, baselines: str | None = None, **flags: Any) -> Config:
+    """The settings with these flags on top; a flag that is None leaves the setting as it is."""
+    names = tuple(n.strip() for n in baselines.split(",") if n.strip()) if baselines else None
+    known = Config().baselines
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"--baselines: {name} is none; known are {', '.join(known)}")
+    return Config.load({"archive": archive, "baselines": names, **flags})

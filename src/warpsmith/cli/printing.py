@@ -1,0 +1,138 @@
+"""How outcomes appear on standard output: tables and short blocks for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UsageError
+from ..progress import duration
+from ..records import Ratio, Result, RunSummary
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table: framed on a terminal; elsewhere plain text, a line a row, nothing wrapped or cut, "-" for empty."""
+    if sys.stdout.isatty():
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console(highlight=False).print(table)
+        return
+    lines = [[" ".join(cell.split()) or "-" for cell in line] for line in [columns, *rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def ratio_text(ratio: Ratio) -> str:
+    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def write_text(text: str, out: Path | None) -> None:
+    """To a file (its folder is made) or, without one, to standard output."""
+    if out is None:
+        print(text.removesuffix("\n"))
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror or error}") from error
+    print(f"wrote {out}", file=sys.stderr)
+
+
+def expect_writable(where: str | Path | None) -> None:
+    """Refuse an unwritable file before the work that is to fill it. Raises UsageError."""
+    if where is None or where == "-":
+        return
+    path = Path(where)
+    folder = next(p for p in path.absolute().parents if p.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written: it is a folder, or its place is read-only")
+
+
+def write_json(value: Any, where: str) -> None:
+    """JSON to a file, or to standard output for "-"."""
+    write_text(json.dumps(value, indent=2), None if where == "-" else Path(where))
+
+
+def print_summary(summary: RunSummary) -> None:
+    """A speedup with its baseline, interval, hardware and share of the limit, or why there is none."""
+    print(f"{summary.task}: {summary.status}" + (f" ({summary.reason})" if summary.reason else ""))
+    if summary.best is not None:
+        best = summary.best
+        print(f"  {ratio_text(best.speedup)} over {best.speedup.baseline}, the best baseline")
+        print(f"  {ratio_text(best.speedup_eager)} over {best.speedup_eager.baseline}")
+        limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us)"
+        print(f"  {best.median_us:.0f} us, {limit}")
+        confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"
+        print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")
+    for name, median in summary.baselines.items():
+        print(f"  baseline {name}: {median:.0f} us")
+    if summary.hardware:
+        print(f"  on {summary.hardware}")
+    outcomes = "".join(f", {count} {status}" for status, count in summary.stages.items())
+    print(f"  {summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
+    if summary.stopped:
+        print(f"  stopped: {summary.stopped}")
+    if not summary.admitted:
+        print("  the task was not admitted: a cheating answer passes on it, so its numbers prove nothing")
+    if summary.run_id:
+        print(f"  warpsmith report {summary.run_id} --format html --out report.html")
+
+
+def print_table(summaries: Sequence[RunSummary]) -> None:
+    """One row a task, for several tasks; the hardware and what the columns mean stand below."""
+    rows = []
+    for s in summaries:
+        best = s.best
+        over = f"{ratio_text(best.speedup)} {best.speedup.baseline}" if best else ""
+        eager, limit = (ratio_text(best.speedup_eager), f"{best.limit_share:.0%}") if best else ("", "")
+        note = s.reason or (best.label if best else "")
+        rows.append(
+            (s.task, s.status, over, eager, limit, str(s.evaluations), duration(s.seconds), s.run_id, note)
+        )
+    columns = (
+        "task",
+        "status",
+        "over the best baseline",
+        "over eager",
+        "limit",
+        "judged",
+        "time",
+        "run",
+        "note",
+    )
+    print_rows(columns, rows)
+    for hardware in dict.fromkeys(s.hardware for s in summaries if s.hardware):
+        print(f"on {hardware}")
+    print("limit: share of the task's speed-of-light floor on this machine; [low, high]: confidence interval")
+    if any(s.run_id for s in summaries):
+        print("proof of a run: warpsmith report RUN --format html --out report.html")
+
+
+def print_result(result: Result, hardware: str) -> None:
+    """A verdict on one candidate, measured on `hardware`."""
+    print(f"{result.status}" + (f": {result.reason}" if result.reason else ""))
+    if result.verdict is not None:
+        checks = result.verdict.checks
+        print(f"  {sum(c.ok for c in checks)} of {len(checks)} checks passed")
+        for check in (c for c in checks if not c.ok):
+            print(f"  failed: {check.rule} at {check.variant}/{check.family}/{check.where}: {check.detail}")
+        print(f"  labels: {', '.join(result.verdict.labels) or 'none'}")
+        print(f"  isolation: {result.verdict.isolation or 'none'}")
+    if result.timing is not None:
+        t = result.timing
+        interval = f"{t.median_us:.0f} us [{t.low_us:.0f}, {t.high_us:.0f}]"
+        print(f"  {interval}, {t.limit_share:.0%} of the speed-of-light limit")
+        for ratio in t.ratios:
+            print(f"  {ratio_text(ratio)} over {ratio.baseline}")
+    print(f"  on {hardware}, seed {result.seed}")

@@ -1,0 +1,221 @@
+"""Commands on what was found: `report`, `export`, `archive`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ..archive.entries import Entry, RunRecord
+from ..archive.store import Archive
+from ..errors import ArchiveError, UsageError
+from ..records import Ratio
+from . import options as o
+from . import printing
+
+archive_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Look into, copy and merge archives."
+)
+
+RunArgument = Annotated[
+    str | None, typer.Argument(help="A run's id or its beginning; the latest when not given.")
+]
+
+
+class Format(StrEnum):
+    text = "text"
+    markdown = "markdown"
+    html = "html"
+    json = "json"
+
+
+class Form(StrEnum):
+    kernelbench = "kernelbench"
+    package = "package"
+    source = "source"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(report)
+    app.command()(export)
+    app.add_typer(archive_app, name="archive")
+
+
+def report(
+    run: RunArgument = None,
+    format: Annotated[Format, typer.Option("--format", help="text, markdown, html or json.")] = Format.text,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write here instead of to standard output.")
+    ] = None,
+    archive: o.ArchiveOption = None,
+) -> None:
+    """What a run tried, measured and found, with all that is needed to check it."""
+    from ..report import build_report, render
+    from ..report.text import renderable
+
+    shown = out is None and sys.stdout.isatty()
+    if shown and format is Format.html:
+        raise UsageError("an HTML report is long and for a browser: give --out report.html")
+    store = existing(archive)
+    if shown and format is Format.text:
+        Console(highlight=False).print(renderable(build_report(store, run)))
+        return
+    printing.write_text(render(store, run, format.value), out)
+
+
+def export(
+    what: Annotated[
+        str | None, typer.Argument(metavar="RUN|TASK", help="A run's id, or a task; else the latest run.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--as", help="kernelbench, package or source.")] = Form.kernelbench,
+    out: Annotated[Path | None, typer.Option("--out", help="File (kernelbench) or folder to write.")] = None,
+    archive: o.ArchiveOption = None,
+) -> None:
+    """Write a verified winner as a KernelBench file, an importable package, or bare source."""
+    from ..export import export_winner
+
+    store = existing(archive)
+    run, entry = winner(store, what)
+    name = re.sub(r"\W", "_", run.task_name, flags=re.ASCII)
+    name = name if name.isidentifier() else f"task_{name}"
+    default = {
+        Form.kernelbench: f"{name}_new.py",
+        Form.package: f"{name}_fast",
+        Form.source: f"{name}_source",
+    }
+    path = out or Path(default[form])
+    export_winner(store, run, entry, form.value, path)
+    print(f"wrote {path}")
+
+
+@archive_app.command("list")
+def list_runs(archive: o.ArchiveOption = None, json: o.JsonOption = None) -> None:
+    """Every run, newest first."""
+    runs = existing(archive).runs()
+    if json is not None:
+        printing.write_json([r.model_dump(mode="json", exclude={"config"}) for r in runs], json)
+    if json == "-":
+        return
+    columns = (
+        "run", "task", "target", "status", "over the best baseline", "limit", "judged", "started", "on",
+    )  # fmt: skip
+    printing.print_rows(columns, [run_row(run) for run in runs])
+
+
+@archive_app.command("show")
+def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
+    """What a run judged, in order."""
+    store = existing(archive)
+    record = store.run(run)
+    print(f"{record.run_id} {record.task_name} on {record.environment.cpu}, seed {record.seed}")
+    columns = ("#", "candidate", "kind", "status", "over the best baseline", "limit", "technique", "reason")
+    printing.print_rows(columns, [entry_row(entry) for entry in store.run_entries(record.run_id)])
+
+
+@archive_app.command("export")
+def export_archive(
+    out: Annotated[Path, typer.Argument(help="A .jsonl file.")], archive: o.ArchiveOption = None
+) -> None:
+    """Write the archive as JSON lines."""
+    from ..archive.transfer import export_jsonl
+
+    print(f"wrote {export_jsonl(existing(archive), out)} records to {out}")
+
+
+@archive_app.command("import")
+def import_archive(
+    source: Annotated[Path, typer.Argument(help="A .jsonl file.")], archive: o.ArchiveOption = None
+) -> None:
+    """Add another machine's results; they count as unverified until they are judged here."""
+    from ..archive.transfer import import_jsonl
+
+    counts = import_jsonl(Archive(o.config(archive).archive), source)
+    print(f"{counts.new_results} new results, {counts.new_runs} new runs from {source}")
+
+
+@archive_app.command("path")
+def archive_path(archive: o.ArchiveOption = None) -> None:
+    """Where the archive is."""
+    print(o.config(archive).archive)
+
+
+def existing(path: Path | None) -> Archive:
+    """The archive to read from. Raises ArchiveError for a file that was named and is not there: a typo
+    must not make an empty archive.
+    """
+    if path is not None and not path.exists():
+        raise ArchiveError(f"no archive at {path}: `warpsmith archive path` says where the usual one is")
+    return Archive(o.config(path).archive)
+
+
+def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
+    """The run with this id, or the task's newest run with a win (None: the latest run), and its confirmed win.
+
+    Raises UsageError when there is no win, ArchiveError when nothing has that name.
+    """
+    name = Path(what).stem if what and what.endswith(".py") else (what or "").rpartition(":")[2]
+    runs = [r for r in archive.runs() if r.task_name == name]
+    for run in runs or [archive.run(what)]:
+        entry = confirmed_win(archive, run)
+        if entry is not None:
+            return run, entry
+    raise UsageError(
+        f"{(runs or [run])[0].task_name} has no win confirmed on this machine to export: "
+        "run `warpsmith optimize` on it first"
+    )
+
+
+def confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
+    """What the run claims, or else its fastest confirmed win, that nothing judged later contradicts. None of
+    an imported run or a quarantined task.
+    """
+    if run.admission is not None and not run.admission.admitted:
+        return None
+    wins = archive.winners(run.task_id, run.target, run.environment.id)
+    standing = {e.candidate.content_key for e in wins if e.result.environment == run.environment.id}
+    mine = [
+        e
+        for e in archive.run_entries(run.run_id)
+        if e.kind == "confirmation" and e.result.win and e.verified_here
+        and e.candidate.content_key in standing
+    ]  # fmt: skip
+    claimed = run.summary.best.candidate_id if run.summary and run.summary.best else ""
+    return max(mine, key=lambda e: (e.candidate.id == claimed, _median(e.result.speedup)), default=None)
+
+
+def run_row(run: RunRecord) -> list[str]:
+    s = run.summary
+    status, judged = (s.status, str(s.evaluations)) if s else ("unfinished", "")
+    best = s.best if s else None
+    return [
+        run.run_id, run.task_name, run.target, _marked(status, run.origin == "imported"),
+        _over(best.speedup if best else None), f"{best.limit_share:.0%}" if best else "", judged,
+        run.started_at[:19], run.environment.cpu,
+    ]  # fmt: skip
+
+
+def entry_row(entry: Entry) -> list[str]:
+    result, timing = entry.result, entry.result.timing
+    technique = " + ".join(u.technique or u.family for u in entry.candidate.units)
+    return [
+        str(entry.number), entry.candidate.id, _marked(entry.kind, not entry.verified_here), result.status,
+        _over(result.speedup), f"{timing.limit_share:.0%}" if timing else "", technique, result.reason,
+    ]  # fmt: skip
+
+
+def _marked(text: str, imported: bool) -> str:
+    """Another machine's word is unverified until the candidate is judged here."""
+    return f"{text} (imported)" if imported else text
+
+
+def _over(ratio: Ratio | None) -> str:
+    return f"{printing.ratio_text(ratio)} {ratio.baseline}" if ratio else ""
+
+
+def _median(ratio: Ratio | None) -> float:
+    return ratio.median if ratio else 0.0

@@ -1,0 +1,114 @@
+"""Can this machine run Warpsmith?
+
+In: the settings. Out: findings, each what was looked at, whether it is well, and a fact or a hint. Nothing is
+changed, apart from the archive and cache folders being made.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from . import plugins
+from .archive.store import Archive
+from .config import Config
+from .errors import WarpsmithError
+from .targets.base import Finding, Target
+
+SHM = Path("/dev/shm")
+SHM_BYTES = 1 << 30  # room below which larger tasks spill to the temporary folder
+CACHE_BYTES = 1 << 30
+TORCH_PROBE = (
+    "import torch; print(torch.__version__, torch.get_num_threads(), torch.backends.cpu.get_cpu_capability())"
+)
+SANDBOX_PROBE = (
+    "import sys; from pathlib import Path; from warpsmith.processes.sandbox import restrict; "
+    "print(restrict([Path(sys.argv[1])], memory_bytes=1 << 30))"
+)
+
+
+def findings(config: Config, target: str = "cpu") -> list[Finding]:
+    return [
+        _python(), _torch(), *_target(target, config), _sandbox(), _shared_memory(), _cache(config.cache),
+        _archive(config.archive),
+    ]  # fmt: skip
+
+
+def _python() -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return "python", sys.version_info >= (3, 11), version
+
+
+def _torch() -> Finding:
+    """In a process of its own, as every use of torch."""
+    ok, answer = _run([sys.executable, "-c", TORCH_PROBE], 120)
+    if not ok:
+        return "torch", False, f"does not import ({answer}): pip install 'torch>=2.9,<2.14'"
+    version, threads, simd = answer.split(maxsplit=2)
+    return "torch", True, f"{version}, {threads} threads, {simd}"
+
+
+def _target(name: str, config: Config) -> list[Finding]:
+    try:
+        target: Target = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
+        return target.doctor()
+    except WarpsmithError as error:
+        return [(f"target {name}", False, str(error))]
+
+
+def _sandbox() -> Finding:
+    """Which confinement this kernel offers; without Landlock and seccomp, only resource limits."""
+    with tempfile.TemporaryDirectory() as folder:
+        ok, answer = _run([sys.executable, "-c", SANDBOX_PROBE, folder], 30)
+    if not ok:
+        return "sandbox", False, f"cannot be set up: {answer}"
+    weak = "" if "landlock" in answer and "seccomp" in answer else " (weaker: judge only code that you trust)"
+    return "sandbox", True, answer + weak
+
+
+def _shared_memory() -> Finding:
+    if not SHM.is_dir():
+        return "shared memory", True, "no /dev/shm: buffers go to the temporary folder"
+    free = shutil.disk_usage(SHM).free
+    hint = "" if free >= SHM_BYTES else ": large tasks need more (in a container: --shm-size=2g)"
+    return "shared memory", free >= SHM_BYTES // 8, f"{free / 2**30:.1f} GiB free in {SHM}{hint}"
+
+
+def _cache(folder: Path) -> Finding:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return (
+            "cache",
+            False,
+            f"{folder}: {error.strerror}: set WARPSMITH_CACHE to a folder that can be written",
+        )
+    hint = "" if free >= CACHE_BYTES else ": make room"
+    return "cache", free >= CACHE_BYTES // 8, f"{folder}, {free / 2**30:.1f} GiB free{hint}"
+
+
+def _archive(path: Path) -> Finding:
+    try:
+        archive = Archive(path)
+        counts = archive.counts()
+        archive.close()
+    except WarpsmithError as error:
+        return "archive", False, str(error)
+    return "archive", True, f"{path}: {counts['runs']} runs, {counts['results']} results"
+
+
+def _run(command: list[str], timeout: float) -> tuple[bool, str]:
+    """Whether the command succeeded, and its last line of output."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    return done.returncode == 0 and bool(lines), lines[-1] if lines else f"exit code {done.returncode}"

@@ -1,0 +1,123 @@
+"""`report`, `export` and `archive` on an archive of two runs of one task: which win is taken, and how tables
+are printed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith import machine
+from warpsmith.archive import Archive
+from warpsmith.cli import printing, results
+from warpsmith.errors import ArchiveError, UsageError
+from warpsmith.records import Admission, Candidate, Result, Unit
+from warpsmith.testing import chain_region, chain_task, scripted_result
+
+TASK = chain_task()
+ENVIRONMENT = machine.describe()
+
+
+def candidate(technique: str) -> Candidate:
+    region = chain_region(TASK.graph, 0, 1)
+    unit = Unit(region=region, language="c++", source=f"// {technique}", technique=technique)
+    return Candidate(task_id=TASK.id, target="cpu", units=(unit,))
+
+
+def confirmed(of: Candidate, speedup: float, environment: str = ENVIRONMENT.id) -> Result:
+    result = scripted_result(of, speedup)
+    assert result.timing is not None
+    timing = result.timing.model_copy(update={"confirmed": True})
+    return result.model_copy(update={"timing": timing, "environment": environment})
+
+
+@pytest.fixture(name="archive")
+def _archive(tmp_path: Path) -> Archive:
+    """run-1 confirmed a win of 3, the later run-2 one of 2, run-3 found nothing faster."""
+    archive = Archive(tmp_path / "a.db")
+    for run, technique, speedup in (("run-1", "a", 3.0), ("run-2", "b", 2.0), ("run-3", "c", 0.5)):
+        archive.begin_run(run, TASK, "cpu", 7, {}, ENVIRONMENT)
+        of = candidate(technique)
+        archive.add_confirmation(run, of, confirmed(of, speedup))
+    return archive
+
+
+def technique(archive: Archive, what: str | None) -> tuple[str, str]:
+    run, entry = results.winner(archive, what)
+    return run.run_id, entry.candidate.units[0].technique
+
+
+def test_a_run_exports_its_own_win_not_the_fastest_of_the_task(archive: Archive) -> None:
+    assert technique(archive, "run-2") == ("run-2", "b")
+    assert technique(archive, "run-1") == ("run-1", "a")
+
+
+@pytest.mark.parametrize("what", ["chain", "folder/chain.py", "package.module:chain"])
+def test_a_task_exports_its_newest_win(archive: Archive, what: str) -> None:
+    assert technique(archive, what) == ("run-2", "b")
+
+
+def test_a_run_without_a_win_has_nothing_to_export(archive: Archive) -> None:
+    for what in (None, "run-3"):
+        with pytest.raises(UsageError, match="chain has no win confirmed"):
+            results.winner(archive, what)
+    with pytest.raises(ArchiveError, match="no run sofmax"):
+        results.winner(archive, "sofmax")
+
+
+def test_a_quarantined_task_has_nothing_to_export(archive: Archive) -> None:
+    archive.note_run("run-2", admission=Admission(admitted=False, mutants={}, reasons=("zeros pass",)))
+    with pytest.raises(UsageError, match="no win"):
+        results.winner(archive, "run-2")
+
+
+def test_a_win_that_failed_later_is_not_exported(archive: Archive) -> None:
+    of = candidate("b")
+    later = scripted_result(of, "incorrect").model_copy(update={"environment": ENVIRONMENT.id})
+    archive.add_result("run-3", of, later, kind="confirmation")
+    with pytest.raises(UsageError, match="no win"):
+        results.winner(archive, "run-2")
+
+
+def test_an_archive_that_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="no archive at"):
+        results.existing(tmp_path / "typo.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_in_a_pipe_are_one_plain_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    printing.print_rows(("task", "note"), [("softmax", long), ("a", "two\nlines [/bold]"), ("b", "")])
+    assert capsys.readouterr().out.splitlines() == [
+        "task     note", f"softmax  {long}", "a        two lines [/bold]", "b        -",
+    ]  # fmt: skip
+
+
+def test_tables_on_a_terminal_show_brackets_as_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    printing.print_rows(("note",), [("[/bold] of [red]",)])
+    assert "[/bold] of [red]" in capsys.readouterr().out
+
+
+def test_a_verdict_names_the_hardware_and_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    result = confirmed(candidate("a"), 1.5).model_copy(update={"seed": 99})
+    printing.print_result(result, "Test CPU")
+    out = capsys.readouterr().out
+    assert "1.50x [1.47, 1.53] over eager" in out
+    assert "on Test CPU, seed 99" in out
+
+
+@pytest.mark.parametrize(("task", "name"), [("1_Square matmul", "task_1_Square_matmul"), ("a-b", "a_b")])
+def test_the_default_name_of_a_package_can_be_imported(
+    task: str, name: str, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    run, entry = results.winner(archive, "run-2")
+    named = run.model_copy(update={"task_name": task})
+    monkeypatch.setattr(results, "winner", lambda *_: (named, entry))
+    monkeypatch.setattr("warpsmith.export.export_winner", lambda *a: made.append(a[-1]))
+    results.export("run-2", results.Form.package, None, archive.path)
+    assert made == [Path(f"{name}_fast")]

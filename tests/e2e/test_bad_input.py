@@ -1,0 +1,359 @@
+"""Whatever can be wrong, through the real program: one clear line, a non-zero exit code, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+PROGRAM = [sys.executable, "-m", "warpsmith"]
+HEAD = "import torch\nimport torch.nn as nn\nrows = 64\n"
+MODEL = "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n"
+INPUTS = "def get_inputs():\n    return [torch.randn(rows, 96)]\n"
+INIT = "def get_init_inputs():\n    return []\n"
+GOOD = HEAD + MODEL + INPUTS + INIT
+QUICK = ("--baselines", "eager")
+
+BAD_TASKS = {
+    "syntax error": (HEAD + "class Model(:\n", "syntax"),
+    "no Model": (HEAD + INPUTS + INIT, "Model"),
+    "no get_inputs": (HEAD + MODEL + INIT, "get_inputs"),
+    "get_inputs of another shape": (
+        HEAD
+        + MODEL
+        + "def get_inputs():\n    return [torch.randn(2), torch.randn(2), torch.randn(2)]\n"
+        + INIT,
+        "",
+    ),
+    "get_inputs that raises": (HEAD + MODEL + "def get_inputs():\n    return 1 / 0\n" + INIT, "get_inputs"),
+    "data-dependent control flow": (
+        GOOD.replace("return torch.softmax(x, dim=-1)", "return x if x.sum() > 0 else -x"),
+        "",
+    ),
+    "random numbers": (GOOD.replace("torch.softmax(x, dim=-1)", "x + torch.rand(1)"), "rand"),
+    "exits": (HEAD + "import os\nos._exit(3)\n" + MODEL + INPUTS + INIT, ""),
+    "crashes": (HEAD + "import os\nos.kill(os.getpid(), 11)\n" + MODEL + INPUTS + INIT, ""),
+    "allocates 100 GB": (HEAD + "hog = bytearray(100 << 30)\n" + MODEL + INPUTS + INIT, ""),
+    "inputs of 100 GB": (GOOD.replace("rows = 64", "rows = 1 << 28"), ""),
+}
+
+
+@pytest.fixture(name="environment")
+def _environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once."""
+    cache = tmp_path_factory.getbasetemp() / "cache"
+    return os.environ | {
+        "WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(cache), "NO_COLOR": "1",
+    }  # fmt: skip
+
+
+@pytest.fixture(name="good")
+def _good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.py"
+    path.write_text(GOOD)
+    return path
+
+
+def warpsmith(
+    *arguments: str | Path,
+    env: dict[str, str],
+    before: Callable[[], None] | None = None,
+    timeout: float = 240,
+) -> subprocess.CompletedProcess[str]:
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=timeout, preexec_fn=before, check=False
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: int, word: str = "") -> str:
+    """The only line on standard error of a quiet command that failed with this code."""
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.returncode == code, done.stderr + done.stdout
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("warpsmith: ")
+    assert len(lines[0]) < 500
+    assert word.lower() in lines[0].lower()
+    return lines[0]
+
+
+def runs(env: dict[str, str]) -> list[dict[str, Any]]:
+    done = warpsmith("archive", "list", "--json", "-", env=env)
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
+
+
+# ---------------------------------------------------------------- tasks
+
+
+def test_missing_file(environment: dict[str, str]) -> None:
+    one_line(warpsmith("optimize", "no_such_file.py", "--quiet", env=environment), 2, "no_such_file.py")
+
+
+def test_missing_module(environment: dict[str, str]) -> None:
+    one_line(
+        warpsmith("optimize", "no_such_package.module:Model", "--quiet", env=environment),
+        2,
+        "no_such_package",
+    )
+
+
+@pytest.mark.parametrize("name", BAD_TASKS)
+def test_bad_task(name: str, environment: dict[str, str], tmp_path: Path) -> None:
+    text, word = BAD_TASKS[name]
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    started = time.monotonic()
+    one_line(warpsmith("optimize", path, "--quiet", *QUICK, env=environment), 2, word)
+    assert time.monotonic() - started < 60
+
+
+def test_task_that_loops_forever(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "loop.py"
+    path.write_text(HEAD + "while True:\n    pass\n" + MODEL + INPUTS + INIT)
+    env = environment | {"WARPSMITH_LOAD_TIMEOUT": "5"}
+    one_line(warpsmith("optimize", path, "--quiet", env=env, timeout=60), 2, "5")
+
+
+# ---------------------------------------------------------------- machine and settings
+
+
+def test_no_compiler(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    one_line(warpsmith("optimize", good, "--quiet", env=environment | {"PATH": str(empty)}), 3)
+    env = environment | {"WARPSMITH_COMPILER": "/no/such/g++"}
+    one_line(warpsmith("optimize", good, "--quiet", env=env), 3, "/no/such/g++")
+
+
+def test_doctor_names_what_is_missing(environment: dict[str, str]) -> None:
+    done = warpsmith("doctor", env=environment | {"WARPSMITH_COMPILER": "/no/such/g++"})
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line.startswith("NOT") and "/no/such/g++" in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("THREADS", "many"), ("LOAD_TIMEOUT", "soon"), ("BASELINES", "eager,quantum")]
+)
+def test_wrong_setting(name: str, value: str, environment: dict[str, str], good: Path) -> None:
+    env = environment | {f"WARPSMITH_{name}": value}
+    one_line(warpsmith("optimize", good, "--quiet", env=env), 2, name.lower())
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--budget", "-3"), ("--time", "soon"), ("--set", "rows"), ("--target", "abacus")]
+)
+def test_wrong_flag(arguments: tuple[str, str], environment: dict[str, str], good: Path) -> None:
+    one_line(warpsmith("optimize", good, "--quiet", *arguments, env=environment), 2)
+
+
+def test_read_only_archive(environment: dict[str, str], good: Path) -> None:
+    done = warpsmith("optimize", good, "--quiet", "--archive", "/proc/warpsmith/archive.db", env=environment)
+    one_line(done, 4, "/proc/warpsmith")
+
+
+def test_corrupt_archive(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(b"not a database " * 500)
+    for arguments in (("optimize", good, "--quiet"), ("archive", "list"), ("report",)):
+        one_line(warpsmith(*arguments, "--archive", damaged, env=environment), 4, "damaged.db")
+    assert damaged.read_bytes() == b"not a database " * 500
+
+
+def test_full_disk(environment: dict[str, str], good: Path) -> None:
+    """No file may grow beyond 64 KiB, which fails writes just as a full disk does."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+    done = warpsmith("optimize", good, "--quiet", *QUICK, env=environment, before=limit)
+    assert done.returncode in (2, 3, 4, 5), done.stderr
+    one_line(done, done.returncode)
+
+
+# ---------------------------------------------------------------- interruptions
+
+
+def start(good: Path, env: dict[str, str], *more: str) -> subprocess.Popen[str]:
+    command = [
+        *PROGRAM,
+        "optimize",
+        str(good),
+        "--time",
+        "60s",
+        "--budget",
+        "12",
+        "--seed",
+        "1",
+        *QUICK,
+        *more,
+    ]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def lines_until(process: subprocess.Popen[str], word: str) -> Iterator[str]:
+    assert process.stderr is not None
+    for line in process.stderr:
+        yield line
+        if word in line:
+            return
+    pytest.fail(f"the run ended before it said {word!r}")
+
+
+def gone(children: list[psutil.Process], within: float = 10.0) -> bool:
+    return not psutil.wait_procs(children, timeout=within)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str], good: Path) -> None:
+    process = start(good, environment)
+    list(lines_until(process, "judged "))
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.splitlines()[-1].startswith("warpsmith: interrupted")
+    assert gone(children)
+    assert len(runs(environment)) == 1
+    assert "ok" in warpsmith("archive", "show", env=environment).stdout
+
+
+@pytest.mark.slow
+def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
+    process = start(good, environment)
+    list(lines_until(process, "judged "))
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.communicate()
+    assert gone(children), "workers outlive their supervisor"
+    again = start(good, environment)
+    _, err = again.communicate(timeout=200)
+    assert again.returncode == 0, err
+    assert "resuming run" in err
+    assert len(runs(environment)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "module", ["warpsmith.tasks.host", "warpsmith.judge.reference", "warpsmith.judge.zygote"]
+)
+def test_killed_worker_ends_in_a_result_or_in_one_line(
+    module: str, environment: dict[str, str], good: Path
+) -> None:
+    process = start(good, environment)
+    killed, deadline = False, time.monotonic() + 60
+    while not killed and process.poll() is None and time.monotonic() < deadline:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            if module in " ".join(_command_line(child)):
+                child.kill()
+                killed = True
+        time.sleep(0.02)
+    out, err = process.communicate(timeout=200)
+    assert killed, f"no process ran {module}"
+    assert "Traceback" not in out + err
+    if process.returncode != 0:
+        assert err.splitlines()[-1].startswith("warpsmith: ") or "failed" in out
+    warpsmith("archive", "list", env=environment).check_returncode()
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.slow
+def test_two_runs_on_one_archive(environment: dict[str, str], good: Path) -> None:
+    both = [start(good, environment), start(good, environment, "--set", "rows=80")]
+    for process in both:
+        _, err = process.communicate(timeout=280)
+        assert process.returncode == 0, err
+    found = runs(environment)
+    assert len(found) == 2
+    assert all(r["summary"] for r in found)
+
+
+# ---------------------------------------------------------------- hostile kernels
+
+UNIT = """// warpsmith-unit: 1
+// family: hostile   technique: {name}
+#include "task.h"
+{before}
+static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) {{
+    {body}
+}}
+"""
+RAW_OPEN = (
+    'long r; const char* path = "{path}"; '
+    'asm volatile("syscall" : "=a"(r) : "a"(2L), "D"(path), "S"(0102L), "d"(0644L) : "rcx", "r11", "memory");'
+)
+RAW_FORK = 'for (long r = 0; r >= 0;) asm volatile("syscall" : "=a"(r) : "a"(57L) : "rcx", "r11", "memory");'
+HOSTILE = {
+    "segfault": ("", "*(volatile int*)0 = 1;"),
+    "hang": ("", "for (volatile long i = 0;; ++i) {}"),
+    "fork": ('extern "C" int fork();', "for (;;) fork();"),
+    "raw fork": ("", RAW_FORK),
+    "eat memory": (
+        "#include <cstdlib>\n#include <cstring>",
+        "for (;;) { void* p = calloc(1 << 28, 1); memset(p, 1, 1 << 28); }",
+    ),
+    "do nothing": ("", ""),
+    "zeros": ("", "for (long i = 0; i < out0_numel; ++i) out0[i] = 0;"),
+}
+
+
+def judged(
+    tmp_path: Path, env: dict[str, str], good: Path, name: str, before: str, body: str
+) -> dict[str, Any]:
+    unit = tmp_path / "unit.cpp"
+    unit.write_text(UNIT.format(name=name.replace(" ", "-"), before=before, body=body))
+    done = warpsmith("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK, env=env)
+    assert done.returncode == 1, done.stderr + done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_kernel_is_a_result(
+    name: str, environment: dict[str, str], good: Path, tmp_path: Path
+) -> None:
+    result = judged(tmp_path, environment, good, name, *HOSTILE[name])
+    assert result["status"] in ("refused", "crashed", "timeout", "incorrect", "build-failed")
+    assert result["reason"]
+    expected = {"segfault": ("crashed",), "hang": ("timeout",), "fork": ("refused", "build-failed")}
+    assert result["status"] in expected.get(name, (result["status"],))
+
+
+@pytest.mark.slow
+def test_kernel_that_writes_outside_its_folder(
+    environment: dict[str, str], good: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "planted"
+    result = judged(tmp_path, environment, good, "write", "", RAW_OPEN.format(path=target))
+    assert result["status"] != "ok"
+    if "landlock" in ((result["verdict"] or {}).get("isolation") or "landlock"):
+        assert not target.exists()
+
+
+def test_what_is_no_unit_is_refused(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+    other = tmp_path / "solution.py"
+    other.write_text("class ModelNew: pass\n")
+    one_line(warpsmith("judge", other, "--task", good, "--quiet", env=environment), 2, "solution.py")
+    one_line(
+        warpsmith("judge", tmp_path / "none.cpp", "--task", good, "--quiet", env=environment), 2, "none.cpp"
+    )

@@ -1,0 +1,194 @@
+"""The layer order, written once, and what keeps it: imports go down only, no cycles, torch in few places."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+
+# Lowest first. Names on one line do not import each other.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("records",),
+    ("errors",),
+    ("plugins", "config", "machine", "progress"),
+    ("processes",),
+    ("tasks",),
+    ("targets",),
+    ("runtime",),
+    ("judge",),
+    ("executors",),
+    ("archive",),
+    ("agents",),
+    ("search",),
+    ("report",),
+    ("export",),
+    ("pipeline", "doctor"),
+    ("api",),
+    ("cli",),
+    ("testing", "__main__"),
+)
+
+# These run in processes of their own, or in the user's process through the Python API; nothing else
+# pulls torch in.
+TORCH_ALLOWED = (
+    "warpsmith.export",
+    "warpsmith.runtime",
+    "warpsmith.tasks.convert",
+    "warpsmith.tasks.decompositions",
+    "warpsmith.tasks.export",
+    "warpsmith.tasks.host",
+    "warpsmith.tasks.hosted",
+    "warpsmith.tasks.memory",
+    "warpsmith.tasks.nodes",
+    "warpsmith.tasks.taskfile",
+    "warpsmith.tasks.nodes",
+    "warpsmith.tasks.taskfile",
+    "warpsmith.tasks.values",
+    "warpsmith.judge.bench_worker",
+    "warpsmith.judge.mutants",
+    "warpsmith.judge.oracle",
+    "warpsmith.judge.reference",
+    "warpsmith.judge.stepping",
+    "warpsmith.judge.zygote",
+)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package. Tasks of the suites are data, not modules."""
+    files = (p for p in (SOURCE / "warpsmith").rglob("*.py") if "suites" not in p.parts)
+    return {module_name(p): p for p in files}
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def import_statements(body: list[ast.stmt], everywhere: bool) -> list[ast.Import | ast.ImportFrom]:
+    """Imports that run with the module; with `everywhere`, those in functions too. None for type checkers."""
+    found: list[ast.Import | ast.ImportFrom] = []
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            found.append(statement)
+        elif isinstance(statement, ast.If) and is_type_checking(statement.test):
+            found += import_statements(statement.orelse, everywhere)
+        elif everywhere or not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            for field in ("body", "orelse", "finalbody"):
+                found += import_statements(getattr(statement, field, []), everywhere)
+            for handler in getattr(statement, "handlers", []):
+                found += import_statements(handler.body, everywhere)
+            for case in getattr(statement, "cases", []):
+                found += import_statements(case.body, everywhere)
+    return found
+
+
+@cache
+def imports(name: str, everywhere: bool) -> frozenset[str]:
+    """Absolute names of what a module imports: our modules as such, others as they are written."""
+    path = modules()[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for statement in import_statements(ast.parse(path.read_text()).body, everywhere):
+        if isinstance(statement, ast.Import):
+            found |= {alias.name for alias in statement.names}
+            continue
+        base = statement.module or ""
+        if statement.level:
+            above = package.split(".")[: len(package.split(".")) - statement.level + 1]
+            base = ".".join([*above, base] if base else above)
+        for alias in statement.names:
+            full = f"{base}.{alias.name}"
+            found.add(full if full in modules() else base)
+    return frozenset(found - {name})
+
+
+def ours(name: str, everywhere: bool = True) -> set[str]:
+    return {i for i in imports(name, everywhere) if i in modules()}
+
+
+def layer(name: str) -> int:
+    top = name.split(".")[1]
+    return next((number for number, names in enumerate(LAYERS) if top in names), -1)
+
+
+def test_every_module_has_a_layer() -> None:
+    unknown = [m for m in modules() if m != "warpsmith" and layer(m) < 0]
+    assert not unknown, f"write these into LAYERS: {unknown}"
+
+
+def test_imports_go_down_only() -> None:
+    wrong = []
+    for name in modules():
+        if name == "warpsmith":  # the package's face: it may offer names of any layer, lazily
+            continue
+        for imported in ours(name) - {"warpsmith"}:
+            same_package = name.split(".")[1] == imported.split(".")[1]
+            if not same_package and layer(imported) >= layer(name):
+                wrong.append(f"{name} imports {imported}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_package_root_is_light() -> None:
+    assert not ours("warpsmith", everywhere=False), "warpsmith/__init__.py imports inside functions only"
+
+
+def test_no_cycles() -> None:
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " → ".join([*path[path.index(name) :], name])
+        if name not in done:
+            for imported in sorted(ours(name) - {"warpsmith"}):
+                visit(imported, (*path, name))
+            done.add(name)
+
+    for name in sorted(set(modules()) - {"warpsmith"}):
+        visit(name, ())
+
+
+def allowed_torch(name: str) -> bool:
+    return any(name == a or name.startswith(f"{a}.") for a in TORCH_ALLOWED)
+
+
+def reaches_torch(name: str) -> list[str]:
+    """The chain of module-level imports from a module to torch; empty when there is none."""
+    stack, seen = [[name]], {name}
+    while stack:
+        chain = stack.pop()
+        names = imports(chain[-1], everywhere=False)
+        if any(i == "torch" or i.startswith("torch.") for i in names):
+            return [*chain, "torch"]
+        # Importing a.b.c runs a and a.b as well.
+        parents = {".".join(i.split(".")[:n]) for i in names for n in range(1, i.count(".") + 2)}
+        for imported in sorted((parents & set(modules())) - seen):
+            seen.add(imported)
+            stack.append([*chain, imported])
+    return []
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if not allowed_torch(n)))
+def test_supervisor_modules_do_not_pull_torch_in(name: str) -> None:
+    chain = reaches_torch(name)
+    assert not chain, " → ".join(chain)
+
+
+def test_torch_list_names_modules_that_exist() -> None:
+    assert [a for a in TORCH_ALLOWED if a not in modules()] == []
+
+
+def test_the_scan_sees_what_it_looks_for() -> None:
+    """The rules above would pass on an empty scan, so look at imports that are known to be there."""
+    assert "warpsmith.records.base" in ours("warpsmith.records.graph")
+    assert "warpsmith.errors" in ours("warpsmith.processes.worker")
+    assert "warpsmith.api" in ours("warpsmith.cli.run") - ours("warpsmith.cli.run", everywhere=False)

@@ -1,0 +1,90 @@
+"""The public surface: what the package offers, what its pages say, and which files a release must hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def reference_script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_reference_pages_are_current() -> None:
+    stale = [
+        p.name for p, text in reference_script().pages().items() if not p.is_file() or p.read_text() != text
+    ]
+    assert not stale, f"run `python scripts/reference.py`: {stale}"
+
+
+def test_reference_pages_say_something() -> None:
+    pages = {p.name: text for p, text in reference_script().pages().items()}
+    assert "## warpsmith optimize" in pages["cli.md"]
+    assert "`--budget N`" in pages["cli.md"]
+    assert "| `archive` |" in pages["config.md"]
+    assert "## RunSummary" in pages["records.md"]
+
+
+def test_exit_codes_page_lists_every_code() -> None:
+    from warpsmith import errors
+    from warpsmith.cli import main
+
+    text = (ROOT / "docs" / "reference" / "exit-codes.md").read_text()
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+    classes = [
+        c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.WarpsmithError)
+    ]
+    module = sys.modules[main.__module__]
+    assert {c.exit_code for c in classes} | {module.BUG, module.INTERRUPTED} <= listed
+
+
+def test_documented_pages_exist() -> None:
+    listed = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(listed) >= 12
+    assert all((ROOT / "docs" / page).is_file() for page in listed)
+    assert {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")} == set(listed)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", (ROOT / page).read_text())
+    missing = [link for link in links if not (ROOT / link).exists()]
+    assert not missing
+
+
+def test_commands_in_the_readme_exist() -> None:
+    from warpsmith.cli import app
+
+    known = {title.split()[1] for title, _ in reference_script().commands("warpsmith", app)}
+    used = set(re.findall(r"^warpsmith (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert used
+    assert used <= known
+
+
+def test_package_is_typed_and_versioned() -> None:
+    import warpsmith
+
+    assert (Path(warpsmith.__file__).parent / "py.typed").is_file()
+    assert re.fullmatch(r"\d+\.\d+\.\d+", warpsmith.__version__)
+    assert f'version = "{warpsmith.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_command_line_starts_without_torch() -> None:
+    """Help, listing and reporting must not wait for torch."""
+    code = (
+        "import sys; import warpsmith.cli, warpsmith.api, warpsmith.report; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
