@@ -1,0 +1,76 @@
+"""How many of KernelBench's tasks load: `python benchmarks/kernelbench_load.py KernelBench/KernelBench
+[--levels 1 2] [--jobs 2]`.
+
+The folder is a checkout of github.com/ScalingIntelligence/KernelBench, which is fetched and never
+committed. Each file is loaded as a user's would be: in its own confined process, under fake tensors, with
+its variants. Prints one line per failure and a count per level; exits 1 when a task of level 1 or 2 does
+not load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from warpsmith.errors import WarpsmithError
+from warpsmith.processes.buffers import Scratch
+from warpsmith.tasks.load import load_suite, load_task
+
+
+def load_one(path: Path, scratch: Scratch, timeout: float) -> dict[str, Any]:
+    """One row: name, seconds, and either what loaded or why it did not."""
+    start = time.monotonic()
+    row: dict[str, Any] = {"task": f"{path.parent.name}/{path.stem}"}
+    try:
+        task = load_task(str(path), scratch=scratch, timeout=timeout)
+        row |= {
+            "ok": True,
+            "nodes": len(task.graph.nodes),
+            "variants": [v.name for v in task.variants],
+            "note": task.note,
+        }
+        row["ops"] = sorted({n.op for n in task.graph.nodes})
+    except WarpsmithError as error:
+        row |= {"ok": False, "reason": str(error)}
+    return row | {"seconds": round(time.monotonic() - start, 2)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="the folder that holds level1, level2, …")
+    parser.add_argument("--levels", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--every", type=int, default=1, help="load every n-th task only")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each export")
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with Scratch() as scratch, ThreadPoolExecutor(options.jobs) as pool:
+        for level in options.levels:
+            files = load_suite(str(options.folder / f"level{level}"))[:: options.every]
+            loaded = list(pool.map(lambda path: load_one(path, scratch, options.timeout), files))
+            for row in loaded:
+                if not row["ok"]:
+                    print(f"FAILED {row['task']} ({row['seconds']} s): {row['reason']}", flush=True)
+            seconds = sorted(row["seconds"] for row in loaded)
+            several = sum(len(row.get("variants", ())) > 1 for row in loaded)
+            print(
+                f"level {level}: {sum(row['ok'] for row in loaded)} of {len(loaded)} load, "
+                f"{several} with other shapes; median {seconds[len(seconds) // 2]} s, most {seconds[-1]} s",
+                flush=True,
+            )
+            rows += loaded
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    return int(any(not row["ok"] and row["task"].startswith(("level1", "level2")) for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
