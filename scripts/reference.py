@@ -1,0 +1,171 @@
+"""Writes the generated pages of docs/reference/: the command line, the settings and the records.
+
+In: the typer application, and the source of `config.py` and `records/` with its comments. Out: markdown.
+`python scripts/reference.py` writes the pages; `tests/test_public.py` checks that they are current.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo, ParameterInfo
+
+from warpsmith.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "warpsmith"
+GENERATED = "<!-- written by scripts/reference.py -->\n\n"
+
+
+def pages() -> dict[Path, str]:
+    """Path → text of every generated page."""
+    folder = ROOT / "docs" / "reference"
+    return {
+        folder / "cli.md": GENERATED + cli_page(),
+        folder / "config.md": GENERATED + config_page(),
+        folder / "records.md": GENERATED + records_page(),
+    }
+
+
+def cli_page() -> str:
+    lines = [
+        "# Command line", "",
+        "`warpsmith COMMAND --help` prints the same. Progress goes to standard error,",
+        "results to standard output. Each ending has its [exit code](exit-codes.md).",
+        "`--debug`, anywhere on the line, shows tracebacks; `warpsmith --version` prints the version.", "",
+    ]  # fmt: skip
+    for title, function in sorted(commands("warpsmith", app)):
+        lines += command_lines(title, function)
+    return "\n".join(lines)
+
+
+def commands(title: str, group: typer.Typer) -> list[tuple[str, Callable[..., Any]]]:
+    """(full name, function) of every command of the application and its groups."""
+    found = [
+        (f"{title} {c.name or c.callback.__name__}", c.callback)
+        for c in group.registered_commands
+        if c.callback
+    ]
+    for child in group.registered_groups:
+        if child.typer_instance is not None:
+            found += commands(f"{title} {child.name}", child.typer_instance)
+    return found
+
+
+def command_lines(title: str, function: Callable[..., Any]) -> list[str]:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [
+        (p, hints[p.name].__metadata__[0], hints[p.name].__origin__)
+        for p in inspect.signature(function).parameters.values()
+    ]
+    arguments = [argument_name(*p) for p in parameters if isinstance(p[1], ArgumentInfo)]
+    usage = " ".join([title, *arguments])
+    lines = [f"## {title}", "", (function.__doc__ or "").strip(), "", "```", usage, "```", ""]
+    if parameters:
+        lines += ["| option | default | what it does |", "|---|---|---|", *(row(*p) for p in parameters), ""]
+    return lines
+
+
+def argument_name(parameter: inspect.Parameter, info: ParameterInfo, kind: Any) -> str:
+    name = (info.metavar or parameter.name).upper() + ("…" if "list" in str(kind) else "")
+    return name if parameter.default is inspect.Parameter.empty else f"[{name}]"
+
+
+def row(parameter: inspect.Parameter, info: ParameterInfo, kind: Any) -> str:
+    if isinstance(info, ArgumentInfo):
+        name = argument_name(parameter, info, kind)
+    else:
+        value = "" if kind is bool else f" {info.metavar or value_name(kind)}"
+        name = ", ".join(flags(info)) + value
+    default = parameter.default
+    hidden = default is inspect.Parameter.empty or default is None or default is False
+    shown = "" if hidden else f"`{getattr(default, 'value', default)}`"
+    return f"| `{bar(name)}` | {shown} | {info.help or ''} |"
+
+
+def flags(info: ParameterInfo) -> list[str]:
+    """Inside Annotated the first flag stands where a default otherwise would."""
+    return [d for d in (info.default, *(info.param_decls or ())) if isinstance(d, str) and d.startswith("-")]
+
+
+def bar(text: str) -> str:
+    """A table's cell cannot hold a vertical bar, not even in code: use its look-alike U+2223."""
+    return text.replace("|", chr(0x2223))
+
+
+def value_name(kind: Any) -> str:
+    text = str(kind)
+    return "N" if "int" in text else "PATH" if "Path" in text else "TEXT"
+
+
+def config_page() -> str:
+    rows = class_rows(PACKAGE / "config.py", "Config")
+    lines = [
+        "# Settings", "",
+        "Defaults, then `warpsmith.toml` in the working directory, then the environment",
+        "(`WARPSMITH_ARCHIVE`, …), then flags; the later one counts. An unknown name in the file, or a wrong",
+        "value, is an error.",
+        "",
+        "| setting | type | default | what it is |", "|---|---|---|---|",
+        *(f"| `{name}` | `{bar(kind)}` | `{default}` | {bar(note)} |" for name, kind, default, note in rows),
+        "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def records_page() -> str:
+    lines = [
+        "# Records", "",
+        "Everything that crosses a stage, a process or a disk is one of these frozen records.",
+        "A record's `id` is the hash of every field. `report --format json`, `--json` and `archive export`",
+        "write them as JSON.", "",
+    ]  # fmt: skip
+    for file in ("task", "graph", "candidate", "result", "run"):
+        path = PACKAGE / "records" / f"{file}.py"
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                lines += record_lines(path, node)
+    return "\n".join(lines)
+
+
+def record_lines(path: Path, node: ast.ClassDef) -> list[str]:
+    about = " ".join((ast.get_docstring(node) or "").split())
+    lines = [
+        f"## {node.name}",
+        "",
+        *([about, ""] if about else []),
+        "| field | type | default | |",
+        "|---|---|---|---|",
+    ]
+    for name, kind, default, note in class_rows(path, node.name):
+        shown = f"`{default}`" if default else ""
+        lines.append(f"| `{name}` | `{bar(kind)}` | {shown} | {bar(note)} |")
+    return [*lines, ""]
+
+
+def class_rows(path: Path, name: str) -> list[tuple[str, str, str, str]]:
+    """(field, type, default, comment at the line's end) of each annotated field of a class."""
+    text = path.read_text()
+    source = text.splitlines()
+    body = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name).body
+    rows = []
+    for field in body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            default = ast.unparse(field.value) if field.value is not None else ""
+            end = source[(field.end_lineno or 1) - 1].encode()[field.end_col_offset or 0 :].decode()
+            rows.append(
+                (field.target.id, ast.unparse(field.annotation), default, end.partition("#")[2].strip())
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        print(f"wrote {path.relative_to(ROOT)}")
