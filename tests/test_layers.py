@@ -45,8 +45,6 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.memory",
     "warpsmith.tasks.nodes",
     "warpsmith.tasks.taskfile",
-    "warpsmith.tasks.nodes",
-    "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
     "warpsmith.judge.bench_worker",
     "warpsmith.judge.mutants",

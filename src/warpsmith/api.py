@@ -51,13 +51,7 @@ def optimize_task(
     archive = Archive(config.archive)
     with Scratch() as scratch:
         observer.stage(f"loading {spec}")
-        task = load_task(
-            spec,
-            scratch=scratch,
-            overrides=overrides,
-            timeout=config.load_timeout,
-            memory_bytes=_memory(config),
-        )
+        task = _load(spec, scratch, config, overrides)
         run = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed)
         return (run.finished() if reuse else None) or run.play().summary
 
@@ -116,13 +110,7 @@ def judge_solution(
     built = make_target(target, config)
     with Scratch() as scratch:
         observer.stage(f"loading {task_spec}")
-        task = load_task(
-            task_spec,
-            scratch=scratch,
-            overrides=overrides,
-            timeout=config.load_timeout,
-            memory_bytes=_memory(config),
-        )
+        task = _load(task_spec, scratch, config, overrides)
         candidate = given_candidate(task, solution, built)
         judge = Judge(
             task, built, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=observer.stage,
@@ -158,13 +146,7 @@ def check_task(
     built = make_target(target, config)
     with Scratch() as scratch:
         observer.stage(f"loading {spec}")
-        task = load_task(
-            spec,
-            scratch=scratch,
-            overrides=overrides,
-            timeout=config.load_timeout,
-            memory_bytes=_memory(config),
-        )
+        task = _load(spec, scratch, config, overrides)
         judge = Judge(
             task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage,
             baselines=("eager",), peaks_cache=config.cache,
@@ -239,8 +221,12 @@ def make_target(name: str, config: Config) -> Target:
     return target
 
 
-def _memory(config: Config) -> int | None:
-    return int(config.memory_gb * 2**30) if config.memory_gb is not None else None
+def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
+    """A task within the limits of the settings."""
+    memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
+    return load_task(
+        spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory
+    )
 
 
 __all__ = [
