@@ -11,7 +11,6 @@ collection, the previous outputs dropped and their memory overwritten before the
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import random
 import time
@@ -30,13 +29,13 @@ from ..processes.worker import serve
 from ..records import Graph, GraphOutput, Task, TensorSpec
 from ..runtime.tensors import open_tensors, write_tensors
 from ..tasks.hosted import find_tensor, load_reference
+from . import heap
 from .arena import POISON
 from .contents import Slice, halved
+from .heap import Holes
 
 MODES = {"compile": "default", "compile-max-autotune": "max-autotune"}
 LINES_IN_PAGE, LINE = 64, 64
-BALLAST = 96 << 20  # bytes: at most what a block holds to shift its physical pages
-MMAP_THRESHOLD = 32 << 20  # larger blocks come zeroed from the system
 
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
 
@@ -70,15 +69,20 @@ class Stopwatch:
         self.private: list[Tensor] = []
         self.changed: list[Slice] = []
         self.result: Any = None
+        self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
+        self.holes = Holes(())
 
     def prepare(self, values: str, warmup: int) -> dict[str, Any]:
-        """Copy the values to fresh addresses and call `warmup` times. Returns the seconds the calls took."""
+        """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
+        seconds the calls took.
+        """
         specs = [i.spec for i in self.graph.inputs]
-        self.result, self.changed = None, []
+        self.result, self.changed, self.private = None, [], []
+        self.holes.close()
         self.shared = open_tensors(Path(values), specs, writable=False)
         self.private = [_private(t, s) for t, s in zip(self.shared, specs, strict=True)]
         self.callee.bind(self.private)
-        self.ballast = new_pages()
+        self.holes = Holes(self.made)
         start = time.perf_counter()
         with torch.no_grad():
             for _ in range(warmup):
@@ -132,7 +136,7 @@ class Stopwatch:
         word = random.choice(POISON)
         held = []
         for size, stays in self.blocks:
-            if 0 < size < MMAP_THRESHOLD:
+            if 0 < size < heap.MMAP_THRESHOLD:
                 block = torch.empty(size, dtype=torch.uint8)
                 block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
                 block[size & ~1 :].fill_(word & 0xFF)
@@ -212,37 +216,14 @@ def _private(shared: Tensor, spec: TensorSpec) -> Tensor:
 
 
 def steady_state(threads: int) -> None:
-    """Bring the process to what a long-running one becomes: thread count, no collector pauses, allocator
-    thresholds at rest.
-
-    glibc raises its mmap threshold (to at most 32 MiB) as blocks are freed, and then keeps or returns memory
-    to the system by the luck of the heap's layout: the same code would then run with page faults in one
-    process and without them in another. So the thresholds start where they would end, and the heap's top is
-    kept.
+    """Bring the process to what a long-running one becomes: thread count, no collector pauses, the heap at
+    rest.
     """
     gc.collect()
     gc.freeze()
     gc.disable()
     torch.set_num_threads(threads)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        m_trim_threshold, m_mmap_threshold = -1, -3
-        mallopt(m_mmap_threshold, MMAP_THRESHOLD)
-        mallopt(m_trim_threshold, 1 << 30)
-
-
-def new_pages() -> Tensor:
-    """Give free memory back to the system and take an odd share of it, so that what the next block allocates lies in
-    other physical pages. The caller holds what is returned until then.
-
-    Which pages a process got decides how its arrays share a physically indexed cache: two processes that ran
-    the same code differed by up to 10 % for as long as they lived. Drawn anew for each block, that luck is
-    noise, which the rounds show and average out.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-    return torch.ones(random.randrange(1, BALLAST >> 12) << 10)
+    heap.at_rest()
 
 
 def flush_buffer(size: int) -> Tensor | None:

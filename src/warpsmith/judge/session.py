@@ -20,9 +20,10 @@ from .contents import last_contents
 from .timed_process import Block, TimedProcess
 
 CALLS_PER_BLOCK = 40  # at most
-WARMUP = 3  # calls before a block: what they allocate and free settles where the timed calls will find it
+FEW_CALLS, FEW_SECONDS = 5, 0.05  # a block has so many calls at least, unless they take longer
+WARMUP = 2  # calls before a block: the first at these addresses, and one on warm code
 ROUNDS = (4, 12)  # of a search measurement: at least, at most
-BLOCK_OVERHEAD = 0.008  # seconds to switch to a process: settling, copying small values, a warm-up call
+BLOCK_OVERHEAD = 0.01  # seconds to switch to a process: settling, copying small values, warm-up calls
 HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measurement
 HOPELESS_ROUNDS = 3
 CLOCK_NOISE = 0.25  # share of a block's wall time that may be unaccounted for …
@@ -85,7 +86,8 @@ class Session:
         chosen = set(self._secret.sample(range(rounds), min(checks, rounds)))
         for r in range(rounds):
             turn = list(zip(self.processes, calls, strict=True))
-            for process, count in turn if r % 2 == 0 else turn[::-1]:
+            self._secret.shuffle(turn)
+            for process, count in turn:
                 sampled = r in chosen and process is tested
                 # No process knows how many calls follow: the one whose outputs are checked could be any.
                 self._block(process, self._length(count, sampled), r)
@@ -107,7 +109,6 @@ class Session:
         values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
         try:
             process.prepare(values, WARMUP)
-            process.settle()
             block = process.block(n, self.cold, seed)
             process.settle()
         except WarpsmithError as error:
@@ -157,7 +158,12 @@ def plan(expected: Sequence[float], seconds: float, gap: float, rounds: int | No
     if rounds is None:
         rounds = max(least, min(most, int(share / (BLOCK_OVERHEAD + 3 * slowest))))
     room = share / rounds - BLOCK_OVERHEAD
-    return rounds, [max(1, min(CALLS_PER_BLOCK, int(room / (e + gap)))) for e in expected]
+    return rounds, [min(CALLS_PER_BLOCK, max(_fewest(e + gap), int(room / (e + gap)))) for e in expected]
+
+
+def _fewest(seconds: float) -> int:
+    """Calls that a block needs for a median, if they are short enough to be worth it."""
+    return max(1, min(FEW_CALLS, int(FEW_SECONDS / seconds)))
 
 
 def agree(block: Block, between_most: float) -> None:

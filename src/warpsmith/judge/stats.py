@@ -32,7 +32,7 @@ CONFIDENCE = (
 )
 RESAMPLES = 1000
 TRIM = 0.25
-PROCESS_FLOOR = 0.05  # relative; systematic difference between two processes that run the same code: A/A trials of 8 MB tasks showed up to 10 %
+PROCESS_FLOOR = 0.03  # relative; what is left of the difference between two processes that run the same code
 
 
 @dataclass(frozen=True)
