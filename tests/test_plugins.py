@@ -24,4 +24,4 @@ def test_an_entry_point_adds_a_name(monkeypatch) -> None:
 
     monkeypatch.setattr(plugins, "entry_points", fake)
     assert plugins.load("targets", "toy").__name__ == "OrderedDict"
-    assert plugins.names("targets") == ["cpu", "toy"]
+    assert plugins.names("targets") == ["cpu", "cuda", "toy"]

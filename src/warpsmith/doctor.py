@@ -16,6 +16,7 @@ from . import plugins
 from .archive.store import Archive
 from .config import Config
 from .errors import WarpsmithError
+from .progress import counted
 from .targets.base import Finding, Target
 
 SHM = Path("/dev/shm")
@@ -48,7 +49,7 @@ def _torch() -> Finding:
     if not ok:
         return "torch", False, f"does not import ({answer}): pip install 'torch>=2.9,<2.14'"
     version, threads, simd = answer.split(maxsplit=2)
-    return "torch", True, f"{version}, {threads} threads, {simd}"
+    return "torch", True, f"{version}, {counted(int(threads), 'thread')}, {simd}"
 
 
 def _target(name: str, config: Config) -> list[Finding]:
@@ -99,7 +100,8 @@ def _archive(path: Path) -> Finding:
         archive.close()
     except WarpsmithError as error:
         return "archive", False, str(error)
-    return "archive", True, f"{path}: {counts['runs']} runs, {counts['results']} results"
+    holds = f"{counted(counts['runs'], 'run')}, {counted(counts['results'], 'result')}"
+    return "archive", True, f"{path}: {holds}"
 
 
 def _run(command: list[str], timeout: float) -> tuple[bool, str]:

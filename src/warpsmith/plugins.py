@@ -14,7 +14,10 @@ from .errors import UsageError
 
 BUILT_IN = MappingProxyType(
     {
-        "targets": {"cpu": "warpsmith.targets.cpu:CpuTarget"},
+        "targets": {
+            "cpu": "warpsmith.targets.cpu:CpuTarget",
+            "cuda": "warpsmith.targets.cuda:CudaTarget",
+        },
         "executors": {
             "local": "warpsmith.executors.local:LocalExecutor",
             "replay": "warpsmith.executors.replay:ReplayExecutor",

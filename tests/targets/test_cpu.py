@@ -84,6 +84,11 @@ def test_the_same_binary_under_another_name(
             "forbidden export: fork",
         ),
         ("thread_local static int n; out0[0] = n++;", "", "thread-local"),
+        (  # a lock is the compiler's own variable; what lies beside one is not
+            "static int calls;\n#pragma omp critical(mine)\nout0[0] = calls++;",
+            "",
+            "keeps state between calls: calls",
+        ),
         (
             "out0[0] = a.n;",
             "int f(const void*);\nstatic struct A { int n; A() { n = f(this); } } a;\n",

@@ -91,3 +91,50 @@ def test_nothing_said() -> None:
         unit_key="k", variant="main", ok=False, diagnostics=(Diagnostic(line=0, kind="symbol", message="m"),)
     )
     assert refused(failed)
+
+
+NVCC = """\
+unit.cu(2): warning #177-D: variable "unused" was declared but never referenced
+  __attribute__((global)) void two(float* b) { int unused; }
+                                                   ^
+
+Remark: The warnings can be suppressed with "-diag-suppress <warning-number>"
+
+unit.cu(5): error: identifier "foo" is undefined
+  static void unit(const float* in0, float* out0, void* workspace, void* stream) { foo(); }
+                                                                                   ^
+
+/x/warpsmith_cuda.h(83): error: no instance of overloaded function "__shfl_xor_sync" matches the argument list
+            argument types are: (const unsigned int, const char *, int)
+          detected during:
+            instantiation of "T ws::warp_reduce<Op,T>(T) [with Op=ws::Sum, T=const char *]" at line 92
+            instantiation of "T ws::block_sum(T) [with T=const char *]" at line 3 of unit.cu
+
+/x/task.h(40): error: static assertion failed with "requires: in0_shape[1] % 3 == 0"
+  static_assert(in0_shape[1] % 3 == 0, "requires: in0_shape[1] % 3 == 0");
+  ^
+
+4 errors detected in the compilation of "unit.cu".
+"""
+PTXAS = """\
+ptxas info    : Compiling entry function '_Z3twoPf' for 'sm_90a'
+ptxas /tmp/tmpxft_0000157d_00000000-6_e.ptx, line 41; error   : Not a name of any known instruction: 'foo'
+ptxas error   : Entry function '_Z3twoPf' uses too much shared data (0x61a80 bytes, 0x38c00 max)
+ptxas fatal   : Ptx assembly aborted due to errors
+ptxas warning : Stack size for entry function '_Z1kv' cannot be statically determined
+nvcc fatal   : Unsupported gpu architecture 'compute_99'
+"""
+
+
+def test_nvcc() -> None:
+    found = parse(NVCC, "unit.cu")
+    assert [(d.kind, d.line) for d in found] == [("error", 5), ("error", 3), ("requires", 0), ("warning", 2)]
+    assert found[0].message == 'identifier "foo" is undefined'
+    assert found[2].message == "in0_shape[1] % 3 == 0"
+
+
+def test_assembler_of_cuda() -> None:
+    found = parse(PTXAS, "unit.cu")
+    assert [d.kind for d in found] == ["error"] * 4 + ["warning"]
+    assert "uses too much shared data" in found[1].message
+    assert found[3].message == "Unsupported gpu architecture 'compute_99'"

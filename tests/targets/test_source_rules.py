@@ -43,6 +43,7 @@ from warpsmith.targets.source_rules import HEADERS, refusals
         ("#inc\\\x00\nlude <unistd.h>\n", "character", 1),
         ("int x;\r#include <unistd.h>\n", "character", 1),
         ("[[gnu::constructor]] void f() {}\n", "construct", 1),
+        ("\n#define P(a, b) a##b\nP(a, sm)(1);\n", "pasting", 2),
         ('__attribute__((__ifunc__("f"))) void g();\n', "construct", 1),
         ("void* p = __builtin_return_address(0);\n", "construct", 1),
     ],

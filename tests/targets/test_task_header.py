@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith import machine
 from warpsmith.records import TensorSpec
-from warpsmith.targets.task_header import CPP_TYPE, requirements, task_header
+from warpsmith.targets.task_header import CPP_TYPE, cuda_task_header, requirements, task_header
 
 
 def spec(shape: tuple[int, ...], dtype: str = "float32") -> TensorSpec:
@@ -69,3 +69,14 @@ def test_shapes_reach_the_compiler_unchanged(tmp_path: Path, shapes: list[tuple[
 
 def test_requirements_are_assertions() -> None:
     assert requirements(["in0_shape[0] % 4 == 0"]).startswith("static_assert(in0_shape[0] % 4 == 0,")
+
+
+def test_cuda_half_types_bring_their_headers_and_shapes_live_in_constant_memory() -> None:
+    text = cuda_task_header([spec((2, 3), "bfloat16")], [spec((2,), "float32")])
+    assert "#include <cuda_bf16.h>" in text
+    assert "cuda_fp16.h" not in text
+    assert "typedef __nv_bfloat16 in0_t;" in text
+    assert "static constexpr __constant__ int64_t in0_shape[] = {2, 3};" in text
+    assert "int warpsmith_run(" in text
+    with pytest.raises(ValueError, match="out0 is complex64"):
+        cuda_task_header([], [spec((2,), "complex64")])

@@ -11,6 +11,7 @@ from .result import (
     Check,
     Diagnostic,
     Environment,
+    KernelResources,
     Limit,
     Profile,
     Ratio,
@@ -25,7 +26,7 @@ from .task import Task, TaskSource, Variant
 
 __all__ = [
     "ITEM_BYTES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
-    "Diagnostic", "Environment", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "Limit", "Lineage", "Node",
-    "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "RunSummary", "Status", "Task", "TaskSource",
-    "TensorSpec", "Timing", "Tunable", "Unit", "Value", "Variant", "Verdict", "content_hash",
+    "Diagnostic", "Environment", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "KernelResources", "Limit",
+    "Lineage", "Node", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "RunSummary", "Status", "Task",
+    "TaskSource", "TensorSpec", "Timing", "Tunable", "Unit", "Value", "Variant", "Verdict", "content_hash",
 ]  # fmt: skip

@@ -46,8 +46,9 @@ class Unit(Record):
 
     @cached_property
     def code_key(self) -> str:
-        """Hash of what decides the binary: source, chosen values, flags, region."""
-        return content_hash([self.source, self.values, self.flags, self.region.id])
+        """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
+        declared = [self.requires, self.atomics] if self.requires or self.atomics else []
+        return content_hash([self.source, self.values, self.flags, self.region.id, *declared])
 
 
 class Lineage(Record):

@@ -30,6 +30,21 @@ class Diagnostic(Record):
     message: str
 
 
+class KernelResources(Record):
+    """What one GPU kernel of a build takes, as its assembler says."""
+
+    name: str  # the function's own name, for people
+    symbol: str  # as mangled
+    arch: str  # "sm_90a"
+    registers: int  # per thread
+    stack_bytes: int = 0  # per thread
+    spill_store_bytes: int = 0  # per thread
+    spill_load_bytes: int = 0
+    shared_bytes: int = 0  # per block, static
+    constant_bytes: int = 0  # where the assembler says
+    barriers: int = 0
+
+
 class Build(Record):
     unit_key: str  # Unit.code_key
     variant: str
@@ -40,6 +55,7 @@ class Build(Record):
     compiler: str = ""  # signature: name, version
     flags: tuple[str, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    kernels: tuple[KernelResources, ...] = ()  # of a GPU build
 
 
 class Check(Record):
@@ -93,6 +109,8 @@ class Timing(Record):
     limit_share: float = 0.0  # speed-of-light floor over median
     confirmed: bool = False  # measured again in fresh processes
     drift: float = 0.0  # spread of the baseline over the run
+    isolation: str = ""  # which level was in force in the candidate's timing process
+    gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls
 
     def ratio(self, baseline: str) -> Ratio | None:
         return next((r for r in self.ratios if r.baseline == baseline), None)
@@ -195,3 +213,4 @@ class Environment(Record):
     compiler: str
     device: str = ""
     warpsmith: str = ""
+    gpu_driver: str = ""  # where the device is a GPU

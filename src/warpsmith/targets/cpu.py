@@ -14,16 +14,14 @@ from pathlib import Path
 
 from .. import machine
 from ..errors import ToolchainError
-from ..records import Build, Diagnostic, Graph, Region, Unit
-from . import diagnostics, source_rules, symbols
+from ..records import Diagnostic, Graph, Region, Unit
+from . import source_rules, symbols
 from .base import Finding
-from .build_cache import BuildCache, Ran, run_confined
-from .front_matter import valid_requirement
-from .task_header import region_header, requirements
+from .native import HEADERS, LIBRARY, NativeTarget
+from .task_header import region_header
 
-HEADERS = Path(__file__).parent  # warpsmith_simd.h lives here
-SOURCE, LIBRARY = "unit.cpp", "unit.so"
-ABI = "3"  # part of every key: raise it when the checks or the link line change
+SOURCE = "unit.cpp"
+ABI = "4"  # part of every key: raise it when the checks or the link line change
 BASE_FLAGS = (
     "-O3", "-march=native", "-std=c++17", "-fPIC", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=fast", "-fvisibility=hidden", "-fno-exceptions", "-Wall", "-Wno-psabi",
@@ -43,37 +41,22 @@ _PROBE = (
 )
 
 
-class CpuTarget:
+class CpuTarget(NativeTarget):
     """Builds units for this processor. `threads`: as many as torch would use when None."""
 
     name = "cpu"
     language = "c++"
+    source_file = SOURCE
 
     def __init__(self, cache_dir: Path, compiler: str | None = None, threads: int | None = None) -> None:
         """Raises ToolchainError when there is no C++ compiler."""
+        super().__init__(cache_dir)
         self.compiler = machine.find_compiler(compiler)
         self.signature = machine.compiler_signature(self.compiler)
         self.threads = threads or machine.threads()
-        self.cache = BuildCache(cache_dir)
 
     def header(self, graph: Graph, region: Region) -> str:
         return region_header(graph, region, self.threads)
-
-    def build(self, unit: Unit, graph: Graph, variant: str) -> Build:
-        """See `Target.build`. A library that passes has been checked for forbidden imports."""
-        flags = self.flags(unit)
-        refused = self._refusals(unit)
-        if refused:
-            return self._build(unit, variant, flags, refused)
-        try:
-            header = self.header(graph, unit.region) + requirements(unit.requires)
-        except ValueError as error:
-            return self._build(unit, variant, flags, (Diagnostic(line=0, kind="error", message=str(error)),))
-        files = {SOURCE: unit.source, "task.h": header}
-        found = self.cache.find(key := self._key(files, flags))
-        if found is None:
-            found = self.cache.make(key, files, lambda folder: self._compile(unit, variant, flags, folder))
-        return found.model_copy(update={"unit_key": unit.code_key, "variant": variant})
 
     def flags(self, unit: Unit) -> tuple[str, ...]:
         """Flags of the compilation step."""
@@ -95,56 +78,22 @@ class CpuTarget:
         )
         return findings
 
-    def _refusals(self, unit: Unit) -> tuple[Diagnostic, ...]:
-        bad = [f for f in unit.flags if f not in EXTRA_FLAGS]
-        flags = tuple(
-            Diagnostic(line=0, kind="flag", message=f"{f} is not one of the flags a unit may ask for")
-            for f in bad
-        )
-        odd = [text for text in unit.requires if not valid_requirement(text)]  # it goes into task.h
-        requires = tuple(
-            Diagnostic(line=0, kind="source", message=f"requires: {text!r} is no comparison") for text in odd
-        )
-        return flags + requires + source_rules.refusals(unit.source)
+    def _flag_allowed(self, flag: str) -> bool:
+        return flag in EXTRA_FLAGS
 
-    def _key(self, files: dict[str, str], flags: Sequence[str]) -> str:
-        fixed = [ABI, self.compiler, self.signature, machine.processor_key(), _simd_header(), " ".join(flags)]
-        return self.cache.key([*fixed, *(part for item in files.items() for part in item)])
+    def _source_refusals(self, source: str) -> tuple[Diagnostic, ...]:
+        return source_rules.refusals(source)
 
-    def _compile(self, unit: Unit, variant: str, flags: tuple[str, ...], folder: Path) -> tuple[Build, bool]:
-        """Returns the build, its library relative to `folder`, and whether the outcome is for good."""
+    def _fixed(self) -> list[str]:
+        return [ABI, self.compiler, self.signature, machine.processor_key(), _simd_header()]
+
+    def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiling = [self.compiler, *flags, *f"-pipe -I . -c {SOURCE} -o unit.o".split(), "-I", str(HEADERS)]
-        linking = [
-            self.compiler,
-            *f"-shared -nostdlib unit.o -o {LIBRARY} -Wl,--as-needed,-z,relro,-z,now".split(),
-        ]
-        ran = run_confined([compiling, [*linking, *self._libraries()]], folder)
-        found = _explain(ran)
-        if ran.code == 0 and not ran.timed_out:
-            found = (*symbols.check(folder / LIBRARY), *found)
-        (folder / "unit.o").unlink(missing_ok=True)
-        return self._build(unit, variant, flags, found, ran), not ran.transient
+        linking = f"-shared -nostdlib unit.o -o {LIBRARY} -Wl,--as-needed,-z,relro,-z,now".split()
+        return [compiling, [self.compiler, *linking, *self._libraries()]]
 
-    def _build(
-        self,
-        unit: Unit,
-        variant: str,
-        flags: tuple[str, ...],
-        found: tuple[Diagnostic, ...],
-        ran: Ran | None = None,
-    ) -> Build:
-        """The outcome; `ran` None: no compiler was started."""
-        ok = ran is not None and ran.code == 0 and all(d.kind == "warning" for d in found)
-        return Build(
-            unit_key=unit.code_key,
-            variant=variant,
-            ok=ok,
-            library=LIBRARY if ok else "",
-            seconds=ran.seconds if ran is not None else 0.0,
-            compiler=self.signature,
-            flags=flags,
-            diagnostics=found,
-        )
+    def _check(self, library: Path) -> tuple[Diagnostic, ...]:
+        return symbols.check(library)
 
     def _libraries(self) -> list[str]:
         return [*(["-lomp"] if "clang" in self.signature else []), "-lm", "-lc", "-lgcc"]
@@ -166,18 +115,6 @@ class CpuTarget:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolchainError(f"{self.compiler} does not run: {error}") from error
         return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it fails"])[0]
-
-
-def _explain(ran: Ran) -> tuple[Diagnostic, ...]:
-    if ran.timed_out:
-        return (
-            Diagnostic(line=0, kind="timeout", message=f"the compiler was stopped after {ran.seconds:.0f} s"),
-        )
-    found = diagnostics.parse(ran.output, SOURCE)
-    if ran.code != 0 and all(d.kind == "warning" for d in found):
-        last = (ran.output.strip().splitlines() or [f"the compiler failed with code {ran.code}"])[-1]
-        found = (Diagnostic(line=0, kind="error", message=last[: diagnostics.LONGEST]), *found)
-    return found
 
 
 @functools.cache

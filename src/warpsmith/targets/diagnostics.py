@@ -1,6 +1,6 @@
 """What a compiler, a linker or a check of ours says, as `Diagnostic` records that point into the unit's file.
 
-Text of g++ or clang++ in, records out. Kinds: "error", "warning", "link" (the linker), "requires" (a stated
+Text of g++, clang++ or nvcc in, records out. Kinds: "error", "warning", "link" (the linker), "requires" (a stated
 requirement that does not hold at these shapes), "timeout"; and the three of a refusal: "source" (a
 forbidden construct), "flag", "symbol" (a forbidden import)."""
 
@@ -17,6 +17,14 @@ LONGEST = 300  # characters of one message
 
 _LOCATED = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?P<kind>fatal error|error|warning): (?P<message>.*)$"
+)
+# nvcc's front end, and its assembler, which knows the PTX only.
+_CUDA_LOCATED = re.compile(
+    r"^(?P<file>[^()\n]+)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning)(?: #[\w-]+)?: (?P<message>.*)$"
+)
+_CUDA_LED_BY = re.compile(r"^\s+.*\bat line (?P<line>\d+) of (?P<file>\S+)$")
+_CUDA_TOOL = re.compile(
+    r"^(?:(?:ptxas|nvlink|nvcc|fatbinary|cicc)\b[^;:]*;?\s*)(?P<kind>error|fatal|warning|Warning)\s*: (?P<message>.*)$"
 )
 _FRAME = re.compile(
     r"^(?:In file included from|\s+from) (?P<file>[^:\n]+):(?P<line>\d+)"
@@ -41,6 +49,13 @@ def parse(text: str, unit_file: str = "unit.cpp") -> tuple[Diagnostic, ...]:
         if located is not None:
             found.append(_located(located, unit_file, led_by))
             led_by = 0
+        elif (edg := _CUDA_LOCATED.match(line)) is not None:
+            found.append(_located(edg, unit_file, 0))
+        elif (led := _CUDA_LED_BY.match(line)) is not None:
+            _complete(found, led, unit_file)
+        elif (tool := _CUDA_TOOL.match(line)) is not None:
+            kind = "warning" if tool["kind"].lower() == "warning" else "error"
+            found.append(_diagnostic(0, kind, tool["message"]))
         elif (frame := _FRAME.match(line)) is not None:
             led_by = _unit_line(frame, unit_file, found) or led_by
         elif (undefined := _UNDEFINED.search(line)) is not None:
@@ -73,7 +88,7 @@ def one_line(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _located(match: re.Match[str], unit_file: str, led_by: int) -> Diagnostic:
-    message, kind = match["message"], match["kind"].removeprefix("fatal ")
+    message, kind = match["message"], match["kind"].split()[-1]
     line = int(match["line"]) if _is(match["file"], unit_file) else led_by
     requires = _REQUIRES.search(message) if "static" in message else None
     if requires is not None and kind == "error":
@@ -95,6 +110,12 @@ def _unit_line(frame: re.Match[str], unit_file: str, found: list[Diagnostic]) ->
     ):
         found[-1] = found[-1].model_copy(update={"line": int(frame["at"])})
     return 0
+
+
+def _complete(found: list[Diagnostic], led: re.Match[str], unit_file: str) -> None:
+    """Gives an error inside a header the line of the unit that led there."""
+    if found and found[-1].line == 0 and _is(led["file"].strip('"'), unit_file):
+        found[-1] = found[-1].model_copy(update={"line": int(led["line"])})
 
 
 def _is(path: str, unit_file: str) -> bool:

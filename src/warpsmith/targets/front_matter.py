@@ -16,6 +16,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from ..errors import UsageError
 from ..records import Record, Region, Tunable, Unit
@@ -106,8 +107,13 @@ def body(source: str) -> str:
     return "".join(lines[start:])
 
 
-def unit_from_source(source: str, region: Region, values: Mapping[str, int] | None = None) -> Unit:
-    """The C++ unit that a source file describes, at its default values or at `values` (name → value).
+def unit_from_source(
+    source: str,
+    region: Region,
+    values: Mapping[str, int] | None = None,
+    language: Literal["c++", "cuda"] = "c++",
+) -> Unit:
+    """The unit that a source file describes, at its default values or at `values` (name → value).
 
     Raises FrontMatterError for a malformed block, a name that is not a tunable, or a value outside its
     domain."""
@@ -117,7 +123,7 @@ def unit_from_source(source: str, region: Region, values: Mapping[str, int] | No
     if values:
         raise FrontMatterError(f"{', '.join(sorted(values))}: not a tunable of this unit")
     return Unit(
-        region=region, language="c++", source=source, tunables=tunables, flags=matter.flags,
+        region=region, language=language, source=source, tunables=tunables, flags=matter.flags,
         requires=matter.requires, family=matter.family, technique=matter.technique, atomics=matter.atomics,
     )  # fmt: skip
 

@@ -2,20 +2,30 @@
 
 Source text in, refusals out, each with its line and the rule's name: "include" (anything but the headers of
 a short list), "embed" (files pulled into the binary), "asm" (inline assembly, which hides calls from the
-symbol check), "line" (renumbered diagnostics), "character" (control characters, which a compiler takes for
+symbol check; on CUDA: what is not plain PTX), "pasting" (names
+made by the preprocessor), "line" (renumbered diagnostics), "character" (control characters, which a compiler takes for
 blanks or skips). The check reads tokens, not text: comments, strings and spliced lines cannot hide or fake
 a directive."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ..records import Diagnostic
+from . import inline_ptx
 
 HEADERS = frozenset({
     "task.h", "warpsmith_simd.h", "math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h",
     "immintrin.h", "arm_neon.h", "arm_sve.h", "omp.h", "stdlib.h", "cmath", "cstdint", "cstddef", "cstring",
     "cfloat", "climits", "limits", "algorithm", "type_traits", "utility", "array", "numeric", "bit",
+})  # fmt: skip
+CUDA_HEADERS = frozenset({
+    "task.h", "warpsmith_cuda.h", "math.h", "stdint.h", "stddef.h", "string.h", "float.h", "limits.h", "cmath",
+    "cstdint", "cstddef", "cstring", "cfloat", "climits", "limits", "algorithm", "type_traits", "utility", "array",
+    "cuda_runtime.h", "cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h", "cuda_pipeline.h", "cuda_pipeline_primitives.h",
+    "cooperative_groups.h", "cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h", "mma.h",
+    "math_constants.h", "vector_types.h", "vector_functions.h",
 })  # fmt: skip
 MAX_BYTES = 1 << 20
 
@@ -38,7 +48,32 @@ _TOO_CLEVER = re.compile(
 )
 
 
-def refusals(source: str) -> tuple[Diagnostic, ...]:
+# Names that nvcc's generated code has for itself, or that tell one call from another.
+_CUDA_NAMES = re.compile(
+    r"\b(?:__cuda\w*|__sti\w*|__device_stub\w*|__fat\w*|__nv_(?:cuda|save|fat|reg|init)\w*|__nvvm\w*|__managed__"
+    r"|cuda|clock|clock64|__clock\w*|globaltimer|__globaltimer\w*|cudaStreamPerThread"
+    r"|cudaLaunchAttributeAccessPolicyWindow|cudaAccessPolicyWindow|accessPolicyWindow)\b"
+)
+# Pasted or escaped names would get past every rule on names.
+_PASTING = re.compile(r"##|%:%:|\\[uU]")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What tells one language's sources from another's. Each construct: rule, pattern, why not."""
+
+    headers: frozenset[str]
+    constructs: tuple[tuple[str, re.Pattern[str], str], ...]
+    ptx: bool = False  # inline assembly is read as PTX
+
+
+_ANYWHERE = ("construct", _TOO_CLEVER, "is not for units")
+_UNPASTED = ("pasting", _PASTING, "hides names: write a template")
+CPP = Rules(HEADERS, (("asm", _ASM, "inline assembly hides what a unit calls"), _ANYWHERE, _UNPASTED))
+CUDA = Rules(CUDA_HEADERS, (_ANYWHERE, ("name", _CUDA_NAMES, "is not for units"), _UNPASTED), ptx=True)
+
+
+def refusals(source: str, rules: Rules = CPP) -> tuple[Diagnostic, ...]:
     """Empty when the source may be compiled. Kind "source"; the message starts with the rule's name."""
     if len(source.encode("utf-8", "replace")) > MAX_BYTES:
         return (_refuse(0, "size", f"a source holds at most {MAX_BYTES >> 20} MiB"),)
@@ -46,28 +81,44 @@ def refusals(source: str) -> tuple[Diagnostic, ...]:
         line = source.count("\n", 0, odd.start()) + 1
         return (_refuse(line, "character", f"{odd.group()!r} has no place in a source"),)
     text, starts = _splice(source.replace("\r\n", "\n"))
+    found: list[tuple[int, str, str]] = []  # line, rule, what
+    if rules.ptx:
+        plain = _TOKEN.sub(_uncomment, text)
+        found += [(_line(at, plain, starts), "asm", what) for at, what in inline_ptx.refusals(plain)]
     text = _TOKEN.sub(_blank, text)
-    found: list[tuple[int, str, str]] = []
     for match in _DIRECTIVE.finditer(text):
-        verdicts = _directive(match["name"] or "", match["rest"])
-        found += [(match.start(), rule, what) for rule, what in verdicts]
-    found += [(m.start(), "asm", "inline assembly hides what a unit calls") for m in _ASM.finditer(text)]
-    for m in _TOO_CLEVER.finditer(text):
-        found.append((m.start(), "construct", f"{m.group().split('(')[0]} is not for units"))
-    return tuple(_refuse(_line(at, text, starts), rule, what) for at, rule, what in sorted(found))
+        verdicts = _directive(match["name"] or "", match["rest"], rules)
+        found += [(_line(match.start(), text, starts), rule, what) for rule, what in verdicts]
+    for rule, pattern, why in rules.constructs:
+        for m in pattern.finditer(text):
+            what = why if rule == "asm" else f"{m.group().split('(')[0]} {why}"
+            found.append((_line(m.start(), text, starts), rule, what))
+    return tuple(_refuse(*one) for one in sorted(found))
 
 
-def _directive(name: str, rest: str) -> list[tuple[str, str]]:
+def _directive(name: str, rest: str, rules: Rules) -> list[tuple[str, str]]:
     if name in ("include", "import", "include_next"):
         match = _INCLUDED.match(rest)
-        if name == "include" and match is not None and match["name"] in HEADERS:
+        if name == "include" and match is not None and match["name"] in rules.headers:
             return []
         return [("include", f"#{name} {rest.strip()} is not one of the headers a unit may include")]
     if name == "embed":
         return [("embed", "a unit may not embed files")]
     if name == "line" or name.isdigit():
         return [("line", "#line would move diagnostics elsewhere")]
+    if name == "define" and rules.ptx and _breaks_out(rest):
+        return [("macro", "a macro with unbalanced parentheses could add to inline assembly")]
     return []
+
+
+def _breaks_out(text: str) -> bool:
+    """Whether a parenthesis closes before it opens, or stays open."""
+    depth = 0
+    for bracket in re.findall(r"[()]", text):
+        depth += 1 if bracket == "(" else -1
+        if depth < 0:
+            return True
+    return depth != 0
 
 
 def _splice(source: str) -> tuple[str, list[int]]:
@@ -101,6 +152,11 @@ def _blank(match: re.Match[str]) -> str:
     if re.match(r"[ \t]*(?:#|%:)[ \t]*(?:include|import|include_next)\b", _TOKEN.sub(" ", before)):
         return text
     return text[0] + "\n" * text.count("\n") + text[-1]
+
+
+def _uncomment(match: re.Match[str]) -> str:
+    """Comments become blanks, strings stay."""
+    return _blank(match) if match["comment"] is not None else match.group()
 
 
 def _line(at: int, text: str, starts: list[int]) -> int:

@@ -12,16 +12,31 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import P_FLAGS, SH_FLAGS
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from ..records import Diagnostic
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What tells one target's libraries from another's."""
+
+    allowed: Callable[[str], bool]  # whether a name may be imported
+    needed: re.Pattern[str]  # libraries that may be asked for
+    own: re.Pattern[str]  # the compiler's own variables
+    beside: int  # bytes that may lie beside one of these for alignment
+    at_load: str = ""  # the one function, the compiler's own, that may run at load
+    notes: Mapping[str, str] = field(default_factory=dict)  # name → what to do instead
+
 
 EXPORTS = frozenset({"warpsmith_run", "warpsmith_workspace_bytes"})
 NEEDED = re.compile(r"(?:libc|libm|libgcc_s|libstdc\+\+|ld-linux[\w-]*|libomp|libmvec)\.so(?:\.\d+)*$")
@@ -64,9 +79,15 @@ _PLAIN_NAME = re.compile(r"_Z.*[A-Za-z]\d+([A-Za-z_]\w*)$")
 _INSTRUCTIONS = (
     ("contains a system call instruction", re.compile(r"\t(?:syscall|sysenter|int\s+\$0x80|svc\s)")),
     (
+        "keeps state between calls in a register: sticky flags, protection keys, another segment",
+        re.compile(
+            r"\t(?:f(?:n?st(?:sw|cw|env)|n?clex|n?save|xsave\w*)|xsave\w*|(?:rd|wr)pkru)\b|%gs:|%fs:(?!0x28\b)"
+        ),
+    ),
+    (
         "reads or changes the processor's floating-point mode, which lasts beyond the call",
         re.compile(
-            r"\t(?:v?(?:ld|st)mxcsr|fldcw|fldenv|frstor|fxrstor\w*|xrstor\w*|m[sr][rs]\s[^\n]*\bfpcr\b)"
+            r"\t(?:v?(?:ld|st)mxcsr|fldcw|fldenv|frstor|fxrstor\w*|xrstor\w*|m[sr][rs]\s[^\n]*\bfp[cs]r\b)"
         ),
     ),
     (
@@ -78,35 +99,62 @@ _INSTRUCTIONS = (
 )
 
 
-def check(library: Path) -> tuple[Diagnostic, ...]:
+def allowed(name: str) -> bool:
+    return name in MEMORY or name in MATH or OPENMP.match(name) is not None
+
+
+CPU = Rules(
+    allowed, NEEDED, re.compile(re.escape(LOCK)), LOCK_ALIGNMENT, notes=dict.fromkeys(ALLOCATORS, HINT)
+)
+
+
+def check(library: Path, rules: Rules = CPU) -> tuple[Diagnostic, ...]:
     """Refusals of a library. Raises nothing for a file that is no ELF library: that is a refusal, too."""
     try:
         with library.open("rb") as file:
-            found = [*_elf(ELFFile(file)), *_instructions(library)]
+            found = [*_elf(ELFFile(file), rules), *_instructions(library)]
     except ELFError as error:
         found = [f"not a shared library: {error}"]
     return tuple(Diagnostic(line=0, kind="symbol", message=message) for message in dict.fromkeys(found))
 
 
-def allowed(name: str) -> bool:
-    return name in MEMORY or name in MATH or OPENMP.match(name) is not None
-
-
-def _elf(elf: ELFFile) -> Iterator[str]:
+def _elf(elf: ELFFile, rules: Rules) -> Iterator[str]:
     dynamic = elf.get_section_by_name(".dynamic")
     symbols = elf.get_section_by_name(".dynsym")
     if not isinstance(dynamic, DynamicSection) or not isinstance(symbols, SymbolTableSection):
         yield "not a shared library: no dynamic section"
         return
-    yield from _symbols(symbols)
+    yield from _symbols(symbols, rules)
     for tag in dynamic.iter_tags():
-        if tag.entry.d_tag in AT_LOAD:
+        if tag.entry.d_tag in AT_LOAD and not (rules.at_load and tag.entry.d_tag == "DT_INIT_ARRAY"):
             yield f"runs or redirects code at load: {tag.entry.d_tag}"
-        elif tag.entry.d_tag == "DT_NEEDED" and not NEEDED.match(name := str(tag.needed)):  # type: ignore[attr-defined]
+        elif tag.entry.d_tag == "DT_NEEDED" and not rules.needed.match(name := str(tag.needed)):  # type: ignore[attr-defined]
             yield f"needs the library {name}"
+    if rules.at_load:
+        yield from _constructors(elf, rules.at_load)
     yield from _segments(elf)
-    yield from _variables(elf)
+    yield from _variables(elf, rules)
     yield from _code_sections(elf)
+
+
+def _constructors(elf: ELFFile, own: str) -> Iterator[str]:
+    """The list of what runs at load has one entry at most, which the loader fills with `own`'s address."""
+    entries = elf.get_section_by_name(".init_array")
+    if entries is None:
+        return
+    address, size = entries.header.sh_addr, entries.header.sh_size
+    fixes = [
+        relocation.entry
+        for section in elf.iter_sections()
+        if isinstance(section, RelocationSection) and section.is_RELA()
+        for relocation in section.iter_relocations()
+        if address <= relocation.entry.r_offset < address + size
+    ]
+    table = elf.get_section_by_name(".symtab")
+    named = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    places = {s.entry.st_value for s in named if s.name == own and s.entry.st_info.type == "STT_FUNC"}
+    if size != elf.elfclass // 8 or [f.r_addend for f in fixes if not f.r_info_sym] != list(places):
+        yield "runs code of its own at load: no constructors, and no variables whose initial value is computed"
 
 
 def _segments(elf: ELFFile) -> Iterator[str]:
@@ -136,8 +184,9 @@ def _code_sections(elf: ELFFile) -> Iterator[str]:
             yield f"runs code at load: indirect function {symbol.name}"
 
 
-def _variables(elf: ELFFile) -> Iterator[str]:
-    """Variables outlive a call: counters, caches and flags live in them. A lock holds no data."""
+def _variables(elf: ELFFile, rules: Rules) -> Iterator[str]:
+    """Variables outlive a call: counters, caches and flags live in them. The compiler's own hold no data of
+    the unit's."""
     wanted = SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_ALLOC
     kept = {
         index: section.header.sh_size
@@ -148,26 +197,26 @@ def _variables(elf: ELFFile) -> Iterator[str]:
     table = elf.get_section_by_name(".symtab")
     named = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
     inside = [s for s in named if s.entry.st_shndx in kept and s.entry.st_size]
-    locks = [s for s in inside if s.name.startswith(LOCK)]
-    if sum(kept.values()) > sum(s.entry.st_size + LOCK_ALIGNMENT for s in locks):
-        names = sorted({_plain(s.name) for s in inside if not s.name.startswith(LOCK)}) or ["unnamed data"]
+    own = [s for s in inside if rules.own.match(s.name)]
+    if len(own) < len(inside) or sum(kept.values()) > sum(s.entry.st_size + rules.beside for s in own):
+        names = sorted({plain(s.name) for s in inside if s not in own}) or ["unnamed data"]
         yield f"keeps state between calls: {', '.join(names[:5])} must be const, local or in the workspace"
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """`calls` of `_ZZL4unitPKfE5calls`."""
     match = _PLAIN_NAME.match(name)
     return match[1] if match is not None else name
 
 
-def _symbols(symbols: SymbolTableSection) -> Iterator[str]:
+def _symbols(symbols: SymbolTableSection, rules: Rules) -> Iterator[str]:
     exported = set()
     for symbol in symbols.iter_symbols():
         if not symbol.name:
             continue
         if symbol.entry.st_shndx == "SHN_UNDEF":
-            if not allowed(symbol.name):
-                yield f"forbidden import: {symbol.name}{HINT if symbol.name in ALLOCATORS else ''}"
+            if not rules.allowed(symbol.name):
+                yield f"forbidden import: {symbol.name}{rules.notes.get(symbol.name, '')}"
         elif symbol.entry.st_info.bind != "STB_LOCAL":
             exported.add(symbol.name)
         if symbol.entry.st_info.type in INDIRECT:

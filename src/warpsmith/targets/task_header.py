@@ -1,13 +1,14 @@
 """Generates `task.h`: a region's typed signature and its shapes as constants, for one variant.
 
 In: the specs of the region's inputs and outputs, in ABI order, the number of threads, and what the unit
-requires. Out: C++17 text that defines the two exported symbols `warpsmith_run` and
+requires. Out: C++17 (or CUDA C++17) text that defines the two exported symbols `warpsmith_run` and
 `warpsmith_workspace_bytes` and declares `unit`, which the source that includes it defines. It pulls in
-<stddef.h> and <stdint.h> only: standard C++ headers would cost more than the rest of a compilation."""
+<stddef.h> and <stdint.h> only, on CUDA the headers of the half types too where they are used: standard C++
+headers would cost more than the rest of a compilation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..records import Graph, Region, TensorSpec
 
@@ -15,6 +16,8 @@ CPP_TYPE = {
     "float64": "double", "float32": "float", "float16": "ws_f16", "bfloat16": "ws_bf16", "int64": "int64_t",
     "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
 }  # fmt: skip
+CUDA_TYPE = {**CPP_TYPE, "float16": "__half", "bfloat16": "__nv_bfloat16"}
+CUDA_HEADER = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
 
 _TOP = """\
 // Generated for one region at one variant's shapes. Strides are in elements.
@@ -55,20 +58,60 @@ WARPSMITH_EXPORT void warpsmith_run(const void* const* in, void* const* out, voi
 """
 
 
+# What nvcc's own registration code wants from the C library's start files, which a unit is linked without;
+# the library is never unloaded (-z nodelete), so that there is nothing to do at exit.
+_CUDA_TOP = """\
+// Generated for one region at one variant's shapes. Strides are in elements.
+#ifndef WARPSMITH_TASK_H
+#define WARPSMITH_TASK_H
+#include <stddef.h>
+#include <stdint.h>
+{includes}
+#ifndef WORKSPACE_BYTES
+#define WORKSPACE_BYTES 0
+#endif
+
+extern "C" __attribute__((visibility("hidden"))) int atexit(void (*)(void)) noexcept {{ return 0; }}
+
+"""
+
+_CUDA_BOTTOM = """
+static void unit({parameters}, void* workspace, void* stream);
+
+#define WARPSMITH_EXPORT extern "C" __attribute__((visibility("default")))
+WARPSMITH_EXPORT uint64_t warpsmith_workspace_bytes() {{ return (uint64_t)(WORKSPACE_BYTES); }}
+WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream) {{
+  (void)in;
+  unit({arguments}, workspace, stream);
+  return (int)cudaGetLastError();
+}}
+#endif
+"""
+
+
 def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
     """The text of `task.h`. Raises ValueError for a dtype that has no C++ type here (complex numbers)."""
-    named = [(f"in{i}", s) for i, s in enumerate(inputs)] + [(f"out{i}", s) for i, s in enumerate(outputs)]
-    constants = "".join(_constants(name, spec) for name, spec in named)
-    parameters = [f"{'const ' if name.startswith('in') else ''}{name}_t* {name}" for name, _ in named]
-    casts = [f"(const in{i}_t*)in[{i}]" for i in range(len(inputs))]
-    casts += [f"(out{i}_t*)out[{i}]" for i in range(len(outputs))]
-    bottom = _BOTTOM.format(parameters=", ".join(parameters), arguments=", ".join(casts))
-    return _TOP.format(threads=threads) + constants + bottom
+    constants = "".join(_constants(name, spec, CPP_TYPE, "") for name, spec in _named(inputs, outputs))
+    return _TOP.format(threads=threads) + constants + _bottom(_BOTTOM, inputs, outputs)
+
+
+def cuda_task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+    """The text of `task.h` for nvcc. Raises ValueError as `task_header`.
+
+    Shapes and strides are in constant memory, too, so that device code may index them by a variable."""
+    used = {spec.dtype for spec in (*inputs, *outputs)}
+    includes = "".join(f"#include <{CUDA_HEADER[d]}>\n" for d in sorted(used & set(CUDA_HEADER)))
+    named = _named(inputs, outputs)
+    constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in named)
+    return _CUDA_TOP.format(includes=includes) + constants + _bottom(_CUDA_BOTTOM, inputs, outputs)
 
 
 def region_header(graph: Graph, region: Region, threads: int) -> str:
-    specs = graph.specs
-    return task_header([specs[n] for n in region.inputs], [specs[n] for n in region.outputs], threads)
+    return task_header(*_specs(graph, region), threads)
+
+
+def cuda_region_header(graph: Graph, region: Region) -> str:
+    return cuda_task_header(*_specs(graph, region))
 
 
 def requirements(requires: Sequence[str]) -> str:
@@ -78,14 +121,31 @@ def requirements(requires: Sequence[str]) -> str:
     return "".join(lines)
 
 
-def _constants(name: str, spec: TensorSpec) -> str:
-    if spec.dtype not in CPP_TYPE:
+def _specs(graph: Graph, region: Region) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    specs = graph.specs
+    return [specs[n] for n in region.inputs], [specs[n] for n in region.outputs]
+
+
+def _named(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:
+    return [(f"in{i}", s) for i, s in enumerate(inputs)] + [(f"out{i}", s) for i, s in enumerate(outputs)]
+
+
+def _bottom(template: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+    names = [name for name, _ in _named(inputs, outputs)]
+    parameters = [f"{'const ' if name.startswith('in') else ''}{name}_t* {name}" for name in names]
+    casts = [f"(const in{i}_t*)in[{i}]" for i in range(len(inputs))]
+    casts += [f"(out{i}_t*)out[{i}]" for i in range(len(outputs))]
+    return template.format(parameters=", ".join(parameters), arguments=", ".join(casts))
+
+
+def _constants(name: str, spec: TensorSpec, types: Mapping[str, str], memory: str) -> str:
+    if spec.dtype not in types:
         raise ValueError(f"{name} is {spec.dtype}, which a kernel cannot take")
     shape, stride = spec.shape or (1,), spec.stride or (1,)  # C++ has no arrays of length zero
     return (
-        f"typedef {CPP_TYPE[spec.dtype]} {name}_t;\n"
+        f"typedef {types[spec.dtype]} {name}_t;\n"
         f"static constexpr int64_t {name}_rank = {len(spec.shape)};\n"
-        f"static constexpr int64_t {name}_shape[] = {{{', '.join(map(str, shape))}}};\n"
-        f"static constexpr int64_t {name}_stride[] = {{{', '.join(map(str, stride))}}};\n"
+        f"static constexpr {memory}int64_t {name}_shape[] = {{{', '.join(map(str, shape))}}};\n"
+        f"static constexpr {memory}int64_t {name}_stride[] = {{{', '.join(map(str, stride))}}};\n"
         f"static constexpr int64_t {name}_numel = {spec.numel};\n"
     )

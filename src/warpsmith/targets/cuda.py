@@ -1,0 +1,167 @@
+"""The CUDA target: a CUDA C++ unit and a graph in, a shared library out, through nvcc. No GPU is needed.
+
+A unit is host code that launches its own kernels on the stream it is given. The library holds machine code
+for one architecture, no PTX, and finds the CUDA runtime of the process that loads it (`libcudart.so`), so
+that there is one runtime. What it may import from there is launching and asking: it can make no streams,
+events, graphs or allocations, copy nothing, and look up no further functions. Of code that runs at load it
+has nvcc's own registration only; of variables none that can be written, on neither side."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import machine
+from ..records import Diagnostic, Graph, KernelResources, Region, Unit
+from . import cubin, cuda_resources, cuda_toolkit, source_rules, symbols
+from .base import Finding
+from .build_cache import Ran, run_confined
+from .native import HEADERS, LIBRARY, NativeTarget, explain
+from .task_header import cuda_region_header
+
+SOURCE = "unit.cu"
+ABI = "2"  # part of every key: raise it when the checks or the link line change
+# On the host nvcc gives every device function a body that calls exit; nothing calls it, so the linker drops it.
+HOST_FLAGS = "-fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-ffunction-sections"
+# Uncompressed, so that the machine code can be checked; shapes that are not used, or used by the host, are no news.
+BASE_FLAGS = (
+    "-std=c++17", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda", "--no-compress",
+    "-diag-suppress=177,550,20091", "-Xptxas=-v", f"-Xcompiler={HOST_FLAGS}",
+)  # fmt: skip
+# Fast mathematics changes what is computed: whether it may is the oracle's to say, and the flag is in the record.
+EXTRA_FLAGS = re.compile(
+    r"(?:-O[1-3]|--?use_fast_math|--?(?:ftz|prec-div|prec-sqrt|fmad)=(?:true|false)|--?maxrregcount=\d{1,3}"
+    r"|--?extra-device-vectorization|--?restrict|-Xptxas=(?:-O[1-3]|-dlcm=c[ag]|-dscm=(?:wb|cg))"
+    r"|--?expt-relaxed-constexpr|--?expt-extended-lambda|--?extended-lambda)$"
+)
+IMPORTS = frozenset({
+    # registration and launch, as nvcc writes them
+    "__cudaRegisterFatBinary", "__cudaRegisterFatBinaryEnd", "__cudaUnregisterFatBinary", "__cudaRegisterFunction",
+    "__cudaRegisterVar", "__cudaPushCallConfiguration", "__cudaPopCallConfiguration", "__cudaGetKernel",
+    "__cudaLaunchKernel", "__cudaInitModule", "cudaLaunchKernel",
+    # what a unit may call by name
+    "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "cudaFuncSetAttribute",
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "cudaOccupancyMaxActiveClusters", "cudaOccupancyMaxPotentialClusterSize", "cudaOccupancyAvailableDynamicSMemPerBlock",
+    "cudaMemsetAsync", "cudaGetLastError", "cudaPeekAtLastError", "cudaGetDevice", "cudaDeviceGetAttribute",
+})  # fmt: skip
+NOTES = {
+    **dict.fromkeys(("cudaMalloc", "cudaMallocAsync"), ": take the workspace (WORKSPACE_BYTES)"),
+    **dict.fromkeys(("cudaMemcpyToSymbol", "cudaGetSymbolAddress"), ": initialise the constant, and make it const"),
+    **dict.fromkeys(("cudaDeviceSynchronize", "cudaStreamSynchronize"), ": a unit launches on its stream and returns"),
+    **dict.fromkeys(("cudaMemcpyAsync", "cudaMemcpy"), ": copy in a kernel"),
+}  # fmt: skip
+# The handles of nvcc's registration code, one set a kernel, and the fat binary's descriptor (CUDA 12 and 13).
+OWN = re.compile(
+    r"_ZGVZL?\d+__device_stub__\w+E5__tmp$|_ZZL?\d+__device_stub__\w+E(?:5__tmp|8__handle|3__f)$"
+    r"|_ZL20__cudaFatCubinHandle$|_ZL15__fatDeviceText$|_ZL\d+__nv_(?:inited_managed_rt|fatbinhandle_for_managed_rt)$"
+)
+RULES = symbols.Rules(
+    lambda name: name in IMPORTS or name in symbols.MEMORY or name in symbols.MATH,
+    re.compile(r"(?:libcudart|libc|libm|libgcc_s|ld-linux[\w-]*)\.so(?:\.\d+)*$"), OWN, 32,
+    at_load="_ZL24__sti____cudaRegisterAllv", notes={**dict.fromkeys(symbols.ALLOCATORS, symbols.HINT), **NOTES},
+)  # fmt: skip
+_PROBE = "__global__ void k(float* p) { p[threadIdx.x] *= 2; }\nvoid f(float* p) { k<<<1, 32>>>(p); }\n"
+
+
+class CudaTarget(NativeTarget):
+    """Builds units for one GPU architecture: `arch`, such as "sm_90a", or that of the machine's first GPU."""
+
+    name = "cuda"
+    language = "cuda"
+    source_file = SOURCE
+    timeout = 120.0  # seconds: templates of matrix kernels take long
+
+    def __init__(
+        self,
+        cache_dir: Path,
+        compiler: str | None = None,
+        threads: int | None = None,
+        arch: str | None = None,
+    ) -> None:
+        """`compiler`: the C++ compiler for host code. `threads` has no meaning here. Raises ToolchainError
+        where there is no nvcc or no C++ compiler."""
+        super().__init__(cache_dir)
+        self.toolkit = cuda_toolkit.toolkit()
+        self.compiler = machine.find_compiler(compiler)
+        self.signature = self.toolkit.signature
+        self.arch = arch or cuda_toolkit.device_arch()
+
+    def header(self, graph: Graph, region: Region) -> str:
+        return cuda_region_header(graph, region)
+
+    def flags(self, unit: Unit) -> tuple[str, ...]:
+        """Flags of nvcc for a unit."""
+        virtual = self.arch.replace("sm_", "compute_")
+        defines = tuple(f"-D{name}={value}" for name, value in unit.values.items())
+        return (*BASE_FLAGS, f"-gencode=arch={virtual},code={self.arch}", *unit.flags, *defines)
+
+    def doctor(self) -> list[Finding]:
+        """The tool chain, and what there is to run on: a missing GPU is no fault of the tool chain's."""
+        kit = self.toolkit
+        gpu = cuda_toolkit.gpu("name")
+        return [
+            ("nvcc", True, f"{kit.nvcc}: {kit.signature}"),
+            ("host compiler", True, f"{self.compiler}: {machine.compiler_signature(self.compiler)}"),
+            self._probe(),
+            *_runtime(kit.major, cuda_toolkit.torch_cuda()),
+            ("GPU", True, f"{gpu}, driver {cuda_toolkit.gpu('driver_version')}" if gpu else "none: builds only"),
+            ("cuobjdump", True, kit.cuobjdump or "not installed: no report on machine code"),
+        ]  # fmt: skip
+
+    def _flag_allowed(self, flag: str) -> bool:
+        return EXTRA_FLAGS.match(flag) is not None
+
+    def _source_refusals(self, source: str) -> tuple[Diagnostic, ...]:
+        return source_rules.refusals(source, source_rules.CUDA)
+
+    def _fixed(self) -> list[str]:
+        host = [self.compiler, machine.compiler_signature(self.compiler)]
+        return ["cuda", ABI, self.toolkit.nvcc, self.signature, *host, _helpers()]
+
+    def _commands(self, flags: Sequence[str]) -> list[list[str]]:
+        compiling = [self.toolkit.nvcc, "-ccbin", self.compiler, *flags, "-I.", f"-I{HEADERS}"]
+        linking = [self.compiler, *f"-shared -nostdlib unit.o -o {LIBRARY}".split()]
+        linking.append("-Wl,--as-needed,--gc-sections,-z,relro,-z,now,-z,nodelete")
+        return [
+            [*compiling, "-c", SOURCE, "-o", "unit.o"],
+            [*linking, f"-L{self.toolkit.libraries}", "-lcudart", "-lm", "-lc", "-lgcc"],
+        ]
+
+    def _check(self, library: Path) -> tuple[Diagnostic, ...]:
+        return (*symbols.check(library, RULES), *cubin.check(library))
+
+    def _resources(self, ran: Ran) -> tuple[KernelResources, ...]:
+        return cuda_resources.parse(ran.output)
+
+    def _probe(self) -> Finding:
+        what = f"compiles and links for {self.arch}"
+        virtual = self.arch.replace("sm_", "compute_")
+        flags = (*BASE_FLAGS, f"-gencode=arch={virtual},code={self.arch}")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / SOURCE).write_text(
+                'extern "C" int atexit(void (*)(void)) noexcept { return 0; }\n' + _PROBE
+            )
+            ran = run_confined(self._commands(flags), folder, self.timeout)
+        if ran.code == 0:
+            return what, True, "yes"
+        found = explain(ran, SOURCE)
+        return what, False, found[0].message
+
+
+def _runtime(nvcc: str, torch: str) -> list[Finding]:
+    """A unit's library finds its CUDA runtime in torch's process only when both are of one major version."""
+    if not torch:
+        return []
+    fits = nvcc == torch
+    hint = "" if fits else f": install the CUDA {torch} toolkit, or a torch for CUDA {nvcc}"
+    return [("CUDA runtime", fits, f"nvcc is of CUDA {nvcc}, torch of CUDA {torch}{hint}")]
+
+
+@functools.cache
+def _helpers() -> str:
+    return (HEADERS / "warpsmith_cuda.h").read_text()
