@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -27,9 +28,19 @@ COMPILERS = ("g++", "c++", "clang++")
 NO_COMPILER = "no C++ compiler: install g++ (apt install g++) or set WARPSMITH_COMPILER to the path of one"
 
 
-def describe(compiler: str | None = None) -> Environment:
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    uuid: str
+    driver: str
+    memory_mb: int
+    capability: str  # of compute, such as "9.0"
+
+
+def describe(compiler: str | None = None, device: str = "cpu") -> Environment:
     """This machine and its software. `compiler` as in `find_compiler`; "none" is recorded where there is no
-    compiler."""
+    compiler. `device`: "cpu" or "cuda"; on the latter the GPU is what results were measured on."""
+    found = gpu() if device == "cuda" else None
     try:
         signature = compiler_signature(find_compiler(compiler))
     except ToolchainError:
@@ -44,9 +55,42 @@ def describe(compiler: str | None = None) -> Environment:
         python=platform.python_version(),
         torch=_version("torch"),
         compiler=signature,
-        device=cpu_name(),
+        device=found.name if found else cpu_name(),
         warpsmith=_version("warpsmith"),
+        gpu_driver=found.driver if found else "",
     )
+
+
+@functools.cache
+def gpu() -> Gpu | None:
+    """The GPU that CUDA takes first, as nvidia-smi tells; None where there is none."""
+    fields = ("name", "uuid", "driver_version", "memory.total", "compute_cap")
+    found = query_gpu(fields)
+    if found is None:
+        return None
+    name, uuid, driver, memory, capability = found
+    return Gpu(name, uuid, driver, int(memory) if memory.isdigit() else 0, capability)
+
+
+def query_gpu(fields: Sequence[str]) -> list[str] | None:
+    """Values of nvidia-smi's fields for the GPU that CUDA takes first; None where it does not answer."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    which = ["-i", visible or "0"]
+    command = ["nvidia-smi", *which, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        line = first_line(command)
+    except ToolchainError:
+        return None
+    values = [value.strip() for value in line.split(",")]
+    return values if len(values) == len(fields) else None
+
+
+def device_files() -> list[Path]:
+    """The files and folders that a process must be able to write to use NVIDIA GPUs.
+
+    The driver names its threads below /proc/self; where it may not, cuInit fails with error 304.
+    """
+    return [*sorted(Path("/dev").glob("nvidia*")), Path("/proc/self")]
 
 
 def affinity() -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.judge import stats
+from warpsmith.judge.bench import GPU_FLOOR
 
 times = st.floats(1e2, 1e9)
 block = st.lists(times, min_size=1, max_size=5)
@@ -132,3 +133,81 @@ def test_spread_is_zero_without_drift_and_grows_with_it():
 )
 def test_student_t_matches_the_tables(freedom, quantile):
     assert stats.student_t(0.975, freedom) == pytest.approx(quantile, rel=1e-5)
+
+
+singles = st.integers(2, 10).flatmap(
+    lambda r: st.tuples(*[st.lists(times, min_size=r, max_size=r).map(lambda ts: [[t] for t in ts])] * 2)
+)
+CALM = {
+    "jitter": 0.01,
+    "bursts": 0.05,
+    "drift": 0.002,
+    "process": 0.001,
+}  # a device of our own, calls of 50 µs
+
+
+@given(singles)
+@settings(max_examples=60, deadline=None)
+def test_the_interval_is_antisymmetric_too(pair):
+    """Whoever is called the baseline: what one side wins the other loses, by as much and as surely."""
+    a, b = pair
+    there, back = stats.ratio(a, b), stats.ratio(b, a)
+    assert there.low == pytest.approx(1 / back.high, rel=1e-9)
+    assert there.high == pytest.approx(1 / back.low, rel=1e-9)
+
+
+@given(rounds, st.lists(st.floats(0.1, 10.0), min_size=8, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_drift_that_meets_both_sides_of_a_round_cancels(pair, drift):
+    a, b = pair
+    slow, fast = ([[t * d for t in x] for x, d in zip(side, drift, strict=False)] for side in pair)
+    plain, drifted = stats.ratio(a, b), stats.ratio(slow, fast)
+    for field in ("median", "low", "high"):
+        assert getattr(drifted, field) == pytest.approx(getattr(plain, field), rel=1e-6)
+
+
+@given(rounds, st.floats(1.001, 5.0))
+@settings(max_examples=40, deadline=None)
+def test_a_slower_candidate_never_looks_better(pair, factor):
+    a, b = pair
+    slower = stats.ratio(a, [[t * factor for t in x] for x in b])
+    plain = stats.ratio(a, b)
+    for field in ("median", "low", "high"):
+        assert getattr(slower, field) == pytest.approx(getattr(plain, field) / factor, rel=1e-6)
+
+
+@given(rounds, st.floats(0.0, 0.2), st.floats(0.001, 0.2))
+@settings(max_examples=40, deadline=None)
+def test_a_wider_floor_gives_a_wider_interval_about_the_same_ratio(pair, floor, more):
+    narrow, wide = (stats.ratio(*pair, floor=f) for f in (floor, floor + more))
+    assert wide.low < narrow.low <= narrow.median == wide.median <= narrow.high < wide.high
+
+
+@given(singles, st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_the_ratio_does_not_depend_on_the_order_of_rounds(pair, random):
+    order = list(range(len(pair[0])))
+    random.shuffle(order)
+    shuffled = stats.ratio(*([side[i] for i in order] for side in pair))
+    assert shuffled.median == pytest.approx(stats.ratio(*pair).median, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "noise", [CALM, {**CALM, "jitter": 0.05}, {**CALM, "bursts": 0.25}, {**CALM, "drift": 0.02}]
+)
+def test_nothing_is_claimed_of_equals_on_a_gpu(noise):
+    """The GPU's floor is a sixth of the CPU's, so here the interval itself must hold."""
+    found = [
+        stats.ratio(*noisy(np.random.default_rng(seed), 1.0, 32, 5, **noise), floor=GPU_FLOOR)
+        for seed in range(120)
+    ]
+    assert sum(f.low > 1 for f in found) <= 0.025 * len(found)
+    assert sum(f.high < 1 for f in found) <= 0.025 * len(found)
+
+
+def test_a_slowdown_of_two_percent_is_a_loss_on_a_gpu():
+    found = [
+        stats.ratio(*noisy(np.random.default_rng(seed), 1 / 1.02, 32, 20, **CALM), floor=GPU_FLOOR)
+        for seed in range(100)
+    ]
+    assert sum(f.high < 1 for f in found) >= 0.95 * len(found)

@@ -1,5 +1,5 @@
-"""The baselines: eager, torch.compile and torch.compile max-autotune, each in a clean process that stays
-alive to be timed.
+"""The baselines: eager, torch.compile and torch.compile max-autotune, on CUDA also CUDA graphs and
+channels-last, each in a clean process that stays alive to be timed.
 
 In: a task and a values file. Out: a `TimedProcess` for each baseline that works, and the reason for each that
 does not: failure is a value here, for many modules do not compile. All start at once, since importing torch
@@ -21,11 +21,25 @@ from .timed_process import TimedProcess, environment
 
 MODULE = "warpsmith.judge.bench_worker"
 NAMES = ("eager", "compile", "compile-max-autotune")
-LOAD_SECONDS = {"eager": 120.0, "compile": 240.0, "compile-max-autotune": 360.0}
+CUDA_NAMES = (*NAMES, "compile-reduce-overhead", "cuda-graph")
+CHANNELS_LAST = "channels-last"  # eager, in the layout that the tensor cores' convolutions want
+LOAD_SECONDS = {"compile": 240.0, "compile-reduce-overhead": 240.0, "compile-max-autotune": 360.0}
+LOAD_MOST = 120.0  # of the others
 FAR_FROM_FLOOR = 0.2  # share of the speed-of-light limit below which a baseline is flagged
+VERY_FAR = 20.0  # times its floor beyond which eager is flagged though another baseline is faster
 OVERHEAD_SECONDS = (
     20e-6  # tasks whose floor is below this are bound by call overhead, and far from it by nature
 )
+
+
+def baseline_names(task: Task, device: str) -> tuple[str, ...]:
+    """The baselines of a task on a device, "cpu" or "cuda"."""
+    if device == "cpu":
+        return NAMES
+    graph = task.graph
+    images = any(len(i.spec.shape) == 4 for i in graph.inputs if i.role == "input")
+    convolves = any("conv" in node.op for node in graph.nodes)
+    return (*CUDA_NAMES, CHANNELS_LAST) if images and convolves else CUDA_NAMES
 
 
 class Baselines:
@@ -43,7 +57,9 @@ class Baselines:
         cache_dir: Path,
         threads: int,
         flush_bytes: int,
+        device: str = "cpu",
     ) -> None:
+        self.device = device
         self.task, self.task_file, self.scratch, self.workdir = task, task_file, scratch, workdir
         self.cache_dir, self.threads, self.flush_bytes = cache_dir, threads, flush_bytes
         self.alive: dict[str, TimedProcess] = {}
@@ -62,6 +78,8 @@ class Baselines:
             cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
             cache.mkdir(parents=True, exist_ok=True)
             inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+            if self.device == "cuda":
+                inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
             variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
             env = environment(self.threads, **variables)
             worker = Worker(MODULE, self.workdir / folder.name, env=env)
@@ -69,17 +87,19 @@ class Baselines:
             worker.send(
                 "load", task_file=str(self.task_file), variant=self.task.main.name,
                 kind=name.partition("#")[0], values=str(values), writable=[str(folder), str(cache)],
-                threads=self.threads, flush_bytes=self.flush_bytes,
+                threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
             )  # fmt: skip
 
     def ready(self) -> None:
         """Wait for all that were started. A baseline that fails is closed and its reason kept."""
         for name, (worker, folder, started) in list(self._pending.items()):
             try:
-                left = LOAD_SECONDS[name.partition("#")[0]] - (time.monotonic() - started)
+                most = LOAD_SECONDS.get(name.partition("#")[0], LOAD_MOST)
+                left = most - (time.monotonic() - started)
                 answer = worker.receive(max(1.0, left))
                 self.compile_seconds[name] = float(answer["seconds"])
-                self.alive[name] = TimedProcess(name, worker, folder)
+                self.alive[name] = process = TimedProcess(name, worker, folder)
+                process.isolation = str(answer.get("isolation", ""))
             except WarpsmithError as error:
                 worker.close()
                 self.failures[name] = str(error)
@@ -100,8 +120,8 @@ class Baselines:
 
 
 def audit(timings: Mapping[str, BaselineTiming], limit: Limit) -> tuple[str, ...]:
-    """One line for each reason to read a large speedup with care: a best baseline far from its floor, or none
-    but eager.
+    """One line for each reason to read a large speedup with care: a best baseline, or eager, far from its
+    floor, or a baseline that does not work.
     """
     working = [t for t in timings.values() if t.ok]
     if not working:
@@ -114,6 +134,13 @@ def audit(timings: Mapping[str, BaselineTiming], limit: Limit) -> tuple[str, ...
             f"the best baseline, {best.name}, reaches {share:.0%} of the {limit.bound} limit: "
             "a large speedup says more about the baseline than about the kernel"
         )
+    eager = timings.get("eager")
+    if eager is not None and eager.ok and best is not eager and limit.seconds > OVERHEAD_SECONDS:
+        times = eager.median_us * 1e-6 / limit.seconds
+        if times > VERY_FAR:
+            notes.append(
+                f"eager takes {times:.0f} times its floor: a speedup over eager alone proves little here"
+            )
     if limit.seconds <= OVERHEAD_SECONDS:
         notes.append("the task is bound by call overhead: its speedup says little about larger sizes")
     return tuple(notes)

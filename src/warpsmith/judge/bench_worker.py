@@ -1,247 +1,63 @@
-"""Untrusted process that times one callable as deployed: the user's module in eager mode or under
-torch.compile.
+"""Untrusted process that times one callable as deployed: the user's module in eager mode, under
+torch.compile, or as a CUDA graph.
 
 In (requests, see `processes.worker`): `load` a task's module, `prepare` it with the tensors of a values file,
-`time` n calls, write the `outputs` of the last timed call to a file. Out: raw nanoseconds. `Stopwatch`, the
-timing routine itself, is shared with the candidates' processes (`judge/zygote.py`), so that both sides of a
-comparison do the same around each call: private copies of the values at addresses that move from block to
-block, contents that change from call to call, the same warm-up, the same cache eviction, no garbage
-collection, the previous outputs dropped and their memory overwritten before the clock starts, no autograd.
+`time` n calls, write the `outputs` of the last timed call to a file. Out: raw nanoseconds. The timing routine
+is `judge/stopwatch.py`, shared with the candidates' processes (`judge/zygote.py`).
 """
 
 from __future__ import annotations
 
 import gc
-import random
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..processes.buffers import extent_bytes
-from ..processes.sandbox import restrict
 from ..processes.worker import serve
-from ..records import Graph, GraphOutput, Task, TensorSpec
-from ..runtime.tensors import open_tensors, write_tensors
-from ..tasks.hosted import find_tensor, load_reference
-from . import heap
-from .arena import POISON
-from .contents import Slice, halved
-from .heap import Holes
+from ..records import Task
+from ..tasks.hosted import find_tensor, load_reference, tensors_to_buffers
+from .cuda_clock import confine, make_stopwatch
+from .stopwatch import (
+    Block,
+    Callee,
+    Stopwatch,
+    arrange,
+    flush_buffer,
+    output_blocks,
+    steady_state,
+    updated_inputs,
+)
 
-MODES = {"compile": "default", "compile-max-autotune": "max-autotune"}
-LINES_IN_PAGE, LINE = 64, 64
-
-Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
-
-
-class Callee(Protocol):
-    """A callable that is timed."""
-
-    def bind(self, values: Sequence[Tensor]) -> None:
-        """Take the values of a call, in the order of `Graph.inputs`; tensors may be kept."""
-
-    def reset(self, values: Sequence[Tensor]) -> None:
-        """Undo what a call wrote to its own inputs and buffers."""
-
-    def call(self) -> Any: ...
-
-    def leaves(self, result: Any) -> list[Tensor]:
-        """The tensors of a result, as `Graph.outputs` orders them, updates included."""
-
-
-class Stopwatch:
-    """Times a callee on the values of files. Not reentrant; one a process. `blocks`: what a call allocates,
-    in its order.
-    """
-
-    def __init__(
-        self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
-    ) -> None:
-        self.graph, self.callee, self.flush, self.blocks = graph, callee, flush, tuple(blocks)
-        self.stateful = any(o.role != "output" for o in graph.outputs)
-        self.shared: list[Tensor] = []
-        self.private: list[Tensor] = []
-        self.changed: list[Slice] = []
-        self.result: Any = None
-        self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
-        self.holes = Holes(())
-
-    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
-        """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
-        seconds the calls took.
-        """
-        specs = [i.spec for i in self.graph.inputs]
-        self.result, self.changed, self.private = None, [], []
-        self.holes.close()
-        self.shared = open_tensors(Path(values), specs, writable=False)
-        self.private = [_private(t, s) for t, s in zip(self.shared, specs, strict=True)]
-        self.callee.bind(self.private)
-        self.holes = Holes(self.made)
-        start = time.perf_counter()
-        with torch.no_grad():
-            for _ in range(warmup):
-                self._reset()
-                self.result = None
-                self.result = self.callee.call()
-        return {"seconds": time.perf_counter() - start}
-
-    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
-        """Time n calls, each on new contents drawn from the seed if `fresh`. Returns their nanoseconds and
-        those spent between them.
-        """
-        times, between, rng = [], 0, random.Random(seed)
-        call, clock = self.callee.call, time.perf_counter_ns
-        with torch.no_grad():
-            for _ in range(n):
-                begin = clock()
-                self.result = None
-                if fresh:
-                    self._overwrite()
-                    self._reset()
-                    self._change(rng)
-                if cold and self.flush is not None:
-                    self.flush.sum()
-                start = clock()
-                self.result = call()
-                end = clock()
-                times.append(end - start)
-                between += start - begin
-        return {"ns": times, "between_ns": between}
-
-    def outputs(self, path: str) -> None:
-        """Write the outputs of the last timed call to a new values file. Raises TaskError when a shape or
-        dtype is wrong.
-        """
-        if self.result is None:
-            raise RuntimeError("no timed call yet")
-        specs = [self.graph.specs[o.value] for o in self.graph.outputs if o.value is not None]
-        write_tensors(Path(path), specs, self.callee.leaves(self.result))
-
-    def _reset(self) -> None:
-        if self.stateful:
-            self.callee.reset(self.shared)
-
-    def _overwrite(self) -> None:
-        """Spoil the memory that the next call will be given for outputs and workspaces: it holds what the
-        last call left there, most of it still right, and a kernel could look whether it may leave it so.
-
-        The allocator is asked as the call will ask it, so it hands out the same blocks.
-        """
-        word = random.choice(POISON)
-        held = []
-        for size, stays in self.blocks:
-            if 0 < size < heap.MMAP_THRESHOLD:
-                block = torch.empty(size, dtype=torch.uint8)
-                block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
-                block[size & ~1 :].fill_(word & 0xFF)
-                held += [block] if stays else []
-
-    def _change(self, rng: random.Random) -> None:
-        """Undo the last call's change of the inputs, and make the next."""
-        for index, *bounds in self.changed:
-            part = slice(*bounds)
-            _memory(self.private[index])[part] = _memory(self.shared[index])[part]
-        self.changed = halved(rng, self.graph.inputs)
-        for index, *bounds in self.changed:
-            _memory(self.private[index])[slice(*bounds)] *= 0.5
-
-    def spoilt_input(self) -> str:
-        """The name of the first input that no longer holds what the last call was given, else empty."""
-        updated = set(updated_inputs(self.graph).values())
-        for index, item in enumerate(self.graph.inputs):
-            now = self.private[index]
-            if index in updated or now.numel() == 0:
-                continue
-            memory = _memory(self.shared[index]).clone()
-            for at, *bounds in self.changed:
-                if at == index:
-                    memory[slice(*bounds)] *= 0.5
-            given = memory.as_strided(now.shape, now.stride())
-            if not bool(((given == now) | ((given != given) & (now != now))).all()):
-                return item.name
-        return ""
-
-
-def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
-    return [(extent_bytes(graph.specs[name]), True) for name in names]
-
-
-def updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
-    """(role, target) of each update among the graph's outputs → index of the input that takes it."""
-    takers = {
-        ("input_update", item.name) if item.role == "input" else ("buffer_update", item.target): index
-        for index, item in enumerate(graph.inputs)
-    }
-    return {(o.role, o.target): takers[o.role, o.target] for o in graph.outputs if o.role != "output"}
-
-
-def arrange(
-    graph: Graph, returned: Iterator[Tensor], update: Callable[[GraphOutput], Tensor]
-) -> list[Tensor]:
-    """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
-    wanted = [o for o in graph.outputs if o.value is not None]
-    return [next(returned) if o.role == "output" else update(o) for o in wanted]
-
-
-def _memory(tensor: Tensor) -> Tensor:
-    """A tensor's memory from its first element to its last, flat."""
-    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-    return tensor.as_strided((extent,), (1,))
-
-
-def _private(shared: Tensor, spec: TensorSpec) -> Tensor:
-    """A copy at a fresh address: another cache line of a page each time, 64-byte aligned as torch's own
-    allocations are.
-    """
-    extent = extent_bytes(spec)
-    if extent == 0:
-        return torch.empty_strided(spec.shape, spec.stride, dtype=shared.dtype)
-    room = torch.empty(extent + LINES_IN_PAGE * LINE, dtype=torch.uint8)
-    offset = -room.data_ptr() % LINE + random.randrange(LINES_IN_PAGE - 1) * LINE
-    flat = torch.frombuffer(
-        room.numpy(), dtype=shared.dtype, count=extent // shared.element_size(), offset=offset
-    )
-    copy = flat.as_strided(spec.shape, spec.stride)
-    if 0 in spec.stride:  # several elements share an address: copy the memory
-        flat.copy_(shared.as_strided(flat.shape, (1,)))
-    else:
-        copy.copy_(shared)
-    return copy
-
-
-def steady_state(threads: int) -> None:
-    """Bring the process to what a long-running one becomes: thread count, no collector pauses, the heap at
-    rest.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    torch.set_num_threads(threads)
-    heap.at_rest()
-
-
-def flush_buffer(size: int) -> Tensor | None:
-    """Memory to stream over between cold calls. Read only: dirty lines would be written back at the next
-    call's expense.
-    """
-    return torch.ones(size // 4) if size else None
+MODES = {
+    "compile": "default",
+    "compile-max-autotune": "max-autotune",
+    "compile-reduce-overhead": "reduce-overhead",
+}
+CUDA_MODES = {**MODES, "compile-max-autotune": "max-autotune-no-cudagraphs"}
+GRAPH_WARMUP = 3  # calls before a capture, which may not allocate workspaces or choose algorithms
 
 
 class Reference:
-    """The user's own module, possibly compiled."""
+    """The user's own module, possibly compiled, on a device."""
 
-    def __init__(self, task: Task, variant: str, kind: str) -> None:
+    def __init__(self, task: Task, variant: str, kind: str, device: str = "cpu") -> None:
         chosen = task.variant(variant)
         self.graph = chosen.graph
         self.hosted = load_reference(task.source, chosen.overrides)
         module = self.hosted.module
-        self.run: Callable[..., Any] = module if kind == "eager" else torch.compile(module, mode=MODES[kind])
+        if device != "cpu":
+            tensors_to_buffers(module)  # what is no buffer stays behind
+            module.to(device)
+        if kind == "channels-last":
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        modes = MODES if device == "cpu" else CUDA_MODES
+        mode = modes.get(kind)
+        self.run: Callable[..., Any] = module if mode is None else torch.compile(module, mode=mode)
         self.updated = updated_inputs(self.graph)
 
     def bind(self, values: Sequence[Tensor]) -> None:
@@ -268,6 +84,34 @@ class Reference:
         )
 
 
+class CudaGraph(Reference):
+    """The user's module in eager mode, captured as a CUDA graph on the very tensors of a block's calls: the
+    most that a graph can give, since inputs at other addresses would have to be copied in.
+    """
+
+    graphed: torch.cuda.CUDAGraph | None = None
+    made: Any = None  # the captured call's result: each replay writes it anew
+
+    def bind(self, values: Sequence[Tensor]) -> None:
+        self.graphed = self.made = None
+        super().bind(values)
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.no_grad(), torch.cuda.stream(side):
+            for _ in range(GRAPH_WARMUP):
+                super().call()
+        torch.cuda.current_stream().wait_stream(side)
+        graphed = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graphed):
+            self.made = super().call()
+        self.graphed = graphed
+
+    def call(self) -> Any:
+        assert self.graphed is not None
+        self.graphed.replay()
+        return self.made
+
+
 class BaselineProcess:
     """The handlers of a baseline's process."""
 
@@ -282,17 +126,17 @@ class BaselineProcess:
         writable: list[str],
         threads: int,
         flush_bytes: int,
+        device: str = "cpu",
     ) -> dict[str, Any]:
         """Confine the process, build the module and call it once, which compiles it. Returns seconds and the
         isolation level.
         """
-        level = restrict(
-            [Path(w) for w in writable], memory_bytes=psutil.virtual_memory().available, network=False
-        )
+        level = confine(device, [Path(w) for w in writable], psutil.virtual_memory().available)
         task = Task.model_validate_json(Path(task_file).read_text())
-        callee = Reference(task, variant, kind)
+        made = CudaGraph if kind == "cuda-graph" else Reference
+        callee = made(task, variant, kind, device)
         blocks = output_blocks(callee.graph, callee.graph.returned)
-        self.stopwatch = Stopwatch(callee.graph, callee, flush_buffer(flush_bytes), blocks)
+        self.stopwatch = make_stopwatch(device, callee.graph, callee, flush_bytes, blocks)
         steady_state(threads)
         seconds = self.stopwatch.prepare(values, 1)["seconds"]
         gc.collect()
@@ -306,6 +150,22 @@ class BaselineProcess:
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": lambda **fields: self.stopwatch.outputs(**fields),
         }
+
+
+# Users of the timing routine find all of it here.
+__all__ = [
+    "BaselineProcess",
+    "Block",
+    "Callee",
+    "CudaGraph",
+    "Reference",
+    "Stopwatch",
+    "arrange",
+    "flush_buffer",
+    "output_blocks",
+    "steady_state",
+    "updated_inputs",
+]
 
 
 if __name__ == "__main__":

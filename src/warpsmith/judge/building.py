@@ -1,4 +1,4 @@
-"""All units of some candidates built at every variant's shapes, a few at a time, before any of them is timed.
+"""All units of some candidates built at every variant's shapes, one a processor at a time, before any of them is timed.
 
 In: candidates, a target, a task's variants. Out: for each candidate its libraries, or the stage and reason
 that ended it. A unit whose stated requirements do not hold at another variant's shapes is left out there: it
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from .. import machine
 from ..records import Build, Candidate, Status, Task, Unit
 from ..targets.base import Target
 from ..targets.diagnostics import LONGEST, one_line, refused, unmet
 
-AT_A_TIME = 2
 Key = tuple[str, str]  # (variant, Unit.code_key)
 
 
@@ -31,7 +31,7 @@ class Built:
 
 def build_all(candidates: Sequence[Candidate], task: Task, target: Target) -> list[Built]:
     """Raises ToolchainError or JudgeError when nothing can be built here at all."""
-    with ThreadPoolExecutor(AT_A_TIME) as pool:
+    with ThreadPoolExecutor(len(machine.affinity())) as pool:
         jobs: dict[Key, Future[tuple[Build, float]]] = {}
         for candidate in candidates:
             for variant in task.variants:

@@ -1,7 +1,7 @@
 """The speed of light: measured peak rates of this machine, and the least time a task can take on it.
 
 In: a compiler, a cache folder and a graph. Out: `Peaks`, measured once per environment by a small program
-(`stream.cpp`) in its own process, and `Limit`s. A floor that an honest kernel can beat would reject honest
+(`stream.cpp`; `cuda_peaks.py` on a GPU) in its own process, and `Limit`s. A floor that an honest kernel can beat would reject honest
 work, so every choice errs towards less time: only bytes that must move count (a slice of an input, not the
 whole), outputs may stay in the cache, rates are the best ever seen here. Arithmetic bounds what is reported
 as the limit, not what is rejected: a rewrite may need fewer operations than the reference.
@@ -13,16 +13,19 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from .. import machine
-from ..errors import JudgeError, ToolchainError
+from ..errors import JudgeError, ToolchainError, WarpsmithError
+from ..processes.worker import Worker
 from ..records import Graph, Limit, Node, Record, Region, TensorSpec, content_hash
 
 SOURCE = Path(__file__).with_name("stream.cpp")
+GPU_MODULE, GPU_SOURCE = "warpsmith.judge.cuda_peaks", Path(__file__).with_name("cuda_peaks.py")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp", "-ffp-contract=fast", "-ffast-math")
 SIZES_KIB = (128, 512, 2 << 10, 8 << 10, 24 << 10, 64 << 10, 256 << 10)
 NARROW = {"bfloat16", "float16", "int8", "uint8"}  # matrix units run these far faster than FP32 vectors
@@ -52,6 +55,8 @@ class Peaks(Record):
     stream: dict[int, float]
     flops: float  # FP32, a multiply-add counts two
     last_cache: int  # bytes
+    tf32: float = 0.0  # FP32 matrices at reduced precision, which torch allows convolutions; 0: none
+    narrow: float = 0.0  # matrix units on 16 bits and less; 0: not measured
 
     def bandwidth(self, size: int) -> float:
         """Highest rate for a working set of at least `size` bytes: rates fall with size, so no set that large
@@ -81,25 +86,42 @@ class Peaks(Record):
             }
             for name in ("read", "copy_", "stream")
         }
-        return self.model_copy(update={**tables, "flops": max(self.flops, other.flops)})
+        rates = {name: max(getattr(self, name), getattr(other, name)) for name in ("flops", "tf32", "narrow")}
+        return self.model_copy(update={**tables, **rates})
+
+    def arithmetic(self, dtypes: set[str], convolves: bool) -> float:
+        """Operations per second that a graph with these dtypes may use."""
+        if dtypes & NARROW:
+            return self.narrow or self.flops * NARROW_GAIN
+        return max(self.flops, self.tf32) if convolves else self.flops
 
 
 def measure_peaks(
-    cache_dir: Path, threads: int, *, compiler: str | None = None, refresh: bool = False
+    cache_dir: Path,
+    threads: int,
+    *,
+    compiler: str | None = None,
+    refresh: bool = False,
+    device: str = "cpu",
 ) -> Peaks:
-    """Peak rates, from the cache when measured before. `refresh` measures again and keeps the better of each
-    rate.
+    """Peak rates of the processor or, for device "cuda", of the GPU, from the cache when measured before.
+    `refresh` measures again and keeps the better of each rate.
 
-    Takes about two seconds the first time. Raises ToolchainError without a working compiler.
+    Takes about two seconds the first time, on a GPU ten. Raises ToolchainError without a working compiler,
+    JudgeError without a working GPU.
     """
-    path = machine.find_compiler(compiler)
-    program = SOURCE.read_text()
-    key = content_hash([machine.processor_key(), machine.affinity(), threads, program, FLAGS])
+    if device == "cuda":
+        identity = [machine.gpu(), machine.describe().torch, GPU_SOURCE.read_text()]
+        key = content_hash([str(part) for part in identity])
+    else:
+        path = machine.find_compiler(compiler)
+        program = SOURCE.read_text()
+        key = content_hash([machine.processor_key(), machine.affinity(), threads, program, FLAGS])
     file = cache_dir / f"peaks-{key}.json"
     known = _read(file)
     if known is not None and not refresh:
         return known
-    peaks = _measure(path, threads)
+    peaks = _measure_gpu() if device == "cuda" else _measure(path, threads)
     peaks = peaks if known is None else known.merged(peaks)
     _write(file, peaks)
     return peaks
@@ -135,6 +157,18 @@ def _measure(compiler: str, threads: int) -> Peaks:
     )  # fmt: skip
 
 
+def _measure_gpu() -> Peaks:
+    """In a process of its own, since this one is without torch."""
+    with (
+        tempfile.TemporaryDirectory(prefix="warpsmith-peaks-") as folder,
+        Worker(GPU_MODULE, Path(folder)) as worker,
+    ):
+        try:
+            return Peaks.model_validate_json(json.dumps(worker.call("measure", 120.0)))
+        except (WarpsmithError, ValidationError) as error:
+            raise JudgeError(f"cannot measure the GPU's peak rates: {error}") from error
+
+
 def _read(file: Path) -> Peaks | None:
     try:
         return Peaks.model_validate_json(file.read_text())
@@ -156,7 +190,8 @@ def limit(graph: Graph, peaks: Peaks, cold: bool = True) -> Limit:
     """Speed-of-light floor of the whole graph. `cold`: the inputs start in main memory."""
     read = sum(_demand(graph, i.name, i.spec) for i in graph.inputs)
     written = sum(graph.specs[name].nbytes for name in graph.returned)
-    return _limit(read, written, graph.flops, peaks, cold, {s.dtype for s in graph.specs.values()})
+    rate = peaks.arithmetic({s.dtype for s in graph.specs.values()}, _convolves(graph.nodes))
+    return _limit(read, written, graph.flops, peaks, cold, rate)
 
 
 def region_limit(graph: Graph, region: Region, peaks: Peaks, cold: bool = False) -> Limit:
@@ -166,7 +201,8 @@ def region_limit(graph: Graph, region: Region, peaks: Peaks, cold: bool = False)
     written = sum(graph.specs[name].nbytes for name in region.outputs)
     flops = sum(graph.by_name[n].flops for n in region.nodes)
     dtypes = {graph.specs[name].dtype for name in (*region.inputs, *region.outputs)}
-    return _limit(read, written, flops, peaks, cold, dtypes)
+    rate = peaks.arithmetic(dtypes, _convolves([graph.by_name[n] for n in region.nodes]))
+    return _limit(read, written, flops, peaks, cold, rate)
 
 
 def hard_floor(limit: Limit) -> float:
@@ -174,12 +210,15 @@ def hard_floor(limit: Limit) -> float:
     return limit.least_bytes / limit.bytes_per_second * (1 - TOLERANCE)
 
 
-def _limit(read: int, written: int, flops: int, peaks: Peaks, cold: bool, dtypes: set[str]) -> Limit:
+def _convolves(nodes: Sequence[Node]) -> bool:
+    return any("conv" in node.op for node in nodes)
+
+
+def _limit(read: int, written: int, flops: int, peaks: Peaks, cold: bool, rate: float) -> Limit:
     total = read + written
     seconds = total / peaks.bandwidth(total)
     if cold:  # inputs come from memory; outputs need only reach the cache
         seconds = max(seconds, (read + max(0, written - peaks.last_cache)) / peaks.memory)
-    rate = peaks.flops * (NARROW_GAIN if dtypes & NARROW else 1.0)
     arithmetic = flops / rate
     return Limit(
         seconds=max(seconds, arithmetic), least_bytes=total, flops=flops, flops_per_second=rate,

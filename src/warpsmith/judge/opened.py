@@ -25,6 +25,7 @@ from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Environment, Limit, Task
 from ..targets.base import Target
 from .admission import admit
+from .baselines import NAMES, baseline_names
 from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
@@ -34,7 +35,7 @@ from .plan import ADMISSION, Plan
 from .verify import Limits, Verifier
 from .workers import Workers
 
-BASELINES = ("eager", "compile", "compile-max-autotune")
+BASELINES = NAMES
 EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
 
 
@@ -49,7 +50,11 @@ class Opened:
         baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None,
     ) -> None:  # fmt: skip
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
-        self.progress, self.quick, self._names = progress, quick, tuple(baselines)
+        self.progress, self.quick = progress, quick
+        self.device = "cuda" if target.language == "cuda" else "cpu"
+        # The ordinary three stand for all that the device has.
+        ordinary = tuple(baselines) == BASELINES
+        self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)
         self._peaks_cache = peaks_cache or workdir
         self._random = np.random.default_rng(seed)
         self._stack = ExitStack()
@@ -57,7 +62,7 @@ class Opened:
         self.baselines: dict[str, BaselineTiming] = {}
         self.node_us: dict[str, float] = {}  # node name → median microseconds as ATen, alone
         self.disagreeing: dict[str, str] = {}  # baselines whose outputs miss the budget, and how
-        self.environment: Environment = describe(getattr(target, "compiler", None))
+        self.environment: Environment = describe(getattr(target, "compiler", None), self.device)
         self.admission: Admission
         self.limit: Limit
 
@@ -91,7 +96,9 @@ class Opened:
 
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
-            peaks = measure_peaks(self._peaks_cache, self.environment.threads, refresh=refresh)
+            peaks = measure_peaks(
+                self._peaks_cache, self.environment.threads, refresh=refresh, device=self.device
+            )
             self.limit = limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
@@ -109,13 +116,14 @@ class Opened:
             self.bench = Bench(
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
-                cache_dir=self._peaks_cache / "inductor",
+                cache_dir=self._peaks_cache / "inductor", device=self.device,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
             self.bench.begin(self._names, fresh_values=self._next_values)
 
     def _start_workers(self) -> None:
-        self._workers = self._stack.enter_context(Workers(self.task, self.scratch, self.environment.threads))
+        workers = Workers(self.task, self.scratch, self.environment.threads, self.device)
+        self._workers = self._stack.enter_context(workers)
         capacity = int(psutil.virtual_memory().available) // EVIDENCE_SHARE
         self._own = Case(self.task.main.name, OWN, self._draw())
         self.evidence = Evidence(self.task, self._workers, self.scratch, self._own.seed, capacity)

@@ -55,6 +55,7 @@ class Noise:
     def disturb(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
         if size == 0 or not tensor.is_floating_point() or tensor.numel() == 0:
             return tensor
+        self._pool = self._pool.to(tensor.device)  # drawn on the CPU: a seed means the same everywhere
         return tensor * self._draw(tensor.numel()).mul(size).add_(1).view(tensor.shape)
 
     def _draw(self, count: int) -> torch.Tensor:

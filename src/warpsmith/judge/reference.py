@@ -5,13 +5,14 @@ Requests name files: a task's JSON, values files in the graph's input order, and
 Answers are small. For each set of outputs it writes `<stem>.native` (as the graph has them), `<stem>.oracle`
 (float64; integers as they are) and `<stem>.noise` (see `oracle.py`), and for a region also `<stem>.inputs`:
 what the unit gets, taken from the native run of the whole graph. `truth_specs` says how those files are laid
-out; the supervisor reads them with it.
+out; the supervisor reads them with it. On CUDA all of it is computed there, with torch's own defaults for
+TF32, and the fp64 oracle in fp64.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,10 +26,12 @@ from . import families
 from .layout import noise_specs, oracle_specs, output_names
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
-from .stepping import Stepper, Tensors, ancestors, subgraph
+from .stepping import Stepper, Tensors, ancestors, on_device, subgraph
 from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
+TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
+CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
 
 
 class Reference:
@@ -38,9 +41,13 @@ class Reference:
         self._tasks: dict[str, Task] = {}
         self._oracles: dict[tuple[str, str], Oracle] = {}
         self._task = ""
+        self._device = "cpu"
+        self._graphs: dict[tuple[str, str], Graph] = {}
 
-    def open(self, task_file: str, threads: int) -> dict[str, Any]:
+    def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
+        """`device` "cpu" or "cuda": where everything is computed. Files stay in host memory."""
         torch.set_num_threads(threads)
+        self._device = device
         task = Task.model_validate_json(Path(task_file).read_bytes())
         self._tasks[task.id], self._task = task, task.id
         return {"task": task.id}
@@ -68,7 +75,10 @@ class Reference:
             tensors = native
         oracle = self._oracle(variant, graph, region)
         truths = oracle.truths(tensors, seed, family=family, most_draws=draws)
-        return self._write(graph, oracle.outputs, truths, stem)
+        answer = self._write(graph, oracle.outputs, truths, stem)
+        if self._device == "cuda":
+            torch.cuda.empty_cache()  # the candidate's process needs the room
+        return answer
 
     def outputs(self, variant: str, values: str, path: str) -> None:
         """Native outputs of the whole graph, in order."""
@@ -92,6 +102,8 @@ class Reference:
         judged = {o: (t, Budget(_as_truth(graph.specs[o].dtype, t))) for o, t in truths.items()}
         caught, same = {}, []
         for name, made in mutants(graph, oracle.outputs, tensors, self._values(graph, others), dropped):
+            if name == TF32_TWIN and self._in_tf32(graph):
+                continue  # it is what the reference itself does
             verdicts = [budget.compare(_numpy(made[o])) for o, (_, budget) in judged.items()]
             caught[name] = next((v.rule for v in verdicts if not v.ok), "")
             if all(torch.equal(made[o], t.native) for o, (t, _) in judged.items()):
@@ -106,9 +118,7 @@ class Reference:
         def timed(node: Any, read: Tensors, made: Tensors) -> Tensors:
             runs = []
             for _ in range(PROFILE_REPEATS):
-                start = time.perf_counter_ns()
-                stepper.step(node, read)
-                runs.append(time.perf_counter_ns() - start)
+                runs.append(self._nanoseconds(lambda: stepper.step(node, read)))
                 if sum(runs) > 0.3e9:
                     break
             spent[node.name] = median(runs) / 1e3
@@ -117,8 +127,30 @@ class Reference:
         stepper.run(self._values(graph, values), output_names(graph), outward=timed)
         return {"microseconds": spent}
 
+    def _in_tf32(self, graph: Graph) -> bool:
+        """Whether torch computes some of this graph in TF32 here: by default cuDNN's convolutions and RNNs."""
+        on = self._device == "cuda" and torch.backends.cudnn.allow_tf32
+        return on and any(part in node.op for node in graph.nodes for part in CUDNN)
+
+    def _nanoseconds(self, work: Callable[[], object]) -> int:
+        if self._device == "cpu":
+            start = time.perf_counter_ns()
+            work()
+            return time.perf_counter_ns() - start
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        before.record()
+        work()
+        after.record()
+        after.synchronize()
+        return int(before.elapsed_time(after) * 1e6)
+
     def _graph(self, variant: str) -> Graph:
-        return self._tasks[self._task].variant(variant).graph
+        key = (self._task, variant)
+        if key not in self._graphs:
+            graph = self._tasks[self._task].variant(variant).graph
+            self._graphs[key] = graph if self._device == "cpu" else on_device(graph, self._device)
+        return self._graphs[key]
 
     def _oracle(self, variant: str, graph: Graph, region: Region | None) -> Oracle:
         key = (f"{self._task} {variant}", region.id if region else "")
@@ -134,6 +166,8 @@ class Reference:
     def _values(self, graph: Graph, path: str) -> Tensors:
         specs = [i.spec for i in graph.inputs]
         tensors = open_tensors(Path(path), specs)
+        if self._device != "cpu":
+            tensors = [copied_to(t, self._device) for t in tensors]
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
     def _write(
@@ -152,7 +186,17 @@ def _as_truth(dtype: str, made: TruthTensors) -> Truth:
     return Truth(dtype, _numpy(made.native), _numpy(made.oracle), _numpy(made.noise), made.draws, made.exact)
 
 
+def copied_to(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """On the device with the strides that it has here, expanded dimensions included."""
+    if tensor.numel() == 0:
+        return tensor.to(device)
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.as_strided((last + 1,), (1,)).to(device)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
 def _numpy(tensor: torch.Tensor) -> Any:
+    tensor = tensor.cpu()
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.uint16).numpy()
     return tensor.contiguous().numpy()

@@ -33,6 +33,7 @@ MAX_BUFFERS = 512
 COMMAND = struct.Struct(f"=6Q{MAX_BUFFERS}Q")  # op, arena's size, calls, flush, workspace, results, buffers
 REPLY = struct.Struct("=4Q")  # status, value, Landlock's version, seccomp
 MAP, RUN, TIME = 1, 2, 3
+ENDING_SECONDS = 5.0  # for a process that closed its pipe to be gone; a CUDA context takes its time
 MAPPED_SLACK = 2 << 30  # address space that libraries and allocator arenas may reserve
 PASSED_ON = (
     "LD_LIBRARY_PATH", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY",
@@ -40,13 +41,15 @@ PASSED_ON = (
 )  # fmt: skip
 ENDINGS = {
     41: "its limits could not be set",
-    43: "its library cannot be opened",
     44: "the buffers could not be mapped",
     45: "the OpenMP pool did not start",
     48: "the cache-flush buffer could not be had",
     49: "its library cannot be loaded",
     50: "its library lacks the entry points",
     51: "its system calls could not be confined",
+    60: "no CUDA device could be used",
+    62: "it could not be confined",
+    63: "its trial kernels did not run on the GPU",
 }
 SIGNAL_HINTS = {int(signal.SIGSYS): ", a forbidden system call", int(signal.SIGKILL): ", killed from outside"}
 
@@ -82,6 +85,7 @@ class RunOutput:
 class Batch:
     ns: list[int]  # one a call, by the process's own clock
     wall: float  # seconds by the supervisor's clock; with `cold` it holds the cache flushes, too
+    host: float = 0.0  # seconds by the process's host clock; on CUDA until the device rests, flushes included
 
     @property
     def share(self) -> float:
@@ -97,7 +101,12 @@ class CandidateRunner:
     at most as much workspace. `program`: the native runner, by default built in the cache that holds the
     library. `seed` decides how buffers move. Start it from a thread that outlives it: the process dies with
     the thread that started it. Raises RunnerCrashed or RunnerTimeout when the library cannot be loaded,
-    JudgeError when the buffers cannot be had, ToolchainError when the native runner cannot be built."""
+    JudgeError when the buffers cannot be had, ToolchainError when the native runner cannot be built.
+
+    Subclasses say which program runs, with which numbers and variables, and what its statuses mean."""
+
+    passed_on: tuple[str, ...] = PASSED_ON  # variables of the environment that the process may see
+    start_seconds = 0.0  # that its start may take beyond `timeout`
 
     def __init__(
         self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, scratch: Scratch,
@@ -109,7 +118,7 @@ class CandidateRunner:
         self._process: subprocess.Popen[bytes] | None = None
         self._request = self._answer = -1
         self._frozen = self._placed = False
-        program = program or runner_program(library.parent.parent)
+        program = program or self._default_program()
         sizes = [extent_bytes(s) for s in inputs], [extent_bytes(s) for s in outputs]
         self._arena = Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed)
         try:
@@ -136,8 +145,9 @@ class CandidateRunner:
             raise ValueError("run the unit once before it is timed")
         if not 0 < n <= MAX_CALLS:
             raise ValueError(f"a batch is 1 to {MAX_CALLS} calls")
-        _, wall = self._call(self._command(TIME, n, cold))
-        return Batch([int(v) for v in np.frombuffer(self._arena.mapped, np.uint64, n, 0)], wall)
+        host, wall = self._call(self._command(TIME, n, cold))
+        spent = [int(v) for v in np.frombuffer(self._arena.mapped, np.uint64, n, 0)]
+        return Batch(spent, wall, host * 1e-9)
 
     def time(self, n: int, cold: bool) -> list[int]:
         """Nanoseconds of each of `n` calls; see `batch`. Raises RunnerLied when they exceed the wall
@@ -174,14 +184,12 @@ class CandidateRunner:
         return self._process.pid
 
     def _start(self, program: Path, threads: int) -> None:
+        described = self._numbers(program, threads)
         request_r, self._request = os.pipe()
         self._answer, answer_w = os.pipe()
         fds = (request_r, answer_w, self._arena.fd)
-        mapped = self._arena.size + self._memory + MAPPED_SLACK
-        counts = (self._arena.inputs, self._arena.outputs, threads)
-        numbers = (*fds, *counts, self._memory, mapped, os.getpid(), flush_bytes(threads))
-        env = {"OMP_NUM_THREADS": str(threads), "LC_ALL": "C"}
-        env |= {k: os.environ[k] for k in PASSED_ON if k in os.environ}
+        numbers = (*fds, *described)
+        env = {k: os.environ[k] for k in self.passed_on if k in os.environ} | self._variables(threads)
         quiet = subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
@@ -194,11 +202,33 @@ class CandidateRunner:
             os.close(request_r)
             os.close(answer_w)
 
+    def _default_program(self) -> Path:
+        return runner_program(self.library.parent.parent)
+
+    def _numbers(self, program: Path, threads: int) -> tuple[int, ...]:
+        """What follows the file descriptors on the command line of `program`."""
+        mapped = self._arena.size + self._memory + MAPPED_SLACK
+        counts = self._arena.inputs, self._arena.outputs, threads
+        return (*counts, self._memory, mapped, os.getpid(), flush_bytes(threads))
+
+    def _variables(self, threads: int) -> dict[str, str]:
+        return {"OMP_NUM_THREADS": str(threads), "LC_ALL": "C"}
+
+    def _level(self, landlock: int, seccomp: int) -> str:
+        """The confinement that the process says is in force."""
+        parts = [f"landlock{landlock}" if landlock else "", "seccomp" if seccomp else "", "rlimits"]
+        return "+".join(p for p in parts if p)
+
+    def _refused(self, status: int) -> RunnerFailed:
+        """What a status other than 0 in an answer means; the process is of no more use."""
+        self.close()
+        return RunnerCrashed(f"the unit's process answered with status {status}")
+
     def _load(self) -> None:
         """Read the first answer, make room for the workspace it asks for, and map the arena on both sides."""
-        _, workspace, landlock, seccomp = self._receive(time.monotonic() + self.timeout)
-        parts = [f"landlock{landlock}" if landlock else "", "seccomp" if seccomp else "", "rlimits"]
-        self.isolation = "+".join(p for p in parts if p)
+        deadline = time.monotonic() + self.timeout + self.start_seconds
+        _, workspace, landlock, seccomp = self._receive(deadline)
+        self.isolation = self._level(landlock, seccomp)
         if workspace > self._memory:
             asked, most = workspace / 2**30, self._memory / 2**30
             raise RunnerCrashed(f"the unit asks for {asked:.1f} GiB of workspace; {most:.1f} is the limit")
@@ -237,7 +267,10 @@ class CandidateRunner:
             if not chunk:
                 raise self._died()
             data += chunk
-        return REPLY.unpack(data)
+        answer = REPLY.unpack(data)
+        if answer[0]:
+            raise self._refused(answer[0])
+        return answer
 
     def _freeze(self) -> None:
         """Stop every thread, so that nothing writes while the arena is looked at."""
@@ -251,13 +284,17 @@ class CandidateRunner:
             raise self._died() from error
         self._frozen = True
 
-    def _died(self) -> RunnerCrashed:
+    def _died(self) -> WarpsmithError:
         assert self._process is not None
         try:
-            code = self._process.wait(1.0)
+            code = self._process.wait(ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             code = 0
         self.close()
+        return self._ended(code)
+
+    def _ended(self, code: int) -> WarpsmithError:
+        """`code` as subprocess has it: a negative one is a signal."""
         if code >= 0:
             return RunnerCrashed(f"the unit's process ended: {ENDINGS.get(code, f'exit code {code}')}")
         return RunnerCrashed(f"the unit crashed: {signal.Signals(-code).name}{SIGNAL_HINTS.get(-code, '')}")

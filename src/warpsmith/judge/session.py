@@ -29,10 +29,20 @@ HOPELESS_ROUNDS = 3
 CLOCK_NOISE = 0.25  # share of a block's wall time that may be unaccounted for …
 CLOCK_SLACK_NS = 3_000_000  # … beyond the round trip of a request on a busy machine
 FLUSH_TRUST = 4.0  # a process may say it spent this many times the baselines' time between calls
+GPU_TRUST = 2.0  # on a GPU, where every process queues the same work between calls
+BETWEEN_SHARE = 0.4  # of what the others need between calls, by the supervisor's clock, is the least …
+BETWEEN_SHORT_NS = 500_000  # … where that is more than requests and small copies may take
+BATCH_SHARE = 0.5  # a single call takes at least this much of a call's share of a batch …
+BUSY_SHARE = 0.4  # of a block, in run queues
+LAUNCH_NS = 25_000  # … less what the host may need to launch each of its steps
 
 
 class ClocksDisagree(WarpsmithError):
     """The process's clock and the supervisor's differ beyond noise: not a measurement."""
+
+
+class MachineBusy(ClocksDisagree):
+    """A process waited for processors most of the time: what was measured is the machine's load."""
 
 
 class BaselineLost(JudgeError):
@@ -67,7 +77,9 @@ class Session:
         new_path: Callable[[str], Path],
         *,
         cold: bool,
+        trust: float = FLUSH_TRUST,
     ) -> None:
+        self.trust = trust
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
         self.blocks: dict[str, list[Block]] = {p.name: [] for p in processes}
@@ -129,8 +141,9 @@ class Session:
 
         What it may claim between calls is bounded by what the other processes need for the same work.
         """
+        self.calm()
         others = [b.between_ns / len(b.ns) for p in self.processes[1:] for b in self.blocks[p.name]]
-        between = FLUSH_TRUST * median(others) if others else math.inf
+        between = self.trust * median(others) if others else math.inf
         faults = []
         for block in self.blocks[self.processes[0].name]:
             try:
@@ -139,6 +152,33 @@ class Session:
                 faults.append(error)
         if 2 * len(faults) > len(self.blocks[self.processes[0].name]):
             raise faults[0]
+        self._between_agrees()
+
+    def calm(self) -> None:
+        """Raise MachineBusy when a thread of some process waited for a processor over most of its blocks.
+
+        Parallel code then takes as long as the scheduler's slices, hundreds of times its own; a baseline that
+        waits makes any candidate look fast.
+        """
+        for process in self.processes:
+            share = median(b.stalled_ns / b.wall_ns for b in self.blocks[process.name])
+            if share > BUSY_SHARE:
+                raise MachineBusy(
+                    f"the machine is too busy to time on: the {process.name} process waited for a processor "
+                    f"{share:.0%} of the time; judge again when less else is running"
+                )
+
+    def _between_agrees(self) -> None:
+        """Whoever leaves out what lies between cold calls (the flush of the caches) is timed warm."""
+        first, *others = (
+            median((b.wall_ns - sum(b.ns)) / len(b.ns) for b in self.blocks[p.name]) for p in self.processes
+        )
+        usual = median(others) if others else 0.0
+        if self.cold and usual > BETWEEN_SHORT_NS and first < BETWEEN_SHARE * usual:
+            raise ClocksDisagree(
+                f"the process spends {first / 1e3:.0f} µs between calls where {usual / 1e3:.0f} µs are usual: "
+                "it leaves out what makes them comparable"
+            )
 
     def sample(self, process: TimedProcess) -> TimedSample:
         """What the process's last timed call was given, rebuilt here, and what it returned."""
@@ -146,6 +186,23 @@ class Session:
         outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}")
         given = last_contents(values, self.inputs, seed, calls, self.new_path("given"))
         return TimedSample(process.name, given, outputs)
+
+
+def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> None:
+    """Raise ClocksDisagree when single calls are said to be far shorter than calls in a row are on the
+    supervisor's clock.
+
+    A process that lies about single calls must lie about the batch too, and there nearly all of the
+    supervisor's time is the calls' own. `launches`: steps of a call that the host launches one by one; they
+    take time in a batch that a single call's events need not hold. So this says little below some 50 µs.
+    """
+    claimed = median(t for block in calls for t in block.ns)
+    in_a_row = (batch.wall_ns - batch.queued_ns - CLOCK_SLACK_NS) / len(batch.ns)
+    if claimed < BATCH_SHARE * in_a_row - LAUNCH_NS * launches:
+        raise ClocksDisagree(
+            f"the process reports {claimed / 1e3:.1f} µs for a call that takes {in_a_row / 1e3:.1f} µs "
+            "in a row on the supervisor's clock"
+        )
 
 
 def plan(expected: Sequence[float], seconds: float, gap: float, rounds: int | None) -> tuple[int, list[int]]:

@@ -8,11 +8,12 @@ the oracle's rounding noise and the admission mutants get in. Nodes run through
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 
 from ..records import Graph, GraphInput, GraphOutput, Node
-from ..runtime.interpreter import run_graph
+from ..runtime.interpreter import run_graph, takes_device
 
 Tensors = dict[str, torch.Tensor]
 Inward = Callable[[Node, torch.Tensor], torch.Tensor]
@@ -53,6 +54,26 @@ class Stepper:
     def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
         made = {v.name for v in node.outputs if v is not None}
         return run_graph(self._single[node.name], read, float64=float64, wanted=made)
+
+
+def on_device(graph: Graph, device: str) -> Graph:
+    """The graph with every device that its nodes name, or leave to torch's default, replaced by this one: an
+    exported graph is one of the CPU.
+    """
+    return Graph.model_construct(**{**dict(graph), "nodes": tuple(_moved(n, device) for n in graph.nodes)})
+
+
+def _moved(node: Node, device: str) -> Node:
+    there = {"device": device}
+    args = tuple(there if _is_device(a) else a for a in node.args)
+    kwargs = {k: there if _is_device(v) else v for k, v in node.kwargs.items()}
+    if not node.uses and "device" not in kwargs and takes_device(node.op):
+        kwargs["device"] = there
+    return Node.model_construct(**{**dict(node), "args": args, "kwargs": kwargs})
+
+
+def _is_device(argument: Any) -> bool:
+    return isinstance(argument, dict) and "device" in argument
 
 
 def widen(tensor: torch.Tensor) -> torch.Tensor:

@@ -32,6 +32,9 @@ class Block:
     between_ns: int  # its own clock between the calls: cache eviction, resets
     wall_ns: int  # the supervisor's clock over the whole request
     queued_ns: int = 0  # the kernel's account of how long the two sides waited for a processor meanwhile
+    stalled_ns: int = (
+        0  # the same of the process's thread that waited longest; the others wait for it at a barrier
+    )
 
 
 class TimedProcess:
@@ -42,7 +45,7 @@ class TimedProcess:
 
     def __init__(self, name: str, worker: Worker, folder: Path) -> None:
         self.name, self.worker, self.folder = name, worker, folder
-        self.expected = 0.0
+        self.expected, self.isolation = 0.0, ""
         self.pid = worker.pid if isinstance(worker, ForkedWorker) else worker.process.pid
 
     def prepare(self, values: Path, warmup: int, timeout: float = 120.0) -> float:
@@ -52,19 +55,28 @@ class TimedProcess:
 
     def block(self, n: int, cold: bool, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
-        queued = self._queued()
+        queued, threads = self._queued(), self._by_thread()
         start = time.perf_counter_ns()
         answer = self.worker.call("time", timeout, n=n, cold=cold, seed=seed, fresh=fresh)
         wall = time.perf_counter_ns() - start
         queued = self._queued() - queued
+        stalled = max((ns - threads.get(path, 0) for path, ns in self._by_thread().items()), default=0)
         ns = tuple(int(_number(t)) for t in answer.get("ns", ()))
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
-        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued)
+        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled)
 
     def _queued(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
         return _run_queue_ns("/proc/thread-self/schedstat") + _run_queue_ns(f"/proc/{self.pid}/schedstat")
+
+    def _by_thread(self) -> dict[str, int]:
+        """Nanoseconds that each of the process's threads has spent in run queues so far."""
+        try:
+            tasks = [entry.path for entry in os.scandir(f"/proc/{self.pid}/task")]
+        except OSError:  # it has just ended
+            return {}
+        return {path: _run_queue_ns(f"{path}/schedstat") for path in tasks}
 
     def outputs(self, path: Path) -> Path:
         """Have the last timed call's outputs written to a new values file, in a folder that the process may
@@ -191,11 +203,13 @@ class ForkedWorker(Worker):
         self._request = self._answer = -1
 
 
-def start_zygote(graph_file: Path, workdir: Path, threads: int, flush_bytes: int) -> Worker:
+def start_zygote(
+    graph_file: Path, workdir: Path, threads: int, flush_bytes: int, device: str = "cpu"
+) -> Worker:
     """Start the process that candidates are forked from. Raises JudgeError."""
     worker = Worker(ZYGOTE_MODULE, workdir, env=environment(threads))
     try:
-        worker.call("open", 60.0, graph_file=str(graph_file), flush_bytes=flush_bytes)
+        worker.call("open", 120.0, graph_file=str(graph_file), flush_bytes=flush_bytes, device=device)
     except WarpsmithError as error:
         worker.close()
         raise JudgeError(f"cannot start the candidates' process: {error}") from error
@@ -217,7 +231,7 @@ def fork_candidate(
     worker = ForkedWorker(zygote, folder, threads, memory_bytes)
     process = TimedProcess("candidate", worker, folder)
     try:
-        worker.call("load", 30.0, parts=parts)
+        process.isolation = str(worker.call("load", 30.0, parts=parts).get("isolation", ""))
     except BaseException:
         worker.close()
         raise

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
 from .arena import POISON
+from .cuda_runner import CudaRunner
 from .evidence import Case, Evidence, Expected, check_outputs, part, secret_rows
 from .families import OWN
 from .layout import output_names
@@ -96,9 +97,8 @@ class Verifier:
         checks: list[Check] = []
         usable, skipped = self._usable(cases, region, stand_in)
         try:
-            with self._runner(
-                library, [specs[i] for i in region.inputs], [specs[o] for o in region.outputs]
-            ) as runner:
+            inputs, outputs = [specs[i] for i in region.inputs], [specs[o] for o in region.outputs]
+            with self._runner(unit, library, inputs, outputs) as runner:
                 for case, expected in usable:
                     check = self._check(unit, case, expected, runner)
                     checks.append(check)
@@ -133,9 +133,10 @@ class Verifier:
         return usable, skipped
 
     def _runner(
-        self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+        self, unit: Unit, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
     ) -> CandidateRunner:
-        return CandidateRunner(
+        kind = CudaRunner if unit.language == "cuda" else CandidateRunner
+        return kind(
             library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
             timeout=self.limits.timeout,
             memory_bytes=self.limits.memory_bytes,

@@ -20,10 +20,12 @@ OPEN_SECONDS = 120.0  # a torch import on a busy machine
 
 
 class Workers:
-    """A context manager. Raises what `Worker` raises (reference worker) and TaskError (host)."""
+    """A context manager. `device` "cpu" or "cuda": where the reference worker computes. Raises what `Worker`
+    raises (reference worker) and TaskError (host).
+    """
 
-    def __init__(self, task: Task, scratch: Scratch, threads: int) -> None:
-        self.task, self.scratch, self.threads = task, scratch, threads
+    def __init__(self, task: Task, scratch: Scratch, threads: int, device: str = "cpu") -> None:
+        self.task, self.scratch, self.threads, self.device = task, scratch, threads, device
         self._host: TaskHost | None = None
         self._reference: Worker | None = None
         self._file = scratch.new("task")
@@ -36,7 +38,7 @@ class Workers:
     def _launch(self) -> None:
         env = {"OMP_NUM_THREADS": str(self.threads)}
         self._reference = Worker(REFERENCE_MODULE, self.scratch.new("reference"), env=env)
-        self._reference.send("open", task_file=str(self._file), threads=self.threads)
+        self._reference.send("open", task_file=str(self._file), threads=self.threads, device=self.device)
         self._opened = False
         self._host = TaskHost(self.task.source, scratch=self.scratch)
 

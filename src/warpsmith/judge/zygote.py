@@ -3,8 +3,9 @@ of a torch import.
 
 In (requests): `open` a graph, `fork` a child that serves `load` (deploy the candidate's libraries),
 `prepare`, `time` and `outputs` over a pair of named pipes, `reap` an ended child. The zygote itself runs
-trusted code only and stays single-threaded: an OpenMP pool does not survive a fork. A child leaves the
-session, confines itself and only then loads the candidate's libraries.
+trusted code only and stays single-threaded: an OpenMP pool does not survive a fork. Nor does a CUDA context,
+so the zygote never touches CUDA, and each child makes its own. A child leaves the session, confines itself
+and only then loads the candidate's libraries.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..processes.sandbox import restrict
+from ..errors import JudgeError
 from ..processes.worker import serve
 from ..records import Graph, Region
 from ..runtime.deployed import deploy
-from .bench_worker import (
+from .cuda_clock import confine, make_stopwatch
+from .stopwatch import (
     Block,
+    Callee,
     Stopwatch,
     arrange,
     flush_buffer,
@@ -34,14 +38,16 @@ from .bench_worker import (
     updated_inputs,
 )
 
+PROBE_SECONDS = 60  # that a confined process has to make a CUDA context
+
 
 class Deployed:
     """A candidate: the task's graph with regions replaced by libraries."""
 
-    def __init__(self, graph: Graph, parts: list[dict[str, Any]]) -> None:
+    def __init__(self, graph: Graph, parts: list[dict[str, Any]], device: str = "cpu") -> None:
         self.graph = graph
         regions = [(Region.model_validate(p["region"]), Path(p["library"])) for p in parts]
-        self.run = deploy(graph, regions)
+        self.run = deploy(graph, regions, device)
         self.updated = updated_inputs(graph)
         self.blocks = [block for region, path in regions for block in self._blocks(region, path)]
         made = {name for region, _ in regions for name in region.outputs}
@@ -74,11 +80,17 @@ class Deployed:
 class Zygote:
     """The handlers of the zygote."""
 
-    def open(self, graph_file: str, flush_bytes: int) -> None:
+    context_first = False  # whether children make their CUDA context before they are confined
+
+    def open(self, graph_file: str, flush_bytes: int, device: str = "cpu") -> None:
         torch.set_num_threads(1)
         self.graph = Graph.model_validate_json(Path(graph_file).read_text())
-        self.flush = flush_buffer(flush_bytes)  # shared with the children: they only read it
+        self.device, self.flush_bytes = device, flush_bytes
+        # Shared with the children: they only read it. On CUDA each has its own.
+        self.flush = flush_buffer(flush_bytes) if device == "cpu" else None
         self._warm_up()
+        if device == "cuda":
+            self.context_first = not _cuda_starts_confined()
         if len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError("the zygote started a thread: its children could not start their own")
 
@@ -97,12 +109,26 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             try:
-                _child(self, request_fd, answer_fd, parent, Path(folder), threads, memory_bytes)
+                detach(request_fd, answer_fd, parent, Path(folder))
+                self.become(Path(folder), threads, memory_bytes)
             finally:
                 os._exit(1)
         os.close(request_fd)
         os.close(answer_fd)
         return {"pid": pid}
+
+    def become(self, folder: Path, threads: int, memory_bytes: int | None) -> None:
+        """In the fork: confine it, then answer requests until the pipe closes."""
+        level = confine(
+            self.device, [folder], memory_bytes, context_first=self.context_first, new_processes=False
+        )
+        serve(Child(self, level, threads).handlers())
+
+    def make_stopwatch(self, graph: Graph, callee: Callee, blocks: Sequence[Block]) -> Stopwatch:
+        """In a child: the stopwatch of this zygote's device."""
+        if self.device == "cpu":
+            return Stopwatch(graph, callee, self.flush, blocks)
+        return make_stopwatch(self.device, graph, callee, self.flush_bytes, blocks)
 
     def reap(self, pid: int) -> dict[str, Any]:
         """Collect a killed child. Returns its exit code, negative for a signal."""
@@ -112,15 +138,24 @@ class Zygote:
         return {"open": self.open, "fork": self.fork, "reap": self.reap}
 
 
-def _child(
-    zygote: Zygote,
-    request_fd: int,
-    answer_fd: int,
-    parent: int,
-    folder: Path,
-    threads: int,
-    memory_bytes: int | None,
-) -> None:
+def _cuda_starts_confined() -> bool:
+    """Whether a confined child can make a CUDA context: one tries, and the zygote's log says why not."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        signal.alarm(PROBE_SECONDS)
+        try:
+            confine("cuda", [Path.cwd()], None, new_processes=False)
+            code = 0
+        except JudgeError as error:
+            print(f"confined, {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def detach(request_fd: int, answer_fd: int, parent: int, folder: Path) -> None:
+    """Make a fresh fork a worker of its own, which answers on the two pipes."""
     os.setsid()
     for fd in sys.argv[1:3]:  # the zygote's own pipes
         os.close(int(fd))
@@ -130,8 +165,6 @@ def _child(
     os.chdir(folder)
     random.seed()
     sys.argv[1:4] = [str(request_fd), str(answer_fd), str(parent)]
-    level = restrict([folder], memory_bytes=memory_bytes, network=False, new_processes=False)
-    serve(Child(zygote, level, threads).handlers())
 
 
 class Child:
@@ -145,8 +178,8 @@ class Child:
     def load(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
         steady_state(self.threads)
         graph = self.zygote.graph
-        deployed = Deployed(graph, parts)
-        self.stopwatch = Stopwatch(graph, deployed, self.zygote.flush, deployed.blocks)
+        deployed = Deployed(graph, parts, self.zygote.device)
+        self.stopwatch = self.zygote.make_stopwatch(graph, deployed, deployed.blocks)
         return {"isolation": self.level}
 
     def outputs(self, path: str) -> None:

@@ -196,7 +196,7 @@ def filter_program(machine: int, network: bool, new_processes: bool) -> list[tup
 
 
 def command(
-    writable: Sequence[Path], *, memory_bytes: int, cpu_seconds: int, argv: Sequence[str]
+    writable: Sequence[Path], *, memory_bytes: int | None, cpu_seconds: int, argv: Sequence[str]
 ) -> list[str]:
     """The command line that runs `argv` confined, killed when the calling thread's process dies."""
     options = {

@@ -94,6 +94,12 @@ def aten_op(name: str) -> Callable[..., Any]:
     return op
 
 
+def takes_device(name: str) -> bool:
+    """Whether an op can be told on which device to make its result."""
+    schema: torch.FunctionSchema = aten_op(name)._schema  # type: ignore[attr-defined]
+    return any(argument.name == "device" for argument in schema.arguments)
+
+
 def decode(arg: Any, live: Mapping[str, Any], float64: bool = False) -> Any:
     """An argument of a node from its JSON form (see `records.graph`).
 

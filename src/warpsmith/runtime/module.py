@@ -36,18 +36,20 @@ class OptimizedModule(torch.nn.Module):
         graph: Graph,
         parts: Sequence[tuple[Region, Path]],
         summary: RunSummary | None = None,
+        device: str = "cpu",
     ) -> None:
         super().__init__()
+        self.device_type = device
         self.original = original
         self.summary = summary
         self.fallbacks = self.fast_calls = 0
         self.last_fallback = ""  # why the original answered last
         self.training = original.training
         self._modes = [(module, module.training) for module in original.modules()]
-        self._guards = [_Guard(original, item) for item in graph.inputs]
+        self._guards = [_Guard(original, item, device) for item in graph.inputs]
         self._call = _CallShape(original, graph)
         self._leaves = json.loads(graph.tree)
-        self._run = deploy(graph, parts) if parts else None
+        self._run = deploy(graph, parts, device) if parts else None
         self.register_load_state_dict_pre_hook(_take_original_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -64,7 +66,7 @@ class OptimizedModule(torch.nn.Module):
         """The graph's inputs for this call, or why the candidate does not apply."""
         if self._run is None:
             return "nothing faster was found"
-        if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        if torch.compiler.is_compiling() or torch.is_autocast_enabled(self.device_type):
             return "torch.compile or autocast is active"
         if any(module.training is not mode for module, mode in self._modes):
             return "a submodule's training mode is not the exported one"
@@ -108,7 +110,8 @@ class OptimizedModule(torch.nn.Module):
 class _Guard:
     """What one input must be for the candidate to apply, and where to find it if it is the module's."""
 
-    def __init__(self, original: torch.nn.Module, item: GraphInput) -> None:
+    def __init__(self, original: torch.nn.Module, item: GraphInput, device: str) -> None:
+        self.device = device
         self.name, self.given = item.target, item.role == "input"
         self.shape, self.dtype = torch.Size(item.spec.shape), torch_dtype(item.spec.dtype)
         axes = enumerate(zip(item.spec.shape, item.spec.stride, strict=True))
@@ -116,7 +119,7 @@ class _Guard:
         # Looked up at each call, since a caller may put another parameter in its place.
         self.lookup: Callable[[], torch.Tensor | None] = lambda: None
         if item.data:
-            literal = literal_tensor(item)
+            literal = literal_tensor(item).to(device)
             self.lookup = lambda: literal
         elif not self.given:
             self.lookup = _lookup(original, item)
@@ -125,9 +128,9 @@ class _Guard:
         kind = type(tensor)
         if tensor is None or (kind is not torch.Tensor and kind is not torch.nn.Parameter):
             return f"{self.name} is a {kind.__name__}"
-        if tensor.shape != self.shape or tensor.dtype is not self.dtype or not tensor.is_cpu:
+        if tensor.shape != self.shape or tensor.dtype is not self.dtype or tensor.device.type != self.device:
             found = f"{tensor.dtype}{list(tensor.shape)} on {tensor.device}"
-            return f"{self.name} is {found}, not {self.dtype}{list(self.shape)}"
+            return f"{self.name} is {found}, not {self.dtype}{list(self.shape)} on {self.device}"
         if gradients and tensor.requires_grad:
             return f"{self.name} needs gradients; call under torch.no_grad()"
         if self.expanded and any(tensor.stride(axis) != 0 for axis in self.expanded):

@@ -25,23 +25,24 @@ import torch
 def open_unit(path):
     """(entry point, bytes of workspace) of a unit's library.
 
-    Its OpenMP symbols are torch's own, so that there is one thread pool.
+    Its symbols of OpenMP and of the CUDA runtime are torch's own: one thread pool, one context.
     """
     try:
         library = ctypes.CDLL(path)
     except OSError:
-        share_openmp()
+        share_runtimes()
         library = ctypes.CDLL(path)
     library.warpsmith_run.argtypes = [ctypes.c_void_p] * 4
-    library.warpsmith_run.restype = None
+    library.warpsmith_run.restype = RESULT
     library.warpsmith_workspace_bytes.restype = ctypes.c_size_t
     return library.warpsmith_run, library.warpsmith_workspace_bytes()
 
 
-def share_openmp():
-    """Make the OpenMP runtime that torch brought visible to libraries that are opened later."""
+def share_runtimes():
+    """Make the OpenMP and CUDA runtimes that torch brought visible to libraries that are opened later."""
+    names = ("gomp", "iomp", "libomp", "libcudart")
     with open("/proc/self/maps") as maps:
-        paths = {line.split()[-1] for line in maps if "gomp" in line or "iomp" in line or "libomp" in line}
+        paths = {line.split()[-1] for line in maps if any(name in line for name in names)}
     for path in paths:
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
@@ -54,28 +55,40 @@ def matched(tensor, stride):
     same = all(n < 2 or s == t for n, s, t in zip(tensor.shape, stride, tensor.stride()))
     if same and tensor.data_ptr() % 64 == 0:
         return tensor
-    made = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype)
+    made = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device)
     target, source = made, tensor
     for axis in expanded:
         target, source = target.narrow(axis, 0, 1), source.narrow(axis, 0, 1)
     target.copy_(source)
     return made
 '''
+RESULT = {
+    "cpu": "RESULT = None  # of a unit's entry point",
+    "cuda": "RESULT = ctypes.c_int  # of a unit's entry point: a cudaError_t",
+}
+CHECK = '''
+
+def check(code):
+    """A kernel that could not be launched is an error here, before its outputs are read."""
+    if code != 0:
+        raise RuntimeError(f"a unit's kernel was not launched (CUDA error {code})")
+'''
 
 
-def candidate_source(graph: Graph, regions: Sequence[Region]) -> str:
+def candidate_source(graph: Graph, regions: Sequence[Region], device: str = "cpu") -> str:
     """The module's text. `run` takes the graph's inputs in order and returns the output leaves; buffers are
-    updated in place.
+    updated in place. On device "cuda" the tensors live there, and units run on torch's current stream.
 
     Raises TaskError when regions overlap or cannot be ordered, or the graph holds something that cannot be
     run.
     """
-    return _Writer(graph, tuple(regions)).text()
+    return _Writer(graph, tuple(regions), device).text()
 
 
 class _Writer:
-    def __init__(self, graph: Graph, regions: tuple[Region, ...]) -> None:
-        self.graph, self.regions = graph, regions
+    def __init__(self, graph: Graph, regions: tuple[Region, ...], device: str) -> None:
+        self.graph, self.regions, self.device = graph, regions, device
+        self.on_device = "" if device == "cpu" else f", device={device!r}"
         self.constants: dict[str, str] = {}  # expression → name: looked up once, when bound
         self.body: list[str] = []
 
@@ -91,8 +104,10 @@ class _Writer:
                 self.body.append(f"del {', '.join(map(_local, names))}")
         self._finish()
         setup, run = _indent(self._setup(), 1), _indent(self._run(), 2)
+        prelude = PRELUDE.replace("import torch\n", f"import torch\n\n{RESULT[self.device]}\n", 1)
+        prelude += CHECK if self.device == "cuda" else ""
         return (
-            f"{PRELUDE}\n\ndef bind(libraries):\n{setup}\n\n    def run(inputs):\n{run}\n\n    return run\n"
+            f"{prelude}\n\ndef bind(libraries):\n{setup}\n\n    def run(inputs):\n{run}\n\n    return run\n"
         )
 
     def _setup(self) -> list[str]:
@@ -101,6 +116,8 @@ class _Writer:
             lines.append(f"unit{index}, bytes{index} = open_unit(libraries[{index}])")
             lines.append(f"In{index} = ctypes.c_void_p * {len(region.inputs)}")
             lines.append(f"Out{index} = ctypes.c_void_p * {len(region.outputs)}")
+        if self.device == "cuda":
+            lines.append("stream_of = torch._C._cuda_getCurrentRawStream")
         return ["enabled, set_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled", *lines]
 
     def _run(self) -> list[str]:
@@ -118,7 +135,10 @@ class _Writer:
         aten_op(node.op)
         op = self._constant(f"torch.ops.{node.op}._op", "op_")
         args = [self._argument(a) for a in node.args]
-        args += [f"{_identifier(k)}={self._argument(v)}" for k, v in node.kwargs.items()]
+        kwargs = dict(node.kwargs)
+        if self.device != "cpu" and _takes_device(node.op):
+            kwargs["device"] = {"device": self.device}
+        args += [f"{_identifier(k)}={self._argument(v)}" for k, v in kwargs.items()]
         targets = [_local(v.name) if v is not None else "_" for v in node.outputs]
         # Ops that return tuples are unpacked; an op with one tensor is bound as it is.
         several = len(targets) > 1 or _returns_list(node.op)
@@ -136,15 +156,23 @@ class _Writer:
             self.body.append(f"    {local}_ = {local}")
         for name in region.outputs:
             self.body.append(f"{_local(name)} = {self._empty(self.graph.specs[name])}")
-        self.body.append(f"space = torch.empty(bytes{index}, dtype=torch.uint8) if bytes{index} else None")
+        empty = f"torch.empty(bytes{index}, dtype=torch.uint8{self.on_device})"
+        self.body.append(f"space = {empty} if bytes{index} else None")
         reads = ", ".join(f"{_local(n)}_.data_ptr()" for n in region.inputs)
         writes = ", ".join(f"{_local(n)}.data_ptr()" for n in region.outputs)
         space = f"space.data_ptr() if bytes{index} else None"
-        self.body.append(f"unit{index}(In{index}({reads}), Out{index}({writes}), {space}, None)")
+        call = f"unit{index}(In{index}({reads}), Out{index}({writes}), {space}, "
+        if self.device == "cuda":
+            where = f"{_local(region.outputs[0])}.device.index"
+            self.body.append(f"check({call}stream_of({where})))")
+        else:
+            self.body.append(f"{call}None)")
         self.body.append(f"del {', '.join(['space', *(f'{_local(n)}_' for n in region.inputs)])}")
 
     def _empty(self, spec: TensorSpec) -> str:
-        return f"torch.empty_strided({spec.shape!r}, {spec.stride!r}, dtype=torch.{spec.dtype})"
+        return (
+            f"torch.empty_strided({spec.shape!r}, {spec.stride!r}, dtype=torch.{spec.dtype}{self.on_device})"
+        )
 
     def _finish(self) -> None:
         """Buffer updates after everything was computed.
@@ -191,7 +219,8 @@ class _Writer:
         if tag == "f":
             return self._constant(f"float({content!r})", "number_")
         if tag == "device":
-            return self._constant(f"torch.device({content!r})", "device_")
+            place = content if self.device == "cpu" else self.device
+            return self._constant(f"torch.device({place!r})", "device_")
         if tag in ("dtype", "layout", "memory_format"):
             return f"torch.{_identifier(content)}"
         raise TaskError(f"malformed argument in a graph: {arg}")
@@ -216,6 +245,11 @@ def _deaths(graph: Graph, steps: Sequence[Region | Node]) -> list[list[str]]:
 def _returns_list(op: str) -> bool:
     returns = aten_op(op)._schema.returns  # type: ignore[attr-defined]
     return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
+
+
+def _takes_device(op: str) -> bool:
+    """Whether an op makes its tensor on a device of its argument's choice, which export wrote down."""
+    return any(a.name == "device" for a in aten_op(op)._schema.arguments)  # type: ignore[attr-defined]
 
 
 def _local(name: str) -> str:

@@ -1,0 +1,249 @@
+"""The timing routine that every timing process shares, so that both sides of a comparison do the same around
+each call.
+
+In: a callable (`Callee`), the values files it is fed from. Out: raw nanoseconds, and the last call's outputs.
+Around each call: private copies of the values at addresses that move from block to block, contents that
+change from call to call, the same warm-up, the same cache eviction, no garbage collection, the previous
+outputs dropped and their memory overwritten before the clock starts, no autograd. This is the processor's
+clock; a GPU's is in `cuda_clock.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..processes.buffers import extent_bytes
+from ..records import Graph, GraphOutput, TensorSpec
+from ..runtime.tensors import open_tensors, write_tensors
+from . import heap
+from .arena import POISON
+from .contents import Slice, halved
+from .heap import Holes
+
+LINES_IN_PAGE, LINE = 64, 64
+
+Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
+
+
+class Callee(Protocol):
+    """A callable that is timed."""
+
+    def bind(self, values: Sequence[Tensor]) -> None:
+        """Take the values of a call, in the order of `Graph.inputs`; tensors may be kept."""
+
+    def reset(self, values: Sequence[Tensor]) -> None:
+        """Undo what a call wrote to its own inputs and buffers."""
+
+    def call(self) -> Any: ...
+
+    def leaves(self, result: Any) -> list[Tensor]:
+        """The tensors of a result, as `Graph.outputs` orders them, updates included."""
+
+
+class Stopwatch:
+    """Times a callee on the values of files. Not reentrant; one a process. `blocks`: what a call allocates,
+    in its order.
+    """
+
+    device = "cpu"
+    recycled = heap.MMAP_THRESHOLD  # bytes from which on the allocator hands out fresh memory
+
+    def __init__(
+        self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
+    ) -> None:
+        self.graph, self.callee, self.flush, self.blocks = graph, callee, flush, tuple(blocks)
+        self.stateful = any(o.role != "output" for o in graph.outputs)
+        self.shared: list[Tensor] = []
+        self.private: list[Tensor] = []
+        self.changed: list[Slice] = []
+        self.result: Any = None
+        self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
+        self.holes = Holes(())
+
+    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
+        """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
+        seconds the calls took.
+        """
+        specs = [i.spec for i in self.graph.inputs]
+        self.result, self.changed, self.private = None, [], []
+        self._clear()
+        self.shared = self._given(Path(values), specs)
+        self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
+        self.callee.bind(self.private)
+        self._lay_out()
+        start = time.perf_counter()
+        with torch.no_grad():
+            for _ in range(warmup):
+                self._reset()
+                self.result = None
+                self.result = self.callee.call()
+        self._finish()
+        return {"seconds": time.perf_counter() - start}
+
+    def _clear(self) -> None:
+        """Give back what an earlier layout of the memory kept."""
+        self.holes.close()
+
+    def _given(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
+        """The values as they are in the file."""
+        return open_tensors(values, specs, writable=False)
+
+    def _copy(self, shared: Tensor, spec: TensorSpec) -> Tensor:
+        """A tensor's own copy for the calls, at a fresh address."""
+        return _private(shared, spec)
+
+    def _lay_out(self) -> None:
+        """Lay out the memory that the calls will allocate."""
+        self.holes = Holes(self.made)
+
+    def _finish(self) -> None:
+        """Wait for what the calls started."""
+
+    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
+        """Time n calls, each on new contents drawn from the seed if `fresh`. Returns their nanoseconds and
+        those spent between them.
+        """
+        times, between, rng = [], 0, random.Random(seed)
+        call, clock = self.callee.call, time.perf_counter_ns
+        with torch.no_grad():
+            for _ in range(n):
+                begin = clock()
+                self.result = None
+                if fresh:
+                    self._overwrite()
+                    self._reset()
+                    self._change(rng)
+                if cold and self.flush is not None:
+                    self.flush.sum()
+                start = clock()
+                self.result = call()
+                end = clock()
+                times.append(end - start)
+                between += start - begin
+        return {"ns": times, "between_ns": between}
+
+    def outputs(self, path: str) -> None:
+        """Write the outputs of the last timed call to a new values file. Raises TaskError when a shape or
+        dtype is wrong.
+        """
+        if self.result is None:
+            raise RuntimeError("no timed call yet")
+        specs = [self.graph.specs[o.value] for o in self.graph.outputs if o.value is not None]
+        write_tensors(Path(path), specs, self.callee.leaves(self.result))
+
+    def _reset(self) -> None:
+        if self.stateful:
+            self.callee.reset(self.shared)
+
+    def _overwrite(self) -> None:
+        """Spoil the memory that the next call will be given for outputs and workspaces: it holds what the
+        last call left there, most of it still right, and a kernel could look whether it may leave it so.
+
+        The allocator is asked as the call will ask it, so it hands out the same blocks.
+        """
+        word = random.choice(POISON)
+        held = []
+        for size, stays in self.blocks:
+            if 0 < size < self.recycled:
+                block = torch.empty(size, dtype=torch.uint8, device=self.device)
+                block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
+                block[size & ~1 :].fill_(word & 0xFF)
+                held += [block] if stays else []
+
+    def _change(self, rng: random.Random) -> None:
+        """Undo the last call's change of the inputs, and make the next."""
+        for index, *bounds in self.changed:
+            part = slice(*bounds)
+            memory(self.private[index])[part] = memory(self.shared[index])[part]
+        self.changed = halved(rng, self.graph.inputs)
+        for index, *bounds in self.changed:
+            memory(self.private[index])[slice(*bounds)] *= 0.5
+
+    def spoilt_input(self) -> str:
+        """The name of the first input that no longer holds what the last call was given, else empty."""
+        updated = set(updated_inputs(self.graph).values())
+        for index, item in enumerate(self.graph.inputs):
+            now = self.private[index]
+            if index in updated or now.numel() == 0:
+                continue
+            whole = memory(self.shared[index]).clone()
+            for at, *bounds in self.changed:
+                if at == index:
+                    whole[slice(*bounds)] *= 0.5
+            given = whole.as_strided(now.shape, now.stride())
+            if not bool(((given == now) | ((given != given) & (now != now))).all()):
+                return item.name
+        return ""
+
+
+def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
+    return [(extent_bytes(graph.specs[name]), True) for name in names]
+
+
+def updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
+    """(role, target) of each update among the graph's outputs → index of the input that takes it."""
+    takers = {
+        ("input_update", item.name) if item.role == "input" else ("buffer_update", item.target): index
+        for index, item in enumerate(graph.inputs)
+    }
+    return {(o.role, o.target): takers[o.role, o.target] for o in graph.outputs if o.role != "output"}
+
+
+def arrange(
+    graph: Graph, returned: Iterator[Tensor], update: Callable[[GraphOutput], Tensor]
+) -> list[Tensor]:
+    """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
+    wanted = [o for o in graph.outputs if o.value is not None]
+    return [next(returned) if o.role == "output" else update(o) for o in wanted]
+
+
+def memory(tensor: Tensor) -> Tensor:
+    """A tensor's memory from its first element to its last, flat."""
+    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.as_strided((extent,), (1,))
+
+
+def _private(shared: Tensor, spec: TensorSpec) -> Tensor:
+    """A copy at a fresh address: another cache line of a page each time, 64-byte aligned as torch's own
+    allocations are.
+    """
+    extent = extent_bytes(spec)
+    if extent == 0:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=shared.dtype)
+    room = torch.empty(extent + LINES_IN_PAGE * LINE, dtype=torch.uint8)
+    offset = -room.data_ptr() % LINE + random.randrange(LINES_IN_PAGE - 1) * LINE
+    flat = torch.frombuffer(
+        room.numpy(), dtype=shared.dtype, count=extent // shared.element_size(), offset=offset
+    )
+    copy = flat.as_strided(spec.shape, spec.stride)
+    if 0 in spec.stride:  # several elements share an address: copy the memory
+        flat.copy_(shared.as_strided(flat.shape, (1,)))
+    else:
+        copy.copy_(shared)
+    return copy
+
+
+def steady_state(threads: int) -> None:
+    """Bring the process to what a long-running one becomes: thread count, no collector pauses, the heap at
+    rest.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    torch.set_num_threads(threads)
+    heap.at_rest()
+
+
+def flush_buffer(size: int) -> Tensor | None:
+    """Memory to stream over between cold calls. Read only: dirty lines would be written back at the next
+    call's expense.
+    """
+    return torch.ones(size // 4) if size else None
