@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
+from ..profile.demote import after_sanitizers
 from ..records import Candidate, Result
 
 
@@ -27,8 +28,9 @@ class LocalExecutor:
             yield result
 
     def confirm(self, candidate: Candidate) -> Result:
+        """A fresh run; a win must also pass the sanitizers."""
         start = time.monotonic()
         try:
-            return self.judge.confirm(candidate)
+            return after_sanitizers(self.judge.confirm(candidate), candidate, self.judge)
         finally:
             self.seconds += time.monotonic() - start

@@ -1,0 +1,213 @@
+"""What a candidate's units do to memory and to the language, seen by sanitizers before a winner counts.
+
+In: a candidate, its task, its target, and evidence for its inputs. Out: `Sanitized`: findings, which tools ran,
+and which could not and why. A C++ unit is compiled again with AddressSanitizer and UndefinedBehaviorSanitizer and
+run in its own process between guard pages, so that a read beyond an input is seen even if its value is never
+used; a CUDA unit's library runs under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. Every
+unit is run at every variant that it builds at, on the task's own inputs. One finding demotes a winner.
+
+Not seen on a CPU: races between OpenMP threads (ThreadSanitizer does not know libgomp's barriers and reports
+honest code), uninitialised reads (the judge's two poisons see those that reach a result), and reads by vector
+intrinsics within the at most 63 bytes between a buffer's end and its page's.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from .. import machine
+from ..errors import ToolchainError
+from ..judge.evidence import Case, Evidence
+from ..judge.families import OWN
+from ..processes import sandbox
+from ..processes.buffers import Scratch
+from ..records import Candidate, Graph, Record, Task, Unit
+from ..targets.base import Target
+from ..targets.build_cache import run_confined
+from ..targets.cpu import CpuTarget
+from ..targets.cuda_toolkit import toolkit
+from ..targets.native import HEADERS
+from ..targets.task_header import requirements
+from .base import Ended, run_tool
+from .harness import SANITIZERS, Call, cpu_harness, cuda_harness
+from .sanitizer_output import address_finding, compute_sanitizer_findings
+
+CPU_TOOLS = ("address", "undefined")
+CUDA_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=86:hard_rss_limit_mb={memory}:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=86",
+}  # fmt: skip
+ERROR_CODE = 86  # of a sanitizer that found something
+MEMORY_MB = 8 << 10  # resident, of a sanitized process
+CALLS = 2  # buffers at the end of their pages, then at their start
+
+
+class Finding(Record):
+    """What one tool saw one unit do."""
+
+    tool: str  # "address", "undefined", "memcheck", …
+    variant: str
+    region: str  # region id of the unit
+    message: str  # one line: what, where, at which line of the unit
+
+    def __str__(self) -> str:
+        return f"{self.tool} at {self.variant}: {self.message}"
+
+
+class Sanitized(Record):
+    findings: tuple[Finding, ...] = ()
+    ran: tuple[str, ...] = ()  # tools that ran to their end on every unit and shape
+    not_available: tuple[str, ...] = ()  # "tool: reason", one line each
+
+    @property
+    def ok(self) -> bool:
+        """No finding. Whether anything was looked at at all, `ran` says."""
+        return not self.findings
+
+
+def sanitize(
+    candidate: Candidate,
+    task: Task,
+    target: Target,
+    evidence: Evidence,
+    *,
+    scratch: Scratch,
+    cache_dir: Path,
+    seed: int,
+    timeout: float = 120.0,
+) -> Sanitized:
+    """Run every unit of a candidate under the sanitizers of its target; see the module.
+
+    `seed` of the own inputs; `timeout` in seconds for each run of a tool. The first finding of a tool on a unit
+    ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
+    """
+    check: Callable[[Unit, Graph, str, Call], Iterator[Finding | str]]
+    try:
+        if isinstance(target, CpuTarget):
+            check = CpuSanitizer(target, cache_dir, scratch, timeout).check
+            tools: Sequence[str] = CPU_TOOLS
+        elif target.name == "cuda":
+            check, tools = ComputeSanitizer(cache_dir, timeout).check, CUDA_TOOLS
+        else:
+            return Sanitized(not_available=(f"sanitizers: there are none for the target {target.name}",))
+    except ToolchainError as error:
+        return Sanitized(not_available=(f"sanitizers: {error}",))
+    findings: list[Finding] = []
+    missing: list[str] = []
+    tried = False
+    for unit, graph, variant, call in calls(candidate, task, target, evidence, scratch, seed):
+        tried = True
+        for found in check(unit, graph, variant, call):
+            (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
+        call.values.unlink(missing_ok=True)
+    if not tried:
+        return Sanitized(not_available=("sanitizers: no unit of it builds here",))
+    lost = {text.partition(":")[0] for text in missing}
+    ran = tuple(t for t in tools if t not in lost)
+    return Sanitized(findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)))
+
+
+def calls(
+    candidate: Candidate, task: Task, target: Target, evidence: Evidence, scratch: Scratch, seed: int,
+    variants: Sequence[str] | None = None,
+) -> Iterator[tuple[Unit, Graph, str, Call]]:  # fmt: skip
+    """Each unit at each variant at which it builds, with the inputs its region gets there."""
+    for variant in task.variants:
+        if variants is not None and variant.name not in variants:
+            continue
+        specs, case = variant.graph.specs, Case(variant.name, OWN, seed)
+        for unit in candidate.units:
+            build = target.build(unit, variant.graph, variant.name)
+            if not build.ok:  # its requirements do not hold at these shapes
+                continue
+            raw = evidence.region(case, unit.region).inputs
+            given, made = [specs[i] for i in unit.region.inputs], [specs[o] for o in unit.region.outputs]
+            call = Call.prepared(Path(build.library), raw, given, made, scratch.new("call"))
+            yield unit, variant.graph, variant.name, call
+        evidence.forget(case)
+
+
+class CpuSanitizer:
+    """AddressSanitizer and UndefinedBehaviorSanitizer through the target's own compiler. Raises ToolchainError
+    where that has no such runtime.
+    """
+
+    def __init__(self, target: CpuTarget, cache_dir: Path, scratch: Scratch, timeout: float) -> None:
+        self.target, self.scratch, self.timeout = target, scratch, timeout
+        self.harness = cpu_harness(cache_dir, target.compiler, sanitized=True)
+
+    def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
+        folder = self.scratch.new("sanitized")
+        folder.mkdir()
+        try:
+            library = self._built(unit, graph, folder)
+            if library is None:
+                yield from _each("the unit does not build with the sanitizers on")
+                return
+            sanitized = Call(library, call.values, call.inputs, call.outputs)
+            ended = self._run(sanitized.command(self.harness, CALLS), folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        found = address_finding(ended.output)
+        if found is not None:
+            tool, message = found
+            yield Finding(tool=tool, variant=variant, region=unit.region.id, message=message)
+        elif ended.code != 0:
+            yield from _each(f"the sanitized unit ended with {ended.how}{_last_line(ended)}")
+
+    def _built(self, unit: Unit, graph: Graph, folder: Path) -> Path | None:
+        header = self.target.header(graph, unit.region) + requirements(unit.requires)
+        (folder / "unit.cpp").write_text(unit.source)
+        (folder / "task.h").write_text(header)
+        flags = (*self.target.flags(unit), *SANITIZERS, "-O1", "-w", "-I", ".", "-I", str(HEADERS))
+        ran = run_confined([[self.target.compiler, *flags, "-shared", "unit.cpp", "-o", "unit.so"]], folder)
+        return folder / "unit.so" if ran.code == 0 and not ran.timed_out else None
+
+    def _run(self, command: list[str], folder: Path) -> Ended:
+        """Confined but for its address space, most of which is AddressSanitizer's own."""
+        confined = sandbox.command(
+            [folder], memory_bytes=None, cpu_seconds=int(4 * self.timeout) + 1, argv=command
+        )
+        env = {name: text.format(memory=MEMORY_MB) for name, text in OPTIONS.items()}
+        return run_tool(confined, self.timeout, {**env, "OMP_NUM_THREADS": str(self.target.threads)})
+
+
+class ComputeSanitizer:
+    """compute-sanitizer on the unit's own library. Raises ToolchainError where it is not installed.
+
+    The process is not confined: the tool needs the driver and shared memory. What it runs has passed the
+    target's list of symbols and the judge's confined runs before.
+    """
+
+    def __init__(self, cache_dir: Path, timeout: float) -> None:
+        kit = toolkit()
+        folders = (Path(kit.nvcc).resolve().parent, kit.libraries.parent / "bin")
+        found = (shutil.which("compute-sanitizer", path=str(folder)) for folder in folders)
+        tool = shutil.which("compute-sanitizer") or next((path for path in found if path), None)
+        if tool is None:
+            raise ToolchainError("compute-sanitizer is not installed; it comes with the CUDA toolkit")
+        self.tool, self.timeout = tool, timeout
+        self.harness = cuda_harness(cache_dir, machine.find_compiler(), kit.include, kit.libraries)
+
+    def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
+        for name in CUDA_TOOLS:
+            options = ["--tool", name, "--error-exitcode", str(ERROR_CODE), "--print-limit", "10"]
+            ended = run_tool([self.tool, *options, *call.command(self.harness, 1)], self.timeout)
+            found = compute_sanitizer_findings(ended.output)
+            for message in found[:1]:
+                yield Finding(tool=name, variant=variant, region=unit.region.id, message=message)
+            if not found and ended.code != 0:
+                yield f"{name}: compute-sanitizer ended with {ended.how}{_last_line(ended)}"
+
+
+def _each(reason: str) -> Iterator[str]:
+    """Both of the CPU's tools run in one process."""
+    return (f"{tool}: {reason}" for tool in CPU_TOOLS)
+
+
+def _last_line(ended: Ended) -> str:
+    lines = [line for line in ended.output.splitlines() if line.strip() and not line.startswith("buffer ")]
+    return f": {lines[-1].strip()[:200]}" if lines else ""
