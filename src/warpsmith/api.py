@@ -16,10 +16,14 @@ from .archive.store import Archive
 from .config import Config
 from .errors import TaskError, UsageError, WarpsmithError
 from .judge.judge import Judge
+from .machine import describe
 from .pipeline import Outcome, Run
 from .processes.buffers import Scratch
 from .progress import Observer, SilentObserver
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
+from .solutions.judge import judge_solution as judge_module
+from .solutions.source import read_solution
+from .solutions.verdict import SolutionVerdict, of_unit
 from .targets.base import Target
 from .targets.front_matter import unit_from_source
 from .tasks.load import load_suite, load_task
@@ -123,6 +127,44 @@ def judge_solution(
                     f"{task.name} is quarantined, so its numbers prove nothing: {'; '.join(judge.admission.reasons)}"
                 )
             return labelled(judge.confirm(candidate), judge.admission)
+
+
+def judge_file(
+    solution: Path,
+    task_spec: str,
+    *,
+    target: str = "cpu",
+    seed: int | None = None,
+    config: Config | None = None,
+    observer: Observer | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> SolutionVerdict:
+    """Judge any solution: a Python file with `ModelNew`, or a unit that covers the whole task.
+
+    Raises UsageError for a file that is neither, TaskError, ToolchainError, JudgeError.
+    """
+    config, observer = config or Config.load(), observer or SilentObserver()
+    seed = secrets.randbits(31) if seed is None else seed
+    if solution.suffix != ".py":
+        result = judge_solution(
+            solution,
+            task_spec,
+            target=target,
+            seed=seed,
+            config=config,
+            observer=observer,
+            overrides=overrides,
+        )
+        return of_unit(str(solution), Path(task_spec).stem, result, describe().device)
+    read_solution(solution)  # what is no solution is said before anything is loaded
+    built = make_target(target, config)
+    with Scratch() as scratch:
+        observer.stage(f"loading {task_spec}")
+        task = _load(task_spec, scratch, config, overrides)
+        return judge_module(
+            solution, task, built, scratch=scratch, cache=config.cache, seed=seed,
+            baselines=config.baselines, progress=observer.stage,
+        )  # fmt: skip
 
 
 def labelled(result: Result, admission: Admission) -> Result:

@@ -102,14 +102,6 @@ def test_tables_on_a_terminal_show_brackets_as_text(
     assert "[/bold] of [red]" in capsys.readouterr().out
 
 
-def test_a_verdict_names_the_hardware_and_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
-    result = confirmed(candidate("a"), 1.5).model_copy(update={"seed": 99})
-    printing.print_result(result, "Test CPU")
-    out = capsys.readouterr().out
-    assert "1.50x [1.47, 1.53] over eager" in out
-    assert "on Test CPU, seed 99" in out
-
-
 @pytest.mark.parametrize(("task", "name"), [("1_Square matmul", "task_1_Square_matmul"), ("a-b", "a_b")])
 def test_the_default_name_of_a_package_can_be_imported(
     task: str, name: str, archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

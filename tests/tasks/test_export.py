@@ -146,6 +146,25 @@ class DropsAttention(nn.Module):
         return F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
 
 
+class ReturnsNothing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sums", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor) -> None:
+        self.sums.add_(x.sum((0, 1)))
+
+
+class ReturnsText(nn.Module):
+    def forward(self, x: torch.Tensor) -> str:
+        return "done"
+
+
+class Spectrum(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fft(x)
+
+
 class Mismatch(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
@@ -165,6 +184,9 @@ class Breaks(nn.Module):
         (DropsAttention(), r"random op aten\.scaled_dot_product_attention"),
         (nn.Dropout(0.5), r"random op aten\.\w*dropout.*eval"),
         (Mismatch(), r"get_inputs\(\) does not match forward"),
+        (ReturnsNothing(), r"returns no tensor"),
+        (ReturnsText(), r"returns no tensor"),
+        (Spectrum(), r"returns a complex64 tensor.*view_as_real"),
         (Breaks(), r"RuntimeError.*test_export\.py:\d+ in forward"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..progress import observer_for
+from ..progress import counted, observer_for
 from ..records import Admission, Graph, Task, TensorSpec
 from . import options as o
 from . import printing
@@ -38,7 +38,7 @@ def list_tasks(suite: SuiteArgument = "core", json: o.JsonOption = None) -> None
     if json != "-":
         for row in rows:
             print(f"{row['task']:34s} {row['about']}")
-        print(f"{len(rows)} tasks")
+        print(counted(len(rows), "task"))
 
 
 @tasks.command("show")

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..errors import UsageError
 from ..progress import duration
-from ..records import Ratio, Result, RunSummary
+from ..records import Ratio, RunSummary
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -77,6 +77,12 @@ def print_summary(summary: RunSummary) -> None:
         print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")
     for name, median in summary.baselines.items():
         print(f"  baseline {name}: {median:.0f} us")
+    if summary.best is not None and summary.baselines:
+        from ..report.wording import slow_baseline  # brings plotly along
+
+        note = slow_baseline(summary.limit_us / min(summary.baselines.values()))
+        if note:
+            print(f"  note: {note}")
     if summary.hardware:
         print(f"  on {summary.hardware}")
     outcomes = "".join(f", {count} {status}" for status, count in summary.stages.items())
@@ -117,22 +123,3 @@ def print_table(summaries: Sequence[RunSummary]) -> None:
     print("limit: share of the task's speed-of-light floor on this machine; [low, high]: confidence interval")
     if any(s.run_id for s in summaries):
         print("proof of a run: warpsmith report RUN --format html --out report.html")
-
-
-def print_result(result: Result, hardware: str) -> None:
-    """A verdict on one candidate, measured on `hardware`."""
-    print(f"{result.status}" + (f": {result.reason}" if result.reason else ""))
-    if result.verdict is not None:
-        checks = result.verdict.checks
-        print(f"  {sum(c.ok for c in checks)} of {len(checks)} checks passed")
-        for check in (c for c in checks if not c.ok):
-            print(f"  failed: {check.rule} at {check.variant}/{check.family}/{check.where}: {check.detail}")
-        print(f"  labels: {', '.join(result.verdict.labels) or 'none'}")
-        print(f"  isolation: {result.verdict.isolation or 'none'}")
-    if result.timing is not None:
-        t = result.timing
-        interval = f"{t.median_us:.0f} us [{t.low_us:.0f}, {t.high_us:.0f}]"
-        print(f"  {interval}, {t.limit_share:.0%} of the speed-of-light limit")
-        for ratio in t.ratios:
-            print(f"  {ratio_text(ratio)} over {ratio.baseline}")
-    print(f"  on {hardware}, seed {result.seed}")

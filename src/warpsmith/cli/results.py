@@ -14,6 +14,7 @@ from rich.console import Console
 from ..archive.entries import Entry, RunRecord
 from ..archive.store import Archive
 from ..errors import ArchiveError, UsageError
+from ..progress import counted
 from ..records import Ratio
 from . import options as o
 from . import printing
@@ -124,7 +125,7 @@ def export_archive(
     """Write the archive as JSON lines."""
     from ..archive.transfer import export_jsonl
 
-    print(f"wrote {export_jsonl(existing(archive), out)} records to {out}")
+    print(f"wrote {counted(export_jsonl(existing(archive), out), 'record')} to {out}")
 
 
 @archive_app.command("import")
@@ -135,7 +136,8 @@ def import_archive(
     from ..archive.transfer import import_jsonl
 
     counts = import_jsonl(Archive(o.config(archive).archive), source)
-    print(f"{counts.new_results} new results, {counts.new_runs} new runs from {source}")
+    new = f"{counted(counts.new_results, 'new result')}, {counted(counts.new_runs, 'new run')}"
+    print(f"{new} from {source}")
 
 
 @archive_app.command("path")

@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError, WarpsmithError
-from ..machine import cpu_name
 from ..progress import observer_for
 from ..records import RunSummary
 from . import options as o
 from . import printing
+from .judge import judge
 
 DEMO_TASKS = ("softmax.py", "mlp_epilogue.py", "layernorm.py")
 
@@ -131,32 +131,6 @@ def examples_folder(given: Path | None) -> Path:
         if all((folder / name).is_file() for name in DEMO_TASKS):
             return folder
     raise UsageError(f"{', '.join(DEMO_TASKS)} not found: run in a checkout, or name the examples folder")
-
-
-def judge(
-    solution: Annotated[Path, typer.Argument(help="A C++ unit file that covers the whole task.")],
-    task: Annotated[str, typer.Option("--task", help="The task it claims to solve.")],
-    target: o.TargetOption = "cpu",
-    seed: o.SeedOption = None,
-    json: o.JsonOption = None,
-    settings: o.SetOption = None,
-    baselines: o.BaselinesOption = None,
-    quiet: o.QuietOption = False,
-) -> None:
-    """Say whether somebody's kernel is correct, and really faster."""
-    from ..api import judge_solution
-
-    printing.expect_writable(json)
-    config, changed = o.config(None, baselines), o.overrides(settings)
-    with observer_for(quiet) as observer:
-        result = judge_solution(
-            solution, task, target=target, seed=seed, config=config, observer=observer, overrides=changed
-        )
-    if json is not None:
-        printing.write_json(result.model_dump(mode="json"), json)
-    if json != "-":
-        printing.print_result(result, cpu_name())
-    raise typer.Exit(0 if result.status == "ok" else 1)
 
 
 @contextmanager

@@ -71,6 +71,11 @@ class TaskHost:
             inputs=inputs,
         )
 
+    def init_inputs(self, overrides: dict[str, Any]) -> dict[str, Any]:
+        """`{"args", "kwargs"}` of the task's constructor, encoded (`tasks.arguments`). Raises TaskError."""
+        source = self.source.model_dump(mode="json")
+        return self._call("init_inputs", source=source, overrides=overrides)
+
     def _call(self, op: str, **fields: Any) -> dict[str, Any]:
         try:
             return self.worker.call(op, timeout=self.timeout, **fields)

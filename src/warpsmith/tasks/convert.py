@@ -64,7 +64,11 @@ class _Converter:
         nodes = self._live([n for n in map(converter.convert, self._calls()) if n is not None], outputs)
         used = {name for node in nodes for name in node.uses} | {o.value for o in outputs}
         inputs = tuple(i for i in self._inputs() if i.role == "input" or i.name in used)
-        return Graph(inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=self._tree(), call=self._call())
+        graph = Graph(
+            inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=self._tree(), call=self._call()
+        )
+        _refuse_outputs(graph)
+        return graph
 
     def _calls(self) -> Iterable[FxNode]:
         for node in self.program.graph.nodes:
@@ -148,6 +152,19 @@ class _Converter:
                 kept.append(node.model_copy(update={"outputs": outs}))
                 wanted.update(node.uses)
         return kept[::-1]
+
+
+def _refuse_outputs(graph: Graph) -> None:
+    """Without a tensor there is nothing to compare, and the float64 oracle has no complex numbers."""
+    made = [o for o in graph.outputs if o.value is not None]
+    if all(o.role != "output" for o in made):
+        raise TaskError("the module returns no tensor, so there is nothing to compute or to compare")
+    types = [graph.specs[o.value].dtype for o in made if o.value is not None]
+    found = next((name for name in types if name.startswith("complex")), "")
+    if found:
+        raise TaskError(
+            f"the module returns a {found} tensor, which cannot be judged; use torch.view_as_real"
+        )
 
 
 @dataclass(frozen=True)

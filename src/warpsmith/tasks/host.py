@@ -53,6 +53,20 @@ def materialise(
     return {}
 
 
+def init_inputs(source: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that the task constructs its module with, as `arguments.encode` writes them."""
+    from .arguments import encode
+    from .taskfile import TaskFile
+
+    record = TaskSource.model_validate(source)
+    if record.kind == "memory":
+        return {"args": encode(()), "kwargs": encode({})}
+    file = TaskFile(record, overrides)
+    file.run()
+    args, kwargs = file.init_arguments()
+    return {"args": encode(args), "kwargs": encode(kwargs)}
+
+
 def load_reference(source: TaskSource, overrides: dict[str, Any] | None = None) -> HostedModule:
     """The user's module, for the eager and compiled baselines.
 
@@ -71,7 +85,7 @@ def main() -> None:
             memory_bytes=options.get("memory_bytes"),
             network=False,
         )
-    serve({"export": export, "materialise": materialise})
+    serve({"export": export, "materialise": materialise, "init_inputs": init_inputs})
 
 
 if __name__ == "__main__":

@@ -55,14 +55,17 @@ class TaskFile:
             )
         if not (isinstance(entry, type) and issubclass(entry, torch.nn.Module)):
             raise TaskError(f"{self.source.entry} in {self.filename} is not a subclass of torch.nn.Module")
-        args: tuple[Any, ...] = ()
-        kwargs: dict[str, Any] = {}
-        if self._function("get_init_inputs") is not None:
-            args, kwargs = self._arguments("get_init_inputs")
+        args, kwargs = self.init_arguments()
         module: torch.nn.Module = self._guard(
             f"building {self.source.entry}(*get_init_inputs())", lambda: entry(*args, **kwargs)
         )
         return module, without_dropout(module)
+
+    def init_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the class is constructed with; nothing where the file has no get_init_inputs()."""
+        if self._function("get_init_inputs") is None:
+            return (), {}
+        return self._arguments("get_init_inputs")
 
     def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if not self.namespace:
@@ -96,7 +99,7 @@ class TaskFile:
                 return tuple(made[0]), dict(made[1])
             return tuple(made), {}
         raise TaskError(
-            f"{name}() in {self.filename} must return a list of arguments, not a {type(made).__name__}"
+            f"{name}() in {self.filename} must return a list of arguments; it returns {type(made).__name__}"
         )
 
     def _guard(self, doing: str, call: Callable[[], Any]) -> Any:

@@ -1,0 +1,195 @@
+"""The supervisor's end of the processes that run a solution.
+
+In: a solution's text and its folders. Out: processes that are spoken to like any timed process. No torch here.
+Each request carries a token that the answer must repeat, and no answer may lie in the pipe before a request is
+sent: what the solution's own code writes to the pipe is noticed (`Forged`), not believed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shutil
+import stat
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ..errors import WarpsmithError
+from ..judge.timed_process import ForkedWorker, TimedProcess, environment
+from ..processes.buffers import Scratch
+from ..processes.worker import Worker
+
+MODULE = "warpsmith.solutions.zygote"
+OPEN_SECONDS = 120.0
+LOAD_SECONDS = (
+    600.0  # an extension that includes torch's headers takes half a minute to compile on a fast machine
+)
+RUN_SECONDS = 120.0  # a call, and with it what compiles at the first call
+SYSTEM = (
+    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc", "/opt", "/sys", "/dev/urandom", "/dev/random",
+    "/dev/zero", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/version",
+    "/proc/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/mounts",
+)  # fmt: skip
+
+
+class Forged(WarpsmithError):
+    """An answer that the judge's own code in that process did not write."""
+
+
+class TokenWorker(ForkedWorker):
+    def call(self, op: str, timeout: float = 60.0, **fields: Any) -> dict[str, Any]:
+        if self._buffer or select.select([self._answer], [], [], 0)[0]:
+            self._unasked()
+        token = secrets.token_hex(8)
+        answer = super().call(op, timeout, token=token, **fields)
+        if answer.pop("token", "") != token:
+            self.close()
+            raise Forged("the process sent an answer that the judge's code there did not write")
+        return answer
+
+    def _unasked(self) -> None:
+        """Bytes before any request; an ended process also reads so, which the next request finds out."""
+        if self._buffer or os.read(self._answer, 1):
+            self.close()
+            raise Forged("the process sent an answer to no request")
+
+
+class SolutionProcess(TimedProcess):
+    """Values come to it through a folder that it may read and not write; what it wrote is copied before
+    anybody trusts its length, or that it is a file. `keep` makes paths that it cannot reach."""
+
+    def __init__(self, worker: ForkedWorker, folder: Path, given: Path, keep: Callable[[], Path]) -> None:
+        super().__init__("solution", worker, folder)
+        self.given, self.keep = given, keep
+
+    def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS) -> float:
+        return super().prepare(self._hand(values), warmup, timeout)
+
+    def run(self, values: Path) -> Path:
+        """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
+        that its outputs broke."""
+        place, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
+        self.worker.call("run", RUN_SECONDS, values=str(place), path=str(path))
+        return self._collect(path)
+
+    def outputs(self, path: Path) -> Path:
+        return self._collect(super().outputs(path))
+
+    def _collect(self, path: Path) -> Path:
+        """A copy of a file of theirs. A link would have us read what they may not: Forged."""
+        kept = self.keep()
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(fd, "rb") as source, kept.open("wb") as target:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise OSError("not a file")
+                shutil.copyfileobj(source, target, 1 << 22)
+            path.unlink()
+        except OSError as error:
+            self.close()
+            raise Forged(f"the file of its outputs is none: {error.strerror or error}") from error
+        return kept
+
+    def trace(self, values: Path) -> dict[str, Any]:
+        return self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
+
+    def mapped_objects(self, folder: Path) -> list[str]:
+        """Executable files of a folder that are mapped into the process now, by their path in it; as the kernel
+        says. Also executable memory files, which have no folder."""
+        found = set()
+        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and "x" in fields[1]:
+                path = fields[5].removesuffix(" (deleted)")
+                if path.startswith(f"{folder}/"):
+                    found.add(path.removeprefix(f"{folder}/"))
+                elif path.startswith("/memfd:"):
+                    found.add(path.lstrip("/"))
+        return sorted(found)
+
+    def _hand(self, values: Path) -> Path:
+        """The same file under another name (a link: no copy), in the folder that may be read."""
+        place = self.given / values.name
+        if not place.exists():
+            os.link(values, place)
+        return place
+
+
+class Starter:
+    """A context manager: the process that solutions are forked from, and its folders.
+
+    `scratch`: where the values lie; they are handed over in a folder of it. `root`: on a disk, since libraries
+    that are built there must be loadable, which shared memory often forbids.
+    """
+
+    def __init__(
+        self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str
+    ) -> None:
+        self.root, self.scratch, self.threads = root, scratch, threads
+        self.given = given = scratch.new("given")
+        given.mkdir()
+        self._zygote = Worker(MODULE, root / "zygote", env=environment(threads))
+        readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(given)]
+        self._zygote.send(
+            "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
+        )
+        self._ready = False
+        self._count = 0
+
+    def fork(self, folder: Path) -> SolutionProcess:
+        """A confined process; `folder` is the solution's: `build` in it is kept between its processes."""
+        if not self._ready:
+            self._zygote.receive(OPEN_SECONDS)
+            self._ready = True
+        (folder / "build").mkdir(parents=True, exist_ok=True)
+        self._count += 1
+        own = folder / f"process-{self._count}"
+        own.mkdir()
+        memory = int(psutil.virtual_memory().available * 0.9)
+        worker = TokenWorker(self._zygote, own, self.threads, memory)
+        return SolutionProcess(worker, own, self.given, lambda: self.scratch.new("outputs"))
+
+    def empty(self) -> None:
+        """Take back the values that were handed over."""
+        for path in self.given.iterdir():
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._zygote.close()
+
+    def __enter__(self) -> Starter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def python_folders() -> list[str]:
+    """Where Python, its packages and this one lie."""
+    paths = sysconfig.get_paths()
+    folders = {
+        sys.prefix,
+        sys.base_prefix,
+        *(paths[n] for n in ("stdlib", "platstdlib", "purelib", "platlib")),
+    }
+    folders |= {str(Path(__file__).parents[1]), str(Path(sys.executable).resolve().parent)}
+    folders |= {p for p in sys.path if p.endswith(("site-packages", "dist-packages"))}
+    folders |= {p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
+    return sorted(folders)
+
+
+def _tool_folders() -> list[str]:
+    """Where compilers and their libraries lie, when that is not below the system's own folders."""
+    found = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    for tool in ("nvcc", "g++", "c++", "ninja"):
+        path = shutil.which(tool)
+        if path is not None:
+            found += [str(Path(path).parent), str(Path(path).resolve().parents[1])]
+    found += [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
+    return [p for p in found if Path(p).is_absolute() and p != "/"]

@@ -1,0 +1,159 @@
+"""A `ModelNew` brought to life in an untrusted process, as something that the judge's stopwatch can call.
+
+In: the solution's text, the task's constructor arguments, a variant's graph. Out: a `Solution`, which takes the
+values of a call (parameters by name, where they are to be taken over), calls the module as the task is called,
+and hands out the tensors that came back, if they are what the reference returns: plain `torch.Tensor`s of the
+reference's number, shape, dtype, stride and device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from ..errors import WarpsmithError
+from ..judge.stopwatch import arrange, updated_inputs
+from ..records import Graph, GraphInput, GraphOutput, TaskSource, TensorSpec
+from ..tasks.arguments import decode
+from ..tasks.convert import tensor_spec
+from ..tasks.hosted import find_tensor
+from ..tasks.taskfile import TaskFile
+from ..tasks.values import torch_dtype
+from .source import ENTRY
+
+
+class OutputRefused(WarpsmithError):
+    """What came back is not what the reference returns. The message is "rule: detail"."""
+
+
+def build(
+    text: str, name: str, overrides: dict[str, Any], init: dict[str, Any], seed: int
+) -> torch.nn.Module:
+    """`ModelNew(*args, **kwargs)` with the task's arguments, seeded as the reference was. Raises TaskError with
+    the line that failed."""
+    file = TaskFile(TaskSource(kind="kernelbench", path=name, text=text, entry=ENTRY), overrides)
+    file.run()
+    given = [list(decode(init["args"])), dict(decode(init["kwargs"]))]
+    file.namespace["get_init_inputs"] = lambda: given
+    torch.manual_seed(seed)
+    return file.module()[0]
+
+
+def needed_state(graph: Graph) -> list[GraphInput]:
+    """Parameters, buffers and constants that a returned output depends on."""
+    wanted = {o.value for o in graph.outputs if o.role == "output"}
+    for node in reversed(graph.nodes):
+        if wanted & {v.name for v in node.outputs if v is not None}:
+            wanted |= set(node.uses)
+    return [i for i in graph.inputs if i.role != "input" and not i.data and i.name in wanted]
+
+
+class Solution:
+    """A `Callee` (see `judge.bench_worker`)."""
+
+    def __init__(self, graph: Graph, module: torch.nn.Module, *, copy: bool, device: str) -> None:
+        self.graph, self.module, self.device = graph, module.to(device), device
+        self.updated = updated_inputs(graph)
+        self.shape = json.loads(graph.call)
+        self.copied = [i for i in range(len(graph.inputs)) if copy and self._state(i) is not None]
+        self.absent = [
+            o.target for o in graph.outputs if o.role == "buffer_update" and self._taker(o) is None
+        ]
+
+    def unnamed(self) -> list[str]:
+        """What the outputs depend on and this module does not have under the reference's name and shape."""
+        needed = {i.name for i in needed_state(self.graph)}
+        return [
+            item.target for n, item in enumerate(self.graph.inputs)
+            if item.name in needed and self._state(n) is None
+        ]  # fmt: skip
+
+    def bind(self, values: Sequence[Tensor]) -> None:
+        self.values = list(values)
+        with torch.no_grad():
+            for index in self.copied:
+                self._place(index).copy_(values[index])
+        inputs = [v for v, i in zip(values, self.graph.inputs, strict=True) if i.role == "input"]
+        self.args, self.kwargs = _nest(self.shape, inputs)
+
+    def reset(self, values: Sequence[Tensor]) -> None:
+        for index in self.updated.values():
+            if self.graph.inputs[index].role == "input" or self._state(index) is not None:
+                self._place(index).copy_(values[index])
+
+    def call(self) -> Any:
+        return self.module(*self.args, **self.kwargs)
+
+    def leaves(self, result: Any) -> list[Tensor]:
+        """In the order of `Graph.outputs`; an update whose buffer this module lacks comes as its given value.
+        Raises OutputRefused."""
+        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
+        wanted = [o for o in self.graph.outputs if o.value is not None and o.role == "output"]
+        if len(found) != len(wanted):
+            kind = type(result).__name__
+            raise OutputRefused(
+                f"output-type: {len(found)} tensors came back (in a {kind}), not {len(wanted)}"
+            )
+        for number, (leaf, output) in enumerate(zip(found, wanted, strict=True)):
+            self._check(number, leaf, self.graph.specs[output.value or ""])
+        return arrange(self.graph, iter(found), self._update)
+
+    def _check(self, number: int, leaf: Tensor, spec: TensorSpec) -> None:
+        where = f"output {number}"
+        if (
+            type(leaf) not in (Tensor, torch.nn.Parameter)
+            or leaf.layout != torch.strided
+            or "data_ptr" in vars(leaf)
+        ):
+            raise OutputRefused(f"output-type: {where} is a {type(leaf).__name__}, not a plain torch.Tensor")
+        if leaf.device.type != self.device:
+            raise OutputRefused(f"device: {where} is on {leaf.device}, not on {self.device}")
+        if tuple(leaf.shape) != spec.shape:
+            raise OutputRefused(f"shape: {where} is {list(leaf.shape)}, not {list(spec.shape)}")
+        if leaf.dtype != torch_dtype(spec.dtype):
+            raise OutputRefused(f"dtype: {where} is {leaf.dtype}, not torch.{spec.dtype}")
+        if spec.numel and any(
+            n > 1 and a != b for n, a, b in zip(spec.shape, leaf.stride(), spec.stride, strict=True)
+        ):
+            raise OutputRefused(f"stride: {where} has strides {list(leaf.stride())}, not {list(spec.stride)}")
+
+    def _update(self, output: GraphOutput) -> Tensor:
+        place = self._taker(output)
+        return self.values[self.updated[output.role, output.target]] if place is None else place
+
+    def _taker(self, output: GraphOutput) -> Tensor | None:
+        index = self.updated[output.role, output.target]
+        return self.values[index] if output.role == "input_update" else self._state(index)
+
+    def _place(self, index: int) -> Tensor:
+        found = None if self.graph.inputs[index].role == "input" else self._state(index)
+        return self.values[index] if found is None else found
+
+    def _state(self, index: int) -> Tensor | None:
+        """The module's own tensor for an input of the graph; None when it has none of that name and shape."""
+        item = self.graph.inputs[index]
+        if item.role == "input" or item.data:
+            return None
+        found = find_tensor(self.module, item.target)
+        if found is None:
+            return None
+        spec = tensor_spec(found)
+        return found if (spec.shape, spec.dtype) == (item.spec.shape, item.spec.dtype) else None
+
+
+def _nest(shape: Any, inputs: Sequence[Tensor]) -> Any:
+    """`Graph.call` with the tensors in their places."""
+    if isinstance(shape, int):
+        return inputs[shape]
+    if isinstance(shape, list):
+        return [_nest(s, inputs) for s in shape]
+    if "const" in shape:
+        return shape["const"]
+    if "tuple" in shape:
+        return tuple(_nest(s, inputs) for s in shape["tuple"])
+    return {k: _nest(s, inputs) for k, s in shape["dict"].items()}

@@ -1,0 +1,286 @@
+"""The judge of somebody else's `ModelNew`: the file in, a `SolutionVerdict` out.
+
+The reference, its oracle, its baselines, the families of inputs and the stopwatch are those by which the judge's
+own candidates are measured (`judge.opened`). The solution's Python runs in confined processes that the reference
+never enters: one for each variant to verify it, a fresh one to time it against every baseline, and one more call
+of that, untimed, to see which operations and libraries do the work. A unit's runner holds no torch and no Python;
+this holds both, so its isolation is the lower one, and the verdict says so.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import WarpsmithError
+from ..judge.bench import CONFIRM_ROUNDS
+from ..judge.evidence import Case
+from ..judge.families import OWN
+from ..judge.judge import CONFIRM_CHECKS
+from ..judge.labels import UNIT_CLOCK_SLACK, precision
+from ..judge.limits import hard_floor
+from ..judge.opened import BASELINES, Opened
+from ..judge.plan import MAIN_SEARCH
+from ..judge.session import BaselineLost, TimedSample
+from ..processes.buffers import Scratch
+from ..records import Check, Task, Timing
+from ..targets.base import Target
+from ..tasks.client import TaskHost
+from .classify import classify
+from .client import OPEN_SECONDS, Starter
+from .source import read_solution
+from .trial import VALUE_RULES, Context, Fault, Found, Trial, fault_of
+from .verdict import Label, SolutionVerdict, Trace, Traced
+
+QUICK_ROUNDS, QUICK_CHECKS = 8, 2
+QUICK_FAMILIES = ("normal", "large")  # at shapes other than the main ones
+ISOLATION = "in a Python process with torch (lower than a unit's runner)"
+
+
+@dataclass
+class _Finding:
+    """What became of one solution, as far as it got."""
+
+    found: Found
+    trial: Trial
+    timing: Timing | None = None
+    trace: Trace | None = None
+    label: Label = "none"
+    notes: list[str] = field(default_factory=list)
+    fault: Fault | None = None
+
+
+class SolutionJudge(Opened):
+    """A context manager: `open()` it once on a task, then `judge` solutions one after the other.
+
+    `quick`: fewer families of inputs and fewer rounds of timing; every shape is still tried.
+    """
+
+    def open(self) -> None:
+        self._weights = self._draw()
+        self._judged = 0
+        self._traced: Traced | None = None
+        with TaskHost(self.task.source, scratch=self.scratch) as host:
+            super().open()
+            init = {v.name: host.init_inputs(v.overrides) for v in self.task.variants}
+        self._context = Context(
+            self.task, self.evidence, self._starter, self.scratch, init, self._weights, self._done
+        )
+
+    def _start_bench(self) -> None:
+        super()._start_bench()
+        root = self._peaks_cache / "solutions"
+        root.mkdir(parents=True, exist_ok=True)
+        self._root = Path(tempfile.mkdtemp(prefix="judge-", dir=root))
+        self._stack.callback(shutil.rmtree, self._root, ignore_errors=True)
+        graphs = self.scratch.new("graphs")
+        graphs.write_text(json.dumps({v.name: v.graph.model_dump(mode="json") for v in self.task.variants}))
+        self._starter = self._stack.enter_context(
+            Starter(
+                graphs, self._root, self.scratch, threads=self.environment.threads,
+                flush_bytes=self.bench.flush_bytes, device=self.device,
+            )
+        )  # fmt: skip
+
+    def judge(self, source: Path, *, timed: bool = True) -> SolutionVerdict:
+        """Raises UsageError when the file is no solution at all, JudgeError when a trusted process is lost."""
+        text = read_solution(source)
+        self._judged += 1
+        folder = self._root / f"solution-{self._judged}"
+        seconds: dict[str, float] = {}
+        try:
+            with self._trusted("the judge lost a process"):
+                finding = self._verified(source, text, folder, seconds)
+                if finding.fault is None and timed:
+                    self._timed(finding, seconds)
+                if not (finding.fault and finding.fault.cheats):
+                    self._labelled(finding, folder, seconds)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._verdict(source, finding, seconds)
+
+    def _verified(self, source: Path, text: str, folder: Path, seconds: dict[str, float]) -> _Finding:
+        """With parameters taken over by name; where that gives wrong values, with those it was built with."""
+        start = time.monotonic()
+        self.progress("building and verifying it")
+        trial = Trial(self._context, source.name, text, folder)
+        found = trial.verify(self._cases)
+        notes = []
+        if found.fault is not None and found.fault.rule in VALUE_RULES and trial.parameters == "name":
+            self.progress("verifying it with the parameters that it was built with")
+            again = Trial(self._context, source.name, text, folder, "seed")
+            retried = again.verify(self._cases)
+            if retried.fault is None:
+                trial, found = again, retried
+                notes.append(
+                    "it derives state from its parameters when it is built: later changes do not take"
+                )
+        seconds["verify"] = time.monotonic() - start
+        return _Finding(found, trial, fault=found.fault, notes=[*notes, *found.notes, *found.refused])
+
+    def _cases(self) -> Sequence[Case]:
+        """Fresh seeds, drawn when the solution has been built."""
+        self._fresh_values(3)
+        if not self.quick:
+            return [self._fresh[0], *self.plan.confirm(self._fresh[1], self._draw())]
+        seed, main = self._draw(), self.task.main.name
+        others = [Case(v.name, f, seed) for v in self.task.variants[1:] for f in QUICK_FAMILIES]
+        return [*self._fresh[:2], *(Case(main, f, seed) for f in MAIN_SEARCH), *others]
+
+    def _done(self, case: Case) -> None:
+        """Large tasks have no room for the values of every case."""
+        if case not in self._fresh:
+            self.evidence.forget(case)
+
+    def _timed(self, finding: _Finding, seconds: dict[str, float]) -> None:
+        """In a fresh process against every baseline; what the timed calls returned is checked, too."""
+        start = time.monotonic()
+        self.progress("timing it against every baseline")
+        for attempt in (1, 2):
+            try:
+                self._measured(finding)
+                if attempt == 2 or finding.fault is None or finding.fault.rule != "clock":
+                    break
+                finding.fault = None  # a busy machine can make clocks disagree; one that lies does so again
+            except BaselineLost as error:
+                if attempt == 2:
+                    raise
+                self.progress(f"restarting the baselines: {error}")
+                self.bench.restart_baselines(fresh_values=self._next_values)
+        seconds["time"] = time.monotonic() - start
+
+    def _measured(self, finding: _Finding) -> None:
+        trial, main = finding.trial, self.task.main.name
+        opponents = [self.bench.baseline(n) for n, t in self.bench.timings.items() if t.ok]
+        values = [trial.values(case) for case in self._fresh]
+        rounds, checks = (QUICK_ROUNDS, QUICK_CHECKS) if self.quick else (CONFIRM_ROUNDS, CONFIRM_CHECKS)
+        try:
+            process = trial.start(main)
+            with process.worker:
+                run = self.bench.measure(process, opponents, values, rounds=rounds, checks=checks)
+        except BaselineLost:
+            raise
+        except (WarpsmithError, OSError) as error:
+            finding.fault = fault_of(error, "while it was timed")
+            return
+        finally:
+            self._starter.empty()
+        share = self.limit.seconds * 1e6 / run.timing.median_us
+        finding.timing = run.timing.model_copy(update={"limit_share": share, "confirmed": not self.quick})
+        finding.fault = self._wrong_sample(finding, run.samples) or self._below_floor(run.timing)
+
+    def _wrong_sample(self, finding: _Finding, samples: Sequence[TimedSample]) -> Fault | None:
+        checker, case = finding.trial.checker, Case(self.task.main.name, OWN, self._draw())
+        for sample in samples:
+            expected = self.evidence.whole(case.variant, sample.values, case.seed, None)
+            check: Check = checker.check(case, expected, sample.outputs)
+            expected.remove()
+            sample.remove()
+            finding.found.checks.append(check)
+            if not check.ok:
+                return Fault(check.rule, check.detail, "while it was timed")
+        return None
+
+    def _below_floor(self, timing: Timing) -> Fault | None:
+        if timing.median_us * 1e-6 < hard_floor(self.limit):
+            self._measure_limit(refresh=True)  # the peaks may have been measured on a busy machine
+        floor = hard_floor(self.limit)
+        if timing.median_us * 1e-6 >= floor:
+            return None
+        return Fault("floor", f"{timing.median_us:.1f} us is below the memory floor of {floor * 1e6:.1f} us")
+
+    def _labelled(self, finding: _Finding, folder: Path, seconds: dict[str, float]) -> None:
+        """One more call, untimed: what runs in it decides the label."""
+        start = time.monotonic()
+        self.progress("tracing what runs")
+        values = finding.trial.values(self._fresh[0])
+        try:
+            process = finding.trial.start(self.task.main.name)
+            with process.worker:
+                mine = _as_traced(process.trace(values))
+                mapped = process.mapped_objects(folder / "build")
+        except (WarpsmithError, OSError) as error:
+            finding.notes.append(f"no label: it could not be traced ({error})")
+            return
+        finally:
+            self._starter.empty()
+            seconds["trace"] = time.monotonic() - start
+        finding.trace = Trace(
+            solution=mine, reference=self._reference_trace(),
+            objects=tuple(m for m in mapped if not m.startswith("inductor/")),
+            generated=tuple(m for m in mapped if m.startswith("inductor/")),
+        )  # fmt: skip
+        finding.label, why = classify(finding.trace, self.device)
+        finding.notes.append(why)
+        if finding.label == "kernel" and finding.timing is not None and self._too_fast(finding.timing):
+            finding.label = "algorithmic"
+            finding.notes.append("the reference's operations take longer than this on this machine")
+
+    def _too_fast(self, timing: Timing) -> bool:
+        rate = self.limit.flops_per_second
+        return bool(rate) and self.task.graph.flops / rate > UNIT_CLOCK_SLACK * timing.median_us * 1e-6
+
+    def _reference_trace(self) -> Traced:
+        """Of the task's own module, once, in a process of its own."""
+        if self._traced is None:
+            folder, main = self._root / "reference", self.task.main.name
+            process = self._starter.fork(folder)
+            with process.worker:
+                file = folder / "task.json"
+                file.write_text(self.task.model_dump_json())
+                process.worker.call("load_reference", OPEN_SECONDS, task_file=str(file), variant=main)
+                self._traced = _as_traced(process.trace(self.evidence.values(self._fresh[0])))
+            self._starter.empty()
+            shutil.rmtree(folder, ignore_errors=True)
+        return self._traced
+
+    def _verdict(self, source: Path, finding: _Finding, seconds: dict[str, float]) -> SolutionVerdict:
+        fault, found, timing = finding.fault, finding.found, finding.timing
+        admitted = self.admission.admitted
+        labels = (
+            "specialised" if found.refused else "general",
+            "deterministic" if found.deterministic else "nondeterministic",
+            precision(self.task.graph), *(() if admitted else ("quarantined",)),
+        )  # fmt: skip
+        reasons = [fault.reason] if fault else []
+        if not admitted:
+            reasons.append(
+                f"{self.task.name} is quarantined, so this proves little: {self.admission.reasons[0]}"
+            )
+        speedup = {r.baseline: r for r in timing.ratios} if timing and fault is None else {}
+        if speedup and timing is not None and timing.best is not None:
+            speedup["best"] = timing.best
+        return SolutionVerdict(
+            solution=str(source), task=self.task.name, target=self.target.name,
+            verdict="correct" if fault is None else "invalid" if fault.cheats else "incorrect",
+            label=finding.label, labels=labels, rule=fault.rule if fault else "",
+            reasons=(*reasons, *finding.notes), speedup=speedup, parameters=finding.trial.parameters,
+            isolation=f"{finding.trial.isolation or 'none reached'}, {ISOLATION}", checks=tuple(found.checks),
+            timing=timing, trace=finding.trace, hardware=self.environment.device, seed=self.seed,
+            seconds={k: round(v, 3) for k, v in {**self.seconds, **seconds}.items()},
+        )  # fmt: skip
+
+
+def judge_solution(
+    source: Path, task: Task, target: Target, *, scratch: Scratch, cache: Path, seed: int,
+    baselines: Sequence[str] = BASELINES, progress: Callable[[str], None] = lambda text: None,
+) -> SolutionVerdict:  # fmt: skip
+    """Judge one file on one task. Raises UsageError, TaskError, ToolchainError, JudgeError."""
+    read_solution(source)
+    judge = SolutionJudge(
+        task, target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=progress,
+        baselines=baselines, peaks_cache=cache,
+    )  # fmt: skip
+    with judge:
+        judge.open()
+        return judge.judge(source)
+
+
+def _as_traced(answer: dict[str, Any]) -> Traced:
+    return Traced.model_validate({k: answer.get(k) for k in Traced.model_fields})

@@ -1,0 +1,228 @@
+"""One solution under trial: its processes, how it comes by the reference's parameters, and its verification.
+
+In: the solution's text and what the judge knows of the task. Out: `Check`s and the first `Fault`. Each variant
+has a process of its own. The module is constructed under the seed under which the reference was, then takes the
+reference's parameters over by name; where it lacks a name that the outputs depend on, it keeps what the seed
+gave it, as KernelBench has it, and every input is judged with those parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import WarpsmithError
+from ..judge.evidence import Case, Evidence
+from ..judge.families import OWN
+from ..judge.session import ClocksDisagree
+from ..processes.buffers import Scratch
+from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import Check, Task
+from .checking import Checker, failed, with_parameters
+from .client import LOAD_SECONDS, Forged, SolutionProcess, Starter
+from .source import own_overrides
+
+Parameters = Literal["none", "name", "seed"]
+CHEATS = frozenset({"forged", "clock", "floor", "tampered", "output-late"})  # not a measurement: invalid
+VALUE_RULES = frozenset({"budget", "rms-budget", "exact", "non-finite"})
+
+
+@dataclass(frozen=True)
+class Fault:
+    rule: str
+    detail: str
+    where: str = ""  # variant and family
+
+    @property
+    def reason(self) -> str:
+        return f"{self.rule}{f' ({self.where})' if self.where else ''}: {self.detail}"
+
+    @property
+    def cheats(self) -> bool:
+        return self.rule in CHEATS
+
+
+@dataclass
+class Found:
+    """What verification found."""
+
+    checks: list[Check] = field(default_factory=list)
+    fault: Fault | None = None
+    notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)  # held-out variants that it raised an error at
+    deterministic: bool = True
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every trial on a task shares. `weights`: the seed of the parameters that solutions are built with;
+    `done`: told of each case that has been tried."""
+
+    task: Task
+    evidence: Evidence
+    starter: Starter
+    scratch: Scratch
+    init: dict[str, dict[str, Any]]  # variant → the task's constructor arguments, encoded
+    weights: int
+    done: Callable[[Case], None]
+
+
+class Trial:
+    def __init__(
+        self, context: Context, name: str, text: str, folder: Path, parameters: Parameters | None = None
+    ) -> None:
+        self.context, self.name, self.text, self.folder = context, name, text, folder
+        self.parameters: Parameters = parameters or "name"
+        self._decided = parameters is not None
+        self.checker = Checker(context.task, context.evidence)
+        self.isolation = ""
+
+    def start(self, variant: str) -> SolutionProcess:
+        """A process with the module constructed at a variant's shapes. Raises what `Worker.call` raises."""
+        process, answer = self._load(variant)
+        if not self._decided:
+            self._decided = True
+            state = any(i.role != "input" and not i.data for i in self.context.task.graph.inputs)
+            self.parameters = ("seed" if answer["unnamed"] else "name") if state else "none"
+            if self.parameters == "seed":
+                process.close()
+                process, answer = self._load(variant)
+        self.isolation = str(answer.get("isolation", ""))
+        self.checker = Checker(self.context.task, self.context.evidence, [str(t) for t in answer["absent"]])
+        return process
+
+    def _load(self, variant: str) -> tuple[SolutionProcess, dict[str, Any]]:
+        chosen = self.context.task.variant(variant)
+        process = self.context.starter.fork(self.folder)
+        try:
+            answer = process.worker.call(
+                "load", LOAD_SECONDS, text=self.text, name=self.name, variant=variant,
+                overrides=own_overrides(self.text, chosen.overrides), init=self.context.init[variant],
+                seed=self.context.weights, copy=self.parameters != "seed",
+            )  # fmt: skip
+            if not isinstance(answer.get("unnamed"), list) or not isinstance(answer.get("absent"), list):
+                raise WorkerDied("the solution's process sent a malformed answer")
+        except WarpsmithError:
+            process.close()
+            raise
+        return process, answer
+
+    def values(self, case: Case) -> Path:
+        """A values file for the case: with the parameters that the module was constructed with, if it keeps
+        those."""
+        path = self.context.evidence.values(case)
+        if self.parameters != "seed":
+            return path
+        built = self.context.evidence.values(Case(case.variant, OWN, self.context.weights))
+        variant = self.context.task.variant(case.variant)
+        return with_parameters(path, built, variant, self.context.scratch.new("composed"))
+
+    def verify(self, draw_cases: Callable[[], Sequence[Case]]) -> Found:
+        """Every case, the main variant's first. Cases are drawn once the module has been constructed."""
+        found, main = Found(), self.context.task.main.name
+        process = self._begin(main, found)
+        if process is None:
+            return found
+        cases = draw_cases()
+        for variant in dict.fromkeys([main, *(c.variant for c in cases)]):
+            if variant != main:
+                process = self._begin(variant, found)
+            if process is not None:
+                with process.worker:
+                    self._variant(process, [c for c in cases if c.variant == variant], found)
+            if found.fault is not None:
+                break
+        if self.checker.absent:
+            found.notes.append(
+                f"it keeps no {', '.join(sorted(self.checker.absent))}, which the reference updates"
+            )
+        return found
+
+    def _begin(self, variant: str, found: Found) -> SolutionProcess | None:
+        try:
+            return self.start(variant)
+        except (WarpsmithError, OSError) as error:
+            self._held_against(fault_of(error, variant), variant, found)
+            return None
+
+    def _held_against(self, fault: Fault, variant: str, found: Found) -> None:
+        """An error raised at a held-out shape, before any result, is a limit of the solution and no fault."""
+        seen = any(c.variant == variant for c in found.checks)
+        if fault.rule == "raised" and variant != self.context.task.main.name and not seen:
+            found.refused.append(f"at the shapes of variant {variant} it raises: {fault.detail}")
+        else:
+            found.fault = fault
+
+    def _variant(self, process: SolutionProcess, cases: Sequence[Case], found: Found) -> None:
+        for case in cases:
+            fault = self._case(process, case, found)
+            if fault is not None:
+                self._held_against(fault, case.variant, found)
+                if found.fault is fault and all(c.ok for c in found.checks):
+                    found.checks.append(failed(case, fault.rule, fault.detail))
+                return
+
+    def _case(self, process: SolutionProcess, case: Case, found: Found) -> Fault | None:
+        values = self.values(case)
+        expected = self.checker.truth(case, values)
+        if expected is None:
+            return None
+        outputs: list[Path] = []
+        try:
+            for path in self._runs(process, values):
+                outputs.append(path)
+                check = self.checker.check(case, expected, path)
+                if not check.ok or len(outputs) == 1:
+                    found.checks.append(check)
+                if not check.ok:
+                    return Fault(check.rule, check.detail, f"{case.variant}, {case.family} inputs")
+            found.deterministic &= self.checker.same(case.variant, *outputs)
+        except _OfSolution as error:
+            return fault_of(error.error, f"{case.variant}, {case.family} inputs")
+        finally:
+            expected.remove()
+            for path in outputs:
+                path.unlink(missing_ok=True)
+            if self.parameters == "seed":
+                values.unlink(missing_ok=True)
+            self.context.starter.empty()
+            self.context.done(case)
+        return None
+
+    def _runs(self, process: SolutionProcess, values: Path) -> Iterator[Path]:
+        """Twice on the same values, at other addresses. What goes wrong here is the solution's fault."""
+        for _ in range(2):
+            try:
+                yield process.run(values)
+            except (WarpsmithError, OSError) as error:
+                raise _OfSolution(error) from error
+
+
+class _OfSolution(Exception):
+    """Keeps the failures of the solution's process apart from those of trusted ones."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def fault_of(error: Exception, where: str) -> Fault:
+    """What an error of the solution's process means."""
+    text = str(error)
+    if isinstance(error, Forged):
+        return Fault("forged", text, where)
+    if isinstance(error, ClocksDisagree):
+        return Fault("clock", text, where)
+    if isinstance(error, WorkerTimeout):
+        return Fault("timeout", text.replace("the candidate", "the solution"), where)
+    if isinstance(error, WorkerFailed):
+        rule, colon, detail = text.partition(": ")
+        if error.kind in ("OutputRefused", "Tampered") and colon:
+            return Fault(rule, detail, where)
+        return Fault("raised", text, where)
+    return Fault("crashed", text.replace("the candidate", "the solution"), where)
+
+
+__all__ = ["CHEATS", "VALUE_RULES", "Context", "Fault", "Found", "Parameters", "Trial", "fault_of"]

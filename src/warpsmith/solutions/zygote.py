@@ -1,0 +1,302 @@
+"""A torch process that forks one child for each run of a solution.
+
+In (requests): `open` the graphs of a task's variants, `fork` a child (see `judge.zygote`). The child confines
+itself before it sees the solution: it may write to its own folder and its solution's build folder, read the
+system, Python and the values that it is given, and reach no network. It then serves `load`, `run` (one call
+whose outputs are written as they are when it returns), `prepare`, `time` and `outputs` (the judge's stopwatch),
+and `trace`. Every answer carries the request's token, so that one which the solution's code has written itself
+is not taken for one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import sys
+import time as clock
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor
+
+from ..errors import JudgeError
+from ..judge import heap
+from ..judge.bench_worker import Reference
+from ..judge.cuda_clock import CudaStopwatch, flush_for, start_cuda
+from ..judge.stopwatch import Stopwatch, output_blocks, steady_state
+from ..judge.zygote import Zygote
+from ..machine import device_files
+from ..processes.buffers import extent_bytes
+from ..processes.sandbox import restrict
+from ..processes.worker import serve
+from ..records import Graph, Task
+from ..tasks.values import write_tensors
+from . import hosted
+from .client import python_folders
+from .frames import guard
+from .hosted import OutputRefused, Solution
+from .integrity import Seal
+from .tracing import trace
+
+PIECES, PIECE = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
+PR_SET_CHILD_SUBREAPER = 36
+LATE_SECONDS = 0.03  # a result that is still being written changes within this time
+
+
+class Tampered(OutputRefused):
+    """Functions that measure were replaced."""
+
+
+class Watch(Stopwatch):
+    """The judge's stopwatch; outputs are copied when the last call returns, and must not change after it."""
+
+    def __init__(self, graph: Graph, callee: Any, flush: Tensor | None) -> None:
+        super().__init__(graph, callee, flush, output_blocks(graph, graph.returned))
+        self.specs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
+        sizes = [extent_bytes(s) for s in self.specs]
+        self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
+
+    def run(self, values: str) -> None:
+        """One call on the values of a file, in recycled memory that holds NaN."""
+        self.prepare(values, 0)
+        self._overwrite()
+        with torch.no_grad():
+            self.result = self.callee.call()
+            self.take()
+
+    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
+        answer = super().time(n, cold, seed, fresh)
+        if fresh:  # else a clock check, in which nothing but calls may take time
+            start = clock.perf_counter_ns()
+            with torch.no_grad():
+                self.take()
+            answer["between_ns"] += clock.perf_counter_ns() - start
+        return answer
+
+    def take(self) -> None:
+        """Copy the outputs as they are now, piece by piece in random order: a thread that is still writing
+        them cannot keep ahead."""
+        for copy, leaf in zip(self.taken, self.callee.leaves(self.result), strict=True):
+            now = _bytes(leaf)
+            size = max(PIECE, -(-copy.numel() // PIECES))
+            starts = list(range(0, copy.numel(), size))
+            random.shuffle(starts)
+            for start in starts:
+                copy[start : start + size].copy_(now[start : start + size])
+        self._finish()
+
+    def outputs(self, path: str) -> None:
+        """Write what the last call had returned. Raises OutputRefused."""
+        if self.result is None:
+            raise RuntimeError("no call yet")
+        if name := self.spoilt_input():
+            raise OutputRefused(f"input-mutated: the input {name} was changed")
+        clock.sleep(LATE_SECONDS)
+        leaves = self.callee.leaves(self.result)
+        for number, (copy, leaf) in enumerate(zip(self.taken, leaves, strict=True)):
+            if not torch.equal(copy, _bytes(leaf)):
+                raise OutputRefused(
+                    f"output-late: output {number} was still written to after the call returned"
+                )
+        tensors = [_typed(copy, leaf) for copy, leaf in zip(self.taken, leaves, strict=True)]
+        write_tensors(Path(path), self.specs, tensors)
+
+
+class CudaWatch(Watch, CudaStopwatch):
+    """The same on the GPU's clock."""
+
+
+def make_watch(device: str, graph: Graph, callee: Any, flush_bytes: int) -> Watch:
+    """As `cuda_clock.make_stopwatch`."""
+    kind = Watch if device == "cpu" else CudaWatch
+    return kind(graph, callee, flush_for(device, flush_bytes))
+
+
+class SolutionZygote(Zygote):
+    """`graph` of the base is not used: each child is told its variant."""
+
+    def open_all(self, graphs: str, readable: list[str], flush_bytes: int, device: str) -> None:
+        torch.set_num_threads(1)
+        named = json.loads(Path(graphs).read_text())
+        self.graphs = {name: Graph.model_validate(graph) for name, graph in named.items()}
+        self.readable, self.device = [Path(p) for p in readable], device
+        self.trusted = python_folders()
+        self.flush_bytes = flush_bytes
+        self.live: set[int] = set()
+        trace(
+            lambda: torch.ones(8).cumsum(0), (), cuda=False
+        )  # loads what tracing needs, once for all children
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._warm_up()
+        self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch)
+        if device == "cuda":
+            self.context_first = not self._starts_confined()
+        if len(os.listdir("/proc/self/task")) > 1:
+            raise RuntimeError("the process started a thread: its children could not start their own")
+
+    def fork(self, *args: Any, **fields: Any) -> dict[str, Any]:
+        answer = super().fork(*args, **fields)
+        self.live.add(answer["pid"])
+        return answer
+
+    def reap(self, pid: int) -> dict[str, Any]:
+        """Collect a killed child, and kill what it had started and left behind, wherever that moved itself:
+        orphans come to this process."""
+        answer = super().reap(pid)
+        self.live.discard(pid)
+        while left := [c for c in psutil.Process().children() if c.pid not in self.live]:
+            for orphan in left:
+                orphan.kill()
+                orphan.wait()
+        return answer
+
+    def become(self, folder: Path, threads: int, memory_bytes: int | None) -> None:
+        build = folder.parent / "build"
+        own = {
+            "TORCH_EXTENSIONS_DIR": build / "extensions", "TORCHINDUCTOR_CACHE_DIR": build / "inductor",
+            "TRITON_CACHE_DIR": build / "triton", "CUDA_CACHE_PATH": build / "cuda", "HOME": build,
+            "XDG_CACHE_HOME": build / "cache", "MAX_JOBS": "2", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }  # fmt: skip
+        os.environ.update({name: str(value) for name, value in own.items()})
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        serve(Child(self, self._confine([build, folder], folder.parent, memory_bytes), threads).handlers())
+
+    def _confine(self, writable: list[Path], readable: Path, memory_bytes: int | None) -> str:
+        """Returns the level in force. On CUDA the context is made here, before it where it must be."""
+        cuda = self.device == "cuda"
+        if cuda and self.context_first:
+            start_cuda()
+        level = restrict(
+            [*writable, *(device_files() if cuda else ())], network=False,
+            memory_bytes=None if cuda else memory_bytes, readable=[*self.readable, readable],
+        )  # fmt: skip
+        if cuda:
+            start_cuda()
+        return level + (", memory not limited (CUDA)" if cuda else "")
+
+    def _starts_confined(self) -> bool:
+        """Whether a child can make its CUDA context confined: one tries, and the log says why not."""
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                self._confine([Path.cwd()], Path.cwd(), None)
+                code = 0
+            except JudgeError as error:
+                print(f"confined, {error}", file=sys.stderr, flush=True)
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    def handlers(self) -> dict[str, Any]:
+        return {"open": self.open_all, "fork": self.fork, "reap": self.reap}
+
+
+class Child:
+    """The handlers of one solution's process."""
+
+    watch: Watch
+
+    def __init__(self, zygote: SolutionZygote, level: str, threads: int) -> None:
+        self.zygote, self.level, self.threads = zygote, level, threads
+        self.peeked: Callable[[], str] = str
+
+    def load(
+        self, text: str, name: str, variant: str, overrides: dict[str, Any], init: dict[str, Any], seed: int,
+        copy: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Run the file and construct the module. Returns what it lacks of the reference's state."""
+        graph = self.zygote.graphs[variant]
+        self.peeked = guard(self.zygote.trusted)
+        module = hosted.build(text, name, overrides, init, seed)
+        solution = Solution(graph, module, copy=copy, device=self.zygote.device)
+        self._ready(graph, solution)
+        return {"isolation": self.level, "unnamed": solution.unnamed(), "absent": solution.absent}
+
+    def load_reference(self, task_file: str, variant: str) -> dict[str, Any]:
+        """The task's own module in its place, in a process that no solution enters."""
+        task = Task.model_validate_json(Path(task_file).read_text())
+        self._ready(task.variant(variant).graph, Reference(task, variant, "eager", self.zygote.device))
+        return {}
+
+    def _ready(self, graph: Graph, callee: Any) -> None:
+        self.watch = make_watch(self.zygote.device, graph, callee, self.zygote.flush_bytes)
+        self._sealed()
+        steady_state(self.threads)
+
+    def run(self, values: str, path: str) -> None:
+        self.watch.run(values)
+        self._sealed()
+        self.watch.outputs(path)
+
+    def trace(self, values: str) -> dict[str, Any]:
+        self.watch.prepare(values, 1)
+        return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda")
+
+    def time(self, **fields: Any) -> dict[str, Any]:
+        answer = self.watch.time(**fields)
+        self._sealed()
+        return answer
+
+    def prepare(self, **fields: Any) -> dict[str, Any]:
+        answer = self.watch.prepare(**fields)
+        # What came back must be what can be copied, before any block is timed.
+        if self.watch.result is not None:
+            self.watch.callee.leaves(self.watch.result)
+        return answer
+
+    def _sealed(self) -> None:
+        """Raises Tampered."""
+        self._unpeeked()
+        broken = self.zygote.seal.broken()
+        broken = broken or next((f"Watch.{n}" for n in vars(self.watch) if n in dir(Watch)), "")
+        if broken:
+            raise Tampered(f"tampered: {broken} was replaced, which the measurement relies on")
+
+    def _unpeeked(self) -> None:
+        """Raises Tampered."""
+        if peeked := self.peeked():
+            raise Tampered(f"tampered: it asked for the judge's frames or objects ({peeked})")
+
+    def handlers(self) -> dict[str, Callable[..., dict[str, Any]]]:
+        served: Sequence[tuple[str, Callable[..., dict[str, Any] | None]]] = (
+            ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
+            ("time", self.time), ("prepare", self.prepare), ("outputs", lambda path: self.watch.outputs(path)),
+        )  # fmt: skip
+        return {name: self._with_token(handler) for name, handler in served}
+
+    def _with_token(self, handler: Callable[..., dict[str, Any] | None]) -> Callable[..., dict[str, Any]]:
+        def answer(token: str, **fields: Any) -> dict[str, Any]:
+            try:
+                made = handler(**fields)
+            except (Exception, SystemExit):
+                self._unpeeked()  # says more than the error that the refusal led to
+                raise
+            return {**(made or {}), "token": token}
+
+        return answer
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """A tensor's memory from its first element to its last, as bytes; empty for no elements."""
+    tensor = tensor.detach()
+    if tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.as_strided((extent,), (1,)).view(torch.uint8)
+
+
+def _typed(copy: Tensor, like: Tensor) -> Tensor:
+    if like.numel() == 0:
+        return like.detach().cpu()
+    return copy.view(like.dtype).as_strided(like.shape, like.stride())
+
+
+if __name__ == "__main__":
+    heap.at_rest()
+    serve(SolutionZygote().handlers())
