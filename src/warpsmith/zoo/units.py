@@ -1,0 +1,70 @@
+"""Fixtures that are kernels, judged by the judge that a search uses.
+
+In: fixtures of one form, a target and settings. Out: a finding for each. One judge is opened for each task, and
+all fixtures of the task go through one `evaluate`: build, verify, time as deployed, check the timed outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from ..config import Config
+from ..judge.judge import Judge
+from ..processes.buffers import Scratch
+from ..records import Candidate, Result, Task
+from ..targets.base import Target
+from ..targets.front_matter import unit_from_source
+from ..tasks.load import load_task
+from ..tasks.regions import make_region
+from .fixture import Fixture
+from .rows import Finding
+
+SEED = 20260
+BASELINES = ("eager",)
+WIN = ("no win", "win")  # by whether the interval of the speedup lies above 1
+
+
+def judge_units(
+    fixtures: Sequence[Fixture], target: Target, config: Config, progress: Callable[[str], None]
+) -> Iterator[tuple[Fixture, Finding]]:
+    """Raises what the judge raises when it cannot be opened: JudgeError, TaskError, ToolchainError."""
+    for task_file, group in groupby(by_task(fixtures), key=lambda f: f.task_file):
+        with Scratch() as scratch:
+            progress(f"loading {task_file.stem}")
+            task = load_task(str(task_file), scratch=scratch, timeout=config.load_timeout)
+            yield from _on_task(list(group), task, target, scratch, config.cache, progress)
+
+
+def by_task(fixtures: Sequence[Fixture]) -> list[Fixture]:
+    """In the order in which judges are opened."""
+    return sorted(fixtures, key=lambda f: (f.task, f.name))
+
+
+def _on_task(
+    fixtures: list[Fixture], task: Task, target: Target, scratch: Scratch, cache: Path,
+    progress: Callable[[str], None],
+) -> Iterator[tuple[Fixture, Finding]]:  # fmt: skip
+    judge = Judge(
+        task, target, scratch=scratch, workdir=scratch.new("zoo"), seed=SEED, baselines=BASELINES, quick=False,
+        peaks_cache=cache, progress=progress,
+    )  # fmt: skip
+    with judge:
+        judge.open()
+        progress(f"judging {len(fixtures)} kernels on {task.name}")
+        results = judge.evaluate([candidate(f, task, target) for f in fixtures])
+        for fixture, result in zip(fixtures, results, strict=True):
+            yield fixture, finding(result)
+
+
+def candidate(fixture: Fixture, task: Task, target: Target) -> Candidate:
+    """The whole graph as one unit."""
+    region = make_region(task.graph, [n.name for n in task.graph.nodes])
+    unit = unit_from_source(fixture.source(), region).model_copy(update={"language": target.language})
+    return Candidate(task_id=task.id, target=target.name, units=(unit,))
+
+
+def finding(result: Result) -> Finding:
+    labels = result.verdict.labels if result.verdict is not None else ()
+    return Finding(result.status, result.reason, (*labels, WIN[result.win]), sum(result.seconds.values()))

@@ -1,0 +1,84 @@
+"""The zoo through the real judge: every cheat is caught by the rule that it names, every honest twin passes."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpsmith.config import Config
+from warpsmith.processes.buffers import Scratch
+from warpsmith.targets.diagnostics import one_line
+from warpsmith.tasks.load import load_task
+from warpsmith.zoo.fixture import FOLDER, load
+from warpsmith.zoo.rows import ZooRow, rows_text
+from warpsmith.zoo.table import target_for, zoo_table
+from warpsmith.zoo.units import candidate
+
+EXPECTED = ("caught", "passed", "residual", "residual, caught", "not run")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("zoo")
+
+
+def surprises(rows: list[ZooRow]) -> str:
+    odd = [r for r in rows if r.outcome not in EXPECTED]
+    return "\n".join(
+        f"{r.form}/{r.name}: {r.outcome}; expected {r.expected}; got {r.got}: {r.rule}" for r in odd
+    )
+
+
+@pytest.mark.slow
+def test_kernels_in_cpp(cache: Path) -> None:
+    rows = zoo_table(Config(cache=cache), forms=("cpp",))
+    assert not surprises(rows), surprises(rows)
+
+
+@pytest.mark.slow
+def test_solutions_on_the_cpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One thread: on a busy machine, barriers would take the time that the clocks are compared by.
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    rows = zoo_table(Config(cache=cache), forms=("modelnew",))
+    assert not surprises(rows), surprises(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_kernels_in_cuda_build_or_are_refused(cache: Path) -> None:
+    """Without a GPU: what is to be caught before it runs is, and everything else builds."""
+    target = target_for("cuda", Config(cache=cache))
+    fixtures = load(("cuda",))
+    with Scratch() as scratch:
+        files = {f.task: FOLDER / "tasks" / f"{f.task}.py" for f in fixtures}
+        tasks = {name: load_task(str(path), scratch=scratch) for name, path in files.items()}
+    units = [candidate(f, tasks[f.task], target).units[0] for f in fixtures]
+    graphs = [tasks[f.task].main.graph for f in fixtures]
+    with ThreadPoolExecutor(2) as pool:
+        builds = list(pool.map(target.build, units, graphs, ["main"] * len(units)))
+    odd = []
+    for fixture, build in zip(fixtures, builds, strict=True):
+        early = fixture.statuses == ("refused",)
+        if build.ok is early or (early and fixture.words not in one_line(build.diagnostics)):
+            odd.append(f"{fixture.key}: {'builds' if build.ok else one_line(build.diagnostics)}")
+    assert not odd, "\n".join(odd)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_kernels_in_cuda(cache: Path) -> None:
+    rows = zoo_table(Config(cache=cache), forms=("cuda",), device="cuda")
+    print(rows_text(rows))
+    assert not surprises(rows), rows_text(rows)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_solutions_on_the_gpu(cache: Path) -> None:
+    rows = zoo_table(Config(cache=cache), forms=("modelnew",), device="cuda")
+    print(rows_text(rows))
+    assert not surprises(rows), rows_text(rows)
