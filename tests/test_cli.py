@@ -403,3 +403,10 @@ def test_closing_line_and_durations() -> None:
 def test_quarantined_task_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     printing.print_summary(summary(admitted=False))
     assert "not admitted" in capsys.readouterr().out
+
+
+def test_a_win_over_a_slow_baseline_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.print_summary(summary(limit_us=500.0))
+    assert "reaches only" not in capsys.readouterr().out
+    printing.print_summary(summary(limit_us=10.0))
+    assert "The best baseline reaches only 0.81% of the machine's limit" in capsys.readouterr().out

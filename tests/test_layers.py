@@ -20,13 +20,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),
     ("runtime",),
     ("judge",),
+    ("profile", "solutions"),
     ("executors",),
     ("archive",),
     ("agents",),
     ("search",),
     ("report",),
     ("export",),
-    ("pipeline", "doctor"),
+    ("pipeline", "doctor", "zoo"),
     ("api",),
     ("cli",),
     ("testing", "__main__"),
@@ -47,11 +48,20 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
     "warpsmith.judge.bench_worker",
+    "warpsmith.judge.cuda_clock",
+    "warpsmith.judge.cuda_peaks",
     "warpsmith.judge.mutants",
     "warpsmith.judge.oracle",
     "warpsmith.judge.reference",
     "warpsmith.judge.stepping",
+    "warpsmith.judge.stopwatch",
     "warpsmith.judge.zygote",
+    "warpsmith.profile.torch_worker",
+    "warpsmith.solutions.hosted",
+    "warpsmith.solutions.integrity",
+    "warpsmith.solutions.tracing",
+    "warpsmith.solutions.zygote",
+    "warpsmith.tasks.arguments",
 )
 
 
@@ -62,8 +72,8 @@ def module_name(path: Path) -> str:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the package. Tasks of the suites are data, not modules."""
-    files = (p for p in (SOURCE / "warpsmith").rglob("*.py") if "suites" not in p.parts)
+    """Every module of the package. Tasks of the suites and the zoo's fixtures are data, not modules."""
+    files = (p for p in (SOURCE / "warpsmith").rglob("*.py") if not {"suites", "fixtures"} & set(p.parts))
     return {module_name(p): p for p in files}
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import plugins
 from .agents.base import Attempt, Brain
 from .agents.compile import CompileAgent
 from .agents.correctness import CorrectnessAgent
-from .agents.expert.facts import Facts
+from .agents.expert.facts import Facts, local_facts
 from .agents.orchestrator import OrchestratorAgent
 from .agents.reasoning import ReasoningAgent
 from .agents.synthesis import SynthesisAgent
@@ -26,9 +26,9 @@ from .config import Config
 from .errors import Interrupted
 from .executors.local import LocalExecutor
 from .judge.judge import Judge
-from .machine import cache_bytes, describe, simd_width_floats
+from .machine import describe
 from .processes.buffers import Scratch
-from .progress import Observer
+from .progress import Observer, counted
 from .records import Best, Budget, Ratio, Result, RunSummary, Task
 from .search.loop import Search, Team, confirm
 from .search.meter import Meter
@@ -81,7 +81,8 @@ class Run:
                 done = len(search.attempts)
                 self.archive.release_run(run_id)
                 raise Interrupted(
-                    f"interrupted: {done} results are in the archive; the same command goes on from there"
+                    f"interrupted: the archive holds {counted(done, 'result')} of this run; "
+                    "the same command goes on from there"
                 ) from None
             summary = self._summary(run_id, seed, judge, search, best, stopped, time.monotonic() - started)
         self.archive.finish_run(summary)
@@ -198,13 +199,11 @@ def lasting(result: Result) -> bool:
 
 def facts_of(judge: Judge) -> Facts:
     """What the agents reason from: this machine's measured rates and where the reference spends its time."""
-    caches = cache_bytes()
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
-    return Facts(
-        threads=judge.environment.threads, vector=simd_width_floats(), l1_bytes=caches.get("L1", 32 << 10),
-        l2_bytes=caches.get("L2", 1 << 20), l3_bytes=caches.get("L3", 16 << 20), bandwidth=judge.limit.bytes_per_second,
-        node_us=node_us, total_us=fastest, limit_us=judge.limit.seconds * 1e6,
+    return replace(
+        local_facts(), threads=judge.environment.threads, bandwidth=judge.limit.bytes_per_second, node_us=node_us,
+        total_us=fastest, limit_us=judge.limit.seconds * 1e6,
     )  # fmt: skip
 
 

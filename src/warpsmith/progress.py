@@ -188,6 +188,11 @@ def closing_line(summary: RunSummary) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 node", "3 nodes". The plural takes an s."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """45 → "45s", 150 → "2m 30s"."""
     whole = round(seconds)

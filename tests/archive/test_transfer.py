@@ -101,6 +101,9 @@ def test_files_that_cannot_be_read_or_written(archive, tmp_path):
         import_jsonl(archive, tmp_path / "missing.jsonl")
     with pytest.raises(ArchiveError, match="cannot write"):
         export_jsonl(archive, tmp_path / "nowhere" / "x.jsonl")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveError, match="cannot write"):
+        export_jsonl(archive, tmp_path / "file" / "x.jsonl")
     (tmp_path / "empty").write_text("")
     with pytest.raises(ArchiveError, match="is empty"):
         import_jsonl(archive, tmp_path / "empty")

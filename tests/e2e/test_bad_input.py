@@ -185,20 +185,9 @@ def test_full_disk(environment: dict[str, str], good: Path) -> None:
 # ---------------------------------------------------------------- interruptions
 
 
-def start(good: Path, env: dict[str, str], *more: str) -> subprocess.Popen[str]:
-    command = [
-        *PROGRAM,
-        "optimize",
-        str(good),
-        "--time",
-        "60s",
-        "--budget",
-        "12",
-        "--seed",
-        "1",
-        *QUICK,
-        *more,
-    ]
+def start(good: Path, env: dict[str, str], *more: str, budget: int = 12) -> subprocess.Popen[str]:
+    limits = ["--time", "60s", "--budget", str(budget), "--seed", "1"]
+    command = [*PROGRAM, "optimize", str(good), *limits, *QUICK, *more]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -233,13 +222,13 @@ def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str
 
 @pytest.mark.slow
 def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
-    process = start(good, environment)
+    process = start(good, environment, budget=4)
     list(lines_until(process, "judged "))
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
     assert gone(children), "workers outlive their supervisor"
-    again = start(good, environment)
+    again = start(good, environment, budget=4)
     _, err = again.communicate(timeout=200)
     assert again.returncode == 0, err
     assert "resuming run" in err
@@ -253,7 +242,7 @@ def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
 def test_killed_worker_ends_in_a_result_or_in_one_line(
     module: str, environment: dict[str, str], good: Path
 ) -> None:
-    process = start(good, environment)
+    process = start(good, environment, budget=3)
     killed, deadline = False, time.monotonic() + 60
     while not killed and process.poll() is None and time.monotonic() < deadline:
         for child in psutil.Process(process.pid).children(recursive=True):
@@ -278,7 +267,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 @pytest.mark.slow
 def test_two_runs_on_one_archive(environment: dict[str, str], good: Path) -> None:
-    both = [start(good, environment), start(good, environment, "--set", "rows=80")]
+    both = [start(good, environment, *more, budget=3) for more in ((), ("--set", "rows=80"))]
     for process in both:
         _, err = process.communicate(timeout=280)
         assert process.returncode == 0, err
@@ -311,8 +300,6 @@ HOSTILE = {
         "#include <cstdlib>\n#include <cstring>",
         "for (;;) { void* p = calloc(1 << 28, 1); memset(p, 1, 1 << 28); }",
     ),
-    "do nothing": ("", ""),
-    "zeros": ("", "for (long i = 0; i < out0_numel; ++i) out0[i] = 0;"),
 }
 
 
@@ -324,7 +311,10 @@ def judged(
     done = warpsmith("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK, env=env)
     assert done.returncode == 1, done.stderr + done.stdout
     assert "Traceback" not in done.stdout + done.stderr
-    return dict(json.loads(done.stdout))
+    verdict = json.loads(done.stdout)
+    assert verdict["verdict"] in ("incorrect", "invalid")
+    assert verdict["reasons"]
+    return dict(verdict["result"])
 
 
 @pytest.mark.slow
@@ -352,7 +342,7 @@ def test_kernel_that_writes_outside_its_folder(
 
 def test_what_is_no_unit_is_refused(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
     other = tmp_path / "solution.py"
-    other.write_text("class ModelNew: pass\n")
+    other.write_text("class Another: pass\n")
     one_line(warpsmith("judge", other, "--task", good, "--quiet", env=environment), 2, "solution.py")
     one_line(
         warpsmith("judge", tmp_path / "none.cpp", "--task", good, "--quiet", env=environment), 2, "none.cpp"

@@ -26,9 +26,11 @@ class Gate(nn.Module):
 
 
 @pytest.fixture(name="config")
-def _config(tmp_path: Path) -> warpsmith.Config:
+def _config(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> warpsmith.Config:
+    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once."""
+    cache = tmp_path_factory.getbasetemp() / "cache"
     return warpsmith.Config.load(
-        {"archive": tmp_path / "a.db", "cache": tmp_path / "cache", "baselines": ("eager",), "confirm": 1}
+        {"archive": tmp_path / "a.db", "cache": cache, "baselines": ("eager",), "confirm": 1}
     )
 
 

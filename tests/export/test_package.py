@@ -15,8 +15,9 @@ import torch
 from conftest import TASK
 
 from warpsmith.errors import ToolchainError, UsageError
-from warpsmith.export import to_package
+from warpsmith.export import standalone, to_package
 from warpsmith.records import Candidate
+from warpsmith.runtime import module
 
 NAME = "gate_fast"
 
@@ -174,3 +175,23 @@ def test_bad_requests_are_one_line(task, candidate, target, tmp_path):
         to_package(
             task, Candidate(task_id=task.id, target="cpu", units=(broken,)), target, tmp_path / "b", "name"
         )
+
+
+def test_the_package_reads_calls_and_nests_results_as_the_runtime_does():
+    """The exported file cannot import the runtime, so the two small functions exist twice and must agree."""
+    call = [0, {"tuple": [1, {"const": 3}]}, {"dict": {"a": 2, "b": {"const": None}}}]
+    fits = [10, (11, 3), {"b": None, "a": 12}]
+    others = [
+        [10, [11, 3], {"a": 12, "b": None}], [10, (11, 4), {"a": 12, "b": None}], [10, (11, 3.0), fits[2]],
+        [10, (11, 3), {"a": 12}], [10, (11, 3, 3), fits[2]], (10, (11, 3), fits[2]), [10, (11, 3), {"a": 12, "b": 0}],
+    ]  # fmt: skip
+    for given in (fits, *others):
+        ours, theirs = [None, None, None], {}
+        assert (
+            module._collect(call, given, ours) is standalone._collect(call, given, theirs) is (given is fits)
+        )
+    assert module._collect(call, fits, ours)
+    assert standalone._collect(call, fits, theirs)
+    assert ours == [theirs[k] for k in range(3)] == [10, 11, 12]
+    tree = {"tuple": [1, [0, 2], {"dict": {"x": 0}}]}
+    assert module._nest(tree, (5, 6, 7)) == standalone._nest(tree, (5, 6, 7)) == (6, [5, 7], {"x": 5})

@@ -4,6 +4,7 @@ given as text.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -11,12 +12,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from sample import RUN, RunMaker, failed_run, winning_run
 
 from warpsmith.archive import Archive
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.report import FORMATS, Report, build_report, render
 from warpsmith.report.parts import commands
+from warpsmith.report.plots import _progress
+from warpsmith.report.text import renderable
 
 CLAIM = (
     "1.24× torch.compile (95% interval 1.20 to 1.27) on Example CPU 9000 @ 3.1 GHz, 2 threads, "
@@ -150,6 +154,33 @@ def test_the_lineage_marks_the_way_to_the_winner_through_both_parents(won):
     crossed = next(n for n in report.lineage if n.operator == "crossover")
     assert len(crossed.parents) == 2
     assert [e.operator for e in report.evidence][-3:] == ["repair", "crossover", "tune"]
+
+
+def test_the_lineage_is_plain_lines_in_pipes_and_a_tree_on_a_terminal(won):
+    shown = render(won, RUN, "text")
+    assert not re.search("[\u2500-\u257f]", shown)
+    assert "* #11 two-pass, streamed [crossover] 1.20×, from #5 and #2" in shown.splitlines()
+    out = io.StringIO()
+    Console(file=out, width=120, force_terminal=True).print(renderable(build_report(won, RUN)))
+    assert "└── " in out.getvalue()
+
+
+def test_the_progress_plot_marks_the_confirmed_winner_with_its_interval(won):
+    report = build_report(won, RUN)
+    claim = report.claim
+    drawn = {trace.name: trace for trace in _progress(report).data}
+    star = drawn["winner, confirmed (95% interval)"]
+    assert (list(star.x), list(star.y)) == ([14], [claim.speedup.median])
+    assert claim.speedup.median < max(p.best for p in report.progress)  # the search's own number was luckier
+    assert star.error_y.array[0] == pytest.approx(claim.speedup.high - claim.speedup.median)
+    assert star.error_y.arrayminus[0] == pytest.approx(claim.speedup.median - claim.speedup.low)
+
+
+def test_the_progress_plot_does_not_call_confirmed_what_is_not(tmp_path: Path):
+    archive = Archive(tmp_path / "a.db")
+    run = RunMaker(archive)
+    run.timed(run.candidate("a"), 1500)
+    assert "best, not confirmed (95% interval)" in {t.name for t in _progress(build_report(archive)).data}
 
 
 def test_roofline_points_lie_below_the_measured_roof(won):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..progress import counted
 from .base import Attempt, Situation
 
 WORTH = 1.01  # a round whose best is not 1% better than the last made no progress
@@ -58,7 +59,7 @@ class OrchestratorAgent:
         ):
             return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:
-            return f"no gain in {self.patience} rounds"
+            return f"no gain in {counted(self.patience, 'round')}"
         return None
 
 

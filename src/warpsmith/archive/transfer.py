@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def export_jsonl(archive: ArchiveReader, path: Path) -> int:
                 count += 1
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):  # what could not be written is often not there to be removed either
+            aside.unlink()
         raise ArchiveError(f"cannot write {path}: {error.strerror}") from error
     return count - 1
 

@@ -75,6 +75,7 @@ class ProgressPoint(Record):
     evaluations: int
     speedup: float  # 0: nothing valid
     best: float  # best so far, search measurements only
+    candidate_id: str = ""
 
 
 class RooflinePoint(Record):

@@ -13,6 +13,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
+from ..progress import counted
 from . import plots, tables
 from .blocks import Report, Source
 from .lineage_svg import lineage_svg
@@ -111,9 +112,7 @@ def _sources(report: Report) -> str:
 def _source(source: Source) -> str:
     values = "".join(f'<span class="chip">{escape(k)} = {v}</span>' for k, v in source.values.items())
     needs = "".join(f'<span class="chip">requires {escape(text)}</span>' for text in source.requires)
-    nodes = (
-        f"{len(source.nodes)} graph node{'s' if len(source.nodes) != 1 else ''}: {', '.join(source.nodes)}"
-    )
+    nodes = f"{counted(len(source.nodes), 'graph node')}: {', '.join(source.nodes)}"
     flags = " ".join(source.compiler_flags)
     code = highlight(source.source, CppLexer(), HtmlFormatter(nowrap=True))
     return (

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from ..progress import counted
 from . import tables
 from .blocks import Report, Source
 from .tables import Grid
@@ -82,7 +83,7 @@ def _evidence(report: Report) -> list[str]:
 
 def _source(source: Source) -> str:
     values = " ".join(f"{k}={v}" for k, v in source.values.items())
-    about = f"`{escape(source.title)}` covers {len(source.nodes)} nodes" + (
+    about = f"`{escape(source.title)}` covers {counted(len(source.nodes), 'node')}" + (
         f", {escape(values)}" if values else ""
     )
     return about + "\n\n" + fenced(source.source, "cpp")

@@ -21,9 +21,7 @@ from .blocks import (
     Source,
     TreeNode,
 )
-from .wording import baseline_name, label
-
-FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
+from .wording import baseline_name, label, slow_baseline
 
 
 def attempts(entries: list[Entry]) -> tuple[Attempt, ...]:
@@ -69,7 +67,9 @@ def progress(entries: list[Entry]) -> tuple[ProgressPoint, ...]:
     for count, entry in enumerate((e for e in entries if e.kind != "confirmation"), 1):
         speedup = _speedup(entry)
         best = max(best, speedup)
-        points.append(ProgressPoint(evaluations=count, speedup=speedup, best=best))
+        points.append(
+            ProgressPoint(evaluations=count, speedup=speedup, best=best, candidate_id=entry.candidate.id)
+        )
     return tuple(points)
 
 
@@ -166,11 +166,8 @@ def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
             "The best candidate was not measured again in fresh processes: best of many noisy numbers."
         )
     fastest = min((b for b in run.baselines if b.ok), key=lambda b: b.median_us, default=None)
-    if fastest is not None and 0 < fastest.limit_share < FAR_FROM_LIMIT:
-        found.append(
-            f"The best baseline reaches only {100 * fastest.limit_share:.1f}% of the machine's limit: "
-            "a large ratio says as much about the baseline as about the kernel."
-        )
+    if fastest is not None and (slow := slow_baseline(fastest.limit_share)):
+        found.append(slow)
     for baseline in run.baselines:
         if not baseline.ok:
             found.append(

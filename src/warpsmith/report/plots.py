@@ -6,12 +6,13 @@ Colours are readable on light and dark paper alike; the script is plotly's own, 
 from __future__ import annotations
 
 from math import log10
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from .blocks import Report
-from .wording import baseline_name
+from .blocks import Claim, Report
+from .wording import baseline_name, interval
 
 INK, GRID = "#8a94a5", "rgba(138,148,165,0.22)"
 BLUE, GREEN, RED, AMBER = "#3b82f6", "#22a565", "#e5534b", "#d9912a"
@@ -49,7 +50,7 @@ def _progress(report: Report) -> go.Figure:
     )  # fmt: skip
     figure.add_scatter(
         x=[p.evaluations for p in report.progress], y=[p.best or None for p in report.progress], mode="lines",
-        name="best so far", line={"color": GREEN, "width": 2.5, "shape": "hv"}, hoverinfo="skip",
+        name="best so far in the search", line={"color": BLUE, "width": 2.5, "shape": "hv"}, hoverinfo="skip",
     )  # fmt: skip
     if failed:
         figure.add_scatter(
@@ -57,12 +58,33 @@ def _progress(report: Report) -> go.Figure:
             marker={"color": RED, "size": 7, "symbol": "x"}, cliponaxis=False,
             hovertemplate="#%{x}: failed<extra></extra>",
         )  # fmt: skip
+    if report.claim is not None:
+        figure.add_scatter(**_claimed(report, report.claim))
     name = baseline_name(report.claim.speedup.baseline) if report.claim else "the best baseline"
     figure.add_hline(
         y=1, line={"color": INK, "dash": "dot", "width": 1.5}, annotation_text=name, annotation_font_color=INK
     )
     figure.update_yaxes(rangemode="tozero", ticksuffix="×")
     return figure
+
+
+def _claimed(report: Report, claim: Claim) -> dict[str, Any]:
+    """The claimed candidate where it was first judged, at the claimed speedup with its interval: what the
+    search measured there is the best of many noisy numbers.
+    """
+    ratio, last = claim.speedup, report.progress[-1].evaluations
+    place = next((p.evaluations for p in report.progress if p.candidate_id == claim.candidate_id), last)
+    bars = {
+        "type": "data", "symmetric": False, "array": [ratio.high - ratio.median],
+        "arrayminus": [ratio.median - ratio.low], "color": GREEN, "thickness": 2, "width": 6,
+    }  # fmt: skip
+    name = "winner, confirmed" if claim.confirmed and claim.win else "no win, confirmed"
+    return {
+        "x": [place], "y": [ratio.median], "error_y": bars, "mode": "markers",
+        "name": f"{name if claim.confirmed else 'best, not confirmed'} (95% interval)",
+        "marker": {"color": GREEN, "size": 15, "symbol": "star"},
+        "hovertemplate": f"#%{{x}}: {interval(ratio)}<extra></extra>",
+    }  # fmt: skip
 
 
 def _roofline(report: Report) -> go.Figure:

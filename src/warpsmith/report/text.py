@@ -21,12 +21,13 @@ COLOURS = {"win": "bold green", "no-win": "bold yellow", "failed": "bold red", "
 def render_text(report: Report, width: int = WIDTH) -> str:
     """The whole report as plain text."""
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=False, color_system=None).print(renderable(report))
+    console = Console(file=out, width=width, force_terminal=False, color_system=None)
+    console.print(renderable(report, terminal=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def renderable(report: Report) -> RenderableType:
-    """The same for a console of the caller's."""
+def renderable(report: Report, terminal: bool = True) -> RenderableType:
+    """The same for a console of the caller's; on a terminal the lineage is drawn as a tree."""
     parts: list[RenderableType] = [Text(report.headline, style=COLOURS.get(report.status, "bold"))]
     if report.claim is not None and report.claim.eager_text:
         parts.append(Text(f"against eager: {report.claim.eager_text}"))
@@ -43,7 +44,7 @@ def renderable(report: Report) -> RenderableType:
         if grid.rows:
             parts += ["", _table(grid)]
     if report.lineage:
-        parts += ["", _tree(report), Text(tables.compared(report))]
+        parts += ["", _tree(report) if terminal else _lines(report), Text(tables.compared(report))]
     if report.evidence:
         parts += ["", _evidence(report)]
     parts += ["", _table(tables.environment(report)), "", Text("Commands", style="bold")]
@@ -65,14 +66,26 @@ def _tree(report: Report) -> RenderableType:
     branches: dict[str, Tree] = {}
     for node in report.lineage:
         parent = next((branches[p] for p in node.parents if p in branches), root)
-        branches[node.candidate_id] = parent.add(Text(_leaf(node), style="bold" if node.on_path else ""))
+        also = f" (also from {', '.join(p[:6] for p in node.parents[1:])})" if len(node.parents) > 1 else ""
+        style = "bold" if node.on_path else ""
+        branches[node.candidate_id] = parent.add(Text(_leaf(node) + also, style=style))
     return root
+
+
+def _lines(report: Report) -> RenderableType:
+    """The lineage without drawing: a line each in the order judged, which names its parents."""
+    numbers = {n.candidate_id: f"#{n.number}" for n in report.lineage}
+    lines = [Text("Lineage (*: the way to the winner)")]
+    for node in report.lineage:
+        parents = " and ".join(numbers[p] for p in node.parents if p in numbers)
+        mark, origin = "*" if node.on_path else " ", f", from {parents}" if parents else ""
+        lines.append(Text(f"{mark} {_leaf(node)}{origin}"))
+    return Group(*lines)
 
 
 def _leaf(node: TreeNode) -> str:
     outcome = f"{node.speedup:.2f}×" if node.speedup else node.status
-    also = f" (also from {', '.join(p[:6] for p in node.parents[1:])})" if len(node.parents) > 1 else ""
-    return f"#{node.number} {node.label} [{node.operator}] {outcome}{also}"
+    return f"#{node.number} {node.label} [{node.operator}] {outcome}"
 
 
 def _evidence(report: Report) -> RenderableType:

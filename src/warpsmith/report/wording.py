@@ -4,8 +4,10 @@ qualifies it.
 
 from __future__ import annotations
 
+from ..progress import counted
 from ..records import Candidate, Environment, Ratio
 
+FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
 BASELINE_NAMES = {
     "eager": "PyTorch eager",
     "compile": "torch.compile",
@@ -31,8 +33,7 @@ def interval(ratio: Ratio) -> str:
 
 
 def hardware(environment: Environment) -> str:
-    threads = "thread" if environment.threads == 1 else "threads"
-    return f"{environment.device or environment.cpu}, {environment.threads} {threads}"
+    return f"{environment.device or environment.cpu}, {counted(environment.threads, 'thread')}"
 
 
 def share(value: float) -> str:
@@ -45,6 +46,16 @@ def claim(ratio: Ratio, environment: Environment, limit_share: float) -> str:
         f"{ratio.median:.2f}× {baseline_name(ratio.baseline)} "
         f"(95% interval {ratio.low:.2f} to {ratio.high:.2f}) "
         f"on {hardware(environment)}, at {share(limit_share)} of the machine's limit"
+    )
+
+
+def slow_baseline(limit_share: float) -> str:
+    """What to say when the best baseline itself reaches little of the limit; empty when it reaches enough."""
+    if not 0 < limit_share < FAR_FROM_LIMIT:
+        return ""
+    return (
+        f"The best baseline reaches only {100 * limit_share:.2g}% of the machine's limit: "
+        "a large ratio says as much about the baseline as about the kernel."
     )
 
 

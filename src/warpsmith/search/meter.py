@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from ..progress import counted
 from ..records import Budget
 
 
@@ -32,7 +33,7 @@ class Meter:
     def exhausted(self) -> str | None:
         """Which limit was reached, in words; None while there is room."""
         if self.evaluations_left is not None and self.evaluations_left <= 0:
-            return f"budget of {self.budget.evaluations} evaluations spent"
+            return f"budget of {counted(self.budget.evaluations or 0, 'evaluation')} spent"
         if self.seconds_left is not None and self.seconds_left <= 0:
             return f"time of {self.budget.seconds:.0f} s spent"
         if self.budget.usd is not None and self.usd >= self.budget.usd:

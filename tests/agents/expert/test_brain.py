@@ -49,6 +49,18 @@ def test_evidence_quotes_what_was_measured(graph: Graph) -> None:
     assert first.expected_gain > 1
 
 
+def test_one_node_is_told_of_in_the_singular(graph: Graph) -> None:
+    alone = graph_of(torch.sigmoid, torch.randn(512, 1024))
+    text = " ".join(brain.hypotheses(alone, facts_for(alone), [], 1)[0].evidence)
+    assert "1 node must move" in text
+    assert "ATen takes 500 us for it, " in text
+    assert "1 operation in one pass" in text
+    assert "slowest" not in text
+    several = " ".join(brain.hypotheses(graph, facts_for(graph), [], 1)[0].evidence)
+    assert "2 nodes must move" in several
+    assert "slowest node: " in several
+
+
 def test_nothing_is_proposed_twice(graph: Graph) -> None:
     history: list[tuple[Hypothesis | None, Result]] = []
     seen: set[tuple[object, ...]] = set()

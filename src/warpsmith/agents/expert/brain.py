@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ... import machine
+from ...progress import counted
 from ...records import Diagnostic, Graph, Hypothesis, Region, Result, Unit
 from ..base import Situation
-from .facts import Facts
+from .facts import Facts, local_facts
 from .families import FAMILIES, Family, Technique
 from .planner import aten_us, floor_us, node_us, plans, region_bytes
 from .program import Unsupported
@@ -30,7 +30,6 @@ __all__ = [
     "History",
     "flag_variants",
     "hypotheses",
-    "local_facts",
     "plans",
     "repair_build",
     "repair_wrong",
@@ -87,16 +86,6 @@ class _Idea:
     @property
     def key(self) -> tuple[object, ...]:
         return _key(self.region, self.family.name, self.technique.name, self.values)
-
-
-def local_facts() -> Facts:
-    """This machine without measurements, for calls that come without facts."""
-    caches = machine.cache_bytes()
-    return Facts(
-        threads=machine.threads(), vector=machine.simd_width_floats(),
-        l1_bytes=caches.get("L1", 32 << 10), l2_bytes=caches.get("L2", 1 << 20),
-        l3_bytes=caches.get("L3", 16 << 20),
-    )  # fmt: skip
 
 
 def hypotheses(graph: Graph, facts: Facts, history: History, k: int) -> list[Hypothesis]:
@@ -282,16 +271,18 @@ def _evidence(
     before, floor = aten_us(graph, region, facts), floor_us(graph, region, facts)
     moved, flops = region_bytes(graph, region), sum(graph.by_name[n].flops for n in region.nodes)
     lines = [
-        f"{len(region.nodes)} nodes must move {moved / 1e6:.2f} MB and do {flops / 1e6:.1f} MFLOP; "
+        f"{counted(len(region.nodes), 'node')} must move {moved / 1e6:.2f} MB and do {flops / 1e6:.1f} MFLOP; "
         f"at {facts.bandwidth / 1e9:.1f} GB/s that takes {floor:.0f} us"
     ]
     if all(n in facts.node_us for n in region.nodes):
+        whom = "it" if len(region.nodes) == 1 else "them"
         share = f", {before / facts.total_us:.0%} of the reference" if facts.total_us else ""
         lines.append(
-            f"ATen takes {before:.0f} us for them{share}: {floor / max(before, 1e-9):.0%} of the limit"
+            f"ATen takes {before:.0f} us for {whom}{share}: {floor / max(before, 1e-9):.0%} of the limit"
         )
-        slow = max(region.nodes, key=lambda n: facts.node_us[n])
-        lines.append(f"slowest node: {slow} ({graph.by_name[slow].op}), {facts.node_us[slow]:.0f} us")
+        if len(region.nodes) > 1:
+            slow = max(region.nodes, key=lambda n: facts.node_us[n])
+            lines.append(f"slowest node: {slow} ({graph.by_name[slow].op}), {facts.node_us[slow]:.0f} us")
     lines += [
         f"{name} was measured at {ratio:.2f}x"
         for (rid, name), ratio in measured.items()

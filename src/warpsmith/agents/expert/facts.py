@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ... import machine
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -19,3 +21,13 @@ class Facts:
     node_us: Mapping[str, float] = field(default_factory=dict)  # node name → time of its ATen kernel alone
     total_us: float = 0.0  # the whole reference, eager
     limit_us: float = 0.0  # speed-of-light floor of the whole task
+
+
+def local_facts() -> Facts:
+    """This machine's threads, vectors and caches; nothing that has to be measured."""
+    caches = machine.cache_bytes()
+    return Facts(
+        threads=machine.threads(), vector=machine.simd_width_floats(),
+        l1_bytes=caches.get("L1", 32 << 10), l2_bytes=caches.get("L2", 1 << 20),
+        l3_bytes=caches.get("L3", 16 << 20),
+    )  # fmt: skip

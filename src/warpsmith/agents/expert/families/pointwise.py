@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....progress import counted
 from ....records import Graph, Node, Region, Unit
 from ..axes import VIEWS, base_name
 from ..facts import Facts
@@ -29,9 +30,8 @@ class Pointwise:
             vector_tunable(facts), stream_tunable(graph, region, facts), tunable("UNROLL", 2, 1, 4),
             tunable("TILE", 8192, 1024, 2048, 65536), grain_tunable(),
         )  # fmt: skip
-        why = (
-            f"{len(region.nodes)} operations in one pass: every input is read once, every output written once"
-        )
+        operations = counted(len(region.nodes), "operation")
+        why = f"{operations} in one pass: every input is read once, every output written once"
         return [Technique("fused", why, "compute" if heavy else "memory", tunables)]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
