@@ -17,6 +17,7 @@ import random
 from collections.abc import Sequence
 
 MMAP_THRESHOLD = 32 << 20  # larger blocks come zeroed from the system, on page boundaries
+HOLE_LEAST = 1 << 20  # smaller blocks come from wherever they come; the same place each time
 HOLES_MOST = 128 << 20  # bytes of holes in all
 PLUGS_MOST = 512 << 20  # bytes of older free memory that is kept from being used
 LINE, PAGE = 64, 4096
@@ -58,7 +59,7 @@ class Holes:
     def __init__(self, sizes: Sequence[int]) -> None:
         holes, room = [], HOLES_MOST
         for size in random.sample(sizes, len(sizes)):
-            if PAGE <= size < MMAP_THRESHOLD - 2 * PAGE and size <= room:
+            if HOLE_LEAST <= size < MMAP_THRESHOLD - 2 * PAGE and size <= room:
                 holes.append((LINE * random.randrange(1, PAGE // LINE + 1), size + ALIGNING))
                 room -= size
         self._kept = plugs({hole for _, hole in holes})

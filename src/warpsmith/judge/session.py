@@ -141,7 +141,6 @@ class Session:
 
         What it may claim between calls is bounded by what the other processes need for the same work.
         """
-        self.calm()
         others = [b.between_ns / len(b.ns) for p in self.processes[1:] for b in self.blocks[p.name]]
         between = self.trust * median(others) if others else math.inf
         faults = []

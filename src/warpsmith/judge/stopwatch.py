@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ from .contents import Slice, halved
 from .heap import Holes
 
 LINES_IN_PAGE, LINE = 64, 64
+
+SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
 
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
 
@@ -59,7 +62,7 @@ class Stopwatch:
     def __init__(
         self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
     ) -> None:
-        self.graph, self.callee, self.flush, self.blocks = graph, callee, flush, tuple(blocks)
+        self.graph, self.callee, self.flush = graph, callee, flush
         self.stateful = any(o.role != "output" for o in graph.outputs)
         self.shared: list[Tensor] = []
         self.private: list[Tensor] = []
@@ -67,6 +70,7 @@ class Stopwatch:
         self.result: Any = None
         self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
         self.holes = Holes(())
+        self.blocks = (*blocks, *_like(blocks, self.made))
 
     def prepare(self, values: str, warmup: int) -> dict[str, Any]:
         """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
@@ -182,6 +186,16 @@ class Stopwatch:
             if not bool(((given == now) | ((given != given) & (now != now))).all()):
                 return item.name
         return ""
+
+
+def _like(blocks: Sequence[Block], holes: Sequence[int]) -> list[Block]:
+    """What else to overwrite: free memory of the same sizes, any of which a call may be given. Of large blocks
+    that is the holes beyond those it allocates; small ones lie in several places.
+    """
+    spare = Counter(holes)
+    spare.subtract(size for size, stays in blocks if stays)
+    sizes = dict.fromkeys(size for size, _ in blocks)
+    return [(s, True) for s in sizes for _ in range(spare[s] if s >= heap.HOLE_LEAST else SMALL_PLACES)]
 
 
 def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
