@@ -17,7 +17,7 @@ from warpsmith.judge.baselines import audit
 from warpsmith.judge.bench import Bench, flush_bytes
 from warpsmith.judge.bench_worker import Stopwatch
 from warpsmith.judge.contents import FLOATING, elements, halved, last_contents
-from warpsmith.judge.session import ClocksDisagree, MachineBusy, Session, agree, plan
+from warpsmith.judge.session import ClocksDisagree, Session, agree, plan
 from warpsmith.judge.timed_process import Block, TimedProcess
 from warpsmith.processes.buffers import Scratch, ValuesFile
 from warpsmith.processes.worker import WorkerDied
@@ -216,12 +216,22 @@ class TestBusyMachine:
         found.blocks["eager"] = [Block((20_000_000,) * 4, 0, 80_000_000, stalled_ns=stalled)] * 3
         return found
 
-    def test_threads_that_wait_for_processors_give_no_measurement(self):
-        with pytest.raises(MachineBusy, match="the eager process waited for a processor 88% of the time"):
-            self.session(70_000_000).calm()
+    def test_threads_that_wait_for_processors_are_told(self):
+        assert self.session(70_000_000).busy() == "the eager process waited for a processor 88% of the time"
 
     def test_a_little_waiting_is_usual(self):
-        self.session(8_000_000).calm()
+        assert self.session(8_000_000).busy() == ""
+
+    def test_then_nothing_is_claimed(self):
+        session = self.session(70_000_000)
+        eager = session.processes[0]
+        fast = Mock(spec=TimedProcess)
+        fast.name, fast.isolation = "candidate", ""
+        session.processes = [fast, eager]
+        session.blocks["candidate"] = [Block((100_000,) * 4, 0, 400_000)] * 3
+        for busy in (False, True):
+            found = Bench._timing(Mock(device="cpu", flush_bytes=0), session, fast, [1], False, busy)
+            assert (found.ratios[0].low > 1) is not busy
 
 
 class TestClocks:

@@ -251,11 +251,12 @@ class Bench:
         count, calls = plan(expected, target_seconds * len(expected) / 2, self._gap(), rounds)
         session.run(count, calls, race=rounds is None, checks=checks)
         session.agree()
-        if rounds is not None:  # a search may compare candidates on a busy machine; a claim may not
-            session.calm()
+        busy = session.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
+        if busy:
+            self.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
         warm = self._compare_with_batch(session, process, warm, steps if self.device == "cuda" else 0)
-        timing = self._timing(session, process, list(warm.ns), cold)
+        timing = self._timing(session, process, list(warm.ns), cold, busy=bool(busy))
         return BenchRun(timing, tuple(session.samples), session.blocks)
 
     def _compare_with_batch(
@@ -347,13 +348,17 @@ class Bench:
             return GPU_CALL_SECONDS + (self.flush_bytes + given / 2 + made) / GPU_RATE
         return 20e-6 + (self.flush_bytes + given / 2 + made) / 30e9
 
-    def _timing(self, session: Session, process: TimedProcess, warm: list[int], cold: bool) -> Timing:
+    def _timing(
+        self, session: Session, process: TimedProcess, warm: list[int], cold: bool, busy: bool
+    ) -> Timing:
+        """`busy`: the baselines may have done nothing but wait, so the ratios have no lower end."""
         own = [b.ns for b in session.blocks[process.name]]
         time = stats.typical(own)
         ratios, floor = [], process_floor(self.device, time.median)
         for other in session.processes[1:]:
             found = stats.ratio([b.ns for b in session.blocks[other.name]], own, floor=floor)
-            ratios.append(Ratio(baseline=other.name, median=found.median, low=found.low, high=found.high))
+            low = 0.0 if busy else found.low
+            ratios.append(Ratio(baseline=other.name, median=found.median, low=low, high=found.high))
         kept = session.blocks[process.name]
         accounted = sum(sum(b.ns) + b.between_ns for b in kept) / sum(b.wall_ns for b in kept)
         steady = session.processes[1:] or [process]

@@ -41,10 +41,6 @@ class ClocksDisagree(WarpsmithError):
     """The process's clock and the supervisor's differ beyond noise: not a measurement."""
 
 
-class MachineBusy(ClocksDisagree):
-    """A process waited for processors most of the time: what was measured is the machine's load."""
-
-
 class BaselineLost(JudgeError):
     """A baseline's process ended while a candidate was timed; `restart_baselines` and measure again."""
 
@@ -153,8 +149,8 @@ class Session:
             raise faults[0]
         self._between_agrees()
 
-    def calm(self) -> None:
-        """Raise MachineBusy when a thread of some process waited for a processor over most of its blocks.
+    def busy(self) -> str:
+        """Whose thread waited for a processor over most of its blocks, and how long; empty when none did.
 
         Parallel code then takes as long as the scheduler's slices, hundreds of times its own; a baseline that
         waits makes any candidate look fast.
@@ -162,10 +158,8 @@ class Session:
         for process in self.processes:
             share = median(b.stalled_ns / b.wall_ns for b in self.blocks[process.name])
             if share > BUSY_SHARE:
-                raise MachineBusy(
-                    f"the machine is too busy to time on: the {process.name} process waited for a processor "
-                    f"{share:.0%} of the time; judge again when less else is running"
-                )
+                return f"the {process.name} process waited for a processor {share:.0%} of the time"
+        return ""
 
     def _between_agrees(self) -> None:
         """Whoever leaves out what lies between cold calls (the flush of the caches) is timed warm."""
