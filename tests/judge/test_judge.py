@@ -87,7 +87,10 @@ def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:
     assert not good.timing.confirmed
     assert set(good.seconds) == {"build", "verify", "time"}
     assert {c.variant for c in good.verdict.checks} == {"main", "ragged"}
-    assert "whole" in {c.where for c in good.verdict.checks}
+    best = good.timing.best
+    assert best is not None
+    if best.high >= 1:  # what surely loses is not looked at again
+        assert "whole" in {c.where for c in good.verdict.checks}
     assert good.environment == judge.environment.id
     assert zeros.status == "incorrect"
     assert "all zeros" in zeros.reason

@@ -48,6 +48,7 @@ class Worker:
         module: str,
         workdir: Path,
         env: Mapping[str, str] | None = None,
+        inherit: bool = True,
         args: tuple[str, ...] = (),
     ) -> None:
         self.module, self.workdir = module, workdir
@@ -61,7 +62,7 @@ class Worker:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", module, str(request_r), str(answer_w), str(os.getpid()), *args],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=workdir, start_new_session=True,
-                    pass_fds=(request_r, answer_w), env={**os.environ, **(env or {}), "PYTHONUNBUFFERED": "1"},
+                    pass_fds=(request_r, answer_w), env={**(os.environ if inherit else {}), **(env or {}), "PYTHONUNBUFFERED": "1"},
                 )  # fmt: skip
         except OSError as error:
             raise JudgeError(f"cannot start a {module} process: {error}") from error

@@ -134,7 +134,8 @@ class Starter:
         self.root, self.scratch, self.threads = root, scratch, threads
         self.given = given = scratch.new("given")
         given.mkdir()
-        self._zygote = Worker(MODULE, root / "zygote", env=environment(threads))
+        own = {k: v for k, v in os.environ.items() if k.startswith(PASSED_ON)}
+        self._zygote = Worker(MODULE, root / "zygote", env={**own, **environment(threads)}, inherit=False)
         readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(given)]
         self._zygote.send(
             "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
@@ -168,6 +169,14 @@ class Starter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+# Beginnings of the names of variables that a solution is given: what finds compilers, libraries and devices. The
+# rest would tell it who is looking, and holds the user's keys.
+PASSED_ON = (
+    "PATH", "HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_", "CUDACXX", "CXX", "CC", "OMP_", "GOMP_", "TORCH_",
+    "TRITON_", "MAX_JOBS",
+)  # fmt: skip
 
 
 def python_folders() -> list[str]:
