@@ -222,6 +222,9 @@ class SideStream:
             self.matrix @ self.matrix
         return torch.relu(self.values[0])
 
+    def owned(self, result):
+        return []
+
     def leaves(self, result):
         return [result]
 

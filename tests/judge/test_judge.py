@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.judge.baselines import audit
 from warpsmith.judge.judge import Judge
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Region, Result, Unit
@@ -42,6 +43,9 @@ static void unit(const in0_t* x, out0_t* y, void* workspace, void* stream) {
 GOOD = "tanhf(x[i]) * 2.0f + 1.0f"
 
 
+TOLD: list[str] = []  # by the judge, as its progress
+
+
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     folder: Path = tmp_path_factory.mktemp("judge")
@@ -51,7 +55,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
         target = CpuTarget(folder / "cache", threads=2)
         with Judge(
             task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache"
+            peaks_cache=folder / "cache", progress=TOLD.append
         ) as judge:  # fmt: skip
             judge.open()
             yield judge
@@ -75,6 +79,9 @@ def test_open_knows_the_task(judge: Judge) -> None:
     assert set(judge.node_us) == {n.name for n in judge.task.graph.nodes}
     assert judge.limit.seconds > 0
     assert not judge.disagreeing
+    notes = audit(judge.baselines, judge.limit)
+    assert notes, "a task this small is bound by call overhead"
+    assert set(notes) <= set(TOLD)
 
 
 def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:

@@ -2,15 +2,14 @@
 
 In: a task, built libraries and a provider of fresh values files. Out: a `Timing` with a ratio against each
 baseline that was measured in the same rounds, and samples of what the timed calls were given and returned,
-for the caller to check. Each round visits every process for one block of calls, in an order that turns round
-from round to round. The supervisor's own clock runs over every block; where it disagrees with the process's
+for the caller to check. Each round visits every process for one block of calls, in an order that is drawn
+anew each time. The supervisor's own clock runs over every block; where it disagrees with the process's
 beyond the stated noise there is no measurement (`ClocksDisagree`).
 """
 
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +19,13 @@ from typing import Literal
 
 import psutil
 
-from .. import machine
 from ..errors import JudgeError, WarpsmithError
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker
 from ..records import BaselineTiming, Candidate, Ratio, Task, Timing
 from . import gpu_state, stats
 from .baselines import Baselines, baseline_names
+from .eviction import flush_bytes
 from .session import (
     FLUSH_TRUST,
     GPU_TRUST,
@@ -49,16 +48,12 @@ BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
 CHECK_SECONDS = 0.02  # of calls in a clock check
 CHECK_CALLS = {"cpu": 400, "cuda": 4000}  # at most; a GPU's shortest calls need many to fill the time
 CHECK_ATTEMPTS = 4
-FLUSH_MOST = 512 << 20
-EVICTION = 4  # times the size of a cache that is read to evict it
 LONG_SECONDS, FEW = 0.1, 20  # a GPU's call that is shorter is estimated from so many
 GPU_FLUSH = 200 << 20  # bytes that a GPU reads between cold calls, roughly: its process knows its L2
 GPU_RATE = 2e12  # bytes a second at which a GPU does what lies between calls, roughly
 GPU_CALL_SECONDS = 300e-6  # that the host needs to queue it, and to wait for the call
-GPU_FLOOR, GPU_SHORT_NS = (
-    0.005,
-    1200.0,
-)  # of `process_floor`, fitted to A/A trials over 22 pairs of processes on an H200
+# Of `process_floor`, fitted to A/A trials over 22 pairs of processes on an H200.
+GPU_FLOOR, GPU_SHORT_NS = 0.005, 1200.0
 
 
 @dataclass(frozen=True)
@@ -386,25 +381,3 @@ def process_floor(device: str, ns: float) -> float:
     On a GPU pairs of processes differ by up to 8 % at 5 µs, 1.7 % at 12 µs, and little from 50 µs on.
     """
     return GPU_FLOOR + (GPU_SHORT_NS / ns) ** 2 if device == "cuda" else stats.PROCESS_FLOOR
-
-
-def flush_bytes(threads: int) -> int:
-    """Memory to read between cold calls: four times the last-level caches that `threads` cores share.
-
-    Twice is not enough: a third of an 8 MB input was still cached after it, more or less by the luck of a
-    process's pages, which made one of two processes with the same code faster for as long as it lived.
-    """
-    caches = machine.cache_bytes()
-    last = caches[max(caches)] if caches else 32 << 20
-    sharing = _cores_sharing(len(caches))
-    return min(FLUSH_MOST, EVICTION * last * max(1, math.ceil(threads / sharing)))
-
-
-def _cores_sharing(level: int) -> int:
-    path = machine.CPU_DIR / f"cpu{machine.affinity()[0]}" / "cache" / f"index{level}" / "shared_cpu_list"
-    try:
-        text = path.read_text().strip()
-    except OSError:
-        return os.cpu_count() or 1
-    spans = [part.split("-") for part in text.split(",") if part]
-    return sum(int(s[-1]) - int(s[0]) + 1 for s in spans) or 1

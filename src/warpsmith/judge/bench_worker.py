@@ -83,6 +83,10 @@ class Reference:
             self.graph, returned, lambda output: self._place(self.updated[output.role, output.target])
         )
 
+    def owned(self, result: Any) -> list[Tensor]:
+        """None: whose memory a module returns is not known."""
+        return []
+
 
 class CudaGraph(Reference):
     """The user's module in eager mode, captured as a CUDA graph on the very tensors of a block's calls: the

@@ -25,7 +25,7 @@ from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Environment, Limit, Task
 from ..targets.base import Target
 from .admission import admit
-from .baselines import NAMES, baseline_names
+from .baselines import NAMES, audit, baseline_names
 from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
@@ -91,6 +91,8 @@ class Opened:
                 timings = self.bench.start(self._names, fresh_values=self._next_values)
                 self._check_baselines()
                 self.baselines = {n: self._with_share(t) for n, t in timings.items()}
+                for note in audit(self.baselines, self.limit):
+                    self.progress(note)
             with self._stage("profile", "timing each part of the reference"):
                 self._profile()
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import machine
 from ..errors import JudgeError, WarpsmithError
 from ..processes.buffers import Scratch, extent_bytes
 from ..processes.worker import kill_tree
 from ..records import TensorSpec
 from .arena import POISON, Arena, Bytes
+from .eviction import flush_bytes
 from .runner_program import runner_program
 
 MAX_CALLS = 4096  # in one batch
@@ -298,9 +298,3 @@ class CandidateRunner:
         if code >= 0:
             return RunnerCrashed(f"the unit's process ended: {ENDINGS.get(code, f'exit code {code}')}")
         return RunnerCrashed(f"the unit crashed: {signal.Signals(-code).name}{SIGNAL_HINTS.get(-code, '')}")
-
-
-def flush_bytes(threads: int) -> int:
-    """Bytes whose writing evicts all else: twice the last cache plus the private ones, at most 256 MiB."""
-    caches = machine.cache_bytes()
-    return min(2 * max(caches.values()) + threads * caches.get("L2", 0), 256 << 20)

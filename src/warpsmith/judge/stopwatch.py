@@ -30,7 +30,6 @@ from .contents import Slice, halved
 from .heap import Holes
 
 LINES_IN_PAGE, LINE = 64, 64
-
 SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
 
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
@@ -49,6 +48,9 @@ class Callee(Protocol):
 
     def leaves(self, result: Any) -> list[Tensor]:
         """The tensors of a result, as `Graph.outputs` orders them, updates included."""
+
+    def owned(self, result: Any) -> list[Tensor]:
+        """Those that surely lie in memory made for this call alone."""
 
 
 class Stopwatch:
@@ -70,14 +72,15 @@ class Stopwatch:
         self.result: Any = None
         self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
         self.holes = Holes(())
-        self.blocks = (*blocks, *_like(blocks, self.made))
+        self.blocks = (*blocks, *self._elsewhere(blocks))
 
     def prepare(self, values: str, warmup: int) -> dict[str, Any]:
         """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
         seconds the calls took.
         """
         specs = [i.spec for i in self.graph.inputs]
-        self.result, self.changed, self.private = None, [], []
+        self._drop()
+        self.changed, self.private = [], []
         self._clear()
         self.shared = self._given(Path(values), specs)
         self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
@@ -87,7 +90,7 @@ class Stopwatch:
         with torch.no_grad():
             for _ in range(warmup):
                 self._reset()
-                self.result = None
+                self._drop()
                 self.result = self.callee.call()
         self._finish()
         return {"seconds": time.perf_counter() - start}
@@ -108,6 +111,15 @@ class Stopwatch:
         """Lay out the memory that the calls will allocate."""
         self.holes = Holes(self.made)
 
+    def _elsewhere(self, blocks: Sequence[Block]) -> list[Block]:
+        """What else to overwrite: free memory of the same sizes, any of which a call may be given. Of large
+        blocks that is the holes beyond those it allocates; small ones lie in several places.
+        """
+        spare = Counter(self.made)
+        spare.subtract(size for size, stays in blocks if stays)
+        sizes = dict.fromkeys(size for size, _ in blocks)
+        return [(s, True) for s in sizes for _ in range(spare[s] if s >= heap.HOLE_LEAST else SMALL_PLACES)]
+
     def _finish(self) -> None:
         """Wait for what the calls started."""
 
@@ -120,13 +132,14 @@ class Stopwatch:
         with torch.no_grad():
             for _ in range(n):
                 begin = clock()
-                self.result = None
                 if fresh:
+                    self._drop()
                     self._overwrite()
                     self._reset()
                     self._change(rng)
                 if cold and self.flush is not None:
                     self.flush.sum()
+                self.result = None
                 start = clock()
                 self.result = call()
                 end = clock()
@@ -147,6 +160,14 @@ class Stopwatch:
         if self.stateful:
             self.callee.reset(self.shared)
 
+    def _drop(self) -> None:
+        """Let go of the last call's outputs, spoilt."""
+        if self.result is not None:
+            word = random.choice(POISON)
+            for leaf in self.callee.owned(self.result):
+                _spoil(as_bytes(leaf), word)
+        self.result = None
+
     def _overwrite(self) -> None:
         """Spoil the memory that the next call will be given for outputs and workspaces: it holds what the
         last call left there, most of it still right, and a kernel could look whether it may leave it so.
@@ -158,8 +179,7 @@ class Stopwatch:
         for size, stays in self.blocks:
             if 0 < size < self.recycled:
                 block = torch.empty(size, dtype=torch.uint8, device=self.device)
-                block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
-                block[size & ~1 :].fill_(word & 0xFF)
+                _spoil(block, word)
                 held += [block] if stays else []
 
     def _change(self, rng: random.Random) -> None:
@@ -188,16 +208,6 @@ class Stopwatch:
         return ""
 
 
-def _like(blocks: Sequence[Block], holes: Sequence[int]) -> list[Block]:
-    """What else to overwrite: free memory of the same sizes, any of which a call may be given. Of large blocks
-    that is the holes beyond those it allocates; small ones lie in several places.
-    """
-    spare = Counter(holes)
-    spare.subtract(size for size, stays in blocks if stays)
-    sizes = dict.fromkeys(size for size, _ in blocks)
-    return [(s, True) for s in sizes for _ in range(spare[s] if s >= heap.HOLE_LEAST else SMALL_PLACES)]
-
-
 def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
     return [(extent_bytes(graph.specs[name]), True) for name in names]
 
@@ -223,6 +233,20 @@ def memory(tensor: Tensor) -> Tensor:
     """A tensor's memory from its first element to its last, flat."""
     extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     return tensor.as_strided((extent,), (1,))
+
+
+def as_bytes(tensor: Tensor) -> Tensor:
+    """A tensor's memory from its first byte to its last; empty for no elements."""
+    if tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return memory(tensor.detach()).view(torch.uint8)
+
+
+def _spoil(block: Tensor, word: int) -> None:
+    """Fill bytes with a word of two of them."""
+    size = block.numel()
+    block[: size & ~1].view(torch.int16).fill_(word - (1 << 16 if word >> 15 else 0))
+    block[size & ~1 :].fill_(word & 0xFF)
 
 
 def _private(shared: Tensor, spec: TensorSpec) -> Tensor:

@@ -15,7 +15,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,8 @@ class Deployed:
         self.run = deploy(graph, regions, device)
         self.updated = updated_inputs(graph)
         self.blocks = [block for region, path in regions for block in self._blocks(region, path)]
-        made = {name for region, _ in regions for name in region.outputs}
-        self.blocks += output_blocks(graph, (name for name in graph.returned if name not in made))
+        self.made = {name for region, _ in regions for name in region.outputs}
+        self.blocks += output_blocks(graph, (name for name in graph.returned if name not in self.made))
 
     def _blocks(self, region: Region, library: Path) -> list[Block]:
         """What the run allocates for a unit: its outputs, then its workspace."""
@@ -76,6 +76,11 @@ class Deployed:
             self.graph, returned, lambda output: self.values[self.updated[output.role, output.target]]
         )
 
+    def owned(self, result: Any) -> list[Tensor]:
+        """The outputs of units: what ATen made may be a view of an input."""
+        names = [o.value for o in self.graph.outputs if o.role == "output"]
+        return [leaf for name, leaf in zip(names, result, strict=True) if name in self.made]
+
 
 class Zygote:
     """The handlers of the zygote."""
@@ -90,7 +95,9 @@ class Zygote:
         self.flush = flush_buffer(flush_bytes) if device == "cpu" else None
         self._warm_up()
         if device == "cuda":
-            self.context_first = not _cuda_starts_confined()
+            self.context_first = not starts_confined(
+                lambda: confine("cuda", [Path.cwd()], None, new_processes=False)
+            )
         if len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError("the zygote started a thread: its children could not start their own")
 
@@ -138,14 +145,14 @@ class Zygote:
         return {"open": self.open, "fork": self.fork, "reap": self.reap}
 
 
-def _cuda_starts_confined() -> bool:
+def starts_confined(confine: Callable[[], object]) -> bool:
     """Whether a confined child can make a CUDA context: one tries, and the zygote's log says why not."""
     pid = os.fork()
     if pid == 0:
         code = 1
         signal.alarm(PROBE_SECONDS)
         try:
-            confine("cuda", [Path.cwd()], None, new_processes=False)
+            confine()
             code = 0
         except JudgeError as error:
             print(f"confined, {error}", file=sys.stderr, flush=True)

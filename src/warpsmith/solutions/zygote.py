@@ -24,12 +24,11 @@ import psutil
 import torch
 from torch import Tensor
 
-from ..errors import JudgeError
 from ..judge import heap
 from ..judge.bench_worker import Reference
 from ..judge.cuda_clock import CudaStopwatch, flush_for, start_cuda
-from ..judge.stopwatch import Stopwatch, output_blocks, steady_state
-from ..judge.zygote import Zygote
+from ..judge.stopwatch import Stopwatch, as_bytes, output_blocks, steady_state
+from ..judge.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
 from ..processes.sandbox import restrict
@@ -82,7 +81,7 @@ class Watch(Stopwatch):
         """Copy the outputs as they are now, piece by piece in random order: a thread that is still writing
         them cannot keep ahead."""
         for copy, leaf in zip(self.taken, self.callee.leaves(self.result), strict=True):
-            now = _bytes(leaf)
+            now = as_bytes(leaf)
             size = max(PIECE, -(-copy.numel() // PIECES))
             starts = list(range(0, copy.numel(), size))
             random.shuffle(starts)
@@ -99,7 +98,7 @@ class Watch(Stopwatch):
         clock.sleep(LATE_SECONDS)
         leaves = self.callee.leaves(self.result)
         for number, (copy, leaf) in enumerate(zip(self.taken, leaves, strict=True)):
-            if not torch.equal(copy, _bytes(leaf)):
+            if not torch.equal(copy, as_bytes(leaf)):
                 raise OutputRefused(
                     f"output-late: output {number} was still written to after the call returned"
                 )
@@ -135,7 +134,7 @@ class SolutionZygote(Zygote):
         self._warm_up()
         self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch)
         if device == "cuda":
-            self.context_first = not self._starts_confined()
+            self.context_first = not starts_confined(lambda: self._confine([Path.cwd()], Path.cwd(), None))
         if len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError("the process started a thread: its children could not start their own")
 
@@ -178,20 +177,6 @@ class SolutionZygote(Zygote):
         if cuda:
             start_cuda()
         return level + (", memory not limited (CUDA)" if cuda else "")
-
-    def _starts_confined(self) -> bool:
-        """Whether a child can make its CUDA context confined: one tries, and the log says why not."""
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                self._confine([Path.cwd()], Path.cwd(), None)
-                code = 0
-            except JudgeError as error:
-                print(f"confined, {error}", file=sys.stderr, flush=True)
-            finally:
-                os._exit(code)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
     def handlers(self) -> dict[str, Any]:
         return {"open": self.open_all, "fork": self.fork, "reap": self.reap}
@@ -280,15 +265,6 @@ class Child:
             return {**(made or {}), "token": token}
 
         return answer
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    """A tensor's memory from its first element to its last, as bytes; empty for no elements."""
-    tensor = tensor.detach()
-    if tensor.numel() == 0:
-        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    extent = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-    return tensor.as_strided((extent,), (1,)).view(torch.uint8)
 
 
 def _typed(copy: Tensor, like: Tensor) -> Tensor:

@@ -7,14 +7,11 @@ task; its reference, baselines and admission serve every solution of the task.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 
 from ..config import Config
-from ..processes.buffers import Scratch
 from ..solutions.judge import SolutionJudge
 from ..solutions.verdict import SolutionVerdict
 from ..targets.base import Target
-from ..tasks.load import load_task
 from .fixture import Fixture
 from .rows import Finding
 from .units import BASELINES, SEED, WIN, by_task
@@ -26,19 +23,16 @@ def judge_solutions(
     fixtures: Sequence[Fixture], target: Target, config: Config, progress: Callable[[str], None]
 ) -> Iterator[tuple[Fixture, Finding]]:
     """Raises what the judge raises when it cannot be opened: JudgeError, TaskError, ToolchainError."""
-    for task_file, group in groupby(by_task(fixtures), key=lambda f: f.task_file):
-        with Scratch() as scratch:
-            progress(f"loading {task_file.stem}")
-            task = load_task(str(task_file), scratch=scratch, timeout=config.load_timeout)
-            judge = SolutionJudge(
-                task, target, scratch=scratch, workdir=scratch.new("zoo"), seed=SEED, baselines=BASELINES,
-                quick=True, peaks_cache=config.cache, progress=progress,
-            )  # fmt: skip
-            with judge:
-                judge.open()
-                for fixture in group:
-                    progress(f"judging {fixture.key}")
-                    yield fixture, finding(judge.judge(fixture.path))
+    for group, task, scratch in by_task(fixtures, config, progress):
+        judge = SolutionJudge(
+            task, target, scratch=scratch, workdir=scratch.new("zoo"), seed=SEED, baselines=BASELINES,
+            quick=True, peaks_cache=config.cache, progress=progress,
+        )  # fmt: skip
+        with judge:
+            judge.open()
+            for fixture in group:
+                progress(f"judging {fixture.key}")
+                yield fixture, finding(judge.judge(fixture.path))
 
 
 def finding(verdict: SolutionVerdict) -> Finding:

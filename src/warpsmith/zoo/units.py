@@ -30,16 +30,23 @@ def judge_units(
     fixtures: Sequence[Fixture], target: Target, config: Config, progress: Callable[[str], None]
 ) -> Iterator[tuple[Fixture, Finding]]:
     """Raises what the judge raises when it cannot be opened: JudgeError, TaskError, ToolchainError."""
-    for task_file, group in groupby(by_task(fixtures), key=lambda f: f.task_file):
+    for group, task, scratch in by_task(fixtures, config, progress):
+        yield from _on_task(group, task, target, scratch, config.cache, progress)
+
+
+def by_task(
+    fixtures: Sequence[Fixture], config: Config, progress: Callable[[str], None]
+) -> Iterator[tuple[list[Fixture], Task, Scratch]]:
+    """The fixtures of each task in turn, with the task loaded and a folder for its judge."""
+    ordered = sorted(fixtures, key=lambda f: (f.task, f.name))
+    for task_file, group in groupby(ordered, key=lambda f: f.task_file):
         with Scratch() as scratch:
             progress(f"loading {task_file.stem}")
-            task = load_task(str(task_file), scratch=scratch, timeout=config.load_timeout)
-            yield from _on_task(list(group), task, target, scratch, config.cache, progress)
-
-
-def by_task(fixtures: Sequence[Fixture]) -> list[Fixture]:
-    """In the order in which judges are opened."""
-    return sorted(fixtures, key=lambda f: (f.task, f.name))
+            yield (
+                list(group),
+                load_task(str(task_file), scratch=scratch, timeout=config.load_timeout),
+                scratch,
+            )
 
 
 def _on_task(

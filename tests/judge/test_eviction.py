@@ -1,0 +1,12 @@
+from warpsmith import machine
+from warpsmith.judge import bench, runner
+from warpsmith.judge.eviction import flush_bytes
+
+
+def test_flush_is_four_times_the_last_cache():
+    caches = machine.cache_bytes()
+    assert flush_bytes(64) >= flush_bytes(1) >= min(4 * caches[max(caches)], 256 << 20)
+
+
+def test_units_and_deployed_calls_are_timed_equally_cold():
+    assert bench.flush_bytes is runner.flush_bytes is flush_bytes
