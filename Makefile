@@ -20,8 +20,10 @@ $(STAMP): pyproject.toml scripts/install
 demo: $(STAMP)
 	$(BIN)/warpsmith demo examples
 
+# Tests that measure time run by themselves, after the others.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest tests -m alone
 
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests examples

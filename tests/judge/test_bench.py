@@ -39,6 +39,7 @@ from warpsmith.records import (
 from warpsmith.runtime.tensors import open_tensors, write_tensors
 
 SPEC = TensorSpec(shape=(64, 96), dtype="float32", stride=(96, 1))
+pytestmark = pytest.mark.alone
 TEXT = """
 import torch
 class Model(torch.nn.Module):

@@ -19,7 +19,7 @@ from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 TASK = """
 import torch
 ROWS = 32

@@ -16,7 +16,7 @@ from warpsmith.solutions.verdict import SolutionVerdict
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 SECONDS = f"287.{time.time_ns() % 10**6}"  # of a sleep that is found again by them
 TASK = """
 import torch

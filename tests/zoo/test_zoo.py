@@ -34,12 +34,14 @@ def surprises(rows: list[ZooRow]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_kernels_in_cpp(cache: Path) -> None:
     rows = zoo_table(Config(cache=cache), forms=("cpp",))
     assert not surprises(rows), surprises(rows)
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_solutions_on_the_cpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # One thread: on a busy machine, barriers would take the time that the clocks are compared by.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
