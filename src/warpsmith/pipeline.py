@@ -202,7 +202,8 @@ def facts_of(judge: Judge) -> Facts:
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
-        local_facts(), threads=judge.environment.threads, bandwidth=judge.limit.bytes_per_second, node_us=node_us,
+        local_facts(), threads=judge.environment.threads, bandwidth=judge.limit.bytes_per_second,
+        flop_rate=judge.limit.flops_per_second, node_us=node_us,
         total_us=fastest, limit_us=judge.limit.seconds * 1e6,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import warpsmith
 from warpsmith.archive.store import Archive
 from warpsmith.pipeline import lasting
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 class Gate(nn.Module):

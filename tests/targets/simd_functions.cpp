@@ -32,6 +32,18 @@ EXPORT void min_nan(const float* a, const float* b, float* o, int64_t n) { binar
 EXPORT void max_plain(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::max(x, y); }); }
 EXPORT void min_plain(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::min(x, y); }); }
 EXPORT void power(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::pow(x, y); }); }
+EXPORT void two_atan2(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::atan2(x, y); }); }
+EXPORT void two_fmod(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::fmod(x, y); }); }
+EXPORT void two_remainder(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::remainder(x, y); }); }
+EXPORT void two_floor_divide(const float* a, const float* b, float* o, int64_t n) { binary(a, b, o, n, [](vf x, vf y) { return ws::floor_divide(x, y); }); }
+template <class Op> static void integers(const int64_t* a, const int64_t* b, int64_t* o, int64_t n, Op op) {
+    int64_t i = 0;
+    for (; i + VEC <= n; i += VEC) *(ws::vl_mem*)(o + i) = op(*(const ws::vl_mem*)(a + i), *(const ws::vl_mem*)(b + i));
+    for (; i < n; ++i) o[i] = op(ws::splat_long(a[i]), ws::splat_long(b[i]))[0];
+}
+EXPORT void trunc_div(const int64_t* a, const int64_t* b, int64_t* o, int64_t n) { integers(a, b, o, n, [](ws::vl x, ws::vl y) { return ws::trunc_div(x, y); }); }
+EXPORT void floor_div(const int64_t* a, const int64_t* b, int64_t* o, int64_t n) { integers(a, b, o, n, [](ws::vl x, ws::vl y) { return ws::floor_div(x, y); }); }
+EXPORT void floor_mod(const int64_t* a, const int64_t* b, int64_t* o, int64_t n) { integers(a, b, o, n, [](ws::vl x, ws::vl y) { return ws::floor_mod(x, y); }); }
 EXPORT void clamp_unit(const float* a, const float*, float* o, int64_t n) { binary(a, a, o, n, [](vf x, vf) { return ws::clamp(x, -1.0f, 1.0f); }); }
 EXPORT void cube(const float* a, const float*, float* o, int64_t n) { binary(a, a, o, n, [](vf x, vf) { return ws::powi<3>(x); }); }
 EXPORT void inverse_square(const float* a, const float*, float* o, int64_t n) { binary(a, a, o, n, [](vf x, vf) { return ws::powi<-2>(x); }); }

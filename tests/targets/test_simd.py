@@ -84,6 +84,17 @@ FUNCTIONS = {
     "trunc": Function(np.trunc, 0.0),
     "round_even": Function(np.rint, 0.0),
     "abs": Function(np.abs, 0.0),
+    "atan": Function(np.arctan, 3.0),
+    "asin": Function(np.arcsin, 3.0, low=-1, high=1),
+    "acos": Function(np.arccos, 3.0, low=-1, high=1),
+    "tan": Function(np.tan, 4.0),
+    "sinh": Function(np.sinh, 3.0),
+    "cosh": Function(np.cosh, 3.0),
+    "asinh": Function(np.arcsinh, 4.0),
+    "acosh": Function(np.arccosh, 4.0, low=1),
+    "atanh": Function(np.arctanh, 4.0, low=-1, high=1),
+    "erfc": Function(_torch(torch.erfc), 3.0, high=9),
+    "log_sigmoid": Function(lambda x: -np.logaddexp(0, -x), 2.5, high=87),
     "relu": Function(lambda x: np.where(x < 0, 0, x), 0.0),
 }
 
@@ -207,7 +218,7 @@ def test_special_values(library: ctypes.CDLL, name: str) -> None:
         x = np.array([0.0, -0.0, -np.inf, np.nan, -1000.0], np.float32)
     with np.errstate(all="ignore"):
         exact = FUNCTIONS[name].reference(x.astype(np.float64)).astype(np.float32)
-    if name in {"sin", "cos"}:
+    if name in {"sin", "cos", "tan"}:
         x, exact = x[:8], exact[:8]
     for kind in ("vector", "scalar"):
         got = _call(library, f"{kind}_{name}", np.ascontiguousarray(x))
@@ -298,6 +309,39 @@ def test_powers(library: ctypes.CDLL) -> None:
     assert _ulp_error(_binary(library, "power", a, b), wide ** b.astype(np.float64)).max() <= 1.0
     assert _ulp_error(_binary(library, "cube", a, a), wide**3).max() <= 2.0
     assert _ulp_error(_binary(library, "inverse_square", a, a), wide**-2).max() <= 2.0
+
+
+def test_two_argument_functions(library: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(9)
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3.5, -0.75, 1e30, 1e-30], np.float32)
+    a, b = (np.ascontiguousarray(m.ravel()) for m in np.meshgrid(special, special))
+    x = (rng.normal(size=20_003) * np.exp(rng.uniform(-10, 10, 20_003))).astype(np.float32)
+    y = (rng.normal(size=20_003) * np.exp(rng.uniform(-4, 4, 20_003))).astype(np.float32)
+    for left, right in ((a, b), (x, y)):
+        with np.errstate(all="ignore"):
+            exact = np.arctan2(left.astype(np.float64), right.astype(np.float64))
+            assert _ulp_error(_binary(library, "two_atan2", left, right), exact).max() <= 4.0
+            np.testing.assert_array_equal(_binary(library, "two_fmod", left, right), np.fmod(left, right))
+        ours, theirs = torch.from_numpy(left), torch.from_numpy(right)
+        for name, function in (("remainder", torch.remainder), ("floor_divide", torch.floor_divide)):
+            got = _binary(library, f"two_{name}", left, right)
+            np.testing.assert_array_equal(got, function(ours, theirs).numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["trunc_div", "floor_div", "floor_mod"])
+def test_integer_division(library: ctypes.CDLL, name: str) -> None:
+    values = np.array([0, 1, -1, 2, -2, 7, -7, 10**12, -(10**12), 2**62, -(2**62)], np.int64)
+    a, b = (np.ascontiguousarray(m.ravel()) for m in np.meshgrid(values, values[1:]))
+    rounding = {"trunc_div": "trunc", "floor_div": "floor"}
+    with np.errstate(all="ignore"):
+        exact = (
+            torch.div(torch.from_numpy(a), torch.from_numpy(b), rounding_mode=rounding[name])
+            if name in rounding
+            else torch.remainder(torch.from_numpy(a), torch.from_numpy(b))
+        ).numpy()
+    np.testing.assert_array_equal(_binary(library, name, a, b), exact)
+    zero = np.zeros_like(a)
+    np.testing.assert_array_equal(_binary(library, name, a, zero), zero)
 
 
 def test_across_the_lanes(library: ctypes.CDLL) -> None:

@@ -97,7 +97,7 @@ def suite(
 def demo(
     examples: Annotated[Path | None, typer.Argument(help="The folder with the example files.")] = None,
     budget: o.BudgetOption = 30,
-    time: o.TimeOption = "50s",
+    time: o.TimeOption = "45s",
     seed: o.SeedOption = 0,
     json: o.JsonOption = None,
     archive: o.ArchiveOption = None,

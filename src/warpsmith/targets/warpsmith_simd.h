@@ -113,6 +113,41 @@ WS_FN vi select(vm m, vi a, vi b) { return m ? a : b; }
 WS_FN float select(bool m, float a, float b) { return m ? a : b; }
 WS_FN int32_t select(bool m, int32_t a, int32_t b) { return m ? a : b; }
 
+// int64 in lanes (vl, two or more registers): what integers of any width in memory are widened to.
+WS_FN vl splat_long(int64_t x) { return x - vl{}; }
+WS_FN vm to_mask(vl m) { return __builtin_convertvector(m, vi); }  // what a comparison of two vl yields, as a mask
+WS_FN bool to_mask(bool m) { return m; }
+WS_FN vl to_long(vl v) { return v; }
+WS_FN vl to_long(vi v) { return __builtin_convertvector(v, vl); }
+WS_FN vl to_long(vf v) { return __builtin_convertvector(v, vl); }  // towards zero
+WS_FN int64_t to_long(int64_t v) { return v; }
+WS_FN int64_t to_long(float v) { return (int64_t)v; }
+WS_FN vf to_float(vl v) { return __builtin_convertvector(v, vf); }  // rounds once
+WS_FN float to_float(int64_t v) { return (float)v; }
+WS_FN vl select(vm m, vl a, vl b) { return __builtin_convertvector(m, vl) ? a : b; }
+WS_FN int64_t select(bool m, int64_t a, int64_t b) { return m ? a : b; }
+WS_FN vl lesser(vl a, vl b) { return a < b ? a : b; }
+WS_FN vl greater(vl a, vl b) { return a > b ? a : b; }
+WS_FN int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+WS_FN int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
+// Quotients and remainders of integers, towards zero and towards minus infinity; by 0: 0, where torch raises.
+WS_FN int64_t trunc_div(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
+WS_FN int64_t floor_mod(int64_t a, int64_t b) {
+    int64_t r = b == 0 || b == -1 ? 0 : a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+WS_FN int64_t floor_div(int64_t a, int64_t b) {
+    int64_t q = trunc_div(a, b);
+    return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+template <class Fn> WS_FN vl each_long(vl a, vl b, Fn f) {
+    for (int i = 0; i < VEC; ++i) a[i] = f(a[i], b[i]);
+    return a;
+}
+WS_FN vl trunc_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return trunc_div(x, y); }); }
+WS_FN vl floor_mod(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_mod(x, y); }); }
+WS_FN vl floor_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_div(x, y); }); }
+
 WS_FN bool any(bool m) { return m; }
 WS_FN bool any(vm m) {  // is any lane of a mask set?
     int64_t r = 0;
@@ -374,6 +409,8 @@ WS_FN double hadd(const vd& v) {  // by reference: wider than a register, g++ wo
 }
 WS_FN vd widen(vf v) { return __builtin_convertvector(v, vd); }
 WS_FN vf narrow(const vd& v) { return __builtin_convertvector(v, vf); }
+WS_FN vd widen(vl v) { return __builtin_convertvector(v, vd); }  // exact to 2^53
+WS_FN vl to_long(const vd& v) { return __builtin_convertvector(v, vl); }
 
 // -------------------------------------------------------------------------------------------------------- exp, log & co
 // Coefficients: minimax fits (Lawson's iteratively reweighted least squares, relative error) over the reduced range,
@@ -640,6 +677,129 @@ template <int Power, class Value> WS_FN Value powi(Value x) {  // x^Power for a 
     else if constexpr (Power == 1) return x;
     else if constexpr (Power % 2 == 0) return powi<Power / 2>(x * x);
     else return powi<Power / 2>(x * x) * x;
+}
+
+// -------------------------------------------------------------------------- inverse trigonometric, hyperbolic, remainders
+// Ranges and polynomials after Cephes (S. Moshier, single precision), their rational reductions blended lane by lane.
+template <class Value> WS_FN Value atan_center(Value x) {  // |x| <= tan(pi / 8)
+    Value s = x * x;
+    return poly(s, -3.33329491539e-1f, 1.99777106478e-1f, -1.38776856032e-1f, 8.05374449538e-2f) * s * x + x;
+}
+template <class Value> WS_FN Value atan_unit(Value t) {  // 0 <= t <= 1
+    auto far = t > 0.4142135624f;
+    Value r = atan_center(select(far, (t - 1.0f) / (t + 1.0f), t));
+    return select(far, r + 0.7853981634f, r);
+}
+template <class Value> WS_FN Value atan(Value x) {  // 2.5 ulp
+    Value a = abs(x);
+    auto steep = a > 1.0f;
+    Value r = atan_unit(select(steep, 1.0f / a, a));
+    return copysign(select(steep, 1.5707963268f - r, r), x);
+}
+template <class Value> WS_FN Value atan2(Value y, Value x) {  // 3 ulp; zeros and infinities as IEEE 754 has them
+    Value a = abs(y), b = abs(x);
+    auto steep = a > b;
+    Value t = select(steep, b, a) / select(steep, a, b);
+    t = select(a == b, splat<Value>(1.0f), t);
+    t = select(a == 0.0f, splat<Value>(0.0f), t);
+    t = select((a != a) | (b != b), a + b, t);
+    Value r = atan_unit(t);
+    r = select(steep, 1.5707963268f - r, r);
+    r = select(as_int(x) < 0, 3.1415926536f - r, r);
+    return copysign(r, y);
+}
+template <class Value> WS_FN Value asin_center(Value x, Value s) {  // s = x * x, |x| <= 0.5
+    return poly(s, 1.6666752422e-1f, 7.4953002686e-2f, 4.5470025998e-2f, 2.4181311049e-2f, 4.2163199048e-2f) * s * x + x;
+}
+template <class Value> WS_FN Value asin(Value x) {  // 2.5 ulp; NaN outside [-1, 1]
+    Value a = abs(x);
+    auto far = a > 0.5f;
+    Value s = select(far, 0.5f * (1.0f - a), a * a);
+    Value r = asin_center(select(far, sqrt(s), a), s);
+    return copysign(select(far, 1.5707963268f - (r + r), r), x);
+}
+template <class Value> WS_FN Value acos(Value x) {  // 2.5 ulp; NaN outside [-1, 1]
+    Value a = abs(x);
+    auto far = a > 0.5f;
+    Value s = select(far, 0.5f * (1.0f - a), a * a);
+    Value r = asin_center(select(far, sqrt(s), x), s);
+    return select(far, select(x < 0.0f, 3.1415926536f - (r + r), r + r), 1.5707963268f - r);
+}
+template <class Value> WS_FN Value tan_reduced(Value x) {
+    Value z = x * 0.636619772f + round_magic;
+    Value n = z - round_magic;
+    Value r = ((x - n * 0x1.921f00p+0f) - n * 0x1.6a8800p-17f) - n * 0x1.0b4612p-34f;
+    Value s = r * r;
+    Value y = poly(s, 3.33331568548e-1f, 1.33387994085e-1f, 5.34112807005e-2f, 2.44301354525e-2f, 3.11992232697e-3f,
+                   9.38540185543e-3f) * s * r + r;
+    return select((as_int(z) & 1) != 0, -1.0f / y, y);
+}
+template <class Value> WS_FN Value tan(Value x) {  // 3.5 ulp
+    auto big = abs(x) > sin_limit;
+    if (WS_LIKELY(!any(big))) return select(x == 0.0f, x, tan_reduced(x));
+    return each_lane(x, [](float v) { return __builtin_tanf(v); });
+}
+template <class Value> WS_FN Value half_exp(Value x) {  // exp(x) / 2, finite up to 89.4; 1 ulp
+    x = clamp(x, -104.0f, 90.0f);
+    Value n = (x * log2_e + round_magic) - round_magic;
+    Value r = (x - n * ln2_hi) - n * ln2_lo;
+    Value p = poly(r, 4.999999404e-01f, 1.666651964e-01f, 4.166839272e-02f, 8.368780836e-03f, 1.381446724e-03f);
+    return scale(r * r * p + r + 1.0f, n - 1.0f);
+}
+template <class Value> WS_FN Value sinh(Value x) {  // 2 ulp
+    Value a = abs(x), s = x * x, h = half_exp(a);
+    Value small = poly(s, 1.66667160211e-1f, 8.33028376239e-3f, 2.03721912945e-4f) * s * x + x;
+    return select(a < 1.0f, small, copysign(h - 0.25f / h, x));
+}
+template <class Value> WS_FN Value cosh(Value x) {  // 2 ulp
+    Value h = half_exp(abs(x));
+    return h + 0.25f / h;
+}
+template <class Value> WS_FN Value asinh(Value x) {  // 3.5 ulp, relative accuracy kept at 0
+    Value a = abs(x), s = a * a;
+    Value near = log1p(a + s / (1.0f + sqrt(s + 1.0f))), far = log(a) + 0.6931471806f;
+    return copysign(select(a > 0x1p30f, far, near), x);
+}
+template <class Value> WS_FN Value acosh(Value x) {  // 3.5 ulp; NaN below 1
+    Value t = x - 1.0f;
+    Value near = log1p(t + sqrt(t * (x + 1.0f))), far = log(x) + 0.6931471806f;
+    return select(x < 1.0f, splat<Value>(nan), select(x > 0x1p30f, far, near));
+}
+template <class Value> WS_FN Value atanh(Value x) {  // 3.5 ulp; NaN outside [-1, 1]
+    Value a = abs(x);
+    return copysign(0.5f * log1p((a + a) / (1.0f - a)), x);
+}
+template <class Value> WS_FN Value erfc(Value x) {  // 3 ulp; libm, lane by lane
+    return each_lane(x, [](float v) { return __builtin_erfcf(v); });
+}
+WS_FN float fmod(float a, float b) { return __builtin_fmodf(a, b); }
+// Remainder of a / b towards zero, exact. With FMA a - q b is exact for |q| < 2^22, and q is off by one at most.
+WS_FN vf fmod(vf a, vf b) {
+    vf x = abs(a), y = abs(b), q = x / y;
+    if (has_fma && !any((vm)~(q < 0x1p22f))) {
+        q = floor(q);
+        vf r = x - q * y;
+        r = select(r < 0.0f, r + y, r);
+        r = select(r >= y, r - y, r);
+        return copysign(select(y == infinity, x, r), a);
+    }
+    for (int i = 0; i < VEC; ++i) a[i] = __builtin_fmodf(a[i], b[i]);
+    return a;
+}
+template <class Value> WS_FN Value remainder(Value a, Value b) {  // with the sign of b, as Python's %
+    Value r = fmod(a, b);
+    return select((r != 0.0f) & ((r < 0.0f) != (b < 0.0f)), r + b, r);
+}
+template <class Value> WS_FN Value floor_divide(Value a, Value b) {  // as torch: from the exact remainder
+    Value r = fmod(a, b), q = (a - r) / b;
+    q = select((r != 0.0f) & ((r < 0.0f) != (b < 0.0f)), q - 1.0f, q);
+    Value f = floor(q);
+    f = select(q - f > 0.5f, f + 1.0f, f);
+    f = select(q == 0.0f, copysign(splat<Value>(0.0f), a / b), f);
+    return select(b == 0.0f, a / b, f);
+}
+template <class Value> WS_FN Value log_sigmoid(Value x) {  // min(x, 0) - log1p(exp(-|x|)): 2 ulp
+    return min_nan(x, splat<Value>(0.0f)) - log1p(exp_nonpos(-abs(x)));
 }
 
 // ------------------------------------------------------------------------------------------------------- long reductions

@@ -21,6 +21,9 @@ KEPT = (
     "silu", "mish", "softplus", "hardswish", "hardsigmoid", "log_sigmoid_forward", "softshrink",
     "hardshrink", "threshold", "logsumexp", "nll_loss_forward", "tril", "triu", "max_pool1d",
     "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "lift_fresh_copy",
+    # one copy in eager mode; their decompositions compute index tensors, or concatenate and reshape
+    "roll", "stack", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+    "replication_pad2d", "replication_pad3d",
     # interpolation: its decomposition gathers by index tensors
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_nearest1d.vec",
     "upsample_nearest2d.vec", "upsample_nearest3d.vec", "upsample_linear1d", "upsample_linear1d.vec",

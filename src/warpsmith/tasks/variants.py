@@ -26,7 +26,7 @@ _OPTION = re.compile(
 _SIZE_ARGUMENTS = {
     "view": (1,), "_unsafe_view": (1,), "reshape": (1,), "expand": (1,), "full": (0,), "new_full": (1,),
     "zeros": (0,), "ones": (0,), "empty": (0,), "arange": (0, 1), "native_group_norm": (3, 4, 5),
-    "native_layer_norm": (1,),
+    "native_layer_norm": (1,), "repeat": (1,),
 }  # fmt: skip
 _LARGE = 8 << 20  # bytes of a main shape above which its variants are made smaller
 _CAPS = ((1031,), (1031, 61), (257, 61, 31), (67, 31, 29, 17), (37, 19, 17, 13, 11))

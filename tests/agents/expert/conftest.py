@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from warpsmith.agents.expert.brain import family_of
 from warpsmith.agents.expert.facts import Facts
-from warpsmith.agents.expert.families import FAMILIES, Technique
+from warpsmith.agents.expert.families import Technique
 from warpsmith.records import Graph, Region, Unit
 from warpsmith.runtime.interpreter import run_graph
 from warpsmith.targets.cpu import CpuTarget
@@ -45,9 +46,8 @@ class Bench:
         return make_region(graph, [n.name for n in graph.nodes])
 
     def techniques(self, graph: Graph, region: Region) -> Iterator[tuple[Technique, Unit]]:
-        family = next(
-            f for f in FAMILIES.values() if any(f.covers(graph, graph.by_name[n]) for n in region.nodes)
-        )
+        family = family_of(graph, region)
+        assert family is not None
         for technique in family.techniques(graph, region, self.facts):
             yield technique, family.write(graph, region, technique)
 

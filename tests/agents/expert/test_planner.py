@@ -38,16 +38,14 @@ def test_producers_and_consumers_join_a_reduction() -> None:
     assert ops(graph, region.nodes) == ["mul", "add", "_softmax", "relu"]
 
 
-def test_library_calls_stay_aten_and_their_epilogue_is_one_region() -> None:
+def test_a_plan_leaves_library_calls_to_aten_and_their_epilogue_is_one_region() -> None:
     graph = graph_of(
         lambda x, w, r: F.gelu(F.linear(x, w)) + r,
         torch.randn(8, 64),
         torch.randn(32, 64),
         torch.randn(8, 32),
     )
-    for plan in plans(graph, FACTS):
-        assert all("linear" not in ops(graph, r.nodes) for r in plan)
-    assert ops(graph, plans(graph, FACTS)[0][0].nodes) == ["gelu", "add"]
+    assert [["gelu", "add"]] in [[ops(graph, r.nodes) for r in plan] for plan in plans(graph, FACTS)]
 
 
 def test_reductions_over_different_axes_are_different_regions() -> None:
@@ -70,7 +68,7 @@ def test_regions_of_a_plan_are_disjoint_and_plans_differ() -> None:
 
 def test_a_single_cheap_op_and_an_unknown_op_are_left_alone() -> None:
     assert plans(graph_of(lambda x: x + 1, torch.randn(40, 64)), FACTS) == []
-    assert plans(graph_of(lambda x: torch.cumsum(x, 1), torch.randn(40, 64)), FACTS) == []
+    assert plans(graph_of(lambda x: torch.sort(x, 1).values, torch.randn(40, 64)), FACTS) == []
 
 
 def test_a_view_that_only_leads_outside_is_not_written() -> None:

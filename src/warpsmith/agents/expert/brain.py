@@ -16,7 +16,7 @@ from ...progress import counted
 from ...records import Diagnostic, Graph, Hypothesis, Region, Result, Unit
 from ..base import Situation
 from .facts import Facts, local_facts
-from .families import FAMILIES, Family, Technique
+from .families import FAMILIES, AnchoredFamily, Family, Technique
 from .planner import aten_us, floor_us, node_us, plans, region_bytes
 from .program import Unsupported
 from .review import review
@@ -126,7 +126,9 @@ def write_units(graph: Graph, hypothesis: Hypothesis, m: int, facts: Facts | Non
 def family_of(graph: Graph, region: Region) -> Family | None:
     """The most specific family that has something to offer for one of the region's nodes."""
     for family in FAMILIES.values():
-        if any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
+        if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
+            continue
+        if not isinstance(family, AnchoredFamily) or family.anchor(graph, region) is not None:
             return family
     return None
 

@@ -18,6 +18,7 @@ class Facts:
     l2_bytes: int = 1 << 20  # of one core
     l3_bytes: int = 16 << 20  # shared
     bandwidth: float = 1e10  # bytes per second of main memory, all threads together
+    flop_rate: float = 1e11  # float32 operations per second, all threads together
     node_us: Mapping[str, float] = field(default_factory=dict)  # node name → time of its ATen kernel alone
     total_us: float = 0.0  # the whole reference, eager
     limit_us: float = 0.0  # speed-of-light floor of the whole task

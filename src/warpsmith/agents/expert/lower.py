@@ -8,13 +8,19 @@ node, a dtype or a layout is not one that this generator can write.
 from __future__ import annotations
 
 import re
+from math import prod
 from typing import Any
 
 from ...records import Graph, Node, Region
-from .axes import KEEPING, REDUCING, VIEWS, Axes, base_name, reduced_dims
-from .ops import FLOATS, literal, number, pointwise
+from .axes import VIEWS, Axes, base_name
+from .levels import is_reducing, removed_axes, row_axes
+from .op_builder import whole_number
+from .ops import FLOATS, INTEGERS, integer_op, kind_of, literal, number, pointwise
+from .pick_ops import PICK_OPS
 from .program import Expr, Group, Kind, Operand, Program, Unsupported
 from .reduce_ops import REDUCE_OPS
+from .sized import in_terms_of_size
+from .sizes import axis_sizes
 
 # Names that the emitted code uses for itself, and C++ keywords a graph's value may be called.
 RESERVED = {
@@ -29,8 +35,13 @@ RESERVED = {
     "signed", "unsigned", "short", "long", "char", "void", "while", "do", "goto", "break", "continue",
     "try", "throw",
     "index", "step", "round", "read_bool", "write_bool", "last", "first", "extent", "total", "typename",
-    "register",
+    "register", "at", "length", "acc", "to",
+    "batch", "many", "runs", "high", "low", "slot", "slots", "size", "totals", "shares", "inside", "tiles", "blocks", "grain", "tip", "gap", "take",
+    *(f"{prefix}{i}" for prefix in ("r", "row") for i in range(8)),
 }  # fmt: skip
+
+
+_COMBINED = {*(("f", k) for k in ("sum", "max", "min", "prod")), ("l", "sum")}  # what can be, over all rows
 
 
 class Lowering:
@@ -42,7 +53,9 @@ class Lowering:
         self.graph, self.region, self.single_pass = graph, region, single_pass
         self.nodes = [graph.by_name[n] for n in region.nodes]
         self.axes = Axes(graph, self.nodes)
-        self.reduced = _reduced_axes(self.axes, self.nodes)
+        self.removed = removed_axes(self.axes, self.nodes)
+        self.reduced = row_axes(self.axes, self.removed)
+        self._removes = self.reduced  # by the node at hand
         self.steps: dict[str, Expr] = {}
         self._value: dict[str, str] = {}  # graph value → step
         self._same: dict[tuple[Any, ...], str] = {}
@@ -55,9 +68,15 @@ class Lowering:
             self._load(operand)
         for node in self.nodes:
             self._node(node)
-        outputs = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
+        made = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
+        ends = tuple((o, n) for o, n in made if self.steps[n].beyond)
+        outputs = tuple(pair for pair in made if pair not in ends)
+        operands = (*inputs, *(o for o, _ in outputs))
         groups = _groups(inputs, tuple(o for o, _ in outputs), self._order(inputs, outputs), self.reduced)
-        program = Program(inputs, outputs, self._live([name for _, name in outputs]), groups)
+        sizes = axis_sizes(operands, self.axes.sizes, self.axes.literals)
+        tail = self._tail([n for _, n in ends])
+        roots = [*(n for _, n in outputs), *(s.args[0] for s in tail if s.total)]
+        program = Program(inputs, outputs, self._live(roots), groups, sizes, tail, ends)
         _check(program)
         return program
 
@@ -66,35 +85,93 @@ class Lowering:
     def arg(self, value: Any, kind: Kind = "f") -> str:
         """The step for an argument, converted to `kind`."""
         if not (isinstance(value, dict) and "v" in value):
+            if kind == "l":
+                return self.integer(whole_number(value))
             return self._as(self.constant(number(value)), kind)
         return self._as(self._value[value["v"]], kind)
 
+    def kind(self, value: Any) -> Kind:
+        """How an argument is held before any conversion."""
+        if isinstance(value, dict) and "v" in value:
+            return self.steps[self._value[value["v"]]].kind
+        if isinstance(value, bool):
+            return "m"
+        return "l" if isinstance(value, int) else "f"
+
     def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str:
-        full = any(self.steps[a].full for a in args)
+        full = any(self.steps[a].full for a in args) or (bool(args) and not self.reduced)
         stage = max((self.steps[a].stage for a in args), default=0)
-        return self._add(Expr("", text, args, kind, full, stage, cost=cost))
+        beyond = any(self.steps[a].beyond for a in args)
+        if beyond and not all(self.steps[a].beyond or self._uniform(a) for a in args):
+            raise Unsupported("what all rows yield, used again within a row")
+        return self._add(Expr("", text, args, kind, full, stage, cost=cost, beyond=beyond))
 
     def constant(self, value: float) -> str:
         return self.emit(literal(value), cost=0)
 
+    def integer(self, value: int) -> str:
+        return self.emit(f"INT64_C({value})" if value >= 0 else f"-INT64_C({-value})", kind="l", cost=0)
+
+    @property
+    def count(self) -> str:
+        """Elements that the node at hand reduces, in the emitted code's constants."""
+        if self._removes == self.reduced:
+            return "(float)REDUCE"
+        return "(float)(REDUCE * KEPT)" if self._removes == self.axes.all else "(float)KEPT"
+
     def reduce(self, kind: str, source: str) -> str:
-        """Reduce a full step over all the reduced axes."""
+        """Reduce a step over the axes that the node at hand removes."""
         step = self.steps[source]
+        if self._removes == self.axes.all - self.reduced and not step.full:
+            return self.combine(kind, source)
+        if self._removes not in (self.reduced, self.axes.all):
+            raise Unsupported("reductions over different axes")
         if not step.full:
             raise Unsupported("reduction of a value that does not vary over the reduced axes")
-        result: Kind = "i" if kind == "argmax" else "f"
-        return self._add(Expr("", "", (source,), result, False, step.stage + 1, reduction=kind))
+        result: Kind = {"argmax": "i", "count": "l"}.get(kind, "f")  # type: ignore[assignment]
+        row = self._add(Expr("", "", (source,), result, False, step.stage + 1, reduction=kind))
+        if self._removes == self.reduced:
+            return row
+        return self.combine("sum" if kind == "count" else kind, row)
+
+    def combine(self, kind: str, source: str) -> str:
+        """A row's value over all rows. Where all axes are reduced there is one row only."""
+        step = self.steps[source]
+        if self.reduced == self.axes.all:
+            return source
+        if kind == "count":
+            source, kind = self._as(source, "l"), "sum"
+            step = self.steps[source]
+        if step.full or step.beyond or (step.kind, kind) not in _COMBINED:
+            raise Unsupported(f"{kind} over all rows")
+        return self._add(Expr("", "", (source,), step.kind, False, step.stage, total=kind, beyond=True))
 
     def compound(self, kind: str, source: str) -> tuple[str, str]:
         """Both parts of a compound reduction, from one pass."""
+        if self._removes != self.reduced:
+            raise Unsupported(f"{kind} over all rows")
         first = self.reduce(kind, source)
         stage = self.steps[first].stage
         return first, self._add(Expr("", "", (source,), "f", False, stage, reduction=kind, part=1, of=first))
 
+    def pick(self, source: str, index: str) -> str:
+        """The element of a full step at a row's own index; NaN where the index is outside."""
+        step, at = self.steps[source], self.steps[index]
+        if at.full or at.kind != "l":
+            raise Unsupported("an index that varies along the row that it picks from")
+        if not step.full:
+            return source
+        if step.kind != "f":
+            raise Unsupported("picking among integers or masks")
+        stage = max(step.stage, at.stage)
+        return self._add(Expr("", "", (source, index), "f", False, stage, pick=True))
+
     # ---- internals
 
     def _add(self, step: Expr) -> str:
-        key = (step.text, step.args, step.kind, step.reduction, step.part, step.operand)
+        key = (
+            step.text, step.args, step.kind, step.reduction, step.part, step.operand, step.pick, step.total
+        )  # fmt: skip
         if key not in self._same:
             name = self._unique(f"{self._hint}_{_verb(step)}" if self._several else self._hint)
             self._same[key] = name
@@ -118,38 +195,108 @@ class Lowering:
             return self.emit("{0} != 0.0f", name, kind="m")
         if (have, kind) == ("m", "f"):
             return self.emit("ws::select({0}, {1}, {2})", name, self.constant(1.0), self.constant(0.0))
+        if (have, kind) == ("m", "l"):
+            return self.emit("ws::select({0}, {1}, {2})", name, self.integer(1), self.integer(0), kind="l")
+        if kind == "l":
+            return self.emit("ws::to_long({0})", name, kind="l")
+        if kind == "m":
+            return self.emit("ws::to_mask({0} != 0)", self._as(name, "l"), kind="m")
+        if kind == "f":
+            return self.emit("ws::to_float({0})", self._as(name, "l"))
         raise Unsupported("arithmetic on indices")
 
+    def _uniform(self, name: str) -> bool:
+        """Is the step the same in all rows: made of constants and single elements?"""
+        step = self.steps[name]
+        if step.full or step.beyond or step.reduction or step.pick:
+            return False
+        if step.operand is not None and set(step.operand.axes) & self.axes.all:
+            return False
+        return all(self._uniform(a) for a in step.args)
+
+    def _tail(self, roots: list[str]) -> tuple[Expr, ...]:
+        """The steps after all rows that `roots` take, and the uniform ones that those read."""
+        wanted: set[str] = set()
+        todo = list(roots)
+        while todo:
+            name = todo.pop()
+            if name not in wanted:
+                wanted.add(name)
+                todo += () if self.steps[name].total else self.steps[name].args
+        return tuple(s for s in self.steps.values() if s.name in wanted)
+
     def _operand(self, name: str, value: str) -> Operand:
-        spec = self.graph.specs[value]
-        return Operand(name, value, spec.dtype, self.axes.of(value), spec.shape, spec.stride)
+        return self.axes.operand(name, value)
 
     def _load(self, operand: Operand) -> None:
-        if operand.dtype not in (*FLOATS, "bool"):
+        if operand.dtype not in (*FLOATS, *INTEGERS, "bool"):
             raise Unsupported(f"{operand.value} is {operand.dtype}")
         self._hint = operand.value
         full = bool(set(operand.axes) & self.reduced) if self.reduced else True
-        kind: Kind = "m" if operand.dtype == "bool" else "f"
+        kind = kind_of(operand.dtype)
         self._value[operand.value] = self._add(Expr("", "load", (), kind, full, 0, operand=operand))
 
     def _node(self, node: Node) -> None:
         name = base_name(node)
         self._hint = node.output.name
-        self._several = name in KEEPING or name in REDUCING
+        self._several = is_reducing(node)
+        self._removes = self.removed.get(node.name, self.reduced)
         if name in VIEWS:
             self._value[node.output.name] = self._value[node.uses[0]]
-        elif name in KEEPING or (name in REDUCING and not node.op.endswith(".other")):
-            results = REDUCE_OPS[name](self, node)
+        elif is_reducing(node):
+            self._check_integers(node)
+            results = (PICK_OPS.get(name) or REDUCE_OPS[name])(self, node)
             for value, step in zip(node.outputs, results, strict=False):
                 if value is not None:
                     self._value[value.name] = step
         else:
-            lower = pointwise(node.op)
-            if lower is None:
-                raise Unsupported(f"{node.op} is not known")
-            if node.output.spec.dtype not in (*FLOATS, "bool"):
-                raise Unsupported(f"{node.name} makes {node.output.spec.dtype}")
-            self._value[node.output.name] = lower(self, node)
+            self._value[node.output.name] = self._pointwise(node)
+
+    def _pointwise(self, node: Node) -> str:
+        lower, dtype = pointwise(node.op), node.output.spec.dtype
+        if dtype == "int64":
+            lower = integer_op(base_name(node))
+        if lower is None:
+            raise Unsupported(f"{node.op} is not known")
+        if dtype not in (*FLOATS, "bool", "int64"):
+            raise Unsupported(f"{node.name} makes {dtype}")
+        return self._scaled(node) or lower(self, node)
+
+    def _scaled(self, node: Node) -> str | None:
+        """A reduced value times or divided by a number that comes from a size."""
+        name = base_name(node)
+        sign = {"mul": "*", "div": "/"}.get(name)
+        if sign is None or node.kwargs or not isinstance(node.args[1], int | float) or not self.reduced:
+            return None
+        step = self.steps[self._value[node.uses[0]]]
+        if step.full or step.kind != "f" or not (step.stage or step.beyond):
+            return None
+        sizes, smoothing = self._sizes(step), any(s.pick for s in self.steps.values())
+        if smoothing:
+            sizes.sort(key=lambda s: s[1] != "REDUCE")
+        text = in_terms_of_size(float(node.args[1]), sizes, smoothing)
+        return None if text is None else self.emit(f"{{0}} {sign} {text}", step.name, cost=6)
+
+    def _sizes(self, step: Expr) -> list[tuple[int, str]]:
+        """What the emitted code knows of sizes: of the reductions, then of the axes they are made of."""
+        sizes, all_axes = self.axes.sizes, self.axes.all
+        found = [(prod(sizes[a] for a in self.reduced), "REDUCE")]
+        if step.beyond:
+            kept = prod(sizes[a] for a in all_axes - self.reduced)
+            found = [(kept, "KEPT"), *found, (kept * found[0][0], "REDUCE * KEPT")]
+        for load in (s.operand for s in self.steps.values() if s.operand is not None):
+            for d, axis in enumerate(load.axes):
+                if axis is not None and load.plain and (step.beyond or axis in self.reduced):
+                    found.append((load.shape[d], f"{load.name}_shape[{d}]"))
+        return found
+
+    def _check_integers(self, node: Node) -> None:
+        """Integers are reduced to a truth value only: sums and extrema of them would pass through float32."""
+        name = base_name(node)
+        if name in ("any", "all") or name in PICK_OPS:
+            return
+        if self.graph.specs[node.uses[0]].dtype in INTEGERS:
+            raise Unsupported(f"{node.name} reduces integers")
 
     def _output(self, name: str, value: str) -> tuple[Operand, str]:
         operand = self._operand(name, value)
@@ -157,11 +304,14 @@ class Lowering:
         if value not in self._value:
             raise Unsupported(f"{value} is a by-product that is not computed here")
         step = self._value[value]
-        wanted: Kind = {"bool": "m", "int64": "i"}.get(operand.dtype, "f")  # type: ignore[assignment]
         self._hint = value
-        step = self._as(step, wanted)
-        span = set(range(len(self.graph.specs[self.axes.span].shape)))
-        own = {a for a in operand.axes if a is not None}
+        if not (operand.dtype == "int64" and self.steps[step].kind == "i"):
+            step = self._as(step, kind_of(operand.dtype))
+        if self.steps[step].beyond:
+            return operand, step
+        loose = self.axes.ones - self.reduced
+        span = self.axes.all - loose
+        own = {a for a in operand.axes if a is not None} - loose
         if self.steps[step].full and own != span:
             raise Unsupported(f"{value} does not span the iteration space")
         if not self.steps[step].full and own == span and self.reduced:
@@ -176,13 +326,19 @@ class Lowering:
         return self._add(Expr("", "{0}", (step,), old.kind, True, old.stage))
 
     def _order(self, inputs: tuple[Operand, ...], outputs: tuple[tuple[Operand, str], ...]) -> list[int]:
-        """Axes from outermost to innermost: as memory has them in the first operand that spans the space."""
-        count = len(self.graph.specs[self.axes.span].shape)
-        for operand in (*inputs, *(o for o, _ in outputs)):
-            where = {a: d for d, a in enumerate(operand.axes) if a is not None}
-            if len(where) == count:
-                return sorted(range(count), key=lambda a: (-_weight(operand, where[a]), where[a]))
-        return list(range(count))
+        """Axes from outermost to innermost: as memory has them in the first operand that spans the space; first of
+        all those of one element that a view has dropped.
+        """
+        operands = (*inputs, *(o for o, _ in outputs))
+        span = self.axes.all - (self.axes.ones - self.reduced)
+        spanning = [o for o in operands if span <= set(o.axes)]
+        lacking = sorted(a for a in self.axes.all if any(a not in o.axes for o in spanning))
+        rest = [a for a in sorted(self.axes.all) if a not in lacking]
+        if not spanning:
+            return rest
+        first = spanning[0]
+        where = {a: d for d, a in enumerate(first.axes) if a is not None}
+        return [*lacking, *sorted(rest, key=lambda a: (-_weight(first, where[a]), where[a]))]
 
     def _live(self, roots: list[str]) -> tuple[Expr, ...]:
         wanted: set[str] = set()
@@ -230,27 +386,6 @@ def _weight(operand: Operand, dim: int) -> int:
     return max(right, default=1)
 
 
-def _reduced_axes(axes: Axes, nodes: list[Node]) -> frozenset[int]:
-    """The axes that every reduction of the region reduces; all must agree."""
-    found = {
-        axes.reduced_by(n) if base_name(n) in REDUCING else _kept_reduction(axes, n)
-        for n in nodes
-        if (base_name(n) in REDUCING and not n.op.endswith(".other")) or base_name(n) in KEEPING
-    }
-    if len(found) > 1:
-        raise Unsupported("reductions over different axes")
-    return next(iter(found), frozenset())
-
-
-def _kept_reduction(axes: Axes, node: Node) -> frozenset[int]:
-    spec = axes.graph.specs[node.uses[0]]
-    own = axes.of(node.uses[0])
-    picked = [own[d] for d in reduced_dims(node, spec)]
-    if any(a is None for a in picked):
-        raise Unsupported(f"{node.name} reduces a dimension of size 1")
-    return frozenset(a for a in picked if a is not None)
-
-
 def _groups(
     inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], order: list[int], reduced: frozenset[int]
 ) -> tuple[Group, ...]:
@@ -280,7 +415,7 @@ def _flat(operand: Operand, outer: int, inner: int) -> bool:
 
 
 def _check(program: Program) -> None:
-    if not program.outputs:
+    if not program.outputs and not program.ends:
         raise Unsupported("nothing is returned")
     if not program.inputs:
         raise Unsupported("nothing is read")
@@ -288,8 +423,7 @@ def _check(program: Program) -> None:
         own = [g for g in program.groups if g.reduced]
         if len(own) != 1 or list(own[0].axes) != sorted(own[0].axes):
             raise Unsupported("index of an extremum over dimensions that are not flat together")
-    for operand in program.inputs:
-        if not any(operand == s.operand for s in program.steps):
-            continue
+    if any(s.pick for s in program.steps) and sum(g.reduced for g in program.groups) != 1:
+        raise Unsupported("a pick along dimensions that are not flat together")
     if not program.groups:
         raise Unsupported("a single element is not worth a kernel")

@@ -7,63 +7,35 @@ follows float32: half-precision inputs are widened, computed in float32 and roun
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, Protocol
-
 from ...records import Node
-from .program import Kind, Unsupported
+from .integer_ops import compare, integer_op
+from .op_builder import (
+    FLOATS,
+    INTEGERS,
+    Builder,
+    Lower,
+    binary,
+    kind_of,
+    literal,
+    number,
+    option,
+    unary,
+)
+from .program import Kind
+from .special_ops import SPECIAL_OPS
 
-FLOATS = ("float32", "bfloat16", "float16")
-
-
-class Builder(Protocol):
-    """What an op needs of the lowering: operands by argument, and a way to add steps."""
-
-    def arg(self, value: Any, kind: Kind = "f") -> str: ...
-    def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str: ...
-    def constant(self, value: float) -> str: ...
-
-
-Lower = Callable[[Builder, Node], str]
-
-
-def literal(value: float) -> str:
-    """A C++ float literal, exact to float32."""
-    if math.isnan(value):
-        return "ws::nan"
-    if math.isinf(value):
-        return "ws::infinity" if value > 0 else "-ws::infinity"
-    text = f"{value:.9g}"
-    return (text if "." in text or "e" in text else text + ".0") + "f"
-
-
-def number(value: Any) -> float:
-    """The Python number of a scalar argument. Raises Unsupported for a tensor or a symbol."""
-    if isinstance(value, dict) and "f" in value:
-        return float(value["f"])
-    if isinstance(value, bool | int | float):
-        return float(value)
-    raise Unsupported(f"scalar argument expected, found {value!r}")
-
-
-def option(node: Node, position: int, name: str, default: Any) -> Any:
-    """Argument by position or keyword."""
-    if name in node.kwargs:
-        return node.kwargs[name]
-    return node.args[position] if len(node.args) > position else default
-
-
-def _unary(text: str, cost: int = 1) -> Lower:
-    return lambda b, n: b.emit(text, b.arg(n.args[0]), cost=cost)
-
-
-def _binary(text: str, cost: int = 1) -> Lower:
-    return lambda b, n: b.emit(text, b.arg(n.args[0]), b.arg(n.args[1]), cost=cost)
-
-
-def _compare(symbol: str) -> Lower:
-    return lambda b, n: b.emit(f"{{0}} {symbol} {{1}}", b.arg(n.args[0]), b.arg(n.args[1]), kind="m")
+__all__ = [
+    "FLOATS",
+    "INTEGERS",
+    "Builder",
+    "Lower",
+    "integer_op",
+    "kind_of",
+    "literal",
+    "number",
+    "option",
+    "pointwise",
+]
 
 
 def _logical(text: str) -> Lower:
@@ -195,38 +167,38 @@ _OPS: dict[str, Lower] = {
     "add": _add("+"),
     "sub": _add("-"),
     "rsub": _rsub,
-    "mul": _binary("{0} * {1}"),
-    "neg": _unary("-{0}"),
-    "abs": _unary("ws::abs({0})"),
-    "exp": _unary("ws::exp({0})", 12),
-    "exp2": _unary("ws::exp2({0})", 12),
-    "expm1": _unary("ws::expm1({0})", 16),
-    "log": _unary("ws::log({0})", 20),
-    "log2": _unary("ws::log2({0})", 24),
-    "log10": _unary("ws::log10({0})", 21),
-    "log1p": _unary("ws::log1p({0})", 22),
-    "sqrt": _unary("ws::sqrt({0})", 8),
-    "rsqrt": _unary("ws::rsqrt({0})", 14),
-    "reciprocal": _unary("1.0f / {0}", 6),
-    "square": _unary("{0} * {0}"),
-    "sigmoid": _unary("ws::sigmoid({0})", 20),
-    "tanh": _unary("ws::tanh({0})", 26),
-    "erf": _unary("ws::erf({0})", 26),
-    "sin": _unary("ws::sin({0})", 20),
-    "cos": _unary("ws::cos({0})", 20),
-    "floor": _unary("ws::floor({0})", 5),
-    "ceil": _unary("ws::ceil({0})", 6),
-    "trunc": _unary("ws::trunc({0})", 6),
-    "round": _unary("ws::round_even({0})", 3),
-    "relu": _unary("ws::relu({0})"),
-    "silu": _unary("ws::silu({0})", 20),
-    "mish": _unary("ws::mish({0})", 24),
-    "hardswish": _unary("{0} * ws::clamp({0} + 3.0f, 0.0f, 6.0f) / 6.0f", 8),
-    "hardsigmoid": _unary("ws::clamp({0} + 3.0f, 0.0f, 6.0f) / 6.0f", 8),
+    "mul": binary("{0} * {1}"),
+    "neg": unary("-{0}"),
+    "abs": unary("ws::abs({0})"),
+    "exp": unary("ws::exp({0})", 12),
+    "exp2": unary("ws::exp2({0})", 12),
+    "expm1": unary("ws::expm1({0})", 16),
+    "log": unary("ws::log({0})", 20),
+    "log2": unary("ws::log2({0})", 24),
+    "log10": unary("ws::log10({0})", 21),
+    "log1p": unary("ws::log1p({0})", 22),
+    "sqrt": unary("ws::sqrt({0})", 8),
+    "rsqrt": unary("ws::rsqrt({0})", 14),
+    "reciprocal": unary("1.0f / {0}", 6),
+    "square": unary("{0} * {0}"),
+    "sigmoid": unary("ws::sigmoid({0})", 20),
+    "tanh": unary("ws::tanh({0})", 26),
+    "erf": unary("ws::erf({0})", 26),
+    "sin": unary("ws::sin({0})", 20),
+    "cos": unary("ws::cos({0})", 20),
+    "floor": unary("ws::floor({0})", 5),
+    "ceil": unary("ws::ceil({0})", 6),
+    "trunc": unary("ws::trunc({0})", 6),
+    "round": unary("ws::round_even({0})", 3),
+    "relu": unary("ws::relu({0})"),
+    "silu": unary("ws::silu({0})", 20),
+    "mish": unary("ws::mish({0})", 24),
+    "hardswish": unary("{0} * ws::clamp({0} + 3.0f, 0.0f, 6.0f) / 6.0f", 8),
+    "hardsigmoid": unary("ws::clamp({0} + 3.0f, 0.0f, 6.0f) / 6.0f", 8),
     "sign": _sign,
     "sgn": _sign,
-    "maximum": _binary("ws::max_nan({0}, {1})", 2),
-    "minimum": _binary("ws::min_nan({0}, {1})", 2),
+    "maximum": binary("ws::max_nan({0}, {1})", 2),
+    "minimum": binary("ws::min_nan({0}, {1})", 2),
     "clamp": _clamp,
     "hardtanh": _hardtanh,
     "leaky_relu": _leaky_relu,
@@ -235,16 +207,18 @@ _OPS: dict[str, Lower] = {
     "softplus": _softplus,
     "where": _where,
     "masked_fill": _masked_fill,
-    "eq": _compare("=="),
-    "ne": _compare("!="),
-    "lt": _compare("<"),
-    "le": _compare("<="),
-    "gt": _compare(">"),
-    "ge": _compare(">="),
+    "eq": compare("=="),
+    "ne": compare("!="),
+    "lt": compare("<"),
+    "le": compare("<="),
+    "gt": compare(">"),
+    "ge": compare(">="),
     "logical_and": _logical("{0} & {1}"),
     "logical_or": _logical("{0} | {1}"),
     "logical_xor": _logical("{0} ^ {1}"),
     "logical_not": _logical(_LOGICAL_NOT),
+    "__and__": _logical("{0} & {1}"),
+    "__or__": _logical("{0} | {1}"),
     "bitwise_and": _logical("{0} & {1}"),
     "bitwise_or": _logical("{0} | {1}"),
     "bitwise_not": _logical(_LOGICAL_NOT),
@@ -256,23 +230,19 @@ _OPS: dict[str, Lower] = {
     "full_like": _fill(1),
     "scalar_tensor": _fill(0),
     "fill": _fill(1),
+    "empty_permuted": lambda b, n: b.constant(0.0),  # what nobody reads: ones_like and its like fill it
+    "empty": lambda b, n: b.constant(0.0),
     "addcmul": _addc("*"),
     "addcdiv": _addc("/"),
 }
+_OPS |= SPECIAL_OPS
 _OPS["isnan"] = lambda b, n: b.emit("{0} != {0}", b.arg(n.args[0]), kind="m")
 _OPS["isinf"] = lambda b, n: b.emit("ws::abs({0}) == ws::infinity", b.arg(n.args[0]), kind="m")
 
 
-def _div(b: Builder, n: Node) -> str:
-    if n.kwargs.get("rounding_mode") is not None:
-        raise Unsupported("division with a rounding mode")
-    return b.emit("{0} / {1}", b.arg(n.args[0]), b.arg(n.args[1]), cost=6)
-
-
-_OPS["div"] = _div
 _OPS["_native_batch_norm_legit_no_training"] = _batch_norm_inference
 _CLAMPS = {"clamp_min": "ws::max_nan({0}, {1})", "clamp_max": "ws::min_nan({0}, {1})"}
-_OPS |= {name: _binary(text, 2) for name, text in _CLAMPS.items()}
+_OPS |= {name: binary(text, 2) for name, text in _CLAMPS.items()}
 
 
 def pointwise(op: str) -> Lower | None:
@@ -286,6 +256,6 @@ def pointwise(op: str) -> Lower | None:
         return {
             "Tensor_Scalar": _pow_scalar,
             "Scalar": _pow_base,
-            "Tensor_Tensor": _binary("ws::pow({0}, {1})", 80),
+            "Tensor_Tensor": binary("ws::pow({0}, {1})", 80),
         }.get(parts[2] if len(parts) > 2 else "")
     return _OPS.get(parts[1])

@@ -17,11 +17,12 @@ from ...records import Node
 from .ops import Builder, literal, number, option
 from .program import Unsupported
 
-COUNT = "(float)REDUCE"  # elements per reduction, a constant of the emitted code
-
 
 class ReduceBuilder(Builder, Protocol):
     single_pass: bool
+
+    @property
+    def count(self) -> str: ...
 
     def reduce(self, kind: str, source: str) -> str: ...
     def compound(self, kind: str, source: str) -> tuple[str, str]: ...
@@ -31,11 +32,13 @@ LowerReduction = Callable[[Any, Node], tuple[str, ...]]
 
 
 def _sum(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
+    if b.kind(n.args[0]) == "m" and n.output.spec.dtype == "int64":  # how many are true
+        return (b.reduce("count", b.arg(n.args[0])),)
     return (b.reduce("sum", b.arg(n.args[0])),)
 
 
 def _mean(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
-    return (b.emit(f"{{0}} / {COUNT}", b.reduce("sum", b.arg(n.args[0]))),)
+    return (b.emit(f"{{0}} / {b.count}", b.reduce("sum", b.arg(n.args[0]))),)
 
 
 def _simple(kind: str) -> LowerReduction:
@@ -74,7 +77,7 @@ def moments(b: ReduceBuilder, x: str) -> tuple[str, str]:
     """Mean, and sum of squared deviations."""
     if b.single_pass:
         return b.compound("moments", x)
-    mean = b.emit(f"{{0}} / {COUNT}", b.reduce("sum", x))
+    mean = b.emit(f"{{0}} / {b.count}", b.reduce("sum", x))
     centred = b.emit("{0} - {1}", x, mean)
     return mean, b.reduce("sum", b.emit("{0} * {0}", centred))
 
@@ -90,7 +93,11 @@ def soft_state(b: ReduceBuilder, x: str) -> tuple[str, str]:
 def _exponentials(b: ReduceBuilder, x: str, top: str, shifted: str) -> tuple[str, str]:
     """exp(x - maximum), and its sum."""
     power = b.emit("ws::exp_nonpos({0})", shifted, cost=12)
-    return power, b.compound("softmax", x)[1] if b.single_pass else b.reduce("sum", power)
+    if not b.single_pass:
+        return power, b.reduce("sum", power)
+    # inf - inf is NaN in one element of the row, and so in its sum; the single pass shifts such rows by 0.
+    total = b.compound("softmax", x)[1]
+    return power, b.emit("ws::select({0} == ws::infinity, {1}, {2})", top, b.constant(math.nan), total)
 
 
 def _softmax(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
@@ -121,7 +128,7 @@ def _logsumexp(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
 
 def _layer_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
     x, (mean, squares) = b.arg(n.args[0]), moments(b, b.arg(n.args[0]))
-    variance = b.emit(f"{{0}} / {COUNT}", squares)
+    variance = b.emit(f"{{0}} / {b.count}", squares)
     rstd = b.emit(f"ws::rsqrt({{0}} + {literal(number(n.args[4]))})", variance)
     y = b.emit("({0} - {1}) * {2}", x, mean, rstd)
     if option(n, 2, "weight", None) is not None:
@@ -131,10 +138,15 @@ def _layer_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
     return y, mean, rstd
 
 
+def _group_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
+    """Argument 7 is eps; the groups are in the iteration space already."""
+    return _normalised(b, n, number(n.args[7]))[:3]
+
+
 def _normalised(b: ReduceBuilder, n: Node, eps: float) -> tuple[str, str, str, str]:
-    """Batch norm by the batch's own statistics: result, mean, 1 / deviation, squared deviations."""
+    """Batch or group norm by the data's own statistics: result, mean, 1 / deviation, squared deviations."""
     x, (mean, squares) = b.arg(n.args[0]), moments(b, b.arg(n.args[0]))
-    rstd = b.emit(f"ws::rsqrt({{0}} + {literal(eps)})", b.emit(f"{{0}} / {COUNT}", squares))
+    rstd = b.emit(f"ws::rsqrt({{0}} + {literal(eps)})", b.emit(f"{{0}} / {b.count}", squares))
     y = b.emit("({0} - {1}) * {2}", x, mean, rstd)
     if n.args[1] is not None:
         y = b.emit("{0} * {1}", y, b.arg(n.args[1]))
@@ -206,6 +218,6 @@ REDUCE_OPS: dict[str, LowerReduction] = {
     "any": _truth("max"),
     "all": _truth("min"), "logsumexp": _logsumexp, "var": _var, "std": _std, "var_mean": _variance,
     "linalg_vector_norm": _norm, "_softmax": _softmax, "_log_softmax": _log_softmax,
-    "native_layer_norm": _layer_norm,
+    "native_layer_norm": _layer_norm, "native_group_norm": _group_norm,
     "_native_batch_norm_legit_functional": _batch_norm, "_native_batch_norm_legit": _batch_norm_no_stats,
 }  # fmt: skip

@@ -34,6 +34,14 @@ class ColumnSum(ColumnState):
         self.each(w, f"{self.name}[b] = ws::narrow({self.name}_total[b]);")
 
 
+class ColumnCount(ColumnSum):
+    """How many are true: a sum of 0 and 1, exact, as integers."""
+
+    def value(self, w: Writer) -> None:
+        w.line(f"ws::vl {self.name}[BLOCK];")
+        self.each(w, f"{self.name}[b] = ws::to_long({self.name}_total[b]);")
+
+
 class ColumnExtremum(ColumnState):
     def declare(self, w: Writer) -> None:
         self.fill(w, self.name, f"ws::splat({COMBINE[self.kind][1]})")
@@ -69,7 +77,7 @@ class ColumnMoments(ColumnState):
         w.line(f"{self.name}_acc[b] += {self.source};")
 
     def between(self, w: Writer) -> None:
-        self.each(w, f"{self.name}_shift[b] = {self.name}_acc[b] / (float)(end - c);")
+        self.each(w, f"{self.name}_shift[b] = {self.name}_acc[b] / (float)many;")
 
     def second(self, w: Writer) -> None:
         w.line(f"const ws::vf {self.name}_off = {self.source} - {self.name}_shift[b];")
@@ -77,7 +85,7 @@ class ColumnMoments(ColumnState):
         w.line(f"{self.second_name}_acc[b] += {self.name}_off * {self.name}_off;")
 
     def close_chunk(self, w: Writer) -> None:
-        w.line(f"const double {self.name}_more = (double)(end - c);")
+        w.line(f"const double {self.name}_more = (double)many;")
         w.line(f"const double {self.name}_all = {self.name}_count + {self.name}_more;")
         with w.block("for (int b = 0; b < BLOCK; ++b)"):
             w.line(f"const ws::vd tip = ws::widen({self.name}_rest[b]) / {self.name}_more;")
@@ -129,7 +137,7 @@ class ColumnSoftmax(ColumnState):
 
 
 COLUMN_STATES: dict[str, type[State]] = {
-    "sum": ColumnSum, "max": ColumnExtremum, "min": ColumnExtremum, "fmax": ColumnExtremum,
+    "sum": ColumnSum, "count": ColumnCount, "max": ColumnExtremum, "min": ColumnExtremum, "fmax": ColumnExtremum,
     "prod": ColumnExtremum,
     "argmax": ColumnArgmax, "moments": ColumnMoments, "softmax": ColumnSoftmax,
 }  # fmt: skip

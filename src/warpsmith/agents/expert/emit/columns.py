@@ -18,6 +18,7 @@ from .layout import Layout
 from .passes import Pass, kept_steps, passes
 from .rows import describe, nested, write_lanes
 from .text import INLINE, Writer
+from .totals import Totals
 
 
 class Columns:
@@ -29,6 +30,7 @@ class Columns:
         self.express = Express(program, self.layout, self.w)
         self.plan = passes(program)
         self.stash = kept_steps(program) if stash and len(self.layout.reduces) == 1 else []
+        self.totals = Totals(program, self.layout)
 
     def write_function(self) -> None:
         """`columns<FULL>`: one block; FULL says that all its lanes are within the data."""
@@ -36,7 +38,7 @@ class Columns:
         operands = [*self.program.inputs, *(o for o, _ in self.program.outputs)]
         parameters = [f"{'const ' if o.name.startswith('in') else ''}{o.name}_t* {o.name}" for o in operands]
         scratch = ", float* scratch" if self.stash else ""
-        parameters += ["int64_t row", "int64_t col"]
+        parameters += ["int64_t row", "int64_t col", *(["double* totals"] if self.totals else [])]
         head = f"template <bool FULL> static void columns({', '.join(parameters)}{scratch})"
         w.line("// One block of columns of one row of blocks: all passes.")
         with w.block(head):
@@ -52,6 +54,9 @@ class Columns:
                     self._reduce(p)
                     self._row_steps(p.number)
             self._row_outputs()
+            if self.totals:
+                with self._each_vector():
+                    self.totals.lanes(w, self.express)
         w.prune(0)
 
     def write(self) -> None:
@@ -62,23 +67,32 @@ class Columns:
         w.line(
             "constexpr int64_t grain = block_size >= GRAIN ? 1 : GRAIN / (block_size > 0 ? block_size : 1);"
         )
-        part = "int part" if self.stash else "int"
+        self.totals.declare(w, self.stash_bytes)
+        part = "int part" if self.stash or self.totals else "int"
         with w.block(
             f"ws::parallel_ranges(THREADS, ROWS * blocks, grain, [&](int64_t begin, int64_t end, {part})",
             "});",
         ):
-            scratch = ""
+            scratch = ", totals" if self.totals else ""
+            self.totals.open(w)
             if self.stash:
                 w.line(
                     f"float* const scratch = (float*)workspace + (int64_t)part * {len(self.stash)} * STASH;"
                 )
-                scratch = ", scratch"
+                scratch += ", scratch"
             with w.block("for (int64_t task = begin; task < end; ++task)"):
                 w.line("const int64_t row = task / blocks, col = task % blocks * (BLOCK * VEC);")
                 w.line(f"if (col + BLOCK * VEC <= COLUMNS) columns<true>({names}, row, col{scratch});")
                 w.line(f"else columns<false>({names}, row, col{scratch});")
             if any(p.last for p in self.plan):
                 w.line("if (NT) ws::fence();")
+        if self.totals:
+            self.totals.merge(w)
+            self.totals.finish(w)
+
+    @property
+    def stash_bytes(self) -> str:
+        return f"(uint64_t)THREADS * {len(self.stash)} * STASH * sizeof(float)" if self.stash else ""
 
     # ---- pieces
 
@@ -124,6 +138,7 @@ class Columns:
                 w.line(
                     f"const int64_t end = c + CHUNK < {innermost.extent} ? c + CHUNK : {innermost.extent};"
                 )
+                w.line("[[maybe_unused]] const int64_t many = end - c;")
                 for state in states:
                     state.open_chunk(w)
                 self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
@@ -180,7 +195,7 @@ class Columns:
         with self._each_vector():
             for operand, name in rows:
                 step = self.program.step(name)
-                value = f"ws::splat({step.text})" if self.express.constant(step) else f"{name}[b]"
+                value = self.express.splat(step) if self.express.constant(step) else f"{name}[b]"
                 write_lanes(self.w, operand.name, operand.dtype, value, "", stream=False)
 
 

@@ -9,8 +9,9 @@ from ..program import Expr, Program
 from .layout import Layout
 from .text import Writer
 
-VECTOR_TYPE = {"f": "ws::vf", "m": "ws::vm", "i": "ws::vi"}
-SCALAR_TYPE = {"f": "float", "m": "bool", "i": "int64_t"}
+VECTOR_TYPE = {"f": "ws::vf", "m": "ws::vm", "i": "ws::vi", "l": "ws::vl"}
+READ = {"f": "read", "m": "read_bool", "l": "read_int"}  # helper that loads lanes
+SCALAR_TYPE = {"f": "float", "m": "bool", "i": "int64_t", "l": "int64_t"}
 
 
 class Express:
@@ -34,13 +35,17 @@ class Express:
     def vector_text(self, step: Expr, rename: Callable[[str], str], lanes_rows: bool) -> str:
         if step.operand is not None:
             return self.load(step, "j", "n")
-        call = "ws::" in step.text or step.text == "{0}"
+        if step.pick:
+            return self._pick_lanes(step, rename)
+        call = (
+            "ws::" in step.text or step.text == "{0}" or all(self.constant(self.table[a]) for a in step.args)
+        )
         return self._fill(step, lambda a: self._vector_arg(self.table[a], call, rename, lanes_rows))
 
     def load(self, step: Expr, j: str, n: str) -> str:
         operand = step.operand
         assert operand is not None
-        helper = "read_bool" if operand.dtype == "bool" else "read"
+        helper = READ[step.kind]
         self.w.use(helper)
         pointer = f"{operand.name}_at{self.layout.reduce_offset(operand)}"
         return f"{helper}<{self.layout.lane_stride(operand)}>({pointer}, {j}, {n})"
@@ -53,20 +58,66 @@ class Express:
 
     def scalar_text(self, step: Expr) -> str:
         if step.operand is not None:
-            at = f"{step.operand.name}_at"
-            return f"*{at}" if step.operand.dtype == "bool" else f"ws::load_one({at})"
-        return self._fill(step, lambda a: self.table[a].text if self.constant(self.table[a]) else a)
+            return self._load_one(step, f"{step.operand.name}_at")
+        if step.pick:
+            return self._pick_one(step)
+        return self._fill(step, self._scalar_arg)
+
+    def splat(self, step: Expr) -> str:
+        """A constant, or a scalar, in all lanes."""
+        text = step.text if self.constant(step) else step.name
+        if step.kind == "m":
+            return f"ws::splat_int(-(int){text})"
+        return f"ws::splat_long({text})" if step.kind == "l" else f"ws::splat({text})"
+
+    def _scalar_arg(self, name: str) -> str:
+        return self.table[name].text if self.constant(self.table[name]) else name
+
+    def _load_one(self, step: Expr, pointer: str) -> str:
+        if step.kind == "f":
+            return f"ws::load_one({pointer})"
+        return f"*({pointer})" if step.kind == "m" else f"(int64_t)*({pointer})"
+
+    def _pick_one(self, step: Expr) -> str:
+        """The full step args[0] computed once more, for the element at args[1] only (rows mode)."""
+        source, at = step.args[0], self._scalar_arg(step.args[1])
+        lines = [f"const int64_t j = {at};", "if (j < 0 || j >= REDUCE) return ws::nan;"]
+        for own in (s for s in self.program.needed([source]) if not self.constant(s)):
+            text = self._fill(own, self._scalar_arg)
+            if own.operand is not None:
+                name = own.operand.name
+                text = self._load_one(own, f"{name}_at + j * {self.layout.lane_stride(own.operand)}")
+            lines.append(f"const {SCALAR_TYPE[own.kind]} {own.name} = {text};")
+        return f"[&] {{ {' '.join(lines)} return {source}; }}()"
+
+    def _pick_lanes(self, step: Expr, rename: Callable[[str], str]) -> str:
+        """As `_pick_one`, each lane at an index of its own (columns mode)."""
+        source, at, loop = step.args[0], self.table[step.args[1]], self.layout.reduces[-1]
+        index = self.splat(at) if self.constant(at) else rename(at.name)
+        self.w.use("pick")
+        lines = [f"const ws::vl at = {index};"]
+        for own in (s for s in self.program.needed([source]) if not self.constant(s)):
+            if own.operand is None:
+                text = self.vector_text(own, rename, True)
+            else:
+                name, moves = own.operand.name, self.layout.moves(own.operand, loop)
+                down = f"{name}_{loop.tag}" if moves else "0"
+                text = f"pick<{down}, {self.layout.lane_stride(own.operand)}>({name}_at, at, REDUCE, j, n)"
+            lines.append(f"const {VECTOR_TYPE[own.kind]} {own.name} = {text};")
+        return f"[&] {{ {' '.join(lines)} return {source}; }}()"
 
     def _fill(self, step: Expr, name: Callable[[str], str]) -> str:
         return re.sub(r"\{(\d+)\}", lambda m: name(step.args[int(m[1])]), step.text)
 
     def _vector_arg(self, arg: Expr, call: bool, rename: Callable[[str], str], lanes_rows: bool) -> str:
         if self.constant(arg):
-            return f"ws::splat({arg.text})" if call else arg.text
+            return self.splat(arg) if call else arg.text
         if arg.full:
             return arg.name
         if lanes_rows:
             return rename(arg.name)
         if arg.kind == "m":
             return f"ws::splat_int(-(int){rename(arg.name)})"
+        if arg.kind == "l":
+            return f"ws::splat_long({rename(arg.name)})" if call else rename(arg.name)
         return f"ws::splat({rename(arg.name)})" if call else rename(arg.name)

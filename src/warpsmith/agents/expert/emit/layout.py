@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 
-from ..program import Group, Operand, Program, Unsupported
+from ..program import Group, Operand, Program
+from ..sizes import entries
 from .text import Writer
 
 
@@ -34,6 +38,8 @@ class Layout:
         ]
         outer = [g for g in reduced if g is not inner]
         self.reduces = [Loop(g, f"REDUCE{i}", f"r{i}") for i, g in enumerate(outer)]
+        self._joined = False  # are the reduced loops walked as one just now?
+        self._flat: dict[str, Operand] = {}  # operands for which they are in some pass
 
     @property
     def loops(self) -> list[Loop]:
@@ -47,11 +53,28 @@ class Layout:
             w.line(f"constexpr int64_t {loop.extent} = {self._extent(loop.group)};")
         if len(self.rows) != 1:
             w.line(f"constexpr int64_t ROWS = {' * '.join(r.extent for r in self.rows) or '1'};")
-        if self.program.reductions:
+        if self.program.mode != "pointwise":
             parts = [loop.extent for loop in self.loops if loop.group.reduced]
             w.line(f"constexpr int64_t REDUCE = {' * '.join(parts)};  // elements of one reduction")
+        if self.program.totals:
+            kept = "ROWS" if self.program.mode == "rows" else "ROWS * COLUMNS"
+            w.line(f"constexpr int64_t KEPT = {kept};  // independent reductions")
+        if self.program.mode == "rows" and self.reduces:
+            w.line("// Runs of the innermost axes that make a chunk together.")
+            w.line("constexpr int64_t runs = REDUCE_INNER * 2 > CHUNK ? 1 : CHUNK / (REDUCE_INNER + 1);")
         for operand in [*self.program.inputs, *(o for o, _ in self.program.outputs)]:
+            self._requirements(w, operand)
             self._strides(w, operand)
+
+    @contextmanager
+    def joined(self, operands: Sequence[Operand]) -> Iterator[bool]:
+        """Inside, all reduced loops are one, REDUCE long, if these operands are flat over them; yields whether."""
+        axes = [a for loop in [*self.reduces, self.inner] for a in loop.group.axes]
+        self._joined = bool(self.reduces) and all(_runs_on(o, axes) for o in operands)
+        if self._joined:
+            self._flat |= {o.name: o for o in operands}
+        yield self._joined
+        self._joined = False
 
     def expression(self, name: str) -> str:
         """ROWS, REDUCE or the extent of a loop in terms of task.h alone, for what stands before the
@@ -72,12 +95,16 @@ class Layout:
         return " + ".join(["", *terms]) if terms else ""
 
     def reduce_offset(self, operand: Operand) -> str:
+        if self._joined:
+            return ""
         terms = [
             f"{loop.tag} * {operand.name}_{loop.tag}" for loop in self.reduces if self.moves(operand, loop)
         ]
         return " + ".join(["", *terms]) if terms else ""
 
     def lane_stride(self, operand: Operand) -> str:
+        if self._joined:
+            return f"{operand.name}_all"
         return f"{operand.name}_col" if self.moves(operand, self.inner) else "0"
 
     def pointers(self, w: Writer) -> None:
@@ -101,29 +128,68 @@ class Layout:
             w.line(f"const int64_t {loop.tag} = {quotient}{f' % {loop.extent}' if i else ''};")
 
     def _extent(self, group: Group) -> str:
-        return " * ".join(self._size(axis) for axis in group.axes)
+        return " * ".join(self.program.sizes[axis] for axis in group.axes)
 
-    def _size(self, axis: int) -> str:
-        operands = [*self.program.inputs, *(o for o, _ in self.program.outputs)]
-        found = [
-            (o.shape[o.axes.index(axis)], f"{o.name}_shape[{o.axes.index(axis)}]")
-            for o in operands
-            if axis in o.axes
-        ]
-        if not found:
-            raise Unsupported("an axis that neither an input nor an output has")
-        return max(found, key=lambda f: f[0])[1]
+    def _requirements(self, w: Writer, operand: Operand) -> None:
+        """What was found at the main variant and must hold at this one: factors of dimensions, dimensions of 1."""
+        name = operand.name
+        for dim, own in entries(operand).items():
+            axes = [operand.axes[p] for p in own]
+            size = " * ".join(self.program.sizes[a] for a in axes if a is not None) or "1"
+            if len(own) > 1 or axes[0] is None:
+                w.line(
+                    f'static_assert({name}_shape[{dim}] == {size}, "requires: {name}_shape[{dim}] == {size}");'
+                )
+        if not operand.plain:
+            sizes, steps = self._factors(operand)
+            w.line(
+                f"constexpr int64_t {name}_sizes[] = {{{', '.join(sizes)}}};  // dimensions as views split them"
+            )
+            w.line(f"constexpr int64_t {name}_steps[] = {{{', '.join(steps)}}};")
+
+    def _factors(self, operand: Operand) -> tuple[list[str], list[str]]:
+        """Sizes and strides of an operand's entries."""
+        sizes: list[str] = []
+        steps: list[str] = []
+        for dim, own in entries(operand).items():
+            axes = [operand.axes[p] for p in own]
+            one = [f"{operand.name}_shape[{dim}]"]
+            mine = one if len(own) == 1 else ["1" if a is None else self.program.sizes[a] for a in axes]
+            sizes += mine
+            steps += [" * ".join([f"{operand.name}_stride[{dim}]", *mine[i + 1 :]]) for i in range(len(own))]
+        return sizes, steps
 
     def _strides(self, w: Writer, operand: Operand) -> None:
+        shape, stride = ("shape", "stride") if operand.plain else ("sizes", "steps")
+        table = f"{operand.name}_{shape}, {operand.name}_{stride}"
         for loop in self.loops:
             dims = [operand.axes.index(a) for a in loop.group.axes if a in operand.axes]
             if not dims:
                 continue
-            name = f"{operand.name}_{loop.tag}"
-            table = f"{operand.name}_shape, {operand.name}_stride, {dims[0]}, {dims[-1]}"
             w.use("flat")
-            w.line(f"constexpr int64_t {name} = pace({table});")
+            w.line(f"constexpr int64_t {operand.name}_{loop.tag} = pace({table}, {dims[0]}, {dims[-1]});")
             if len(dims) > 1:
-                w.line(
-                    f'static_assert(flat({table}), "requires: {operand.name} flat, {dims[0]} to {dims[-1]}");'
-                )
+                self._require_flat(w, operand, table, dims)
+        if operand.name in self._flat:
+            reduced = [a for loop in [*self.reduces, self.inner] for a in loop.group.axes]
+            dims = [operand.axes.index(a) for a in reduced]
+            w.line(f"constexpr int64_t {operand.name}_all = pace({table}, {dims[0]}, {dims[-1]});")
+            self._require_flat(w, operand, table, dims)
+
+    def _require_flat(self, w: Writer, operand: Operand, table: str, dims: list[int]) -> None:
+        message = f"requires: {operand.name} flat, {dims[0]} to {dims[-1]}"
+        w.line(f'static_assert(flat({table}, {dims[0]}, {dims[-1]}), "{message}");')
+
+
+def _runs_on(operand: Operand, axes: Sequence[int]) -> bool:
+    """Are these axes neighbours in the operand, in this order and without gaps?"""
+    if any(a not in operand.axes for a in axes):
+        return False
+    where = [operand.axes.index(a) for a in axes]
+    return all(
+        inner == outer + 1
+        and (
+            operand.shape[outer] == 1 or operand.stride[outer] == operand.stride[inner] * operand.shape[inner]
+        )
+        for outer, inner in pairwise(where)
+    )

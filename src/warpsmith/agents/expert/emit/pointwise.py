@@ -42,4 +42,4 @@ class Pointwise:
 
     def _value(self, name: str) -> str:
         step = self.program.step(name)
-        return f"ws::splat({step.text})" if self.express.constant(step) else name
+        return self.express.splat(step) if self.express.constant(step) else name

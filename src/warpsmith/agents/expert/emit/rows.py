@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..program import Expr, Program
+from ..op_builder import FLOATS
+from ..program import Expr, Operand, Program
 from .express import Express
 from .layout import Layout
 from .passes import Pass, kept_steps, passes
 from .states import ROW_STATES, State
 from .text import INLINE, Writer
+from .totals import Totals
 
 
 class Rows:
@@ -29,6 +31,7 @@ class Rows:
         self.plan = passes(program)
         self.stash = kept_steps(program) if stash and not split and not self.layout.reduces else []
         self._done: set[str] = set()  # row steps already written in the current scope
+        self.totals = Totals(program, self.layout)
         self.w.use("vectors")
 
     def write(self) -> None:
@@ -38,13 +41,15 @@ class Rows:
         w = self.w
         arguments = (
             "[&](int64_t begin, int64_t end_row, int part)"
-            if self.stash
+            if self.stash or self.totals
             else "[&](int64_t begin, int64_t end_row, int)"
         )
+        self.totals.declare(w, self.stash_bytes)
         w.line("constexpr int64_t grain = REDUCE >= GRAIN ? 1 : GRAIN / (REDUCE > 0 ? REDUCE : 1);")
         with w.block(f"ws::parallel_ranges(THREADS, ROWS, grain, {arguments}", "});"):
             if self.stash:
                 w.line(f"float* const scratch = (float*)workspace + part * {len(self.stash)} * STASH;")
+            self.totals.open(w)
             with w.block("for (int64_t row = begin; row < end_row; ++row)"):
                 self.layout.pointers(self.w)
                 self._stash_rows()
@@ -52,9 +57,17 @@ class Rows:
                 for p in self.plan:
                     self._pass(p, "0", "REDUCE_INNER")
                 self._row_outputs()
+                self.totals.row(w, self.express)
             if any(p.last for p in self.plan):
                 w.line("if (NT) ws::fence();")
+        if self.totals:
+            self.totals.merge(w)
+            self.totals.finish(w)
         w.prune(0)
+
+    @property
+    def stash_bytes(self) -> str:
+        return f"(uint64_t)THREADS * {len(self.stash)} * STASH * sizeof(float)" if self.stash else ""
 
     # ---- pieces
 
@@ -102,20 +115,51 @@ class Rows:
             w.line(f"const int64_t from = {begin};")
         for state in states:
             state.declare(w)
-        with self._outer_reduces(), w.block(f"for (int64_t c = {begin}; c < {end}; c += CHUNK)"):
-            w.line(f"const int64_t end = c + CHUNK < {end} ? c + CHUNK : {end};")
-            for state in states:
-                state.open_chunk(w)
-            self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
-            if any(s.two_loops for s in states):
-                for state in states:
-                    state.between(w)
-                twice = [s for s in states if s.two_loops]
-                self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
-            for state in states:
-                state.close_chunk(w)
+        with self.layout.joined(self._read(p)) as joined:
+            far, near = ([], "") if joined else self._outer_loops()
+            stop = "REDUCE" if joined else end
+            with nested(w, [*far, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
+                w.line(f"const int64_t end = c + CHUNK < {stop} ? c + CHUNK : {stop};")
+                self._chunk(p, states, near)
         for state in states:
             state.finish(w)
+
+    def _outer_loops(self) -> tuple[list[str], str]:
+        """Heads of the loops around a chunk, and of the loop within it: over as many runs of the innermost axes as
+        make a chunk together, so that short runs share their accumulators.
+        """
+        if not self.layout.reduces:
+            return [], ""
+        *far, near = self.layout.reduces
+        heads = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in far]
+        heads.append(f"for (int64_t batch = 0; batch < {near.extent}; batch += runs)")
+        past = f"(batch + runs < {near.extent} ? batch + runs : {near.extent})"
+        return heads, f"for (int64_t {near.tag} = batch; {near.tag} < {past}; ++{near.tag})"
+
+    def _chunk(self, p: Pass, states: list[State], near: str) -> None:
+        """One chunk: each state's work in lanes, flushed at the end. `near`: head of a loop over several runs."""
+        w = self.w
+        many = "end - c"
+        if near:
+            left = f"{self.layout.reduces[-1].extent} - batch"
+            many = f"(end - c) * ({left} < runs ? {left} : runs)"
+        w.line(f"[[maybe_unused]] const int64_t many = {many};")
+        for state in states:
+            state.open_chunk(w)
+        with nested(w, [near] if near else []):
+            self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
+        twice = [s for s in states if s.two_loops]
+        if twice:
+            for state in states:
+                state.between(w)
+            with nested(w, [near] if near else []):
+                self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+        for state in states:
+            state.close_chunk(w)
+
+    def _read(self, p: Pass) -> list[Operand]:
+        """The operands that a pass reads lane by lane."""
+        return [s.operand for s in self.program.needed(list(p.sources)) if s.operand is not None]
 
     def _loop(
         self, p: Pass, actions: list[Callable[[Writer], None]], sources: list[str], keep_stash: bool
@@ -168,7 +212,7 @@ class Rows:
             if step.full:
                 continue
             text = step.text if self.express.constant(step) else name
-            if operand.dtype in ("bool", "int64"):
+            if operand.dtype not in FLOATS:
                 self.w.line(f"*{operand.name}_at = {text};")
             else:
                 self.w.line(f"ws::store_one({operand.name}_at, {text});")
@@ -206,14 +250,18 @@ class Rows:
                     for state in states:
                         state.save(w)
             w.prune(start)
-        if any(not self.program.step(n).full for _, n in self.program.outputs):
+        if self.totals or any(not self.program.step(n).full for _, n in self.program.outputs):
             w.line("// The rows' own outputs, from the merged parts.")
             start = len(w.lines)
+            self.totals.local(w)
             with w.block("for (int64_t row = 0; row < ROWS; ++row)"):
                 self._done = set()
                 self.layout.pointers(self.w)
                 self._known(self.program.passes + 1)
                 self._row_outputs()
+                self.totals.row(w, self.express)
+            if self.totals:
+                self.totals.finish(w)
             w.prune(start)
 
     @property

@@ -32,20 +32,35 @@ def write_source(
 ) -> str:
     """C++ text that includes task.h and defines `unit`; general in all shapes."""
     body, before, workspace = _body(program, shape)
-    matter = render(FrontMatter(family=family, technique=technique, tunables=tunables, flags=flags))
     layout = Writer()
     body.layout.declare(layout)
     if "STASH" in workspace:
         layout.line("constexpr int64_t STASH = STASH_FLOATS;  // scratch for one kept value of one thread")
         workspace = workspace.replace("STASH", "STASH_FLOATS")
     body.w.helpers |= layout.helpers
+    parameters = ", ".join(
+        f"{'const ' if o.name.startswith('in') else ''}{o.name}_t* {o.name}" for o in program.operands
+    )
+    stash = _stash_floats(body) if "STASH" in workspace else ""
+    return unit_file(
+        body.w, parameters, workspace, tunables, flags, family, technique, why,
+        above=stash, before=layout.text() + before,
+    )  # fmt: skip
+
+
+def unit_file(
+    w: Writer, parameters: str, workspace: str, tunables: tuple[Tunable, ...], flags: tuple[str, ...],
+    family: str, technique: str, why: str, above: str = "", before: str = "",
+) -> str:  # fmt: skip
+    """The file around the lines of `unit`. `above` goes before the includes, `before` between them and `unit`."""
+    matter = render(FrontMatter(family=family, technique=technique, tunables=tunables, flags=flags))
     parts = [
-        matter.rstrip("\n"), f"// {why}", _defaults(tunables),
-        _stash_floats(body) if "STASH" in workspace else "",
+        matter.rstrip("\n"), f"// {why}", _defaults(tunables), above,
         f"#define WORKSPACE_BYTES ({workspace})" if workspace else "",
         '#include "task.h"', '#include "warpsmith_simd.h"', "",
-        body.w.prelude(), layout.text(), before, _signature(program) + " {", _silence(program, workspace),
-        _indent(body.w.text()) + "}",
+        w.prelude(), before, f"static void unit({parameters}, void* workspace, void* stream) {{",
+        "  (void)stream;" if workspace else "  (void)workspace, (void)stream;",
+        _indent(w.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 
@@ -65,21 +80,17 @@ def _body(program: Program, shape: Shape) -> tuple[Rows | Columns | Pointwise, s
                 "",
                 f"(uint64_t)({rows.layout.expression('ROWS')}) * SPLIT * {rows.slots} * sizeof(double)",
             )
-        return (
-            rows,
-            "",
-            f"(uint64_t)THREADS * {len(rows.stash)} * STASH * sizeof(float)" if rows.stash else "",
-        )
+        return rows, "", _sum(rows.stash_bytes, rows.totals.bytes)
     columns = Columns(program, shape.stash)
     columns.write_function()
     before = columns.w.text()
     columns.w.lines.clear()
     columns.write()
-    return (
-        columns,
-        before,
-        f"(uint64_t)THREADS * {len(columns.stash)} * STASH * sizeof(float)" if columns.stash else "",
-    )
+    return columns, before, _sum(columns.stash_bytes, columns.totals.bytes)
+
+
+def _sum(*sizes: str) -> str:
+    return " + ".join(s for s in sizes if s)
 
 
 def _stash_floats(body: Rows | Columns | Pointwise) -> str:
@@ -95,16 +106,6 @@ def _stash_floats(body: Rows | Columns | Pointwise) -> str:
 
 def _defaults(tunables: tuple[Tunable, ...]) -> str:
     return "\n".join(f"#ifndef {t.name}\n#define {t.name} {t.value}\n#endif" for t in tunables)
-
-
-def _signature(program: Program) -> str:
-    parameters = [f"const {o.name}_t* {o.name}" for o in program.inputs]
-    parameters += [f"{o.name}_t* {o.name}" for o, _ in program.outputs]
-    return f"static void unit({', '.join(parameters)}, void* workspace, void* stream)"
-
-
-def _silence(program: Program, workspace: str) -> str:
-    return "  (void)stream;" if workspace else "  (void)workspace, (void)stream;"
 
 
 def _indent(text: str) -> str:

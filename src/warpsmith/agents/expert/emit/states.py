@@ -78,6 +78,13 @@ class RowSum(State):
         w.line(f"{self.name}_total += *slot++;")
 
 
+class RowCount(RowSum):
+    """How many are true: a sum of 0 and 1, exact, as an integer."""
+
+    def value(self, w: Writer) -> None:
+        w.line(f"const int64_t {self.name} = (int64_t){self.name}_total;")
+
+
 class RowExtremum(State):
     """max, min, prod: exact or order-insensitive enough to stay in float32 lanes throughout."""
 
@@ -167,7 +174,7 @@ class RowMoments(State):
 
     def between(self, w: Writer) -> None:
         self.join(w, f"{self.name}_acc", "{a} + {b}")
-        w.line(f"const float {self.name}_origin = ws::hadd({self.name}_acc[0]) / (float)(end - c);")
+        w.line(f"const float {self.name}_origin = ws::hadd({self.name}_acc[0]) / (float)many;")
         w.line(f"const ws::vf {self.name}_shift = ws::splat({self.name}_origin);")
 
     def second(self, w: Writer) -> None:
@@ -179,11 +186,9 @@ class RowMoments(State):
     def close_chunk(self, w: Writer) -> None:
         self.join(w, f"{self.name}_rest", "{a} + {b}")
         self.join(w, f"{self.second_name}_acc", "{a} + {b}")
-        w.line(f"const double {self.name}_tip = (double)ws::hadd({self.name}_rest[0]) / (double)(end - c);")
-        squares = (
-            f"ws::hadd({self.second_name}_acc[0]) - {self.name}_tip * {self.name}_tip * (double)(end - c)"
-        )
-        self._merge(w, "(double)(end - c)", f"({self.name}_origin + {self.name}_tip)", squares)
+        w.line(f"const double {self.name}_tip = (double)ws::hadd({self.name}_rest[0]) / (double)many;")
+        squares = f"ws::hadd({self.second_name}_acc[0]) - {self.name}_tip * {self.name}_tip * (double)many"
+        self._merge(w, "(double)many", f"({self.name}_origin + {self.name}_tip)", squares)
 
     def _merge(self, w: Writer, count: str, mean: str, squares: str) -> None:
         """Chan's update of (count, mean, squared deviations) by those of a chunk."""
@@ -261,7 +266,7 @@ class RowSoftmax(State):
 
 
 ROW_STATES: dict[str, type[State]] = {
-    "sum": RowSum, "max": RowExtremum, "min": RowExtremum, "fmax": RowExtremum, "prod": RowExtremum,
+    "sum": RowSum, "count": RowCount, "max": RowExtremum, "min": RowExtremum, "fmax": RowExtremum, "prod": RowExtremum,
     "argmax": RowArgmax,
     "moments": RowMoments, "softmax": RowSoftmax,
 }  # fmt: skip

@@ -31,6 +31,31 @@ template <int64_t STRIDE> WS_FN ws::vm read_bool(const bool* p, int64_t j, int n
   }
 }
 """,
+    "read_int": """\
+// Integers of any width, as int64.
+template <int64_t STRIDE, class T> WS_FN ws::vl read_int(const T* p, int64_t j, int n) {
+  if constexpr (STRIDE == 0) return ws::splat_long((int64_t)*p);
+  else {
+    if constexpr (STRIDE == 1 && sizeof(T) == 8)
+      if (n == VEC) return *(const ws::vl_mem*)(p + j);
+    ws::vl v{};
+    for (int i = 0; i < n; ++i) v[i] = p[(j + i) * STRIDE];
+    return v;
+  }
+}
+""",
+    "pick": """\
+// One element for each of n lanes, at an index of its own.
+template <int64_t STEP, int64_t STRIDE, class T>
+WS_FN ws::vf pick(const T* p, ws::vl at, int64_t extent, int64_t j, int n) {
+  ws::vf v{};
+  for (int i = 0; i < n; ++i) {
+    const bool inside = at[i] >= 0 && at[i] < extent;
+    v[i] = inside ? ws::load_one(p + at[i] * STEP + (j + i) * STRIDE) : ws::nan;
+  }
+  return v;
+}
+""",
     "write": """\
 template <int64_t STRIDE, bool STREAM = false, class T> WS_FN void write(T* p, int64_t j, ws::vf v, int n) {
   if constexpr (STRIDE != 1)
@@ -49,6 +74,10 @@ template <int64_t STRIDE> WS_FN void write_bool(bool* p, int64_t j, ws::vm m, in
     "write_index": """\
 template <int64_t STRIDE> WS_FN void write_index(int64_t* p, int64_t j, ws::vi v, int n) {
   if (STRIDE == 1 && n == VEC) ws::store(p + j, v);
+  else for (int i = 0; i < n; ++i) p[(j + i) * STRIDE] = v[i];
+}
+template <int64_t STRIDE> WS_FN void write_index(int64_t* p, int64_t j, ws::vl v, int n) {
+  if (STRIDE == 1 && n == VEC) *(ws::vl_mem*)(p + j) = v;
   else for (int i = 0; i < n; ++i) p[(j + i) * STRIDE] = v[i];
 }
 """,

@@ -1,5 +1,5 @@
 """The families of kernels that the expert can write, most specific first. To add one: write its module, add
-it here.
+it here. `ANCHORED` cut their own regions; the others share the planner's growth, the lowering and the emitters.
 """
 
 from __future__ import annotations
@@ -7,14 +7,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from .anchored import AnchoredFamily
+from .attention import ATTENTION
 from .base import Family, Technique
+from .collapse import Collapse
+from .convolution import Convolution
+from .layout import LAYOUT
+from .local_response import LocalResponse
+from .loss import LOSS
+from .matmul import MatMul
 from .norm import NORM
 from .pointwise import Pointwise
+from .pooling import Pooling
 from .reduction import REDUCTION
+from .scan import Scan
 from .softmax import SOFTMAX
+from .upsample import Upsample
 
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {f.name: f for f in (SOFTMAX, NORM, REDUCTION, Pointwise())}
+ANCHORED: tuple[AnchoredFamily, ...] = (
+    ATTENTION,
+    LocalResponse(),
+    Collapse(),
+    Pooling(),
+    Upsample(),
+    Scan(),
+    Convolution(),
+    LAYOUT,
+    MatMul(),
 )
+_ALL: tuple[Family, ...] = (LOSS, *ANCHORED, SOFTMAX, NORM, REDUCTION, Pointwise())
+FAMILIES: Mapping[str, Family] = MappingProxyType({f.name: f for f in _ALL})
 
-__all__ = ["FAMILIES", "Family", "Technique"]
+__all__ = ["ANCHORED", "FAMILIES", "AnchoredFamily", "Family", "Technique"]

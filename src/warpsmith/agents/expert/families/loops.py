@@ -101,12 +101,12 @@ def _block(graph: Graph, facts: Facts, program: Program) -> int:
     columns = extent_of_group(program, len(program.groups) - 1)
     rows = extent_of_rows(program) // max(1, columns)
     several = program.passes + program.writes_full > 1
-    for block in (64, 32, 16, 8):
+    for block in (64, 32, 16, 8, 4, 2):
         tasks = max(1, rows) * -(-columns // (block * width))
         fits = 4 * block * width * elements_per_reduction(program, graph) <= facts.l2_bytes // 2
-        if tasks >= facts.threads and (fits or not several):
+        if tasks >= facts.threads and (fits or not several or block <= 4):
             return block
-    return 4
+    return 1
 
 
 def _row_bytes(program: Program, graph: Graph) -> int:

@@ -1,0 +1,222 @@
+"""Attention as one C++ unit: scores of a block of queries against blocks of keys, a running softmax, weights times
+values.
+
+In: a graph, a region, the names of its operands and an attention pattern's parts. Out: the text of the unit's body,
+the macros that go before task.h (sizes and scratch) and the helper functions. Each thread packs the keys of a head
+once (transposed, as float32, in panels that fit the first-level cache), the values where they are not dense float32.
+"""
+
+from __future__ import annotations
+
+from ..program import Operand
+from .attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
+from .chain import Chain, write_chain
+from .express import Express
+from .layout import Layout
+from .rows import write_lanes
+from .text import INLINE, Writer
+
+MACROS = """\
+#define HEADS ({heads})
+#define QUERY_COUNT ({queries})
+#define KEY_COUNT ({keys})
+#define WIDTH ({width})      // features of queries and keys
+#define OUT_WIDTH ({out})  // features of values
+#ifdef __AVX512F__
+#define TILE 4
+#else
+#define TILE 2
+#endif
+#define PANEL (TILE * VEC)
+#define SIZE(n) ((n) > 0 ? (n) : 1)  // to divide by
+#define UP(n, m) (((n) + (m) - 1) / (m) * (m))
+#define COPIED (sizeof({v}_t) != 4 || {v}_stride[{last}] != 1 || {v}_stride[{row}] != OUT_WIDTH || OUT_WIDTH % VEC != 0)
+// Floats of scratch for one thread: keys, values, queries, scores, weighted sums, maxima, totals.
+#define KEY_FLOATS (UP(KEY_COUNT, PANEL) * WIDTH)
+#define VALUE_FLOATS (COPIED ? KEY_COUNT * UP(OUT_WIDTH, VEC) : 0)
+#define QUERY_FLOATS (QUERIES * UP(WIDTH, VEC))
+#define SUM_FLOATS (QUERIES * UP(OUT_WIDTH, VEC))
+#define SCRATCH (UP(KEY_FLOATS + VALUE_FLOATS + QUERY_FLOATS + QUERIES * KEYS + SUM_FLOATS + QUERIES * (VEC + 1), 16) + 64)"""
+WORKSPACE = "(uint64_t)THREADS * SCRATCH * sizeof(float)"
+
+
+def macros(p: Parts) -> str:
+    """What goes before task.h; raises Unsupported where a size cannot be named."""
+    q, k, v = (p.names[n] for n in (p.query, p.key, p.value))
+    ranks = [len(p.graph.specs[n].shape) for n in (p.query, p.key, p.value)]
+    return MACROS.format(
+        heads=" * ".join(f"({s})" for s in raw_sizes(p)) or "1", queries=f"{q}_shape[{ranks[0] - 2}]",
+        keys=f"{k}_shape[{ranks[1] - (1 if p.transposed else 2)}]", width=f"{q}_shape[{ranks[0] - 1}]",
+        out=f"{v}_shape[{ranks[2] - 1}]", v=v, last=ranks[2] - 1, row=ranks[2] - 2,
+    )  # fmt: skip
+
+
+class _Scores(Layout):
+    """Addresses along a run of scores, as `Express` asks for them."""
+
+    def __init__(self) -> None:
+        pass
+
+    def lane_stride(self, operand: Operand) -> str:
+        return f"{operand.name}_col"
+
+    def reduce_offset(self, operand: Operand) -> str:
+        return ""
+
+
+def _write_scores(w: Writer, chain: Chain, rank: int) -> None:
+    """The lambda `scores`: what happens to a row of them, in place."""
+    operands = [s.operand for s in chain.program.steps if s.operand is not None]
+    with w.block(f"const auto scores = [&](float* acc, const int64_t* at, int64_t length) {INLINE}", "};"):
+        w.line("(void)at;")
+        w.line("const float* const acc_at = acc;")
+        w.line("float* const to_at = acc;")
+        w.line("constexpr int64_t acc_col = 1, to_col = 1;")
+        for o in dict.fromkeys(operands):
+            if o.name == "acc":
+                continue
+            steps = {
+                a: f"({o.name}_shape[{d}] == 1 ? 0 : {o.name}_stride[{d}])" for d, a in enumerate(o.axes)
+            }
+            for d, axis in enumerate(o.axes):
+                if axis is None:
+                    w.line(f'static_assert({o.name}_shape[{d}] == 1, "requires: {o.name}_shape[{d}] == 1");')
+            terms = "".join(f" + at[{a}] * {s}" for a, s in steps.items() if a is not None)
+            w.line(f"const {o.name}_t* const {o.name}_at = {o.name}{terms};")
+            w.line(f"constexpr int64_t {o.name}_col = {steps.get(rank - 1, '0')};")
+        with w.block("for (int64_t j = 0; j < length; j += VEC)"):
+            w.line("const int n = (int)(length - j < VEC ? length - j : VEC);")
+            express = Express(chain.program, _Scores(), w)
+            ((to, last),) = chain.stored
+            express.vector(chain.program.needed([last]), lambda n: n, lanes_rows=False)
+            write_lanes(w, to.name, to.dtype, last, "", stream=False)
+
+
+def write_attention(w: Writer, p: Parts) -> None:
+    """The body of `unit`."""
+    w.line("[[maybe_unused]] constexpr bool NT = false;")
+    w.line("// Blocks of equal size, each of whole tiles of rows.")
+    w.line("constexpr int64_t PARTS = QUERY_COUNT > 0 ? (QUERY_COUNT + QUERIES - 1) / QUERIES : 1;")
+    w.line("constexpr int64_t EACH = QUERY_COUNT > 0 ? UP((QUERY_COUNT + PARTS - 1) / PARTS, ROWS) : 1;")
+    w.line("constexpr int64_t BLOCKS = (QUERY_COUNT + EACH - 1) / EACH;")
+    w.line("constexpr int64_t OUT_PAD = UP(OUT_WIDTH, VEC), WIDTH_PAD = UP(WIDTH, VEC);")
+    if p.scores is not None:
+        _write_scores(w, p.scores, len(p.shape))
+    write_chain(w, p.graph, p.epilogue, "epilogue")
+    w.line("// At least 2^18 multiplications for each thread.")
+    w.line("constexpr int64_t work = EACH * KEY_COUNT * (WIDTH + OUT_WIDTH) + 1;")
+    w.line("constexpr int64_t grain = work >= (1 << 18) ? 1 : (1 << 18) / work;")
+    head = "ws::parallel_ranges(THREADS, HEADS * BLOCKS, grain, [&](int64_t begin, int64_t end, int part)"
+    with w.block(head, "});"):
+        _write_scratch(w, p.softmax)
+        with w.block("for (int64_t task = begin; task < end; ++task)"):
+            _write_task(w, p)
+
+
+def _write_scratch(w: Writer, softmax: bool) -> None:
+    w.line("float* const keys = (float*)workspace + part * SCRATCH;")
+    w.line("float* const copies = keys + KEY_FLOATS;")
+    w.line("float* const queries = copies + VALUE_FLOATS;")
+    w.line("float* const weights = queries + QUERY_FLOATS;")
+    w.line("float* const sums = weights + QUERIES * KEYS;")
+    if softmax:
+        w.line("float* const totals = sums + SUM_FLOATS;")
+        w.line("float* const tops = totals + QUERIES * VEC;")
+    w.line("int64_t packed = -1;  // the head whose keys are")
+
+
+def _write_task(w: Writer, p: Parts) -> None:
+    """One block of queries of one head."""
+    q, k, v = (p.names[n] for n in (p.query, p.key, p.value))
+    rank_q, rank_k, rank_v = (len(p.graph.specs[n].shape) for n in (p.query, p.key, p.value))
+    w.line("const int64_t head = task / SIZE(BLOCKS), turn = task % SIZE(BLOCKS);")
+    if p.limit is None:
+        w.line("const int64_t block = turn;")
+    else:
+        w.line("// Early blocks see few keys: threads get early and late ones in turn.")
+        w.line("const int64_t block = turn % 2 ? BLOCKS - 1 - turn / 2 : turn / 2;")
+    w.line(
+        "const int64_t first = block * EACH, rows = QUERY_COUNT - first < EACH ? QUERY_COUNT - first : EACH;"
+    )
+    split_head(w, "h", raw_sizes(p))
+    split_head(w, "o", final_sizes(p))
+    key, feature = (rank_k - 1, rank_k - 2) if p.transposed else (rank_k - 2, rank_k - 1)
+    w.line(f"const {v}_t* const values_at = {head_start(p, p.value, 'o', len(p.final))};")
+    with w.block("if (head != packed)"):
+        start = head_start(p, p.key, "h", len(p.raw))
+        w.line(f"pack_keys<{k}_stride[{key}], {k}_stride[{feature}]>({start}, keys, KEY_COUNT, WIDTH);")
+        w.line("if constexpr (COPIED)")
+        strides = f"{v}_stride[{rank_v - 2}], {v}_stride[{rank_v - 1}]"
+        w.line(f"  pack_rows<{strides}>(values_at, copies, KEY_COUNT, OUT_WIDTH);")
+        w.line("packed = head;")
+    w.line("const float* const values = COPIED ? copies : (const float*)values_at;")
+    start = f"{head_start(p, p.query, 'h', len(p.raw))} + first * {q}_stride[{rank_q - 2}]"
+    strides = f"{q}_stride[{rank_q - 2}], {q}_stride[{rank_q - 1}]"
+    w.line(f"pack_rows<{strides}>({start}, queries, rows, WIDTH);")
+    _write_blocks(w, p)
+    _write_end(w, p)
+
+
+def _write_blocks(w: Writer, p: Parts) -> None:
+    """Over the keys: scores, what is done to them, weighted sums."""
+    if p.softmax:
+        w.line("for (int64_t r = 0; r < rows; ++r) tops[r] = -ws::infinity;")
+        w.line("for (int64_t r = 0; r < rows; ++r) ws::store(totals + r * VEC, ws::vf{});")
+    w.line("for (int64_t i = 0; i < rows * OUT_PAD; i += VEC) ws::store(sums + i, ws::vf{});")
+    if p.limit is None:
+        w.line("constexpr int64_t visible = KEY_COUNT;")
+    else:
+        w.line(f"const int64_t last = first + rows + ({p.limit});  // beyond it no row sees a key")
+        w.line("const int64_t visible = last < 0 ? 0 : last < KEY_COUNT ? last : KEY_COUNT;")
+    if p.scores is not None:
+        split_head(w, "s", score_sizes(p))
+    with w.block("for (int64_t from = 0; from < visible; from += KEYS)"):
+        w.line("const int64_t count = visible - from < KEYS ? visible - from : KEYS;")
+        w.line("for (int64_t c = 0; c < count; c += PANEL)")
+        w.line(
+            "  strip<TILE, 2>(queries, WIDTH_PAD, keys + (from + c) * WIDTH, PANEL, weights + c, KEYS, rows, WIDTH, false);"
+        )
+        with w.block("for (int64_t r = 0; r < rows; ++r)"):
+            w.line("float* const row = weights + r * KEYS;")
+            _write_row(w, p)
+        w.line(
+            "product<OUT_PAD / VEC>(weights, KEYS, values + from * OUT_PAD, OUT_PAD, sums, OUT_PAD, rows, count, true);"
+        )
+
+
+def _write_row(w: Writer, p: Parts) -> None:
+    if p.limit is None:
+        w.line("const int64_t seen = count;")
+    else:
+        w.line(f"const int64_t left = first + r + ({p.limit}) + 1 - from;")
+        w.line("const int64_t seen = left < 0 ? 0 : left < count ? left : count;")
+    if p.scores is not None:
+        index = ", ".join([*(f"s{d}" for d in range(len(p.shape) - 2)), "first + r", "from"])
+        w.line(f"const int64_t at[] = {{{index}}};")
+        w.line("scores(row, at, seen);")
+    if p.softmax:
+        w.line("ws::vf total = ws::load(totals + r * VEC);")
+        scale = "1.0f" if p.scores is not None else p.scale
+        w.line(f"const float before = soften(row, seen, {scale}, tops[r], total);")
+        w.line("ws::store(totals + r * VEC, total);")
+        w.line("if (before != 1.0f && from > 0)")
+        w.line("  for (int64_t d = 0; d < OUT_PAD; d += VEC)")
+        w.line("    ws::store(sums + r * OUT_PAD + d, ws::load(sums + r * OUT_PAD + d) * before);")
+    if p.limit is not None:
+        w.line("for (int64_t c = UP(seen, VEC); c < count; c += VEC) ws::store(row + c, ws::vf{});")
+
+
+def _write_end(w: Writer, p: Parts) -> None:
+    """Divide by the totals and store."""
+    with w.block("for (int64_t r = 0; r < rows; ++r)"):
+        w.line("float* const row = sums + r * OUT_PAD;")
+        if p.softmax:
+            w.line("const float total = ws::hadd(ws::load(totals + r * VEC));")
+            none = "total == 0.0f" if p.library else "KEY_COUNT == 0"
+            w.line(f"const float share = {none} ? 0.0f : 1.0f / total;")
+            w.line(
+                "for (int64_t d = 0; d < OUT_PAD; d += VEC) ws::store(row + d, ws::load(row + d) * share);"
+            )
+        index = ", ".join([*(f"o{d}" for d in range(len(p.final) - 2)), "first + r", "0"])
+        w.line(f"const int64_t at[] = {{{index}}};")
+        w.line("epilogue(row, at, OUT_WIDTH);")

@@ -1,0 +1,183 @@
+"""Families around an operation with loops of its own (a scan, a pooling, a matrix product …), the *anchor*: each
+cuts its own regions, the anchor with the pointwise nodes before and after it, and writes the loops itself.
+
+To add one: subclass `AnchoredFamily` with `covers`, `supports`, `techniques` and `body`, and list it in the
+package. `body` is C++ inside `unit`, which calls `epilogue(acc, at, length)` for what it made and, for each value
+that it reads by `prologues`, `prologue0(to, at, length)` …; see `emit.chain`. NT is always defined (0 where it is
+no tunable); where it is one, each thread's work ends with `if (NT) ws::fence();`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ....errors import TaskError
+from ....records import Graph, Node, Region, Tunable, Unit
+from ....tasks.regions import make_region
+from ..emit.chain import Chain, epilogue, grow_after, grow_before, prologue, write_chain
+from ..emit.source import unit_file
+from ..emit.text import Writer
+from ..facts import Facts
+from ..program import Unsupported
+from .base import FLAGS, Technique, default_of
+
+NO_STREAMING = """\
+#ifndef NT
+#define NT 0
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class Core:
+    """The anchor and the nodes that its loops do along with it (a flip before a scan, say)."""
+
+    nodes: tuple[str, ...]
+    value: str  # what they make and the epilogue takes
+    reads: tuple[str, ...]  # values that the body reads through prologues only, in order
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """An anchor in its region. `value`: what it makes and the epilogue takes; `names`: value → in0, out0 …"""
+
+    graph: Graph
+    region: Region
+    node: Node
+    after: tuple[str, ...]
+    before: dict[str, tuple[str, ...]]  # value read through a prologue → its nodes
+    names: dict[str, str]
+    core: Core | None = None  # None: the node alone
+
+    @property
+    def value(self) -> str:
+        return self.node.output.name if self.core is None else self.core.value
+
+
+class AnchoredFamily:
+    """Base of the families; see the module's text."""
+
+    name = ""
+    late = False  # cuts its regions after those of the other families
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        """Is this the anchor's operation?"""
+        raise NotImplementedError
+
+    def supports(self, graph: Graph, node: Node) -> bool:
+        """Can the operation be written with these arguments, shapes, dtypes and strides?"""
+        raise NotImplementedError
+
+    def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
+        """Values that the body reads through prologues only, in order."""
+        return ()
+
+    def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
+        """The anchor with what its loops do along with it, all nodes of it out of `within`."""
+        return Core((node.name,), node.output.name, self.prologues(graph, node))
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        raise NotImplementedError
+
+    def run_axis(self, graph: Graph, node: Node) -> int:
+        """The dimension along which prologues and the epilogue take their runs: the last, unless overridden."""
+        return -1
+
+    def helpers(self, anchor: Anchor, technique: Technique) -> str:
+        """C++ that goes between task.h and `unit`: constants and functions of the body."""
+        return ""
+
+    def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
+        """Write the loops. Returns the workspace's bytes as a C++ expression of task.h's constants, or ""."""
+        raise NotImplementedError
+
+    # ---- what the planner and the brain call
+
+    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
+        """The region around an anchor, None where it cannot be written."""
+        if not self.supports(graph, node):
+            return None
+        core = self.core(graph, node, {n.name for n in graph.nodes} - set(taken))
+        refused = {*taken, *core.nodes}
+        after = grow_after(graph, core.value, refused) if fuse else ()
+        before = [n for v in core.reads for n in grow_before(graph, v, refused, core.nodes)] if fuse else []
+        for names in ([*before, *after], after, before, ()):
+            if (region := self._region(graph, [*core.nodes, *names])) is not None:
+                return region
+        return self._region(graph, [node.name]) if len(core.nodes) > 1 else None
+
+    def anchor(self, graph: Graph, region: Region) -> Anchor | None:
+        """The region as an anchor and its chains; None when it is not one of this family."""
+        node = next((graph.by_name[n] for n in region.nodes if self.covers(graph, graph.by_name[n])), None)
+        if node is None or not self.supports(graph, node):
+            return None
+        core = self.core(graph, node, region.nodes)
+        others = [n for n in region.nodes if n not in core.nodes]
+        before = {v: _makers(graph, v, others) for v in core.reads}
+        early = {n for names in before.values() for n in names}
+        after = tuple(n for n in others if n not in early)
+        names = {v: f"in{i}" for i, v in enumerate(region.inputs)}
+        names |= {v: f"out{i}" for i, v in enumerate(region.outputs)}
+        return Anchor(graph, region, node, after, before, names, core)
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        """Raises Unsupported."""
+        anchor = self.anchor(graph, region)
+        if anchor is None:
+            raise Unsupported(f"not a region of the family {self.name}")
+        w, axis = Writer(), self.run_axis(graph, anchor.node)
+        for number, chain in enumerate(self._before(anchor)):
+            write_chain(w, graph, chain, f"prologue{number}", axis)
+        write_chain(w, graph, epilogue(graph, region, anchor.value, anchor.after), "epilogue", axis)
+        workspace = self.body(w, anchor, technique)
+        helpers = self.helpers(anchor, technique)
+        if any(t.name == "NT" for t in technique.tunables) and "ws::fence()" not in w.text() + helpers:
+            raise ValueError(f"{self.name}: each thread's work must end with `if (NT) ws::fence();`")
+        source = unit_file(
+            w, _parameters(anchor), workspace, _defaults(technique), FLAGS, self.name, technique.name,
+            technique.why, before=NO_STREAMING + helpers,
+        )  # fmt: skip
+        return Unit(
+            region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS,
+            family=self.name, technique=technique.name,
+        )  # fmt: skip
+
+    def _before(self, anchor: Anchor) -> list[Chain]:
+        return [prologue(anchor.graph, anchor.region, v, nodes) for v, nodes in anchor.before.items()]
+
+    def _region(self, graph: Graph, names: list[str]) -> Region | None:
+        """The region of these nodes when its chains can be written."""
+        try:
+            region = make_region(graph, names)
+            anchor = self.anchor(graph, region)
+            if anchor is None:
+                return None
+            self._before(anchor)
+            epilogue(graph, region, anchor.value, anchor.after)
+        except (TaskError, Unsupported):
+            return None
+        return region
+
+
+def _parameters(anchor: Anchor) -> str:
+    """The parameters of `unit`: inputs, then outputs."""
+    owned = [(o, "const " if o.startswith("in") else "") for o in anchor.names.values()]
+    return ", ".join(f"{const}{o}_t* {o}" for o, const in owned)
+
+
+def _defaults(technique: Technique) -> tuple[Tunable, ...]:
+    """Tunables as the front matter states them, so that variants of their values share one source text."""
+    return tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
+
+
+def _makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:
+    """The nodes of `among` that a value is computed from, in graph order."""
+    found: set[str] = set()
+    todo = [value]
+    while todo:
+        node = graph.producer.get(todo.pop())
+        if node is not None and node.name in among and node.name not in found:
+            found.add(node.name)
+            todo += node.uses
+    return tuple(n for n in among if n in found)

@@ -1,0 +1,1 @@
+"""Data movement as a map from output elements to the input elements that they come from."""
