@@ -212,7 +212,7 @@ def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(sent)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("warpsmith: interrupted")
     assert gone(children)

@@ -50,11 +50,14 @@ for group in (run, results, profile, inspect):
     group.register(app)
 
 
+AGAIN_SECONDS = 0.05  # until an interrupt that got lost is raised again
+
+
 def main() -> None:
     """The console script `warpsmith`."""
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
-    signal.signal(signal.SIGTERM, _interrupt)
+    stay_interruptible()
     try:
         code = app(arguments, prog_name="warpsmith", standalone_mode=False)
         sys.stdout.flush()
@@ -113,6 +116,22 @@ def _cache_folder() -> Path:
         return Config.load().cache / "logs"
     except WarpsmithError:
         return Path(tempfile.gettempdir())
+
+
+def stay_interruptible() -> None:
+    """A terminated program ends like an interrupted one. Python drops an interrupt that arrives while an
+    object is being destroyed or in a callback of C code: it is raised again a moment later.
+    """
+
+    def ignored(unraisable: sys.UnraisableHookArgs) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        else:
+            sys.__unraisablehook__(unraisable)
+
+    sys.unraisablehook = ignored
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(number, _interrupt)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -22,7 +22,6 @@ from ..errors import WarpsmithError
 from ..judge.bench import CONFIRM_ROUNDS
 from ..judge.evidence import Case
 from ..judge.families import OWN
-from ..judge.judge import CONFIRM_CHECKS
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
 from ..judge.limits import hard_floor
 from ..judge.opened import BASELINES, Opened
@@ -38,7 +37,8 @@ from .source import read_solution
 from .trial import VALUE_RULES, Context, Fault, Found, Trial, fault_of
 from .verdict import Label, SolutionVerdict, Trace, Traced
 
-QUICK_ROUNDS, QUICK_CHECKS = 8, 2
+QUICK_ROUNDS = 12
+CHECKS = 12  # timed calls whose outputs are checked: who skips every second one is missed once in 4096 times
 QUICK_FAMILIES = ("normal", "large")  # at shapes other than the main ones
 ISOLATION = "in a Python process with torch (lower than a unit's runner)"
 
@@ -159,11 +159,11 @@ class SolutionJudge(Opened):
         trial, main = finding.trial, self.task.main.name
         opponents = [self.bench.baseline(n) for n, t in self.bench.timings.items() if t.ok]
         values = [trial.values(case) for case in self._fresh]
-        rounds, checks = (QUICK_ROUNDS, QUICK_CHECKS) if self.quick else (CONFIRM_ROUNDS, CONFIRM_CHECKS)
+        rounds = QUICK_ROUNDS if self.quick else CONFIRM_ROUNDS
         try:
             process = trial.start(main)
             with process.worker:
-                run = self.bench.measure(process, opponents, values, rounds=rounds, checks=checks)
+                run = self.bench.measure(process, opponents, values, rounds=rounds, checks=CHECKS)
         except BaselineLost:
             raise
         except (WarpsmithError, OSError) as error:
