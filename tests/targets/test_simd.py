@@ -451,3 +451,23 @@ def test_a_unit_may_use_short_macro_names_for_its_tunables(tmp_path: Path) -> No
     (tmp_path / "unit.cpp").write_text(f'#include "warpsmith_simd.h"\n{body}\n')
     tunables = [f"-D{name}=4" for name in ("U", "V", "T", "N", "C", "F", "BLOCK", "UNROLL", "NT", "KB")]
     assert _compile(tmp_path, tunables)
+
+
+def test_scalar_functions_have_no_undefined_behaviour(tmp_path: Path) -> None:
+    """Winners run under a sanitizer that sees what scalars do; vectors are not looked at."""
+    source = tmp_path / "scalars.cpp"
+    source.write_text(
+        "#include <stdint.h>\nstruct ws_bf16 { uint16_t bits; };\nstruct ws_f16 { uint16_t bits; };\n"
+        '#include "warpsmith_simd.h"\n'
+        "int main() {\n"
+        "    volatile float x[] = {0.0f, -0.5f, -3.0f, -80.0f, -1e30f, -__builtin_inff()};\n"
+        "    float sum = 0;\n"
+        "    for (float v : x) sum += ws::exp_nonpos(v) + ws::exp(v) + ws::exp2(v) + ws::sigmoid(v) + ws::tanh(v);\n"
+        "    return sum > 0 ? 0 : 1;\n"
+        "}\n"
+    )
+    trapping = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+    program = tmp_path / "scalars"
+    command = [str(CXX), "-O1", "-std=c++17", "-fopenmp", "-Wno-psabi", *trapping, f"-I{HEADER_FOLDER}"]
+    subprocess.run([*command, str(source), "-o", str(program)], check=True)
+    assert subprocess.run([str(program)]).returncode == 0

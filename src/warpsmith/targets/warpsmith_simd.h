@@ -420,10 +420,13 @@ template <class Value, class... Rest> WS_FN Value poly(Value x, float c, Rest...
     return poly(x, rest...) * x + c;
 }
 
+// Bits moved to a float's exponent; those beyond it are dropped (shifting a negative int is undefined).
+WS_FN int32_t exponent_bits(int32_t k) { return (int32_t)((uint32_t)k << 23); }
+WS_FN vi exponent_bits(vi k) { return (vi)((vu)k << 23); }
 // n is integral. x * 2^n with gradual underflow.
 WS_FN float scale(float x, float n) {
     int32_t k = (int32_t)n, half = k >> 1;
-    return x * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
+    return x * as_float(exponent_bits(half + 127)) * as_float(exponent_bits(k - half + 127));
 }
 WS_FN vf scale(vf x, vf n) {
 #if defined(WS_GCC) && defined(__AVX512F__) && VEC == 16
@@ -432,7 +435,7 @@ WS_FN vf scale(vf x, vf n) {
     return (vf)__builtin_ia32_scalefps256_mask(x, n, x, (unsigned char)-1);
 #else
     vi k = to_int(n), half = k >> 1;
-    return x * as_float((half + 127) << 23) * as_float((k - half + 127) << 23);
+    return x * as_float(exponent_bits(half + 127)) * as_float(exponent_bits(k - half + 127));
 #endif
 }
 constexpr float round_magic = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
@@ -448,7 +451,7 @@ template <class Value> WS_FN Value exp(Value x) {
 }
 template <class Value> WS_FN Value scale_nonpos(Value e, Value z, Value n) {
     if constexpr (lanes<Value>::native_scale) return scale(e, n);
-    else return e * as_float((as_int(z) << 23) + 0x3f800000);  // z = n + round_magic; 2^n, and 0 for n = -127
+    else return e * as_float(exponent_bits(as_int(z)) + 0x3f800000);  // z = n + round_magic; 2^n, and 0 for n = -127
 }
 // exp for x <= 0 (after subtracting a maximum), cheaper: 1 ulp. exp(-inf) = 0; below -87.3 denormal or 0.
 template <class Value> WS_FN Value exp_nonpos(Value x) {
