@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import psutil
 
+from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.executors.local import LocalExecutor
 from warpsmith.judge.judge import Judge
@@ -108,8 +108,9 @@ def _size(folder: Path) -> int:
 
 
 def _gpu_mb() -> int:
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0])
+    values = machine.query_gpu(("memory.used",))
+    assert values is not None, "nvidia-smi does not answer"
+    return int(values[0])
 
 
 def rounds(task: Task, target: Target, count: int) -> Iterator[list[tuple[int, Candidate]]]:

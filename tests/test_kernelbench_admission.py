@@ -62,6 +62,33 @@ def test_the_page_counts_both_judges_and_leaves_equivalents_out() -> None:
     assert "level1/23: admitted here; zeros pass KernelBench's check: 1e-2" in page
 
 
+def test_the_list_is_set_beside_metrs() -> None:
+    from kernelbench_admission_report import METR, THEN, markdown
+
+    rows = [
+        row("level1/23_Softmax", True, "1e-2"),
+        row("level1/50_conv", True, "1e-4"),
+        row("level2/80_Gemm", False, "1e-4"),
+        row("level2/65_Conv", False, "1e-4"),
+        row("level4/9_Bert", False, "1e-4"),
+        {"task": "level3/3_X", "refused": "slow | large", "seconds": 9.0},
+    ]
+    page = markdown(rows, "cpu", machine.describe())
+    assert "| quarantined here | 1 | 1 |" in page
+    assert "| admitted here | 2 | 0 |" in page
+    assert "| admitted here, but some wrong answer passes KernelBench's 1e-4 | 1 | 0 |" in page
+    assert "| zeros or a constant pass KernelBench's 1e-4 | 2 | 1 |" in page
+    assert "| zeros or a constant pass KernelBench's 1e-2 | 3 | 1 |" in page
+    assert "| not tried here | 1 | 0 |" in page
+    assert "kept by METR: level2/65." in page
+    assert "39 of METR's tasks are not among these rows." in page
+    assert "| level1/23 | admitted | 1e-2 | no |  | the same |" in page
+    assert "| level1/50 | admitted | 1e-4 | no |  | Product_reduction_over_a_dimension |" in page
+    assert "| level2/80 | quarantined | 1e-4 | no | a wrong answer passes: zeros | the same |" in page
+    assert "| level3/3 | not tried | – | – | slow / large | the same |" in page
+    assert set(THEN) < {f"{level}/{number}" for level, numbers in METR.items() for number in numbers}
+
+
 def test_a_row_cut_short_by_a_kill_is_done_again(tmp_path: Path) -> None:
     from kernelbench_admission import known_rows
 
