@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..records import Candidate, Diagnostic, Graph, Hypothesis, Limit, Region, Result, Task, Unit
+from ..records import (
+    Candidate,
+    Diagnostic,
+    Graph,
+    Hypothesis,
+    Limit,
+    Region,
+    RegionProfile,
+    Result,
+    Task,
+    Unit,
+)
 from .expert.facts import Facts
 
 
@@ -27,6 +38,11 @@ class Attempt:
         """Against the best baseline; 0 for anything that is not a correct, timed candidate."""
         ratio = self.result.speedup
         return ratio.median if self.result.status == "ok" and ratio is not None else 0.0
+
+    def seen(self, unit: Unit) -> RegionProfile | None:
+        """What was seen of one of the candidate's units."""
+        profile = self.result.profile
+        return next((p for p in profile.regions if p.region == unit.region.id), None) if profile else None
 
 
 @dataclass(frozen=True)
@@ -66,7 +82,9 @@ class CompileBrain(Protocol):
         """The unit mended, or None when the diagnostics say nothing that can be mended."""
         ...
 
-    def flag_variants(self, unit: Unit) -> list[tuple[str, ...]]: ...
+    def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[tuple[str, ...]]:
+        """Flags worth a try, the most promising first; `seen`: the unit's profile, where there is one."""
+        ...
 
 
 class CorrectnessBrain(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import Candidate, Lineage, Result, Unit
+from ..records import Candidate, Lineage, RegionProfile, Result, Unit
 from .base import CompileBrain
 
 MAX_REPAIRS = 2  # in one line of descent: what two repairs cannot mend is written anew instead
@@ -34,5 +34,5 @@ class CompileAgent:
         )  # fmt: skip
         return candidate.model_copy(update={"units": tuple(units), "lineage": lineage})
 
-    def flag_variants(self, unit: Unit) -> list[Unit]:
-        return [unit.model_copy(update={"flags": flags}) for flags in self.brain.flag_variants(unit)]
+    def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[Unit]:
+        return [unit.model_copy(update={"flags": flags}) for flags in self.brain.flag_variants(unit, seen)]

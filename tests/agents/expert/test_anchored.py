@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from warpsmith.agents.expert.brain import family_of
 from warpsmith.agents.expert.emit.text import Writer
 from warpsmith.agents.expert.families import ANCHORED, Technique
 from warpsmith.agents.expert.families.anchored import Anchor
 from warpsmith.agents.expert.families.base import tunable
+from warpsmith.agents.expert.families.local_response import LocalResponse
 from warpsmith.agents.expert.families.scan import Scan
 from warpsmith.agents.expert.planner import plans
 from warpsmith.records import Graph, Region
@@ -85,6 +87,19 @@ def test_regions_of_anchors_exclude_each_other_and_leave_the_rest_to_the_common_
     widest = plans(graph, bench.facts)[0]
     assert [ops(graph, r) for r in widest] == [["mul", "cumsum", "relu"], ["cumsum"], ["_softmax"]]
     assert any(all("cumsum" not in ops(graph, r) for r in p) for p in plans(graph, bench.facts))
+
+
+def test_a_core_that_others_have_a_part_of_is_neither_cut_nor_written(bench: Any) -> None:
+    family = LocalResponse()
+    graph = bench.graph(lambda x: F.local_response_norm(x, 3), torch.randn(2, 7, 6, 9))
+    pool = next(n for n in graph.nodes if family.covers(graph, n))
+    whole = family.cut(graph, pool, (), True)
+    assert whole is not None
+    core = family.core(graph, pool, whole.nodes).nodes
+    assert len(core) > 1
+    for name in core:
+        assert family.cut(graph, pool, {name}, True) is None
+    assert family.anchor(graph, make_region(graph, [pool.name])) is None
 
 
 class Forgetful(Scan):

@@ -67,6 +67,12 @@ def biased(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor
     return torch.softmax(torch.tanh(q @ k.transpose(-2, -1) / 6) * 6 + bias, -1) @ v
 
 
+def scaled_rows(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    return torch.softmax(q @ k.transpose(-2, -1) * scale + bias, -1) @ v
+
+
 def relu_weights(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return (F.relu(q @ k.transpose(-2, -1)) / 70) @ v
 
@@ -100,6 +106,7 @@ CASES: dict[str, tuple[Callable[..., object], Extra, tuple[int, ...], tuple[tupl
     "finite_fill": (finite_fill, NONE, (1, 2, 80, 32), ()),
     "counted": (counted, NONE, (1, 2, 140, 32), ((1, 2, 33, 20),)),
     "biased": (biased, lambda b, h, t: (torch.randn(1, h, t, t),), (2, 3, 70, 32), ((1, 3, 35, 32),)),
+    "scaled_rows": (scaled_rows, lambda b, h, t: (torch.randn(b, 1, t, 1), torch.randn(h, 1, t)), (2, 3, 70, 32), ((1, 3, 35, 8),)),
     "relu_weights": (relu_weights, NONE, (2, 3, 70, 32), ((1, 1, 0, 12),)),
     "batched": (batched, lambda b, h, t: (torch.randn(b, 1, 1, t),), (2, 3, 40, 32), ((3, 2, 66, 32),)),
     "einsummed": (einsummed, NONE, (2, 3, 40, 32), ()),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
 import torch
 import torch.nn.functional as F
 
+from warpsmith.agents.expert import planner
 from warpsmith.agents.expert.facts import Facts
-from warpsmith.agents.expert.planner import plans, saving
+from warpsmith.agents.expert.planner import Planner, plans, saving
 from warpsmith.records import Graph
 from warpsmith.tasks.export import export_program, program_graph
 
@@ -85,3 +88,30 @@ def test_measured_time_decides_which_plan_comes_first() -> None:
         facts = Facts(threads=2, node_us={n.name: 1000.0 if n.name == slow else 1.0 for n in graph.nodes})
         alone = next(p for p in plans(graph, facts) if len(p) == 1)
         assert slow in alone[0].nodes
+
+
+def test_a_planner_cuts_a_graph_again_only_when_what_was_measured_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.randn(64, 64)
+    graph = graph_of(lambda x: torch.softmax(x * 2, 0).relu(), x)
+    other = graph_of(lambda x: torch.softmax(x * 2, 1), x)
+    asked: list[Facts] = []
+
+    def counted(graph: Graph, facts: Facts) -> list[planner.Plan]:
+        asked.append(facts)
+        return plans(graph, facts)
+
+    monkeypatch.setattr(planner, "plans", counted)
+    own = Planner()
+    first = own.plans(graph, FACTS)
+    assert first == plans(graph, FACTS)
+    first.clear()  # the caller's own list
+    later = replace(FACTS, total_us=7.0)  # says nothing of where to cut
+    assert own.plans(graph, later) == plans(graph, FACTS)
+    assert asked == [FACTS]
+    measured = replace(FACTS, node_us={n.name: 5.0 for n in graph.nodes})
+    assert own.plans(graph, measured) == plans(graph, measured)
+    assert own.plans(other, measured) == plans(other, measured)
+    assert own.plans(graph, measured) == plans(graph, measured)
+    assert len(asked) == 4

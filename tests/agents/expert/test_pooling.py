@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from warpsmith.agents.expert.families.pooling import Pooling
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.expert.program import Unsupported
 from warpsmith.records import Graph, Region
 
 Function = Callable[..., object]
@@ -187,6 +188,15 @@ def test_plans_fuse_the_pooling_with_its_neighbours(bench: Any) -> None:
 def test_dear_recomputation_is_not_fused(bench: Any) -> None:
     graph = bench.graph(lambda x: F.avg_pool2d(torch.tanh(x), 7, 1), torch.randn(2, 3, 40, 40))
     assert op_names(graph, pool_region(graph)) == ["avg_pool2d"]
+
+
+def test_a_size_that_no_operand_tells_is_refused(bench: Any) -> None:
+    graph = bench.graph(lambda s: F.avg_pool2d(torch.ones(1, 2, 8, 8) * s, 2), torch.tensor(2.0))
+    region = pool_region(graph)
+    assert len(region.nodes) == len(graph.nodes) > 1
+    (technique,) = POOLING.techniques(graph, region, bench.facts)
+    with pytest.raises(Unsupported, match="none of its operands"):
+        POOLING.write(graph, region, technique)
 
 
 @pytest.mark.parametrize(("function", "x"), [

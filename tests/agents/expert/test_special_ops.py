@@ -26,6 +26,9 @@ GROUPS: dict[str, Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, ...
     "numbers": lambda x, y: (
         x + y, torch.nan_to_num(x), torch.nan_to_num(y, 1.0, 2.0, -3.0), torch.frac(y), torch.erfc(x)
     ),
+    "extrema": lambda x, y: (
+        torch.fmax(x, y), torch.fmin(x, y), torch.fmax(torch.full((), 0.3), y), torch.round(x * 0.5)
+    ),
     "lengths": lambda x, y: (torch.hypot(x, y), torch.tan(y), torch.special.xlog1py(x, y), torch.special.entr(y)),
 }  # fmt: skip
 

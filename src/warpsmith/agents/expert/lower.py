@@ -7,39 +7,21 @@ node, a dtype or a layout is not one that this generator can write.
 
 from __future__ import annotations
 
-import re
 from math import prod
 from typing import Any
 
 from ...records import Graph, Node, Region
 from .axes import VIEWS, Axes, base_name
 from .levels import is_reducing, removed_axes, row_axes
-from .op_builder import whole_number
+from .loop_groups import loop_groups
+from .naming import identifier, verb
+from .op_builder import convert, whole, whole_number
 from .ops import FLOATS, INTEGERS, integer_op, kind_of, literal, number, pointwise
 from .pick_ops import PICK_OPS
-from .program import Expr, Group, Kind, Operand, Program, Unsupported
+from .program import Expr, Kind, Operand, Program, Unsupported
 from .reduce_ops import REDUCE_OPS
 from .sized import in_terms_of_size
 from .sizes import axis_sizes
-
-# Names that the emitted code uses for itself, and C++ keywords a graph's value may be called.
-RESERVED = {
-    "row", "col", "j", "n", "u", "b", "c", "end", "begin", "unit", "workspace", "stream", "stash", "part",
-    "ws", "full",
-    "and", "or", "not", "xor", "int", "float", "double", "bool", "new", "delete", "class", "this",
-    "template", "auto", "vectors",
-    "read", "write", "keep", "best", "task", "bitand", "bitor", "compl", "default", "case", "switch", "for",
-    "if", "else", "return",
-    "true", "false", "union", "struct", "enum", "const", "static", "using", "namespace", "operator",
-    "public", "private",
-    "signed", "unsigned", "short", "long", "char", "void", "while", "do", "goto", "break", "continue",
-    "try", "throw",
-    "index", "step", "round", "read_bool", "write_bool", "last", "first", "extent", "total", "typename",
-    "register", "at", "length", "acc", "to",
-    "batch", "many", "runs", "high", "low", "slot", "slots", "size", "totals", "shares", "inside", "tiles", "blocks", "grain", "tip", "gap", "take",
-    *(f"{prefix}{i}" for prefix in ("r", "row") for i in range(8)),
-}  # fmt: skip
-
 
 _COMBINED = {*(("f", k) for k in ("sum", "max", "min", "prod")), ("l", "sum")}  # what can be, over all rows
 
@@ -72,7 +54,7 @@ class Lowering:
         ends = tuple((o, n) for o, n in made if self.steps[n].beyond)
         outputs = tuple(pair for pair in made if pair not in ends)
         operands = (*inputs, *(o for o, _ in outputs))
-        groups = _groups(inputs, tuple(o for o, _ in outputs), self._order(inputs, outputs), self.reduced)
+        groups = loop_groups(operands, self.axes.all, self._span, self.reduced)
         sizes = axis_sizes(operands, self.axes.sizes, self.axes.literals)
         tail = self._tail([n for _, n in ends])
         roots = [*(n for _, n in outputs), *(s.args[0] for s in tail if s.total)]
@@ -110,7 +92,7 @@ class Lowering:
         return self.emit(literal(value), cost=0)
 
     def integer(self, value: int) -> str:
-        return self.emit(f"INT64_C({value})" if value >= 0 else f"-INT64_C({-value})", kind="l", cost=0)
+        return self.emit(whole(value), kind="l", cost=0)
 
     @property
     def count(self) -> str:
@@ -168,42 +150,23 @@ class Lowering:
 
     # ---- internals
 
+    @property
+    def _span(self) -> frozenset[int]:
+        """What a value must run over to span the space: all axes but kept ones of one element."""
+        return self.axes.all - (self.axes.ones - self.reduced)
+
     def _add(self, step: Expr) -> str:
         key = (
             step.text, step.args, step.kind, step.reduction, step.part, step.operand, step.pick, step.total
         )  # fmt: skip
         if key not in self._same:
-            name = self._unique(f"{self._hint}_{_verb(step)}" if self._several else self._hint)
+            name = identifier(f"{self._hint}_{verb(step)}" if self._several else self._hint, self.steps)
             self._same[key] = name
             self.steps[name] = Expr(**{**step.__dict__, "name": name})
         return self._same[key]
 
-    def _unique(self, hint: str) -> str:
-        base = hint if hint.isidentifier() and hint.isascii() and hint not in RESERVED else f"{hint}_"
-        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in base).strip("_") or "v"
-        base = base if not base[0].isdigit() and base not in RESERVED else f"v_{base}"
-        name, count = base, 1
-        while name in self.steps:
-            name, count = f"{base}_s{count}", count + 1
-        return name
-
     def _as(self, name: str, kind: Kind) -> str:
-        have = self.steps[name].kind
-        if have == kind:
-            return name
-        if (have, kind) == ("f", "m"):
-            return self.emit("{0} != 0.0f", name, kind="m")
-        if (have, kind) == ("m", "f"):
-            return self.emit("ws::select({0}, {1}, {2})", name, self.constant(1.0), self.constant(0.0))
-        if (have, kind) == ("m", "l"):
-            return self.emit("ws::select({0}, {1}, {2})", name, self.integer(1), self.integer(0), kind="l")
-        if kind == "l":
-            return self.emit("ws::to_long({0})", name, kind="l")
-        if kind == "m":
-            return self.emit("ws::to_mask({0} != 0)", self._as(name, "l"), kind="m")
-        if kind == "f":
-            return self.emit("ws::to_float({0})", self._as(name, "l"))
-        raise Unsupported("arithmetic on indices")
+        return convert(self, name, self.steps[name].kind, kind)
 
     def _uniform(self, name: str) -> bool:
         """Is the step the same in all rows: made of constants and single elements?"""
@@ -309,9 +272,8 @@ class Lowering:
             step = self._as(step, kind_of(operand.dtype))
         if self.steps[step].beyond:
             return operand, step
-        loose = self.axes.ones - self.reduced
-        span = self.axes.all - loose
-        own = {a for a in operand.axes if a is not None} - loose
+        span = self._span
+        own = {a for a in operand.axes if a is not None} & span
         if self.steps[step].full and own != span:
             raise Unsupported(f"{value} does not span the iteration space")
         if not self.steps[step].full and own == span and self.reduced:
@@ -325,21 +287,6 @@ class Lowering:
         old = self.steps[step]
         return self._add(Expr("", "{0}", (step,), old.kind, True, old.stage))
 
-    def _order(self, inputs: tuple[Operand, ...], outputs: tuple[tuple[Operand, str], ...]) -> list[int]:
-        """Axes from outermost to innermost: as memory has them in the first operand that spans the space; first of
-        all those of one element that a view has dropped.
-        """
-        operands = (*inputs, *(o for o, _ in outputs))
-        span = self.axes.all - (self.axes.ones - self.reduced)
-        spanning = [o for o in operands if span <= set(o.axes)]
-        lacking = sorted(a for a in self.axes.all if any(a not in o.axes for o in spanning))
-        rest = [a for a in sorted(self.axes.all) if a not in lacking]
-        if not spanning:
-            return rest
-        first = spanning[0]
-        where = {a: d for d, a in enumerate(first.axes) if a is not None}
-        return [*lacking, *sorted(rest, key=lambda a: (-_weight(first, where[a]), where[a]))]
-
     def _live(self, roots: list[str]) -> tuple[Expr, ...]:
         wanted: set[str] = set()
         todo = list(roots)
@@ -351,67 +298,9 @@ class Lowering:
         return tuple(s for s in self.steps.values() if s.name in wanted)
 
 
-def _verb(step: Expr) -> str:
-    """What a step does, in a word: "max", "exp", "sub"."""
-    if step.reduction:
-        parts = {
-            ("moments", 0): "mean",
-            ("moments", 1): "squares",
-            ("softmax", 0): "max",
-            ("softmax", 1): "sum",
-            ("fmax", 0): "max",
-        }
-        return parts.get((step.reduction, step.part), step.reduction)
-    call = re.match(r"ws::(\w+)\(", step.text)
-    if call:
-        return call[1].removesuffix("_nonpos").removesuffix("_nan")
-    symbols = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-    return next((word for symbol, word in symbols.items() if f" {symbol} " in step.text), "v")
-
-
 def lower(graph: Graph, region: Region, single_pass: bool = False) -> Program:
     """Raises Unsupported."""
     return Lowering(graph, region, single_pass).program()
-
-
-def _weight(operand: Operand, dim: int) -> int:
-    """Stride, or for a dimension of size 1 (whose stride means nothing) what its neighbours to the right
-    span.
-    """
-    if operand.shape[dim] != 1:
-        return operand.stride[dim]
-    right = [
-        s * n for s, n in zip(operand.stride[dim + 1 :], operand.shape[dim + 1 :], strict=True) if n != 1
-    ]
-    return max(right, default=1)
-
-
-def _groups(
-    inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], order: list[int], reduced: frozenset[int]
-) -> tuple[Group, ...]:
-    """Neighbouring axes merge where every operand is flat over both."""
-    groups: list[Group] = []
-    for axis in order:
-        before = groups[-1] if groups else None
-        together = before is not None and before.reduced == (axis in reduced)
-        if (
-            before is not None
-            and together
-            and all(_flat(o, before.axes[-1], axis) for o in (*inputs, *outputs))
-        ):
-            groups[-1] = Group((*before.axes, axis), before.reduced)
-        else:
-            groups.append(Group((axis,), axis in reduced))
-    return tuple(groups)
-
-
-def _flat(operand: Operand, outer: int, inner: int) -> bool:
-    if (outer in operand.axes) != (inner in operand.axes):
-        return False
-    if outer not in operand.axes:
-        return True
-    a, b = operand.axes.index(outer), operand.axes.index(inner)
-    return b == a + 1 and (operand.shape[a] == 1 or operand.stride[a] == operand.stride[b] * operand.shape[b])
 
 
 def _check(program: Program) -> None:

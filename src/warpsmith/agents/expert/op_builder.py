@@ -58,6 +58,30 @@ def whole_number(value: Any) -> int:
     raise Unsupported(f"integer argument expected, found {value!r}")
 
 
+def whole(value: int) -> str:
+    """A C++ literal of 64 bits."""
+    return f"INT64_C({value})" if value >= 0 else f"-INT64_C({-value})"
+
+
+def convert(b: Builder, name: str, have: Kind, kind: Kind) -> str:
+    """The step that holds a step of kind `have` as `kind`. Raises Unsupported for arithmetic on indices."""
+    if have == kind:
+        return name
+    if kind == "i":
+        raise Unsupported("arithmetic on indices")
+    if have == "m":
+        one, zero = (b.integer(1), b.integer(0)) if kind == "l" else (b.constant(1.0), b.constant(0.0))
+        return b.emit("ws::select({0}, {1}, {2})", name, one, zero, kind=kind)
+    if (have, kind) == ("f", "m"):
+        return b.emit("{0} != 0.0f", name, kind="m")
+    if kind == "l":
+        return b.emit("ws::to_long({0})", name, kind="l")
+    name = convert(b, name, have, "l")
+    if kind == "m":
+        return b.emit("ws::to_mask({0} != 0)", name, kind="m")
+    return b.emit("ws::to_float({0})", name)
+
+
 def option(node: Node, position: int, name: str, default: Any) -> Any:
     """Argument by position or keyword."""
     if name in node.kwargs:

@@ -12,12 +12,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ...records import Region
+
 Kind = Literal["f", "m", "i", "l"]  # float32 in registers, mask, index of a reduction, int64
 REDUCTIONS = ("sum", "count", "max", "min", "prod", "argmax", "argmin", "any", "all", "moments", "softmax")
 
 
 class Unsupported(Exception):
     """The region cannot be written by this generator; the message says why. Never shown to users."""
+
+
+def operand_names(region: Region) -> dict[str, str]:
+    """Value → in0, in1 …, out0 …, as task.h calls the region's inputs and outputs."""
+    made = ((v, f"out{i}") for i, v in enumerate(region.outputs))
+    return dict([*((v, f"in{i}") for i, v in enumerate(region.inputs)), *made])
 
 
 @dataclass(frozen=True)

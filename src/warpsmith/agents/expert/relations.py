@@ -13,7 +13,8 @@ from .program import Unsupported
 
 SHUFFLES = {"pixel_shuffle", "pixel_unshuffle", "channel_shuffle"}
 RESHAPES = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze"}
-VIEWS = {*RESHAPES, *SHUFFLES, "expand", "permute", "transpose", "t", "repeat"}
+PERMUTING = {"permute", "transpose", "t"}
+VIEWS = {*RESHAPES, *SHUFFLES, *PERMUTING, "expand", "repeat"}
 REDUCING = {
     "sum", "mean", "amax", "amin", "max", "min", "prod", "argmax", "argmin", "any", "all", "logsumexp",
     "var", "std",
@@ -37,6 +38,19 @@ def base_name(node: Node) -> str:
     """ "aten.sum.dim_IntList" → "sum"."""
     parts = node.op.split(".")
     return parts[1] if parts[0] == "aten" and len(parts) > 1 else ""
+
+
+def order_of(graph: Graph, node: Node) -> list[int]:
+    """Source dimension of each output dimension of a permuting node."""
+    rank = len(graph.specs[node.uses[0]].shape)
+    order = list(range(rank))
+    name = base_name(node)
+    if name == "permute":
+        return [d % rank for d in node.args[1]]
+    a, b = (node.args[1] % rank, node.args[2] % rank) if name == "transpose" else (0, rank - 1)
+    if rank:
+        order[a], order[b] = order[b], order[a]
+    return order
 
 
 def reduced_dims(node: Node, spec: TensorSpec) -> tuple[int, ...]:
@@ -196,14 +210,9 @@ def _view(f: Factors, graph: Graph, node: Node, name: str) -> None:
     rank = len(graph.specs[source].shape)
     before = [(source, d) for d in range(rank)]
     after = [(out.name, d) for d in range(len(out.spec.shape))]
-    if name == "permute":
-        for i, d in enumerate(node.args[1]):
-            _same(f, before[d % rank], after[i])
-    elif name in ("transpose", "t"):
-        a, b = (node.args[1] % rank, node.args[2] % rank) if name == "transpose" else (0, rank - 1)
-        order = {a: b, b: a}
-        for d in range(rank):
-            _same(f, before[d], after[order.get(d, d)])
+    if name in PERMUTING:
+        for i, d in enumerate(order_of(graph, node)):
+            _same(f, before[d], after[i])
     elif name == "expand":
         _broadcast(f, graph, source, out.name)
     elif name == "repeat":

@@ -105,6 +105,9 @@ SPECIAL_OPS: dict[str, Lower] = {
     "fmod": binary("ws::fmod({0}, {1})", 24), "remainder": binary("ws::remainder({0}, {1})", 28),
     "floor_divide": binary("ws::floor_divide({0}, {1})", 40), "div": div, "hypot": _hypot,
     "copysign": binary("ws::copysign({0}, {1})", 3),
+    # A NaN is no number to compare with: the other side.
+    "fmax": binary("ws::select({1} != {1}, {0}, ws::max({0}, {1}))", 3),
+    "fmin": binary("ws::select({1} != {1}, {0}, ws::min({0}, {1}))", 3),
     "log_sigmoid_forward": _log_sigmoid, "softshrink": _softshrink, "hardshrink": _hardshrink,
     "threshold": _threshold, "celu": _celu, "selu": _scaled_elu(1.6732632423543772, 1.0507009873554805),
     "_prelu_kernel": _prelu, "nan_to_num": _nan_to_num, "lerp": _lerp,

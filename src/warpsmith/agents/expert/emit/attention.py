@@ -8,13 +8,9 @@ once (transposed, as float32, in panels that fit the first-level cache), the val
 
 from __future__ import annotations
 
-from ..program import Operand
 from .attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
-from .chain import Chain, write_chain
-from .express import Express
-from .layout import Layout
-from .rows import write_lanes
-from .text import INLINE, Writer
+from .chain import write_chain
+from .text import Writer
 
 MACROS = """\
 #define HEADS ({heads})
@@ -51,47 +47,6 @@ def macros(p: Parts) -> str:
     )  # fmt: skip
 
 
-class _Scores(Layout):
-    """Addresses along a run of scores, as `Express` asks for them."""
-
-    def __init__(self) -> None:
-        pass
-
-    def lane_stride(self, operand: Operand) -> str:
-        return f"{operand.name}_col"
-
-    def reduce_offset(self, operand: Operand) -> str:
-        return ""
-
-
-def _write_scores(w: Writer, chain: Chain, rank: int) -> None:
-    """The lambda `scores`: what happens to a row of them, in place."""
-    operands = [s.operand for s in chain.program.steps if s.operand is not None]
-    with w.block(f"const auto scores = [&](float* acc, const int64_t* at, int64_t length) {INLINE}", "};"):
-        w.line("(void)at;")
-        w.line("const float* const acc_at = acc;")
-        w.line("float* const to_at = acc;")
-        w.line("constexpr int64_t acc_col = 1, to_col = 1;")
-        for o in dict.fromkeys(operands):
-            if o.name == "acc":
-                continue
-            steps = {
-                a: f"({o.name}_shape[{d}] == 1 ? 0 : {o.name}_stride[{d}])" for d, a in enumerate(o.axes)
-            }
-            for d, axis in enumerate(o.axes):
-                if axis is None:
-                    w.line(f'static_assert({o.name}_shape[{d}] == 1, "requires: {o.name}_shape[{d}] == 1");')
-            terms = "".join(f" + at[{a}] * {s}" for a, s in steps.items() if a is not None)
-            w.line(f"const {o.name}_t* const {o.name}_at = {o.name}{terms};")
-            w.line(f"constexpr int64_t {o.name}_col = {steps.get(rank - 1, '0')};")
-        with w.block("for (int64_t j = 0; j < length; j += VEC)"):
-            w.line("const int n = (int)(length - j < VEC ? length - j : VEC);")
-            express = Express(chain.program, _Scores(), w)
-            ((to, last),) = chain.stored
-            express.vector(chain.program.needed([last]), lambda n: n, lanes_rows=False)
-            write_lanes(w, to.name, to.dtype, last, "", stream=False)
-
-
 def write_attention(w: Writer, p: Parts) -> None:
     """The body of `unit`."""
     w.line("[[maybe_unused]] constexpr bool NT = false;")
@@ -101,8 +56,8 @@ def write_attention(w: Writer, p: Parts) -> None:
     w.line("constexpr int64_t BLOCKS = (QUERY_COUNT + EACH - 1) / EACH;")
     w.line("constexpr int64_t OUT_PAD = UP(OUT_WIDTH, VEC), WIDTH_PAD = UP(WIDTH, VEC);")
     if p.scores is not None:
-        _write_scores(w, p.scores, len(p.shape))
-    write_chain(w, p.graph, p.epilogue, "epilogue")
+        write_chain(w, p.scores, "scores")
+    write_chain(w, p.epilogue, "epilogue")
     w.line("// At least 2^18 multiplications for each thread.")
     w.line("constexpr int64_t work = EACH * KEY_COUNT * (WIDTH + OUT_WIDTH) + 1;")
     w.line("constexpr int64_t grain = work >= (1 << 18) ? 1 : (1 << 18) / work;")

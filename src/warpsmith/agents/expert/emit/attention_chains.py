@@ -1,7 +1,7 @@
 """What happens to attention's scores and to its result, as chains of expressions over a run of one row.
 
 In: a graph, the names of a region's operands, and nodes between the products. Out: chains (`emit.chain`) from the
-buffer `acc` to the buffer `to`, or to an output whose dimensions stand in another order. Masks that the graph spells
+buffer `acc` back to it, or to an output whose dimensions stand in another order. Masks that the graph spells
 out are expressions of row and column instead of loads.
 """
 
@@ -26,7 +26,7 @@ def score_chain(
     end: str,
     computed: Mapping[str, Expr],
 ) -> Chain | None:
-    """The nodes between the scores and the softmax as a chain from `acc` to `to`. `computed`: values that are
+    """The nodes between the scores and the softmax as a chain that changes `acc`. `computed`: values that are
     written as expressions instead of being read. Raises Unsupported."""
     if not nodes:
         return None
@@ -45,7 +45,7 @@ def score_chain(
         if operand.value == start:
             if operand.axes != tuple(range(rank)):
                 raise Unsupported("scores in another order")
-            steps.append(replace(step, operand=_dense("acc", operand)))
+            steps.append(replace(step, operand=_dense(operand)))
         elif operand.value in computed:
             made = computed[operand.value]
             args = _after(program, start) if "at[" in made.text else ()
@@ -55,7 +55,7 @@ def score_chain(
         else:
             raise Unsupported(f"{operand.value} is not an input")
     out, last = program.outputs[0]
-    return Chain(replace(program, steps=_ordered(steps)), end, ((_dense("to", out), last),))
+    return Chain(replace(program, steps=_ordered(steps)), ((_dense(out), last),))
 
 
 def _after(program: Program, start: str) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def mask_chain(
         scaled,
         Expr("masked", text, ("scaled", "mask"), "f", True, 0),
     )
-    to = replace(acc, name="to")
-    return Chain(Program((acc, own), ((to, "masked"),), steps, ()), "", ((to, "masked"),))
+    stored = ((acc, "masked"),)
+    return Chain(Program((acc, own), stored, steps, ()), stored)
 
 
 def permuted_chain(
@@ -102,7 +102,7 @@ def permuted_chain(
     to = graph.specs[out]
     stored = Operand(names[out], out, to.dtype, tuple(order), to.shape, to.stride)
     load = Expr("sum", "load", (), "f", True, 0, operand=acc)
-    return Chain(Program((acc,), ((stored, "sum"),), (load,), ()), value, ((stored, "sum"),))
+    return Chain(Program((acc,), ((stored, "sum"),), (load,), ()), ((stored, "sum"),))
 
 
 def band_step(limit: int | None, inside: float, outside: float, kind: str, rank: int) -> Expr:
@@ -125,5 +125,5 @@ def band_step(limit: int | None, inside: float, outside: float, kind: str, rank:
     )
 
 
-def _dense(name: str, operand: Operand) -> Operand:
-    return replace(operand, name=name, dtype="float32")
+def _dense(operand: Operand) -> Operand:
+    return replace(operand, name="acc", dtype="float32")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....records import Graph, Region
+from ....records import Graph
 from ..program import Unsupported
 from .chain import Chain
 from .text import Writer
@@ -102,9 +102,3 @@ def head_start(p: Parts, value: str, letter: str, rank: int) -> str:
 
 def head_count(shape: tuple[int, ...]) -> int:
     return prod(shape[:-2])
-
-
-def region_names(region: Region) -> dict[str, str]:
-    """Value → in0, in1 …, out0 …"""
-    names = {v: f"in{i}" for i, v in enumerate(region.inputs)}
-    return names | {v: f"out{i}" for i, v in enumerate(region.outputs)}

@@ -5,6 +5,7 @@ run of neighbouring elements, `length` of them from the index `at` on, along the
 
     epilogue(const float* acc, const int64_t* at, int64_t length)   what the kernel made → stored to the outputs
     prologue(float* to, const int64_t* at, int64_t length)          what the kernel reads, computed from inputs
+    scores(float* acc, const int64_t* at, int64_t length)           what the kernel made, changed in place
 
 `at` holds one index for each dimension of the value. Values are float32 in between; the kernel's own stores and
 loads need not know dtypes, strides or broadcasting. An epilogue may stream its stores past the caches (NT): a
@@ -17,40 +18,35 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ....errors import TaskError
-from ....records import Graph, Node, Region
+from ....records import Graph, Region
 from ....tasks.regions import make_region
-from ..axes import VIEWS, base_name
 from ..lower import lower
-from ..ops import FLOATS, pointwise
-from ..program import Expr, Kind, Operand, Program, Unsupported
-from .express import Express
-from .layout import Layout
-from .rows import write_lanes
+from ..ops import FLOATS
+from ..program import Expr, Kind, Operand, Program, Unsupported, operand_names
+from .express import Express, write_lanes
+from .layout import Addresses
 from .text import INLINE, Writer
 
-MAX_CHAIN = 24  # nodes
+BUFFERS = ("acc", "to")  # the kernel's own operands
 _BY_POSITION = re.compile(r"\bj\b|iota")  # an expression that differs from lane to lane by itself
 
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain as expressions. `value`: where it meets the kernel; `own`: that value's operand as the chain calls
-    it; `stored`: outputs of the region with the step stored there."""
+    """A chain as expressions. `stored`: outputs of the region, or the kernel's buffer, with the step stored there."""
 
     program: Program
-    value: str
     stored: tuple[tuple[Operand, str], ...]
 
 
 def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -> Chain:
     """What follows `value` in the region. Raises Unsupported."""
-    names = _operand_names(region)
+    names = operand_names(region)
     acc = _dense(graph, value, "acc")
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(_lowered(graph, nodes), names, acc)
+        program = _renamed(lowered_chain(graph, nodes), names, acc)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -60,18 +56,18 @@ def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
         out = replace(_dense(graph, value, names[value]), dtype=graph.specs[value].dtype)
         stored = (*stored, (out, load))
     _check_spans(graph, value, stored)
-    return Chain(program, value, stored)
+    return Chain(program, stored)
 
 
 def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -> Chain:
     """What makes `value`, which the kernel reads; without nodes, `value` as the input that it is. Raises
     Unsupported."""
-    names = _operand_names(region)
+    names = operand_names(region)
     to = _dense(graph, value, "to")
     if graph.specs[value].dtype not in (*FLOATS, "bool"):
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(_lowered(graph, nodes), names, to)
+        program = _renamed(lowered_chain(graph, nodes), names, to)
         stored = tuple((o, _as_float(program, n)) for o, n in program.outputs)
         program = replace(program, steps=(*program.steps, *_casts(program)))
         if [o.name for o, _ in stored] != ["to"]:
@@ -84,25 +80,26 @@ def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
         stored = ((to, _as_float(program, "from")),)
         program = replace(program, steps=(load, *_casts(program)))
     _check_spans(graph, value, stored)
-    return Chain(program, value, stored)
+    return Chain(program, stored)
 
 
-def write_chain(w: Writer, graph: Graph, chain: Chain, name: str, axis: int = -1) -> None:
+def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
     """The lambda, called `name`. It refers to the unit's parameters, to VEC, and an epilogue to NT. Runs lie along
     the dimension `axis`.
     """
-    ends = any(o.name == "to" for o, _ in chain.stored)
-    layout = _Run(chain)
-    buffer = "float* to" if ends else "const float* acc"
+    program, kept = chain.program, {o.name for o, _ in chain.stored} & set(BUFFERS)
+    loads = (s.operand for s in program.steps if s.operand is not None)
+    operands = {o.name: o for o in (*loads, *(o for o, _ in chain.stored))}
+    buffer = f"float* {kept.pop()}" if kept else "const float* acc"
     head = f"const auto {name} = [&]({buffer}, const int64_t* at, int64_t length) {INLINE}"
     with w.block(head, "};"):
         w.line("(void)at;")
-        run = axis % max(1, len(graph.specs[chain.value].shape))
-        for operand in layout.operands:
-            layout.place(w, operand, run)
-        express = Express(chain.program, layout, w)
-        steps = chain.program.needed([n for _, n in chain.stored])
-        fixed = _fixed(chain.program, steps, run)
+        run = axis % max(1, len(chain.stored[0][0].axes))
+        for operand in operands.values():
+            _place(w, operand, run, buffer)
+        express = Express(program, Addresses(), w)
+        steps = program.needed([n for _, n in chain.stored])
+        fixed = _fixed(program, steps, run)
         if fixed:
             w.line("constexpr int64_t j = 0;")
             w.line("constexpr int n = VEC;")
@@ -112,9 +109,27 @@ def write_chain(w: Writer, graph: Graph, chain: Chain, name: str, axis: int = -1
             express.vector([s for s in steps if s.name not in fixed], lambda n: n, lanes_rows=False)
             for operand, step in chain.stored:
                 value = step
-                if express.constant(chain.program.step(step)):
-                    value = f"ws::splat({chain.program.step(step).text})"
-                write_lanes(w, operand.name, operand.dtype, value, "", stream=operand.name != "to")
+                if express.constant(program.step(step)):
+                    value = f"ws::splat({program.step(step).text})"
+                write_lanes(w, operand.name, operand.dtype, value, "", stream=operand.name not in BUFFERS)
+
+
+def _place(w: Writer, operand: Operand, run: int, buffer: str) -> None:
+    """`in0_at`, where the operand's part of the run starts, and `in0_col`, its stride along the run."""
+    name = operand.name
+    if name in BUFFERS:
+        w.line(f"{buffer.removesuffix(name)}const {name}_at = {name};")
+        w.line(f"constexpr int64_t {name}_col = 1;")
+        return
+    const = "const " if name.startswith("in") else ""
+    steps = {a: f"({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])"
+             for d, a in enumerate(operand.axes) if a is not None}  # fmt: skip
+    terms = "".join(f" + at[{axis}] * {step}" for axis, step in sorted(steps.items()))
+    for d, axis in enumerate(operand.axes):
+        if axis is None:
+            w.line(f'static_assert({name}_shape[{d}] == 1, "requires: {name}_shape[{d}] == 1");')
+    w.line(f"{const}{name}_t* const {name}_at = {name}{terms};")
+    w.line(f"constexpr int64_t {name}_col = {steps.get(run, '0')};")
 
 
 def _fixed(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
@@ -124,7 +139,7 @@ def _fixed(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
     constant = {s.name for s in program.steps if not s.args and s.operand is None}
     for step in steps:
         if step.operand is not None:
-            if step.operand.name not in ("acc", "to") and run not in step.operand.axes:
+            if step.operand.name not in BUFFERS and run not in step.operand.axes:
                 found.add(step.name)
         elif (
             found & set(step.args)
@@ -150,134 +165,12 @@ def _casts(program: Program) -> tuple[Expr, ...]:
     return (one, zero, *found) if found else ()
 
 
-def grow_after(graph: Graph, value: str, taken: Collection[str]) -> tuple[str, ...]:
-    """The pointwise nodes behind `value`, of its shape, that an epilogue can take in; not those in `taken`."""
-    shape = graph.specs[value].shape
-    chain: list[str] = []
-    made = [value]
-    refused = set(taken)
-    while len(chain) < MAX_CHAIN:
-        near = (u for v in made for u in graph.users[v] if u.name not in refused and u.name not in chain)
-        node = next((n for n in near if _joins(n, shape)), None)
-        if node is None:
-            break
-        grown = [*chain, *_constants(graph, node, taken), node.name]
-        if _works(graph, value, grown):
-            chain = grown
-            made.append(node.output.name)
-        else:
-            refused.add(node.name)
-    return _with_sides(graph, value, chain, taken)
-
-
-def _with_sides(graph: Graph, value: str, chain: list[str], taken: Collection[str]) -> tuple[str, ...]:
-    """The chain, and what makes the other values of the same shape that it alone reads."""
-    shape = graph.specs[value].shape
-    for name in dict.fromkeys(v for n in chain for v in graph.by_name[n].uses):
-        if graph.specs[name].shape != shape or len(chain) >= MAX_CHAIN:
-            continue
-        side = grow_before(graph, name, {*taken, *chain}, chain)
-        if side and _works(graph, value, [*side, *chain]):
-            chain = [*side, *chain]
-    return tuple(chain)
-
-
-def grow_before(
-    graph: Graph, value: str, taken: Collection[str], core: Collection[str] = ()
-) -> tuple[str, ...]:
-    """The pointwise nodes that make `value`, of its shape and used for nothing else; not those in `taken`.
-    `core`: the nodes that may read `value`; without it, one may.
-    """
-    shape = graph.specs[value].shape
-    chain: list[str] = []
-    wanted = [value]
-    while wanted and len(chain) < MAX_CHAIN:
-        name = wanted.pop()
-        node = graph.producer.get(name)
-        if node is None or node.name in {*taken, *chain} or not _joins(node, shape) or name in graph.returned:
-            continue
-        readers = {u.name for u in graph.users[name]}
-        if not (readers <= {*chain, *core} or (name == value and len(readers) == 1)):
-            continue
-        grown = [*chain, *_constants(graph, node, taken), node.name]
-        try:
-            lower(graph, make_region(graph, grown))
-        except (TaskError, Unsupported):
-            continue
-        chain = grown
-        wanted += node.uses
-    return tuple(chain)
-
-
-def _constants(graph: Graph, node: Node, taken: Collection[str]) -> list[str]:
-    """The nodes that make numbers for this one alone."""
-    makers = [graph.producer[v] for v in node.uses if v in graph.producer]
-    return [
-        m.name for m in makers
-        if not m.uses and m.output.spec.numel == 1 and pointwise(m.op) is not None and m.name not in taken
-        and graph.users[m.output.name] == (node,) and m.output.name not in graph.returned
-    ]  # fmt: skip
-
-
-class _Run(Layout):
-    """Addresses of operands along a run of the last dimension; what `Express` asks a layout for."""
-
-    def __init__(self, chain: Chain) -> None:
-        self.operands = [
-            *(s.operand for s in chain.program.steps if s.operand is not None), *(o for o, _ in chain.stored)
-        ]  # fmt: skip
-
-    def lane_stride(self, operand: Operand) -> str:
-        return f"{operand.name}_col"
-
-    def reduce_offset(self, operand: Operand) -> str:
-        return ""
-
-    def place(self, w: Writer, operand: Operand, run: int) -> None:
-        """`in0_at`, where the operand's part of the run starts, and `in0_col`, its stride along the run."""
-        name = operand.name
-        if name in ("acc", "to"):
-            w.line(f"{'const float' if name == 'acc' else 'float'}* const {name}_at = {name};")
-            w.line(f"constexpr int64_t {name}_col = 1;")
-            return
-        const = "const " if name.startswith("in") else ""
-        steps = {a: f"({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])"
-                 for d, a in enumerate(operand.axes) if a is not None}  # fmt: skip
-        terms = "".join(f" + at[{axis}] * {step}" for axis, step in sorted(steps.items()))
-        for d, axis in enumerate(operand.axes):
-            if axis is None:
-                w.line(f'static_assert({name}_shape[{d}] == 1, "requires: {name}_shape[{d}] == 1");')
-        w.line(f"{const}{name}_t* const {name}_at = {name}{terms};")
-        w.line(f"constexpr int64_t {name}_col = {steps.get(run, '0')};")
-
-
-def _works(graph: Graph, value: str, nodes: Sequence[str]) -> bool:
-    try:
-        make_region(graph, [graph.producer[value].name, *nodes])
-        program = _lowered(graph, nodes)
-        own = next((o for o in program.inputs if o.value == value), None)
-        return own is not None and own.axes == tuple(range(len(graph.specs[value].shape)))
-    except (TaskError, Unsupported):
-        return False
-
-
-def _joins(node: Node, shape: tuple[int, ...]) -> bool:
-    if pointwise(node.op) is None or base_name(node) in VIEWS:
-        return False
-    return all(v is None or v.spec.shape == shape for v in node.outputs)
-
-
-def _lowered(graph: Graph, nodes: Iterable[str]) -> Program:
+def lowered_chain(graph: Graph, nodes: Iterable[str]) -> Program:
+    """Raises TaskError or Unsupported for what is no chain."""
     program = lower(graph, make_region(graph, nodes))
     if program.reductions:
         raise Unsupported("a reduction in a chain")
     return program
-
-
-def _operand_names(region: Region) -> dict[str, str]:
-    return {v: f"in{i}" for i, v in enumerate(region.inputs)} | {
-        v: f"out{i}" for i, v in enumerate(region.outputs)
-    }
 
 
 def _dense(graph: Graph, value: str, name: str) -> Operand:

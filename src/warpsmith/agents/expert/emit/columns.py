@@ -13,11 +13,10 @@ from contextlib import ExitStack
 
 from ..program import Program
 from .column_states import COLUMN_STATES
-from .express import VECTOR_TYPE, Express
+from .express import VECTOR_TYPE, Express, write_lanes
 from .layout import Layout
-from .passes import Pass, kept_steps, passes
-from .rows import describe, nested, write_lanes
-from .text import INLINE, Writer
+from .passes import Pass, describe, kept_steps, passes
+from .text import INLINE, Writer, nested
 from .totals import Totals
 
 

@@ -45,11 +45,26 @@ def workspace(window: Window, rows: bool) -> str:
 
 
 def write_flat(w: Writer, window: Window) -> None:
-    _write(w, window, False, _FLAT)
+    _write(w, window, False, _put(_FLAT, "@STRIPS", _strips(_FLAT_SUMS, "start[o]", "run")))
 
 
 def write_rows(w: Writer, window: Window) -> None:
-    _write(w, window, True, _ROWS)
+    _write(w, window, True, _put(_ROWS, "@STRIPS", _strips(_ROWS_SUMS, "start", "cols")))
+
+
+def _strips(sums: str, start: str, length: str) -> str:
+    """BLOCK times `length` sums, a strip of vectors at a time: from `start` on, by `sums`, into the tile."""
+    return _put(_STRIPS, "@SUMS", sums).replace("@START", start).replace("@LENGTH", length)
+
+
+def _put(text: str, mark: str, inner: str) -> str:
+    """`inner` in place of the line `mark` and as deep; directives stay at the margin."""
+    found: list[str] = []
+    for line in text.splitlines(keepends=True):
+        pad = line.partition(mark)[0] if line.strip() == mark else None
+        own = [line] if pad is None else inner.splitlines(keepends=True)
+        found += [part if part.startswith("#") else f"{pad or ''}{part}" for part in own]
+    return "".join(found)
 
 
 def _write(w: Writer, window: Window, rows: bool, loops: str) -> None:
@@ -70,10 +85,7 @@ def _write(w: Writer, window: Window, rows: bool, loops: str) -> None:
         "@WIDE": "1" if rows else "BLOCK",
         "@PARALLEL": str(PARALLEL),
     }
-    inner = "".join(
-        line if line.startswith("#") else f"    {line}" for line in loops.splitlines(keepends=True)
-    )
-    body = _WEIGHTS + _TASKS.replace("@LOOPS\n", inner)
+    body = _WEIGHTS + _put(_TASKS, "@LOOPS", loops)
     for mark, text in texts.items():
         body = body.replace(mark, text)
     for line in body.splitlines():
@@ -186,10 +198,31 @@ ws::parallel_ranges(THREADS, N * G * OD * BANDS * SEGMENTS, most(1, @PARALLEL / 
             if (used(q, KW, DW, SW))
               for (int64_t i = 0; i < PITCH; ++i) row[q * PHASE + i] = line[i * SW + q];
         }
-@LOOPS
+    @LOOPS
   }
   if (NT) ws::fence();
 });
+"""
+
+_STRIPS = """\
+const auto piece = [&](auto width, int64_t i) __attribute__((always_inline)) {
+  constexpr int vectors = decltype(width)::vectors;
+  ws::vf acc[BLOCK][vectors];
+#pragma GCC unroll 16
+  for (int o = 0; o < BLOCK; ++o)
+#pragma GCC unroll 16
+    for (int u = 0; u < vectors; ++u) acc[o][u] = ws::splat(@START);
+  @SUMS
+#pragma GCC unroll 16
+  for (int o = 0; o < BLOCK; ++o)
+#pragma GCC unroll 16
+    for (int u = 0; u < vectors; ++u) ws::store(tile + o * RUN + i + u * VEC, acc[o][u]);
+};
+struct Wide { enum { vectors = UNROLL }; };
+struct Narrow { enum { vectors = 1 }; };
+int64_t i = 0;
+for (; i + UNROLL * VEC <= @LENGTH; i += UNROLL * VEC) piece(Wide{}, i);
+for (; i < @LENGTH; i += VEC) piece(Narrow{}, i);
 """
 
 _FLAT = """\
@@ -198,39 +231,7 @@ for (int64_t b = 0; b < BLOCKS; ++b) {
   const int64_t first = g * OG + b * BLOCK, live = least(BLOCK, OG - b * BLOCK);
   float start[BLOCK] = {};
   for (int64_t channel = first; channel < first + live; ++channel) start[channel - first] = @BIAS;
-  const auto piece = [&](auto width, int64_t i) __attribute__((always_inline)) {
-    constexpr int vectors = decltype(width)::vectors;
-    ws::vf acc[BLOCK][vectors];
-#pragma GCC unroll 16
-    for (int o = 0; o < BLOCK; ++o)
-#pragma GCC unroll 16
-      for (int u = 0; u < vectors; ++u) acc[o][u] = ws::splat(start[o]);
-    const float* weight = weights + (g * BLOCKS + b) * TAPS * BLOCK;
-    for (int64_t c = 0; c < IC * KD; ++c)
-      for (int64_t kh = 0; kh < KH; ++kh)
-        for (int64_t kw = 0; kw < KW; ++kw, weight += BLOCK) {
-          const float* const x = packed + c * PLANE + (kh * DH % SH * SW + kw * DW % SW) * PHASE
-                                 + kh * DH / SH * PITCH + kw * DW / SW + i;
-          ws::vf v[vectors];
-#pragma GCC unroll 16
-          for (int u = 0; u < vectors; ++u) v[u] = ws::load(x + u * VEC);
-#pragma GCC unroll 16
-          for (int o = 0; o < BLOCK; ++o) {
-            const ws::vf one = ws::splat(weight[o]);
-#pragma GCC unroll 16
-            for (int u = 0; u < vectors; ++u) acc[o][u] += v[u] * one;
-          }
-        }
-#pragma GCC unroll 16
-    for (int o = 0; o < BLOCK; ++o)
-#pragma GCC unroll 16
-      for (int u = 0; u < vectors; ++u) ws::store(tile + o * RUN + i + u * VEC, acc[o][u]);
-  };
-  struct Wide { enum { vectors = UNROLL }; };
-  struct Narrow { enum { vectors = 1 }; };
-  int64_t i = 0;
-  for (; i + UNROLL * VEC <= run; i += UNROLL * VEC) piece(Wide{}, i);
-  for (; i < run; i += VEC) piece(Narrow{}, i);
+  @STRIPS
   for (int64_t channel = first; channel < first + live; ++channel)
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t at[] = {@OUT};
@@ -239,53 +240,59 @@ for (int64_t b = 0; b < BLOCKS; ++b) {
 }
 """
 
+_FLAT_SUMS = """\
+const float* weight = weights + (g * BLOCKS + b) * TAPS * BLOCK;
+for (int64_t c = 0; c < IC * KD; ++c)
+  for (int64_t kh = 0; kh < KH; ++kh)
+    for (int64_t kw = 0; kw < KW; ++kw, weight += BLOCK) {
+      const float* const x = packed + c * PLANE + (kh * DH % SH * SW + kw * DW % SW) * PHASE
+                             + kh * DH / SH * PITCH + kw * DW / SW + i;
+      ws::vf v[vectors];
+#pragma GCC unroll 16
+      for (int u = 0; u < vectors; ++u) v[u] = ws::load(x + u * VEC);
+#pragma GCC unroll 16
+      for (int o = 0; o < BLOCK; ++o) {
+        const ws::vf one = ws::splat(weight[o]);
+#pragma GCC unroll 16
+        for (int u = 0; u < vectors; ++u) acc[o][u] += v[u] * one;
+      }
+    }
+"""
+
 _ROWS = """\
 for (int64_t channel = g * OG; channel < (g + 1) * OG; ++channel) {
   const float start = @BIAS;
   for (int64_t base = 0; base < rows; base += BLOCK) {
-    const auto piece = [&](auto width, int64_t i) __attribute__((always_inline)) {
-      constexpr int vectors = decltype(width)::vectors;
-      ws::vf acc[BLOCK][vectors];
-#pragma GCC unroll 16
-      for (int o = 0; o < BLOCK; ++o)
-#pragma GCC unroll 16
-        for (int u = 0; u < vectors; ++u) acc[o][u] = ws::splat(start);
-      for (int64_t c = 0; c < IC * KD; ++c) {
-        const float* const x = packed + c * PLANE + base * PITCH + i;
-        const float* const weight = weights + (channel * IC * KD + c) * KH * KW;
-#pragma GCC unroll 1  // a column of weights at a time fits the registers beside the sums
-        for (int64_t kw = 0; kw < KW; ++kw) {
-          const float* const column = x + kw * DW % SW * PHASE + kw * DW / SW;
-#pragma GCC unroll 64
-          for (int64_t y = 0; y < (BLOCK - 1) * SH + (KH - 1) * DH + 1; ++y) {
-            ws::vf v[vectors];
-#pragma GCC unroll 16
-            for (int u = 0; u < vectors; ++u)
-              v[u] = ws::load(column + y % SH * SW * PHASE + y / SH * PITCH + u * VEC);
-#pragma GCC unroll 16
-            for (int o = 0; o < BLOCK; ++o) {
-              const int64_t k = y - o * SH;
-              if (k < 0 || k % DH != 0 || k / DH >= KH) continue;
-              const ws::vf one = ws::splat(weight[k / DH * KW + kw]);
-#pragma GCC unroll 16
-              for (int u = 0; u < vectors; ++u) acc[o][u] += v[u] * one;
-            }
-          }
-        }
-      }
-#pragma GCC unroll 16
-      for (int o = 0; o < BLOCK; ++o)
-#pragma GCC unroll 16
-        for (int u = 0; u < vectors; ++u) ws::store(tile + o * RUN + i + u * VEC, acc[o][u]);
-    };
-    struct Wide { enum { vectors = UNROLL }; };
-    struct Narrow { enum { vectors = 1 }; };
-    int64_t i = 0;
-    for (; i + UNROLL * VEC <= cols; i += UNROLL * VEC) piece(Wide{}, i);
-    for (; i < cols; i += VEC) piece(Narrow{}, i);
+    @STRIPS
     for (int64_t r = base; r < least(rows, base + BLOCK); ++r) {
       const int64_t at[] = {@OUT};
       epilogue(tile + (r - base) * RUN, at, cols);
+    }
+  }
+}
+"""
+
+_ROWS_SUMS = """\
+for (int64_t c = 0; c < IC * KD; ++c) {
+  const float* const x = packed + c * PLANE + base * PITCH + i;
+  const float* const weight = weights + (channel * IC * KD + c) * KH * KW;
+#pragma GCC unroll 1  // a column of weights at a time fits the registers beside the sums
+  for (int64_t kw = 0; kw < KW; ++kw) {
+    const float* const column = x + kw * DW % SW * PHASE + kw * DW / SW;
+#pragma GCC unroll 64
+    for (int64_t y = 0; y < (BLOCK - 1) * SH + (KH - 1) * DH + 1; ++y) {
+      ws::vf v[vectors];
+#pragma GCC unroll 16
+      for (int u = 0; u < vectors; ++u)
+        v[u] = ws::load(column + y % SH * SW * PHASE + y / SH * PITCH + u * VEC);
+#pragma GCC unroll 16
+      for (int o = 0; o < BLOCK; ++o) {
+        const int64_t k = y - o * SH;
+        if (k < 0 || k % DH != 0 || k / DH >= KH) continue;
+        const ws::vf one = ws::splat(weight[k / DH * KW + kw]);
+#pragma GCC unroll 16
+        for (int u = 0; u < vectors; ++u) acc[o][u] += v[u] * one;
+      }
     }
   }
 }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from ..program import Expr, Program
-from .layout import Layout
+from .layout import Addresses, Layout
 from .text import Writer
 
 VECTOR_TYPE = {"f": "ws::vf", "m": "ws::vm", "i": "ws::vi", "l": "ws::vl"}
@@ -14,10 +14,24 @@ READ = {"f": "read", "m": "read_bool", "l": "read_int"}  # helper that loads lan
 SCALAR_TYPE = {"f": "float", "m": "bool", "i": "int64_t", "l": "int64_t"}
 
 
+def write_lanes(w: Writer, operand: str, dtype: str, value: str, offset: str, stream: bool = True) -> None:
+    """One store of lanes; `stream`: past the caches where NT says so."""
+    stride = f"{operand}_col"
+    if dtype == "bool":
+        w.use("write_bool")
+        w.line(f"write_bool<{stride}>({operand}_at{offset}, j, {value}, n);")
+    elif dtype == "int64":
+        w.use("write_index")
+        w.line(f"write_index<{stride}>({operand}_at{offset}, j, {value}, n);")
+    else:
+        w.use("write")
+        w.line(f"write<{stride}{', NT' if stream else ''}>({operand}_at{offset}, j, {value}, n);")
+
+
 class Express:
     """Writes steps. `rename` says how a row's value is called where lanes are computed (mean → mean[b])."""
 
-    def __init__(self, program: Program, layout: Layout, w: Writer) -> None:
+    def __init__(self, program: Program, layout: Addresses, w: Writer) -> None:
         self.program, self.layout, self.w = program, layout, w
         self.table = {s.name: s for s in program.steps}
 
@@ -92,7 +106,9 @@ class Express:
 
     def _pick_lanes(self, step: Expr, rename: Callable[[str], str]) -> str:
         """As `_pick_one`, each lane at an index of its own (columns mode)."""
-        source, at, loop = step.args[0], self.table[step.args[1]], self.layout.reduces[-1]
+        layout = self.layout
+        assert isinstance(layout, Layout)
+        source, at, loop = step.args[0], self.table[step.args[1]], layout.reduces[-1]
         index = self.splat(at) if self.constant(at) else rename(at.name)
         self.w.use("pick")
         lines = [f"const ws::vl at = {index};"]
@@ -100,7 +116,7 @@ class Express:
             if own.operand is None:
                 text = self.vector_text(own, rename, True)
             else:
-                name, moves = own.operand.name, self.layout.moves(own.operand, loop)
+                name, moves = own.operand.name, layout.moves(own.operand, loop)
                 down = f"{name}_{loop.tag}" if moves else "0"
                 text = f"pick<{down}, {self.layout.lane_stride(own.operand)}>({name}_at, at, REDUCE, j, n)"
             lines.append(f"const {VECTOR_TYPE[own.kind]} {own.name} = {text};")

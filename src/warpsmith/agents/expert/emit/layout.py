@@ -21,7 +21,18 @@ class Loop:
     tag: str
 
 
-class Layout:
+class Addresses:
+    """How `Express` loads lanes of an operand: from `in0_at` on, `in0_col` apart."""
+
+    def lane_stride(self, operand: Operand) -> str:
+        return f"{operand.name}_col"
+
+    def reduce_offset(self, operand: Operand) -> str:
+        """From `in0_at` to where the reduced loops outside the lanes are, as the tail of an expression."""
+        return ""
+
+
+class Layout(Addresses):
     """Names of extents and strides. rows/pointwise: `col` is the innermost loop; columns: the lanes are."""
 
     def __init__(self, program: Program) -> None:

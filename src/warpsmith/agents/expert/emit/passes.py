@@ -57,6 +57,15 @@ def kept_steps(program: Program) -> list[str]:
     return kept
 
 
+def describe(step: Expr) -> str:
+    names = {
+        "fmax": "max",
+        "moments": "mean and squared deviations",
+        "softmax": "max and sum of exponentials",
+    }
+    return f"{names.get(step.reduction, step.reduction)} of {step.args[0]}"
+
+
 def _later_sources(plan: list[Pass], i: int) -> set[str]:
     return {name for p in plan[i + 1 :] for name in p.sources}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..program import Program
-from .express import Express
+from .express import Express, write_lanes
 from .layout import Layout
-from .rows import write_lanes
 from .text import INLINE, Writer
 
 

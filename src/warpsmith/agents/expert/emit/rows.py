@@ -1,5 +1,4 @@
-"""Rows mode: the innermost loop is reduced. A thread takes whole rows, or with `split` parts of rows in two
-stages.
+"""Rows mode: the innermost loop is reduced. A thread takes whole rows.
 
 Every pass walks the row with UNROLL accumulators; sums are flushed into double every CHUNK elements. What a
 row yields is scalar and is spread over lanes where lanes need it. The last pass writes the outputs that span
@@ -12,32 +11,29 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ..op_builder import FLOATS
-from ..program import Expr, Operand, Program
-from .express import Express
+from ..program import Operand, Program
+from .express import Express, write_lanes
 from .layout import Layout
-from .passes import Pass, kept_steps, passes
+from .passes import Pass, describe, kept_steps, passes
 from .states import ROW_STATES, State
-from .text import INLINE, Writer
+from .text import INLINE, Writer, nested
 from .totals import Totals
 
 
 class Rows:
     """Writes the body of `unit` for a rows-mode program."""
 
-    def __init__(self, program: Program, stash: bool, split: bool) -> None:
-        self.program, self.split = program, split
+    def __init__(self, program: Program, stash: bool) -> None:
+        self.program = program
         self.layout, self.w = Layout(program), Writer()
         self.express = Express(program, self.layout, self.w)
         self.plan = passes(program)
-        self.stash = kept_steps(program) if stash and not split and not self.layout.reduces else []
+        self.stash = kept_steps(program) if stash and not self.layout.reduces else []
         self._done: set[str] = set()  # row steps already written in the current scope
         self.totals = Totals(program, self.layout)
         self.w.use("vectors")
 
     def write(self) -> None:
-        if self.split:
-            self._split()
-            return
         w = self.w
         arguments = (
             "[&](int64_t begin, int64_t end_row, int part)"
@@ -64,6 +60,11 @@ class Rows:
             self.totals.merge(w)
             self.totals.finish(w)
         w.prune(0)
+
+    @property
+    def workspace(self) -> str:
+        """Bytes, as C++; "" for none."""
+        return self.totals.workspace(self.stash_bytes)
 
     @property
     def stash_bytes(self) -> str:
@@ -216,117 +217,3 @@ class Rows:
                 self.w.line(f"*{operand.name}_at = {text};")
             else:
                 self.w.line(f"ws::store_one({operand.name}_at, {text});")
-
-    # ---- two stages: parts of rows
-
-    def _split(self) -> None:
-        """Each pass is a parallel loop over (row, part); what it finds goes to the workspace and is merged in
-        order.
-        """
-        w = self.w
-        w.line("constexpr int64_t part_size = ((REDUCE_INNER + SPLIT - 1) / SPLIT + 63) / 64 * 64;")
-        w.line("double* const slots = (double*)workspace;")
-        for p in self.plan:
-            head = "ws::parallel_ranges(THREADS, ROWS * SPLIT, 1, [&](int64_t begin, int64_t end_task, int)"
-            w.line(
-                f"// {'Last stage: write the outputs' if p.last else f'Stage {p.number}: partial results'}."
-            )
-            start = len(w.lines)
-            with w.block(head, "});"), w.block("for (int64_t task = begin; task < end_task; ++task)"):
-                w.line("const int64_t row = task / SPLIT;")
-                w.line("const int64_t low = task % SPLIT * part_size;")
-                w.line(
-                    "const int64_t high = low + part_size < REDUCE_INNER ? low + part_size : REDUCE_INNER;"
-                )
-                self._done = set()
-                self.layout.pointers(self.w)
-                self._known(p.number)
-                if p.last:
-                    self._write_full(p, "low", "high")
-                else:
-                    states = self._states(p)
-                    self._reduce(p, states, "low", "high")
-                    w.line(f"double* slot = slots + task * {self.slots} + {self._offset(p)};")
-                    for state in states:
-                        state.save(w)
-            w.prune(start)
-        if self.totals or any(not self.program.step(n).full for _, n in self.program.outputs):
-            w.line("// The rows' own outputs, from the merged parts.")
-            start = len(w.lines)
-            self.totals.local(w)
-            with w.block("for (int64_t row = 0; row < ROWS; ++row)"):
-                self._done = set()
-                self.layout.pointers(self.w)
-                self._known(self.program.passes + 1)
-                self._row_outputs()
-                self.totals.row(w, self.express)
-            if self.totals:
-                self.totals.finish(w)
-            w.prune(start)
-
-    @property
-    def slots(self) -> int:
-        """Doubles that the partial results of one part of one row take."""
-        return sum(s.slots for p in self.plan for s in self._states(p)) if self.split else 0
-
-    def _offset(self, p: Pass) -> int:
-        return sum(s.slots for q in self.plan if q.number < p.number for s in self._states(q))
-
-    def _known(self, number: int) -> None:
-        """The row's values from all passes before `number`, merged over the parts in order: every thread gets
-        the same.
-        """
-        w = self.w
-        self._row_steps(0)
-        for p in self.plan:
-            if p.last or p.number >= number:
-                continue
-            states = self._states(p)
-            accumulators = Writer()
-            for state in states:
-                state.declare(accumulators)
-            if any(s.kind == "argmax" for s in states):
-                w.line("const int64_t from = 0;")
-            for line in accumulators.lines:
-                if "_total" in line or "_best" in line:
-                    w.line(line)
-            with w.block("for (int64_t part = 0; part < SPLIT; ++part)"):
-                w.line(
-                    f"const double* slot = slots + (row * SPLIT + part) * {self.slots} + {self._offset(p)};"
-                )
-                for state in states:
-                    state.merge(w)
-            for state in states:
-                state.value(w)
-            self._row_steps(p.number)
-
-
-def write_lanes(w: Writer, operand: str, dtype: str, value: str, offset: str, stream: bool = True) -> None:
-    """One store of lanes; `stream`: past the caches where NT says so."""
-    stride = f"{operand}_col"
-    if dtype == "bool":
-        w.use("write_bool")
-        w.line(f"write_bool<{stride}>({operand}_at{offset}, j, {value}, n);")
-    elif dtype == "int64":
-        w.use("write_index")
-        w.line(f"write_index<{stride}>({operand}_at{offset}, j, {value}, n);")
-    else:
-        w.use("write")
-        w.line(f"write<{stride}{', NT' if stream else ''}>({operand}_at{offset}, j, {value}, n);")
-
-
-def nested(w: Writer, heads: list[str]) -> ExitStack:
-    """All the loops of `heads`, one inside the other."""
-    stack = ExitStack()
-    for head in heads:
-        stack.enter_context(w.block(head))
-    return stack
-
-
-def describe(step: Expr) -> str:
-    names = {
-        "fmax": "max",
-        "moments": "mean and squared deviations",
-        "softmax": "max and sum of exponentials",
-    }
-    return f"{names.get(step.reduction, step.reduction)} of {step.args[0]}"

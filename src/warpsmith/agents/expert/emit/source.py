@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....records import Tunable
@@ -10,6 +11,7 @@ from ..program import Program
 from .columns import Columns
 from .pointwise import Pointwise
 from .rows import Rows
+from .split_rows import SplitRows
 from .text import Writer
 
 
@@ -21,46 +23,40 @@ class Shape:
     split: bool = False  # parts of rows to threads, in two stages: for few, long rows
 
 
-def write_source(
-    program: Program,
-    shape: Shape,
-    tunables: tuple[Tunable, ...],
-    flags: tuple[str, ...],
-    family: str,
-    technique: str,
-    why: str,
-) -> str:
-    """C++ text that includes task.h and defines `unit`; general in all shapes."""
+@dataclass(frozen=True)
+class Body:
+    """What is written of a unit's file. `above` goes before the includes, `before` between them and `unit`."""
+
+    w: Writer  # the lines of `unit`
+    workspace: str = ""  # bytes, as C++; "": none
+    above: str = ""
+    before: str = ""
+
+
+def write_body(program: Program, shape: Shape) -> Body:
+    """C++ that is general in all shapes."""
     body, before, workspace = _body(program, shape)
     layout = Writer()
     body.layout.declare(layout)
+    stash = ""
     if "STASH" in workspace:
         layout.line("constexpr int64_t STASH = STASH_FLOATS;  // scratch for one kept value of one thread")
         workspace = workspace.replace("STASH", "STASH_FLOATS")
+        stash = _stash_floats(body)
     body.w.helpers |= layout.helpers
-    parameters = ", ".join(
-        f"{'const ' if o.name.startswith('in') else ''}{o.name}_t* {o.name}" for o in program.operands
-    )
-    stash = _stash_floats(body) if "STASH" in workspace else ""
-    return unit_file(
-        body.w, parameters, workspace, tunables, flags, family, technique, why,
-        above=stash, before=layout.text() + before,
-    )  # fmt: skip
+    return Body(body.w, workspace, above=stash, before=layout.text() + before)
 
 
-def unit_file(
-    w: Writer, parameters: str, workspace: str, tunables: tuple[Tunable, ...], flags: tuple[str, ...],
-    family: str, technique: str, why: str, above: str = "", before: str = "",
-) -> str:  # fmt: skip
-    """The file around the lines of `unit`. `above` goes before the includes, `before` between them and `unit`."""
-    matter = render(FrontMatter(family=family, technique=technique, tunables=tunables, flags=flags))
+def unit_file(body: Body, matter: FrontMatter, why: str, operands: Sequence[str]) -> str:
+    """C++ text that includes task.h and defines `unit`, whose parameters are `operands`: in0, in1 …, out0 …"""
+    parameters = "".join(f"{'const ' if o.startswith('in') else ''}{o}_t* {o}, " for o in operands)
     parts = [
-        matter.rstrip("\n"), f"// {why}", _defaults(tunables), above,
-        f"#define WORKSPACE_BYTES ({workspace})" if workspace else "",
+        render(matter).rstrip("\n"), f"// {why}", _defaults(matter.tunables), body.above,
+        f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
         '#include "task.h"', '#include "warpsmith_simd.h"', "",
-        w.prelude(), before, f"static void unit({parameters}, void* workspace, void* stream) {{",
-        "  (void)stream;" if workspace else "  (void)workspace, (void)stream;",
-        _indent(w.text()) + "}",
+        body.w.prelude(), body.before, f"static void unit({parameters}void* workspace, void* stream) {{",
+        "  (void)stream;" if body.workspace else "  (void)workspace, (void)stream;",
+        _indent(body.w.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 
@@ -72,25 +68,15 @@ def _body(program: Program, shape: Shape) -> tuple[Rows | Columns | Pointwise, s
         point.write()
         return point, "", ""
     if program.mode == "rows":
-        rows = Rows(program, shape.stash, shape.split)
+        rows = SplitRows(program) if shape.split else Rows(program, shape.stash)
         rows.write()
-        if shape.split:
-            return (
-                rows,
-                "",
-                f"(uint64_t)({rows.layout.expression('ROWS')}) * SPLIT * {rows.slots} * sizeof(double)",
-            )
-        return rows, "", _sum(rows.stash_bytes, rows.totals.bytes)
+        return rows, "", rows.workspace
     columns = Columns(program, shape.stash)
     columns.write_function()
     before = columns.w.text()
     columns.w.lines.clear()
     columns.write()
-    return columns, before, _sum(columns.stash_bytes, columns.totals.bytes)
-
-
-def _sum(*sizes: str) -> str:
-    return " + ".join(s for s in sizes if s)
+    return columns, before, columns.totals.workspace(columns.stash_bytes)
 
 
 def _stash_floats(body: Rows | Columns | Pointwise) -> str:

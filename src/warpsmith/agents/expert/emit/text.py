@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 PRELUDE = {
     "read": """\
@@ -140,6 +140,8 @@ constexpr bool flat(const int64_t* shape, const int64_t* stride, int first, int 
 }
 _DECLARATION = re.compile(r"\s*(?:const )?[\w:]+\*?(?: const)? (\w+) = [^;,]*;$")
 INLINE = "__attribute__((always_inline))"
+# A divisor; loops over nothing do not get there.
+SOME = "constexpr int64_t some(int64_t n) { return n > 0 ? n : 1; }\n"
 
 
 class Writer:
@@ -181,3 +183,11 @@ class Writer:
 
     def prelude(self) -> str:
         return "\n".join(PRELUDE[name] for name in PRELUDE if name in self.helpers)
+
+
+def nested(w: Writer, heads: list[str]) -> ExitStack:
+    """All the loops of `heads`, one inside the other."""
+    stack = ExitStack()
+    for head in heads:
+        stack.enter_context(w.block(head))
+    return stack

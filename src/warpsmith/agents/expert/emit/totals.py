@@ -35,9 +35,10 @@ class Totals:
     def __bool__(self) -> bool:
         return bool(self.program.ends)
 
-    @property
-    def bytes(self) -> str:
-        return f"(uint64_t)THREADS * {self.room} * sizeof(double)" if self.totals else ""
+    def workspace(self, before: str) -> str:
+        """Bytes of the workspace, of which `before` are used otherwise; "" for none."""
+        shares = f"(uint64_t)THREADS * {self.room} * sizeof(double)" if self.totals else ""
+        return " + ".join(s for s in (before, shares) if s)
 
     def declare(self, w: Writer, before: str) -> None:
         """The shares, behind the `before` bytes of the workspace that are used otherwise."""

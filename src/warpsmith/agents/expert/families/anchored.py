@@ -13,14 +13,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ....errors import TaskError
-from ....records import Graph, Node, Region, Tunable, Unit
+from ....records import Graph, Node, Region, Unit
 from ....tasks.regions import make_region
-from ..emit.chain import Chain, epilogue, grow_after, grow_before, prologue, write_chain
-from ..emit.source import unit_file
+from ..emit.chain import Chain, epilogue, prologue, write_chain
+from ..emit.source import Body
 from ..emit.text import Writer
 from ..facts import Facts
-from ..program import Unsupported
-from .base import FLAGS, Technique, default_of
+from ..program import Unsupported, operand_names
+from .base import Technique, unit_around
+from .fused import grow_after, grow_before
 
 NO_STREAMING = """\
 #ifndef NT
@@ -74,7 +75,9 @@ class AnchoredFamily:
         return ()
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """The anchor with what its loops do along with it, all nodes of it out of `within`."""
+        """The anchor with what its loops do along with it, out of `within`. A core that has other nodes, too, is none
+        that can be cut or written there.
+        """
         return Core((node.name,), node.output.name, self.prologues(graph, node))
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
@@ -99,6 +102,8 @@ class AnchoredFamily:
         if not self.supports(graph, node):
             return None
         core = self.core(graph, node, {n.name for n in graph.nodes} - set(taken))
+        if not set(core.nodes).isdisjoint(taken):
+            return None
         refused = {*taken, *core.nodes}
         after = grow_after(graph, core.value, refused) if fuse else ()
         before = [n for v in core.reads for n in grow_before(graph, v, refused, core.nodes)] if fuse else []
@@ -113,13 +118,13 @@ class AnchoredFamily:
         if node is None or not self.supports(graph, node):
             return None
         core = self.core(graph, node, region.nodes)
+        if not set(core.nodes) <= set(region.nodes):
+            return None
         others = [n for n in region.nodes if n not in core.nodes]
         before = {v: _makers(graph, v, others) for v in core.reads}
         early = {n for names in before.values() for n in names}
         after = tuple(n for n in others if n not in early)
-        names = {v: f"in{i}" for i, v in enumerate(region.inputs)}
-        names |= {v: f"out{i}" for i, v in enumerate(region.outputs)}
-        return Anchor(graph, region, node, after, before, names, core)
+        return Anchor(graph, region, node, after, before, operand_names(region), core)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -127,21 +132,18 @@ class AnchoredFamily:
         if anchor is None:
             raise Unsupported(f"not a region of the family {self.name}")
         w, axis = Writer(), self.run_axis(graph, anchor.node)
-        for number, chain in enumerate(self._before(anchor)):
-            write_chain(w, graph, chain, f"prologue{number}", axis)
-        write_chain(w, graph, epilogue(graph, region, anchor.value, anchor.after), "epilogue", axis)
+        prologues = {f"prologue{i}": chain for i, chain in enumerate(self._before(anchor))}
+        for name, chain in prologues.items():
+            write_chain(w, chain, name, axis)
+        write_chain(w, epilogue(graph, region, anchor.value, anchor.after), "epilogue", axis)
+        start = len(w.lines)
         workspace = self.body(w, anchor, technique)
+        body = "\n".join(w.lines[start:])
+        w.lines[start:start] = [f"(void){name};" for name in prologues if f"{name}(" not in body]
         helpers = self.helpers(anchor, technique)
         if any(t.name == "NT" for t in technique.tunables) and "ws::fence()" not in w.text() + helpers:
             raise ValueError(f"{self.name}: each thread's work must end with `if (NT) ws::fence();`")
-        source = unit_file(
-            w, _parameters(anchor), workspace, _defaults(technique), FLAGS, self.name, technique.name,
-            technique.why, before=NO_STREAMING + helpers,
-        )  # fmt: skip
-        return Unit(
-            region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS,
-            family=self.name, technique=technique.name,
-        )  # fmt: skip
+        return unit_around(Body(w, workspace, before=NO_STREAMING + helpers), region, technique, self.name)
 
     def _before(self, anchor: Anchor) -> list[Chain]:
         return [prologue(anchor.graph, anchor.region, v, nodes) for v, nodes in anchor.before.items()]
@@ -160,15 +162,21 @@ class AnchoredFamily:
         return region
 
 
-def _parameters(anchor: Anchor) -> str:
-    """The parameters of `unit`: inputs, then outputs."""
-    owned = [(o, "const " if o.startswith("in") else "") for o in anchor.names.values()]
-    return ", ".join(f"{const}{o}_t* {o}" for o, const in owned)
-
-
-def _defaults(technique: Technique) -> tuple[Tunable, ...]:
-    """Tunables as the front matter states them, so that variants of their values share one source text."""
-    return tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
+def extents(anchor: Anchor, value: str) -> list[str]:
+    """The size of each dimension of a value that the body reads, in terms of task.h, even where it is computed in the
+    unit. Raises Unsupported where no operand tells a size.
+    """
+    dims = range(len(anchor.graph.specs[value].shape))
+    if value in anchor.names:
+        return [f"{anchor.names[value]}_shape[{d}]" for d in dims]
+    operands = prologue(anchor.graph, anchor.region, value, anchor.before[value]).program.inputs
+    found = []
+    for d in dims:
+        own = [(o.shape[i], f"{o.name}_shape[{i}]") for o in operands for i, a in enumerate(o.axes) if a == d]
+        if not own:
+            raise Unsupported("a dimension of what is computed that none of its operands has")
+        found.append(max(own, key=lambda o: o[0])[1])  # the others may broadcast
+    return found
 
 
 def _makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:

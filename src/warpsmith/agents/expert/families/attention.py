@@ -15,21 +15,24 @@ from ....tasks.regions import make_region
 from ..axes import base_name
 from ..emit.attention import WORKSPACE, macros, write_attention
 from ..emit.attention_chains import band_step, mask_chain, permuted_chain, score_chain
-from ..emit.attention_heads import Parts, head_count, region_names
+from ..emit.attention_heads import Parts, head_count
 from ..emit.attention_helpers import HELPERS
-from ..emit.chain import Chain, epilogue, grow_after
-from ..emit.source import unit_file
+from ..emit.chain import Chain, epilogue
+from ..emit.source import Body
 from ..emit.text import Writer
 from ..facts import Facts
 from ..ops import FLOATS
-from ..program import Expr, Unsupported
+from ..program import Expr, Unsupported, operand_names
+from ..relations import order_of
 from .anchored import AnchoredFamily
 from .attention_pattern import attention_at
 from .attention_rewrites import Attention
-from .base import FLAGS, Technique, default_of, tunable, vector_tunable
+from .base import Technique, tunable, unit_around, vector_tunable
+from .fused import grow_after
 from .mask_band import band_of
 
 MAX_WIDTH = 256  # features of a head
+TURNING = ("permute", "transpose")  # may put the result's dimensions in another order
 
 
 class AttentionFamily(AnchoredFamily):
@@ -77,19 +80,8 @@ class AttentionFamily(AnchoredFamily):
         w.use("read_bool")
         w.use("write")
         write_attention(w, parts)
-        defaults = tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
-        parameters = ", ".join(
-            [f"const {parts.names[v]}_t* {parts.names[v]}" for v in region.inputs]
-            + [f"{parts.names[v]}_t* {parts.names[v]}" for v in region.outputs]
-        )
-        source = unit_file(
-            w, parameters, WORKSPACE, defaults, FLAGS, self.name, technique.name, technique.why,
-            above=macros(parts), before=HELPERS,
-        )  # fmt: skip
-        return Unit(
-            region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS,
-            family=self.name, technique=technique.name,
-        )  # fmt: skip
+        body = Body(w, WORKSPACE, above=macros(parts), before=HELPERS)
+        return unit_around(body, region, technique, self.name)
 
     def _parts(self, graph: Graph, region: Region) -> Parts:
         """Raises Unsupported for a region that is not an attention, or one that cannot be written."""
@@ -99,7 +91,7 @@ class AttentionFamily(AnchoredFamily):
         if found is None:
             raise Unsupported("not an attention")
         _check(graph, found)
-        names = region_names(region)
+        names = operand_names(region)
         missing = [v for v in (found.query, found.key, found.value) if v not in names]
         if missing:
             raise Unsupported(f"{missing[0]} is made inside")
@@ -119,7 +111,7 @@ def _behind(graph: Graph, found: Attention, taken: set[str]) -> list[tuple[str, 
     value = found.final.output.name
     users = graph.users[value]
     options: list[tuple[str, ...]] = [grow_after(graph, value, taken), ()]
-    if len(users) == 1 and base_name(users[0]) in ("permute", "transpose"):
+    if len(users) == 1 and base_name(users[0]) in TURNING:
         next_ = graph.users[users[0].output.name]
         if len(next_) == 1 and base_name(next_[0]) == "clone" and not {users[0].name, next_[0].name} & taken:
             options.insert(0, (users[0].name, next_[0].name))
@@ -161,24 +153,12 @@ def _ending(
     value = found.final.output.name
     makers = {graph.producer[v].name for v in region.outputs}
     if len(after) == 2 and base_name(graph.by_name[after[1]]) == "clone" and makers == {after[1]}:
-        order = _order(graph.by_name[after[0]])
-        if order is not None:
-            return permuted_chain(names, graph, value, region.outputs[0], order)
+        first = graph.by_name[after[0]]
+        if base_name(first) in TURNING:
+            return permuted_chain(names, graph, value, region.outputs[0], order_of(graph, first))
     if makers & (set(found.nodes) - {found.final.name}):
         raise Unsupported("the weights are used elsewhere")
     return epilogue(graph, region, value, after)
-
-
-def _order(node: Node) -> list[int] | None:
-    rank = len(node.output.spec.shape)
-    if base_name(node) == "permute":
-        return [d % rank for d in node.args[1]]
-    if base_name(node) == "transpose":
-        order = list(range(rank))
-        a, b = node.args[1] % rank, node.args[2] % rank
-        order[a], order[b] = b, a
-        return order
-    return None
 
 
 ATTENTION = AttentionFamily()

@@ -12,10 +12,11 @@ from math import prod
 from typing import Literal, Protocol
 
 from ....records import Graph, Node, Region, Tunable, Unit
-from ..emit.source import Shape, write_source
+from ....targets.front_matter import FrontMatter
+from ..emit.source import Body, Shape, unit_file, write_body
 from ..facts import Facts
 from ..lower import lower
-from ..program import Program
+from ..program import Program, operand_names
 
 FLAGS = ("-fno-exceptions",)  # a parallel region would else need the C++ runtime, which a unit may not import
 PLAIN = Shape()
@@ -59,20 +60,21 @@ class Family(Protocol):
 
 def write_unit(graph: Graph, region: Region, technique: Technique, family: str) -> Unit:
     """The common `write`. Raises Unsupported for a region that cannot be lowered."""
-    program = lower(graph, region, technique.single_pass)
+    body = write_body(lower(graph, region, technique.single_pass), technique.shape)
+    return unit_around(body, region, technique, family)
+
+
+def unit_around(body: Body, region: Region, technique: Technique, family: str) -> Unit:
+    """The unit whose function has these lines."""
     # The front matter holds the technique's own defaults, so that variants of its values share one source
     # text.
-    defaults = tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
-    source = write_source(program, technique.shape, defaults, FLAGS, family, technique.name, technique.why)
+    defaults = tuple(t.model_copy(update={"value": t.domain[0]}) for t in technique.tunables)
+    matter = FrontMatter(family=family, technique=technique.name, tunables=defaults, flags=FLAGS)
+    source = unit_file(body, matter, technique.why, list(operand_names(region).values()))
     return Unit(
         region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS, family=family,
         technique=technique.name,
     )  # fmt: skip
-
-
-def default_of(tunable: Tunable) -> int:
-    """The value a source falls back on: the first of the domain."""
-    return tunable.domain[0]
 
 
 def tunable(name: str, first: int, *others: int) -> Tunable:

@@ -13,21 +13,18 @@ from math import prod
 
 from ....records import Graph, Node, Region, Tunable
 from ..axes import base_name
-from ..emit.chain import prologue
 from ..emit.convolution import Window, workspace, write_flat, write_rows
 from ..emit.text import Writer
 from ..facts import Facts
 from ..ops import FLOATS
-from ..program import Unsupported
-from .anchored import Anchor, AnchoredFamily, Core
+from .anchored import Anchor, AnchoredFamily, Core, extents
 from .base import Technique, stream_tunable, tunable, vector_tunable
 
 ROWS, FLAT = "row-blocks", "shifted-runs"
-MAX_TAPS = (
-    288  # multiply-adds that make one output element; beyond it the library's blocked kernels are as fast,
-)
-MAX_TAPS_SMALL, SMALL_PIXELS = 576, 784  # on small images, where reordering weighs more, from here on;
-MAX_TAPS_HALF = 32  # and with half precision, for which the library has instructions of its own, from here on
+# Multiply-adds that make one output element; beyond them the library's blocked kernels are as fast.
+MAX_TAPS = 288
+MAX_TAPS_SMALL, SMALL_PIXELS = 576, 784  # on images of so few pixels, where reordering weighs more
+MAX_TAPS_HALF = 32  # with half precision, for which the library has instructions of its own
 
 
 class Convolution(AnchoredFamily):
@@ -113,17 +110,6 @@ def _window(anchor: Anchor) -> Window:
     assert anchor.core is not None
     (source,) = anchor.core.reads
     rank = len(graph.specs[source].shape)
-    chain = prologue(graph, anchor.region, source, anchor.before[source])
-    extents = []
-    for d in range(rank):
-        found = [
-            (o.shape[o.axes.index(d)], f"{o.name}_shape[{o.axes.index(d)}]")
-            for o in chain.program.inputs
-            if d in o.axes
-        ]
-        if not found:
-            raise Unsupported("an extent of the convolution's input that none of its operands has")
-        extents.append(max(found)[1])
 
     def per_dimension(numbers: list[int]) -> tuple[int, ...]:
         return tuple(numbers) if len(numbers) == rank - 2 else (numbers[0],) * (rank - 2)
@@ -133,7 +119,7 @@ def _window(anchor: Anchor) -> Window:
     return Window(
         stride=per_dimension(node.args[3]), before=tuple(p + z for p, z in zip(padding, before, strict=True)),
         after=tuple(p + z for p, z in zip(padding, after, strict=True)), dilation=per_dimension(node.args[5]),
-        extents=tuple(extents), width=f"out0_shape[{rank - 1}]" if cut else "",
+        extents=tuple(extents(anchor, source)), width=f"out0_shape[{rank - 1}]" if cut else "",
         weight=anchor.names[_weight(node)],
         bias=anchor.names[node.args[2]["v"]] if node.args[2] is not None else "",
     )  # fmt: skip

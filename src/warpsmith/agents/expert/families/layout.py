@@ -15,15 +15,16 @@ from ....progress import counted
 from ....records import Graph, Node, Region, TensorSpec, Unit
 from ....tasks.regions import make_region
 from ..axes import base_name
-from ..emit.source import unit_file
+from ..emit.source import Body
 from ..facts import Facts
+from ..growth import grow
 from ..mapping.helpers import helpers
 from ..mapping.moves import MOVES, mapping_of
 from ..mapping.source import Interleaved, Runs, Tiles
 from ..ops import pointwise
 from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily
-from .base import FLAGS, Technique, default_of, grain_tunable, stream_tunable, tunable, vector_tunable
+from .base import Technique, grain_tunable, stream_tunable, tunable, unit_around, vector_tunable
 
 FREE = {
     "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "permute", "transpose", "t", "slice",
@@ -59,21 +60,16 @@ class LayoutFamily(AnchoredFamily):
 
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
         """The largest region around a node that can be written, found one neighbour at a time."""
-        best = _region(graph, [node.name])
-        refused: set[str] = set()
-        while fuse and best is not None and len(best.nodes) < MAX_NODES:
-            grown = None
-            for name in _neighbours(graph, best):
-                if name in taken or name in refused:
-                    continue
-                grown = _with(graph, best, name, taken)
-                if grown is not None:
-                    break
-                refused.add(name)
-            if grown is None:
-                break
-            best, refused = grown, set()
-        return best if best is not None and _worth(graph, best) else None
+        region = _region(graph, [node.name])
+        if region is not None and fuse:
+            region = grow(
+                region,
+                lambda r: _neighbours(graph, r),
+                lambda r, name: _with(graph, r, name, taken),
+                taken,
+                MAX_NODES,
+            )
+        return region if region is not None and _worth(graph, region) else None
 
     def anchor(self, graph: Graph, region: Region) -> Anchor | None:
         """The first node that copies, where the region is one of this family."""
@@ -100,19 +96,11 @@ class LayoutFamily(AnchoredFamily):
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        body = SHAPES[technique.name](mapping_of(graph, region))
-        body.write()
-        constants = body.constants()
-        defaults = tuple(t.model_copy(update={"value": default_of(t)}) for t in technique.tunables)
-        parameters = [f"const in{i}_t* in{i}" for i in range(len(region.inputs))] + ["out0_t* out0"]
-        source = unit_file(
-            body.w, ", ".join(parameters), "", defaults, FLAGS, self.name, technique.name, technique.why,
-            before=helpers(constants + body.w.text()) + "\n" + constants,
-        )  # fmt: skip
-        return Unit(
-            region=region, language="c++", source=source, tunables=technique.tunables, flags=FLAGS, family=self.name,
-            technique=technique.name,
-        )  # fmt: skip
+        shape = SHAPES[technique.name](mapping_of(graph, region))
+        shape.write()
+        constants = shape.constants()
+        body = Body(shape.w, before=helpers(constants + shape.w.text()) + "\n" + constants)
+        return unit_around(body, region, technique, self.name)
 
 
 def _worth(graph: Graph, region: Region) -> bool:

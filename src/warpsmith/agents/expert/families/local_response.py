@@ -85,11 +85,6 @@ class LocalResponse(AnchoredFamily):
         found = _pattern(graph, node)
         return super().core(graph, node, within) if found is None else found
 
-    def anchor(self, graph: Graph, region: Region) -> Anchor | None:
-        found = super().anchor(graph, region)
-        whole = found is not None and found.core is not None and set(found.core.nodes) <= set(region.nodes)
-        return found if whole else None
-
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         if self.anchor(graph, region) is None:
             return []

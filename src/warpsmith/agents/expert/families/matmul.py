@@ -136,8 +136,6 @@ def _fill(w: Writer, anchor: Anchor, named: Named) -> None:
             for line in left_index(named, rank):
                 w.line(line)
             w.line("prologue0(to, index, length);")
-    if named.left and anchor.before:
-        w.line("(void)prologue0;")
 
 
 def _finish(w: Writer, anchor: Anchor, named: Named) -> None:

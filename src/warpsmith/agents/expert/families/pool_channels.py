@@ -6,8 +6,7 @@ of its channels are then combined over them, with constant bounds away from the 
 
 from __future__ import annotations
 
-from ..emit.rows import nested
-from ..emit.text import INLINE
+from ..emit.text import INLINE, nested
 from .pool_source import VECTORS, PoolSource
 
 
@@ -61,7 +60,7 @@ class Channels(PoolSource):
         w.line(f"vectors(0, CHANNELS, {VECTORS} {{ ws::store(made + j, ws::splat(EMPTY)); }});")
         with nested(w, self.loops(dims, "")):
             self._move(dims)
-            w.line(f"{self.prologue}(tap, source, CHANNELS);")
+            w.line("prologue0(tap, source, CHANNELS);")
             joined = self.join("ws::load(made + j)", "ws::load(tap + j)")
             w.line(f"vectors(0, CHANNELS, {VECTORS} {{ ws::store(made + j, {joined}); }});")
         if not self.pool.maximum:

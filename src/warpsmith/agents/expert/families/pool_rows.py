@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..emit.rows import nested
-from ..emit.text import INLINE
+from ..emit.text import INLINE, nested
 from .pool_source import VECTORS, PoolSource
 from .pool_windows import Window
 
@@ -86,12 +85,12 @@ class Rows(PoolSource):
         if self.computed:
             self._source("from")
             if not outer:
-                w.line(f"{self.prologue}(inner, source, to - from);")
+                w.line("prologue0(inner, source, to - from);")
             else:
                 w.line("for (int64_t i = 0; i < to - from; ++i) inner[i] = EMPTY;")
                 with nested(w, self.loops(outer, "")):
                     self._move(outer)
-                    w.line(f"{self.prologue}(row, source, to - from);")
+                    w.line("prologue0(row, source, to - from);")
                     joined = self.join("ws::load(inner + j)", "ws::load(row + j)")
                     w.line(f"vectors(0, to - from, {VECTORS} {{ ws::store(inner + j, {joined}); }});")
         else:
@@ -163,7 +162,7 @@ class Rows(PoolSource):
         with nested(w, self.loops(outer, "")):
             if self.computed:
                 self._move(outer)
-                w.line(f"{self.prologue}(inner, source, to - from);")
+                w.line("prologue0(inner, source, to - from);")
             else:
                 value = f"read<{self.into}_stride[{last}]>({self.into} + (origin{self.step(outer)}), j, n)"
                 w.line(f"vectors(0, to - from, {VECTORS} {{ ws::store(inner + j, {value}); }});")

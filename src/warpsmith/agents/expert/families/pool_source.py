@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....records import Graph, Region
-from ..emit.chain import prologue
 from ..emit.text import INLINE, Writer
-from .anchored import Anchor
+from .anchored import Anchor, extents
 from .pool_windows import Pool, Window
 
 NAMES = ("Depth", "Height", "Width")
 VECTORS = f"[&](int64_t j, int n, int) {INLINE}"
 HELPERS = """\
-constexpr int64_t some(int64_t n) { return n > 0 ? n : 1; }
 // Windows of K taps along a dimension of I elements: tap k of window o is at low(o) + k * D; those in [begin, end) exist.
 template <int64_t I_, int64_t O_, int64_t K_, int64_t S_, int64_t P_, int64_t D_> struct Fixed {
   static constexpr int64_t I = I_, O = O_, K = K_, S = S_, D = D_;
@@ -93,9 +90,8 @@ class PoolSource:
         self.out = next(o for o in anchor.names.values() if o.startswith("out"))
         self.into = anchor.names.get(source, "")
         self.computed = bool(anchor.before.get(source))
-        self.size = extents(anchor.graph, anchor.region, source, anchor)
+        self.size = extents(anchor, source)
         self.index = anchor.names.get(pool.indices, "")
-        self.prologue = "prologue0" if source in anchor.before else ""
         w.use("read")
         w.use("vectors")
 
@@ -104,8 +100,6 @@ class PoolSource:
     def windows(self) -> None:
         """The windows of each dimension as types, and what a variant's shapes must agree with."""
         w = self.w
-        if self.prologue and not self.computed:
-            w.line(f"(void){self.prologue};")
         for name, dim, window in self._dims():
             made = f"{self.out}_shape[{dim}]"
             if window.adaptive:
@@ -207,18 +201,3 @@ class PoolSource:
     def _move(self, dims: Sequence[tuple[str, int, Window]]) -> None:
         for name, d, _ in dims:
             self.w.line(f"source[{d}] = {name}::low(at[{d}]) + {name[0].lower()} * {name}::D;")
-
-
-def extents(graph: Graph, region: Region, value: str, anchor: Anchor) -> list[str]:
-    """The size of each dimension of the input in terms of task.h, even where the input is computed in the unit."""
-    rank = len(graph.specs[value].shape)
-    if value in anchor.names:
-        return [f"{anchor.names[value]}_shape[{d}]" for d in range(rank)]
-    operands = prologue(graph, region, value, anchor.before[value]).program.inputs
-    found = []
-    for d in range(rank):
-        sizes = [
-            (o.shape[o.axes.index(d)], f"{o.name}_shape[{o.axes.index(d)}]") for o in operands if d in o.axes
-        ]
-        found.append(max(sizes, key=lambda s: s[0])[1] if sizes else "1")
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ....records import Graph, Node, Region, TensorSpec
 from ..axes import base_name
-from ..emit.text import Writer
+from ..emit.text import SOME, Writer
 from ..facts import Facts
 from .anchored import Anchor, AnchoredFamily
 from .base import Technique, stream_tunable, tunable, vector_tunable
@@ -61,7 +61,7 @@ class Pooling(AnchoredFamily):
         return [Technique("lines", why, "memory", (tunable("BLOCK", 1024, 256, 4096), *common))]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
-        return HELPERS
+        return SOME + HELPERS
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         pool = read_pool(anchor.graph, anchor.node)

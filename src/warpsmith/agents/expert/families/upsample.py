@@ -14,18 +14,15 @@ from typing import Any
 
 from ....records import Graph, Node, Region
 from ..axes import base_name
-from ..emit.rows import nested
-from ..emit.text import INLINE, Writer
+from ..emit.text import INLINE, SOME, Writer, nested
 from ..facts import Facts
 from ..ops import FLOATS, option
-from .anchored import Anchor, AnchoredFamily
+from .anchored import Anchor, AnchoredFamily, extents
 from .base import Technique, stream_tunable, tunable, vector_tunable
-from .pool_source import extents
 
 LINEAR = MappingProxyType({"upsample_linear1d": 1, "upsample_bilinear2d": 2, "upsample_trilinear3d": 3})
 NEAREST = MappingProxyType({"upsample_nearest1d": 1, "upsample_nearest2d": 2, "upsample_nearest3d": 3})
 HELPERS = """\
-constexpr int64_t some(int64_t n) { return n > 0 ? n : 1; }
 // Where output element o comes from: two neighbours and the weight of the second. As torch rounds: in float32.
 struct Spot { int64_t first, second; float weight; };
 WS_FN Spot linear(int64_t o, int64_t in, int64_t out, float scale, bool corners) {
@@ -106,7 +103,7 @@ class Upsample(AnchoredFamily):
         return [Technique("stretched rows", why, "memory", common)]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
-        return HELPERS
+        return SOME + HELPERS
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         resize = read_resize(anchor.graph, anchor.node)
@@ -123,11 +120,10 @@ class _Rows:
         self.rank = len(resize.scales) + 2
         self.last = self.rank - 1
         self.outer = list(range(2, self.last))
-        self.size = extents(anchor.graph, anchor.region, source, anchor)
+        self.size = extents(anchor, source)
         self.out = next(o for o in anchor.names.values() if o.startswith("out"))
         self.into = anchor.names.get(source, "")
         self.computed = bool(anchor.before.get(source))
-        self.idle = source in anchor.before and not self.computed
         self.kept = 2 ** len(self.outer) if resize.linear else 1  # stretched rows
 
     def write(self) -> str:
@@ -135,8 +131,6 @@ class _Rows:
         line = f"(({self.size[self.last]} + VEC + 15) / 16 * 16)"
         made = f"(({out}_shape[{self.last}] + VEC + 15) / 16 * 16)"
         scratch = f"({line} + {self.kept + 4} * {made})"
-        if self.idle:
-            w.line("(void)prologue0;")
         w.line(f"constexpr int64_t I = {self.size[self.last]}, O = {out}_shape[{self.last}];")
         w.line(f"constexpr int64_t MADE = {made}, SCRATCH = {scratch};")
         rows = " * ".join(f"{out}_shape[{d}]" for d in range(self.last))

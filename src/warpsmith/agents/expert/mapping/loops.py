@@ -31,11 +31,7 @@ class Loops:
         spec = mapping.graph.specs[mapping.output]
         dims = sorted(range(len(spec.shape)), key=lambda d: -spec.stride[d])
         self.order = [v for d in dims for v in mapping.dims[d]]
-        whole = tuple(
-            Index(tuple((v, product([mapping.extents[w] for w in own[i + 1 :]])) for i, v in enumerate(own)))
-            for own in mapping.dims
-        )
-        self.out = self._access("out0", "out0", spec, whole)
+        self.out = self._access("out0", "out0", spec, mapping.whole)
         self.loads = {n: self._of(load) for n, load in mapping.loads.items()}
         self.tables = {n: self._of(load) for n, load in mapping.tables.items()}
         self.groups = self._groups()

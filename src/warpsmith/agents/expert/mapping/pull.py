@@ -13,21 +13,14 @@ from typing import Any
 
 from ....records import Graph, Node, Region, TensorSpec
 from ..axes import BATCH_NORM_INFERENCE, base_name
-from ..op_builder import whole_number
+from ..op_builder import convert, whole, whole_number
 from ..ops import FLOATS, INTEGERS, integer_op, kind_of, literal, number, pointwise
 from ..program import Expr, Kind, Operand, Unsupported
+from .digits import Split, digits
 from .sizes import Sizes
-from .symbols import Index, Sym, fixed, product, sym
+from .symbols import Index, Sym, aligned, product
 
 MAX_STEPS = 160
-
-
-class Split(Exception):
-    """A loop variable has to become two: the inner one runs over `inner` values."""
-
-    def __init__(self, variable: int, inner: Sym) -> None:
-        super().__init__(variable, inner)
-        self.variable, self.inner = variable, inner
 
 
 @dataclass(frozen=True)
@@ -91,6 +84,14 @@ class Mapping:
     def output(self) -> str:
         return self.region.outputs[0]
 
+    @property
+    def whole(self) -> tuple[Index, ...]:
+        """Every output dimension as the loops run over it."""
+        return tuple(
+            Index(tuple((v, product([self.extents[w] for w in own[i + 1 :]])) for i, v in enumerate(own)))
+            for own in self.dims
+        )
+
     def pull(self, value: str, index: Sequence[Index]) -> str:
         """The step that holds the element of `value` at `index`."""
         key = (value, tuple(index))
@@ -148,45 +149,11 @@ class Mapping:
 
     def digits(self, index: Index, sizes: Sequence[Sym]) -> list[Index]:
         """The digits of an index in the mixed radix `sizes`, outermost first. Raises Split."""
-        if len(sizes) == 1:
-            return [index]
-        if index.looked_up or not index.const.zero:
-            raise Unsupported("a reshape of what is not a whole dimension")
-        weights = [product(sizes[i + 1 :]) for i in range(len(sizes))]
-        found = [Index() for _ in sizes]
-        for variable, coefficient in index.terms:
-            place = self._place(variable, coefficient, sizes, weights)
-            digit = coefficient // weights[place]
-            if not digit.literal:
-                self.requires.append(f"{coefficient.text} % ({weights[place].text}) == 0")
-            found[place] = found[place].plus(Index(((variable, digit),)))
-        for size, own in zip(sizes, found, strict=True):
-            if size.value == 1 and not own.terms and size.text != "1":
-                self.requires.append(f"{size.text} == 1")
-            if sum(c.value * (self.extents[v].value - 1) for v, c in own.terms) >= max(size.value, 1):
-                raise Unsupported("a reshape whose digits overlap")
+        found, requires = digits(index, sizes, self.extents)
+        self.requires += requires
         return found
 
     # ---- internals
-
-    def _place(self, variable: int, coefficient: Sym, sizes: Sequence[Sym], weights: Sequence[Sym]) -> int:
-        reach = coefficient.value * (self.extents[variable].value - 1)
-        for i, weight in enumerate(weights):
-            if (
-                weight.value
-                and coefficient.value % weight.value == 0
-                and reach < sizes[i].value * weight.value
-            ):
-                return i
-        for weight in reversed(weights):
-            if weight.value > coefficient.value > 0 and weight.value % coefficient.value == 0:
-                inner = weight // coefficient
-                if (
-                    inner.value < self.extents[variable].value
-                    and self.extents[variable].value % inner.value == 0
-                ):
-                    raise Split(variable, inner)
-        raise Unsupported("a reshape that cuts across")
 
     def _pull(self, value: str, index: tuple[Index, ...]) -> str:
         if value in self.region.inputs:
@@ -255,34 +222,10 @@ class _Point:
         return self.emit(whole(value), kind="l", cost=0)
 
     def _as(self, name: str, kind: Kind) -> str:
-        have = self.mapping.steps[name].kind
-        if have == kind:
-            return name
-        if (have, kind) == ("f", "m"):
-            return self.emit("{0} != 0.0f", name, kind="m")
-        if (have, kind) == ("m", "f"):
-            return self.emit("ws::select({0}, {1}, {2})", name, self.constant(1.0), self.constant(0.0))
-        if (have, kind) == ("m", "l"):
-            return self.emit("ws::select({0}, {1}, {2})", name, self.integer(1), self.integer(0), kind="l")
-        if kind == "l":
-            return self.emit("ws::to_long({0})", name, kind="l")
-        if kind == "m":
-            return self.emit("ws::to_mask({0} != 0)", name, kind="m")
-        return self.emit("ws::to_float({0})", name)
+        return convert(self, name, self.mapping.steps[name].kind, kind)
 
     def _broadcast(self, value: str) -> tuple[Index, ...]:
-        graph = self.mapping.graph
-        shape, out = graph.specs[value].shape, self.node.output.spec.shape
-        offset = len(out) - len(shape)
-        return tuple(
-            self.index[d + offset] if size == out[d + offset] else fixed(sym(0))
-            for d, size in enumerate(shape)
-        )
-
-
-def whole(value: int) -> str:
-    """A C++ literal of 64 bits."""
-    return f"INT64_C({value})" if value >= 0 else f"-INT64_C({-value})"
+        return aligned(self.mapping.graph.specs[value].shape, self.node.output.spec.shape, self.index)
 
 
 def pulled(graph: Graph, region: Region, moves: Moves) -> Mapping:
@@ -297,7 +240,7 @@ def pulled(graph: Graph, region: Region, moves: Moves) -> Mapping:
     for _ in range(8):
         mapping = _space(graph, region, moves, parts)
         try:
-            mapping.root = mapping.pull(value, _whole(mapping))
+            mapping.root = mapping.pull(value, mapping.whole)
         except Split as split:
             _split(mapping, parts, split)
             continue
@@ -315,14 +258,6 @@ def _space(graph: Graph, region: Region, moves: Moves, parts: list[list[Sym]]) -
         if len(own) > 1 and product(own).text != size.text:
             mapping.requires.append(f"{product(own).text} == {size.text}")
     return mapping
-
-
-def _whole(mapping: Mapping) -> tuple[Index, ...]:
-    """Every output dimension as the loops run over it."""
-    return tuple(
-        Index(tuple((v, product([mapping.extents[w] for w in own[i + 1 :]])) for i, v in enumerate(own)))
-        for own in mapping.dims
-    )
 
 
 def _split(mapping: Mapping, parts: list[list[Sym]], split: Split) -> None:

@@ -1,7 +1,7 @@
 """What each op says about the sizes of what it reads and makes: equal dimensions, sums, products.
 
 In: a graph and a node. Out: pairs of dimensions of the same size, and equations. The readers of shape arguments that
-moves need as well (`order_of`, `view_groups`, `pad_amounts`) are here, too.
+moves need as well (`view_groups`, `pad_amounts`) are here, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ....records import Graph, Node
 from ..axes import base_name
 from ..ops import option, pointwise
 from ..program import Unsupported
+from ..relations import order_of
 from .symbols import Sym, sym
 
 Dim = tuple[str, int]  # value, dimension
@@ -63,19 +64,6 @@ def _broadcast(graph: Graph, node: Node) -> Iterator[Relation]:
 def _permute(graph: Graph, node: Node) -> Iterator[Relation]:
     source = node.uses[0]
     yield from (((source, d), (node.output.name, i)) for i, d in enumerate(order_of(graph, node)))
-
-
-def order_of(graph: Graph, node: Node) -> list[int]:
-    """Source dimension of each output dimension of a permuting node."""
-    rank = _rank(graph, node.uses[0])
-    order = list(range(rank))
-    name = base_name(node)
-    if name == "permute":
-        return [d % rank for d in node.args[1]]
-    a, b = (node.args[1] % rank, node.args[2] % rank) if name == "transpose" else (0, rank - 1)
-    if rank:
-        order[a], order[b] = order[b], order[a]
-    return order
 
 
 def _view(graph: Graph, node: Node) -> Iterator[Relation]:

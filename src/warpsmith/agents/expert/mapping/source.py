@@ -12,7 +12,7 @@ In: a `Mapping`. Out: lines of C++ inside `unit`, and the constants that go befo
 from __future__ import annotations
 
 from ..emit.express import VECTOR_TYPE, Express
-from ..emit.layout import Layout
+from ..emit.layout import Addresses
 from ..emit.text import INLINE, Writer
 from ..program import Expr, Program, Unsupported
 from .cases import Cases, Leaf, Ranges
@@ -271,7 +271,7 @@ class _Fetch(Express):
     """Expressions of a leaf, with loads at any distance, from tiles, or through tables."""
 
     def __init__(self, leaf: Leaf, runs: Runs) -> None:
-        super().__init__(Program((), (), leaf.steps, ()), _NoLayout(), runs.w)
+        super().__init__(Program((), (), leaf.steps, ()), Addresses(), runs.w)
         self.runs = runs
 
     def load(self, step: Expr, j: str, n: str) -> str:
@@ -286,10 +286,3 @@ class _Fetch(Express):
             kind = VECTOR_TYPE[step.kind]
             return f"[&] {{ {kind} v{{}}; for (int i = 0; i < n; ++i) v[i] = {value}; return v; }}()"
         return f"{READ[step.kind]}<{along}>({name}_at, {j}, {n})"
-
-
-class _NoLayout(Layout):
-    """Loads are written by `_Fetch.load`; nothing else asks for a layout."""
-
-    def __init__(self) -> None:
-        pass

@@ -114,9 +114,23 @@ class Index:
         )  # fmt: skip
 
 
+At = tuple[Index, ...]  # one for each dimension
+
+
 def _kept(terms: Mapping[int, Sym]) -> tuple[tuple[int, Sym], ...]:
     return tuple((v, c) for v, c in sorted(terms.items()) if not c.zero)
 
 
 def fixed(value: Sym) -> Index:
     return Index(const=value)
+
+
+def replaced(index: Sequence[Index], dim: int, own: Index) -> tuple[Index, ...]:
+    """The index with another one in a dimension."""
+    return (*index[:dim], own, *index[dim + 1 :])
+
+
+def aligned(shape: Sequence[int], out: Sequence[int], index: Sequence[Index]) -> tuple[Index, ...]:
+    """The index into a value of `shape` that is broadcast to `out`."""
+    offset = len(out) - len(shape)
+    return tuple(index[d + offset] if n == out[d + offset] else fixed(sym(0)) for d, n in enumerate(shape))

@@ -21,7 +21,7 @@ class Model(nn.Module):
     def forward(self, density: torch.Tensor) -> torch.Tensor:
         opacity = 1.0 - torch.exp(-torch.relu(density) * self.spacing)
         first = torch.ones_like(opacity[:, :1])
-        light = torch.cumprod(torch.cat([first, 1.0 - opacity + 1.0e-10], dim=1), dim=1)
+        light = torch.cumprod(torch.cat([first, 1.0 - opacity], dim=1), dim=1)
         return opacity * light[:, :-1]
 
 

@@ -1,0 +1,213 @@
+"""The expert's ideas and their ranks: every technique of every region, by what it may do for the whole.
+
+In: the graph, what was measured of the machine and the reference, and what was judged so far. Out: ideas,
+each with the factor on the whole task that it promises (Amdahl's law). Where a candidate was profiled the
+promise is made in its place: the time that the best candidate spends on the region now, less what the
+profile says could go. A region near its limit gets no idea.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...records import Graph, Hypothesis, Region, RegionProfile, Result
+from ..findings import Finding, fastest, findings, settled
+from .facts import Facts
+from .families import FAMILIES, AnchoredFamily, Family, Technique
+from .planner import Plan, aten_us, floor_us, node_us
+from .steps import favours, steps
+
+History = Sequence[tuple[Hypothesis | None, Result]]
+EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
+CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
+WEIGHT = {
+    "BLOCK": 0, "UNROLL": 1, "SPLIT": 1, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A technique for a region, with the tunables it starts from, and the finding that speaks for it."""
+
+    region: Region
+    family: Family
+    technique: Technique
+    rank: float
+    because: Finding | None = None
+
+    @property
+    def values(self) -> dict[str, int]:
+        return {t.name: t.value for t in self.technique.tunables}
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return key_of(self.region.id, self.family.name, self.technique.name, self.values)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was judged so far, as far as it decides what comes next."""
+
+    ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see `_ratios`
+    units: Mapping[tuple[str, str], RegionProfile] = field(default_factory=dict)  # the fastest of a technique
+    regions: Mapping[str, RegionProfile] = field(default_factory=dict)  # the fastest of a region
+    closed: Mapping[str, Finding] = field(default_factory=dict)  # regions that are left alone, and why
+    best: Result | None = None  # the fastest that was profiled
+
+
+def known(history: History) -> Known:
+    results = [result for _, result in history]
+    units: dict[tuple[str, str], RegionProfile] = {}
+    for result in results:
+        for seen in fastest([result]).values():
+            key = (seen.region, seen.technique)
+            if key not in units or seen.seconds < units[key].seconds:
+                units[key] = seen
+    timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
+    best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
+    return Known(_ratios(history), units, fastest(results), settled(results), best)
+
+
+def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> list[Idea]:
+    """Every technique of every region of the plans; of those that worked also the neighbours in their
+    tunables. Best first.
+    """
+    regions = {r.id: r for plan in planned for r in plan}
+    place = Place(graph, facts, regions, seen.best)
+    found: dict[tuple[object, ...], Idea] = {}
+    for region in regions.values():
+        family = family_of(graph, region)
+        if family is None or region.id in seen.closed:
+            continue
+        for technique in family.techniques(graph, region, facts):
+            if seen.ratios.get((region.id, technique.name)) != 0.0:
+                for idea in _of_technique(place, region, family, technique, seen):
+                    if idea.key not in found or idea.rank > found[idea.key].rank:
+                        found[idea.key] = idea
+    return sorted(found.values(), key=lambda i: -i.rank)
+
+
+def _of_technique(
+    place: Place, region: Region, family: Family, technique: Technique, seen: Known
+) -> Iterator[Idea]:
+    ratio, unit = seen.ratios.get((region.id, technique.name)), seen.units.get((region.id, technique.name))
+    if unit is not None:
+        yield from _refined(place, region, family, technique, unit)
+    elif ratio is not None:
+        rank = 0.5 * (place.hoped(region, technique.gain) + ratio)
+        for i, variant in enumerate(variants(technique)):
+            yield Idea(region, family, variant, rank * (1.0 - 0.01 * i))
+    else:
+        measured = seen.regions.get(region.id)
+        rank, because = place.hoped(region, technique.gain), None
+        if measured is not None:
+            because = next((f for f in findings(measured) if favours(f, technique, measured)), None)
+        if measured is not None and because is not None:
+            rank = max(rank, place.gain(region, measured.seconds * 1e6 / because.gain))
+        yield Idea(region, family, technique, rank, because)
+
+
+def _refined(
+    place: Place, region: Region, family: Family, technique: Technique, unit: RegionProfile
+) -> Iterator[Idea]:
+    """Steps that the profile of the technique's fastest unit speaks for; then the other neighbours of its
+    values.
+    """
+    here, now = technique.at(dict(unit.values)), unit.seconds * 1e6
+    for values, finding in steps(here, findings(unit)):
+        yield Idea(region, family, here.at(values), place.gain(region, now / finding.gain), finding)
+    for i, variant in enumerate(variants(here)):
+        yield Idea(region, family, variant, place.gain(region, now * (1.0 + 0.01 * i)))
+
+
+class Place:
+    """Where an idea would go: into the best candidate so far, or into the reference."""
+
+    def __init__(
+        self, graph: Graph, facts: Facts, regions: Mapping[str, Region], best: Result | None
+    ) -> None:
+        self.graph, self.facts = graph, facts
+        timing = best.timing if best is not None else None
+        ratio = best.speedup if best is not None else None
+        self.total = timing.median_us if timing is not None else 0.0
+        self.reference = self.total * ratio.median if ratio is not None else 0.0
+        seen = best.profile.regions if best is not None and best.profile is not None else ()
+        self.units = [(regions[p.region], p.seconds * 1e6) for p in seen if p.region in regions]
+
+    def hoped(self, region: Region, prior: float) -> float:
+        """Gain of a technique that was never tried: its region near its limit."""
+        us = floor_us(self.graph, region, self.facts) / (EFFICIENCY * min(1.0, prior))
+        return self.gain(region, us) * (1.0 + 0.01 * prior)
+
+    def gain(self, region: Region, us: float) -> float:
+        """Amdahl: how much faster than the reference the whole is when a unit of `us` microseconds covers the
+        region.
+        """
+        if not self.total:
+            before = aten_us(self.graph, region, self.facts)
+            total = max(self.facts.total_us, before) if self.facts.total_us else self._reference_us()
+            return (total + CALL_US) / (total - before + us + CALL_US)
+        after = self.total - self.spent(region) + us + CALL_US + self._uncovered(region)
+        return self.reference / max(after, us + CALL_US)
+
+    def spent(self, region: Region) -> float:
+        """Microseconds that the best candidate spends on what a unit for the region would replace."""
+        replaced = self._replaced(region)
+        inside = {n for r, _ in replaced for n in r.nodes}
+        aten = sum(self._node_us(n) for n in region.nodes if n not in inside)
+        return aten + sum(us + CALL_US for _, us in replaced)
+
+    def _uncovered(self, region: Region) -> float:
+        """What falls back to ATen: nodes of units that have to go, which the region does not cover."""
+        left = {n for r, _ in self._replaced(region) for n in r.nodes} - set(region.nodes)
+        return sum(self._node_us(n) for n in left)
+
+    def _replaced(self, region: Region) -> list[tuple[Region, float]]:
+        mine = set(region.nodes)
+        return [(r, us) for r, us in self.units if mine & set(r.nodes)]
+
+    def _node_us(self, name: str) -> float:
+        return node_us(self.graph, self.graph.by_name[name], self.facts)
+
+    def _reference_us(self) -> float:
+        return sum(node_us(self.graph, n, self.facts) for n in self.graph.nodes)
+
+
+def family_of(graph: Graph, region: Region) -> Family | None:
+    """The most specific family that has something to offer for one of the region's nodes."""
+    for family in FAMILIES.values():
+        if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
+            continue
+        if not isinstance(family, AnchoredFamily) or family.anchor(graph, region) is not None:
+            return family
+    return None
+
+
+def key_of(region: str, family: str, technique: str, values: Mapping[str, int]) -> tuple[object, ...]:
+    """What makes two ideas the same, however they are argued; `region`: its id."""
+    return region, family, technique, tuple(sorted(values.items()))
+
+
+def variants(technique: Technique) -> list[Technique]:
+    """The technique at its values, then at each other value of one tunable, the tunables that matter most
+    first.
+    """
+    moves = [
+        (position, WEIGHT.get(t.name, 9), t.name, value)
+        for t in technique.tunables
+        for position, value in enumerate(v for v in t.domain if v != t.value)
+    ]
+    base = {t.name: t.value for t in technique.tunables}
+    return [technique, *(technique.at(base | {name: value}) for _, _, name, value in sorted(moves))]
+
+
+def _ratios(history: History) -> dict[tuple[str, str], float]:
+    """(region, technique) → best speedup over the best baseline; 0 when everything tried of it failed."""
+    found: dict[tuple[str, str], float] = {}
+    for hypothesis, result in history:
+        if hypothesis is not None:
+            ratio = result.speedup.median if result.status == "ok" and result.speedup is not None else 0.0
+            key = (hypothesis.region.id, hypothesis.technique)
+            found[key] = max(found.get(key, 0.0), ratio)
+    return found

@@ -1,0 +1,83 @@
+"""Which next step a finding speaks for: other values of a unit's tunables, another technique, other
+compiler flags.
+
+In: a technique at the values that were measured, and what its profile says. Out: steps, each with the
+finding behind it. A step goes to the neighbouring value in a tunable's domain, never further: the next
+measurement says whether to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
+
+from ...records import RegionProfile, Tunable
+from ..findings import Finding, findings
+from .families import Technique
+
+Direction = Literal["up", "down", "other"]
+# Tunables in the order in which they are worth a try.
+STEPS: Mapping[str, tuple[tuple[str, Direction], ...]] = MappingProxyType({
+    "uneven": (  # more and smaller tasks
+        ("GRAIN", "down"), ("SPLIT", "up"), ("BLOCK", "down"), ("TILE", "down"), ("QUERIES", "down"),
+        ("PART", "down"), ("BAND", "down"),
+    ),
+    "narrow": (("VEC", "up"),),
+    "scalar": (("VEC", "up"), ("PACK", "other")),
+    "short": (("GRAIN", "up"), ("SPLIT", "down")),  # fewer threads to wake, less to merge
+    "traffic": (  # stores that do not read, pieces that stay in a cache, more loads under way, longer runs
+        ("NT", "other"), ("CHUNK", "down"), ("UNROLL", "up"), ("TILE", "down"), ("SWEEP", "up"),
+        ("BLOCK", "up"),
+    ),
+    "arithmetic": (  # more independent sums in registers
+        ("UNROLL", "up"), ("VEC", "up"), ("ROWS", "up"), ("COLUMNS", "up"), ("BLOCK", "up"),
+        ("PACK", "other"),
+    ),
+})  # fmt: skip
+FLAGS = ("-mprefer-vector-width=512", "-fno-tree-vectorize", "-fprefetch-loop-arrays")
+FLAG_FOR: Mapping[str, str] = MappingProxyType({
+    "scalar": "-fvect-cost-model=unlimited", "narrow": "-mprefer-vector-width=512",
+    "traffic": "-fprefetch-loop-arrays", "arithmetic": "-funroll-loops",
+})  # fmt: skip
+
+
+def steps(technique: Technique, found: Sequence[Finding]) -> Iterator[tuple[dict[str, int], Finding]]:
+    """Values that differ from the technique's in one tunable."""
+    values = {t.name: t.value for t in technique.tunables}
+    for finding in found:
+        for name, direction in STEPS.get(finding.kind, ()):
+            for tunable in technique.tunables:
+                if tunable.name == name and (value := _neighbour(tunable, direction)) is not None:
+                    yield {**values, name: value}, finding
+
+
+def _neighbour(tunable: Tunable, direction: Direction) -> int | None:
+    above = [v for v in sorted(tunable.domain) if v > tunable.value]
+    below = [v for v in sorted(tunable.domain) if v < tunable.value]
+    if direction == "other":
+        above += below
+    return next(iter(below[::-1] if direction == "down" else above), None)
+
+
+def favours(finding: Finding, technique: Technique, measured: RegionProfile) -> bool:
+    """Does what was found of a region's measured unit speak for this other technique?"""
+    if technique.name == measured.technique:
+        return False
+    if finding.kind == "uneven":
+        return technique.shape.split or technique.name == "split"
+    if finding.kind == "traffic":
+        return technique.single_pass or (measured.technique == "stash" and not technique.shape.stash)
+    if finding.kind == "arithmetic":
+        return technique.shape.stash
+    return finding.kind == "scalar"
+
+
+def flag_order(seen: RegionProfile | None) -> list[str]:
+    """Compiler flags worth a try, first what the unit's profile asks for, without what it has already."""
+    if seen is None:
+        return list(FLAGS)
+    asked = [FLAG_FOR[f.kind] for f in findings(seen) if f.kind in FLAG_FOR]
+    wide = "-mprefer-vector-width=512"
+    useless = {wide} if seen.register_bits < 512 or seen.vector_bits == 512 else set()
+    return [flag for flag in dict.fromkeys([*asked, *FLAGS]) if flag not in useless]
