@@ -29,7 +29,7 @@ from .judge.judge import Judge
 from .machine import describe
 from .processes.buffers import Scratch
 from .progress import Observer, counted
-from .records import Best, Budget, Ratio, Result, RunSummary, Task
+from .records import BaselineTiming, Best, Budget, Ratio, Result, RunSummary, Task
 from .search.loop import Search, Team, confirm
 from .search.meter import Meter
 from .targets.base import Target
@@ -182,7 +182,7 @@ class Run:
         return RunSummary(
             run_id=run_id, task=self.task.name, target=self.target.name, status=status, reason=reason,
             best=best_of(best) if best is not None else None,
-            baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
+            baselines={b.name: b.median_us for b in (*judge.baselines.values(), *_rewritten(best)) if b.ok},
             evaluations=search.meter.evaluations, stages=dict(stages), seconds=round(seconds, 2),
             seconds_by_stage={k: round(v, 3) for k, v in by_stage.items()}, limit_us=judge.limit.seconds * 1e6, seed=seed,
             stopped=stopped, admitted=judge.admission.admitted, hardware=judge.environment.cpu,
@@ -225,6 +225,12 @@ def status_of(search: Search, best: Attempt | None, admitted: bool) -> tuple[Any
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
 
 
+def _rewritten(best: Attempt | None) -> tuple[BaselineTiming, ...]:
+    """The baseline that belongs to the confirmed attempt alone."""
+    timing = best.result.timing if best is not None else None
+    return (timing.rewritten,) if timing is not None and timing.rewritten is not None else ()
+
+
 def best_of(attempt: Attempt) -> Best:
     """The confirmed attempt as the summary prints it."""
     timing, verdict = attempt.result.timing, attempt.result.verdict
@@ -234,5 +240,5 @@ def best_of(attempt: Attempt) -> Best:
     return Best(
         label=attempt.candidate.lineage.branch, candidate_id=attempt.candidate.id, labels=verdict.labels,
         speedup=timing.best, speedup_eager=eager, median_us=timing.median_us, limit_share=timing.limit_share,
-        confirmed=timing.confirmed,
+        confirmed=timing.confirmed, speedup_rewritten=timing.ratio("rewritten"),
     )  # fmt: skip

@@ -23,6 +23,7 @@ from .records import (
     Node,
     Ratio,
     Region,
+    RegionProfile,
     Result,
     Task,
     TaskSource,
@@ -123,7 +124,7 @@ class FakeBrain:
             else None
         )
 
-    def flag_variants(self, unit: Unit) -> list[tuple[str, ...]]:
+    def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[tuple[str, ...]]:
         return [("-funroll-loops",)]
 
     def review(self, unit: Unit) -> list[str]:

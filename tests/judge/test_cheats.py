@@ -151,7 +151,7 @@ class Patient:
 
     def settle(self) -> None: ...
 
-    def block(self, n: int, cold: bool, seed: int) -> Block:
+    def block(self, n: int, evictions: int, seed: int) -> Block:
         return Block((10,) * n, 0, 10 * n)
 
 
@@ -186,3 +186,29 @@ def test_a_flush_that_is_left_out_is_seen(gap: int, cold: bool, caught: bool) ->
             session.agree()
     else:
         session.agree()
+
+
+class OnGpu(Patient):
+    """The host needs 300 µs between calls, an eviction takes 60 µs, if it is done."""
+
+    def __init__(self, name: str, evicts: bool) -> None:
+        self.name, self.evicts = name, evicts
+
+    def block(self, n: int, evictions: int, seed: int) -> Block:
+        return Block((50_000,) * n, 0, n * (350_000 + 60_000 * evictions * self.evicts))
+
+
+@pytest.mark.parametrize(
+    ("evicts", "audit", "caught"), [(False, 24, True), (True, 24, False), (False, 0, False)]
+)
+def test_an_audit_shows_an_eviction_too_short_to_be_missed(evicts: bool, audit: int, caught: bool) -> None:
+    mine, other = OnGpu("candidate", evicts), OnGpu("eager", True)
+    session = Lengths([mine, other], [Path("values")], (), lambda stem: Path(stem), cold=True, audit=audit)  # type: ignore[list-item]
+    session.run(6, [5, 5], checks=2)
+    assert set(session.audits) == ({"candidate", "eager"} if audit else set())
+    assert all(len(b) == 6 for b in session.blocks.values())
+    if caught:
+        with pytest.raises(ClocksDisagree, match="leaves out what makes them comparable"):
+            session._between_agrees()
+    else:
+        session._between_agrees()

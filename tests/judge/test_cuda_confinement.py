@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,7 @@ N = 801
 SPEC = TensorSpec(shape=(N,), dtype="float32", stride=(1,))
 X = np.linspace(-1, 1, N, dtype=np.float32)
 COPY = f"for (int i = 0; i < {N}; i++) y[i] = 2 * x[i];"
+SMALL = TensorSpec(shape=(5,), dtype="float32", stride=(1,))
 Run = Callable[..., CudaRunner]
 
 
@@ -70,8 +71,8 @@ def start(tmp_path: Path, program: Path, runtime: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("LD_LIBRARY_PATH", str(runtime))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def start(body: str, head: str = "", workspace: int = 64, timeout: float = 10.0) -> CudaRunner:
-        source, library = tmp_path / "unit.c", tmp_path / "unit.so"
+    def built(name: str, body: str, head: str, workspace: int) -> Path:
+        source, library = tmp_path / f"{name}.c", tmp_path / f"{name}.so"
         source.write_text(f"""{head}
 #include <stdint.h>
 uint64_t warpsmith_workspace_bytes(void) {{ return {workspace}; }}
@@ -80,9 +81,18 @@ int warpsmith_run(const void* const* in, void* const* out, void* workspace, void
 """)
         compiler = [machine.find_compiler(), "-x", "c", "-shared", "-fPIC", "-w", "-O1"]
         subprocess.run([*compiler, str(source), "-o", str(library)], check=True)
+        return library
+
+    def start(
+        body: str, head: str = "", workspace: int = 64, timeout: float = 10.0, later: Sequence[str] = ()
+    ) -> CudaRunner:
+        """`later`: bodies at the shape of `SMALL`, with twice as much workspace."""
+        more = [
+            (built(f"later{i}", text, head, 2 * workspace), [SMALL], [SMALL]) for i, text in enumerate(later)
+        ]
         runner = CudaRunner(
-            library, [SPEC], [SPEC], scratch=scratch, threads=1, timeout=timeout, memory_bytes=1 << 26,
-            program=program,
+            built("unit", body, head, workspace), [SPEC], [SPEC], scratch=scratch, threads=1, timeout=timeout,
+            memory_bytes=1 << 26, program=program, later=more,
         )  # fmt: skip
         running.append(runner)
         return runner
@@ -122,6 +132,27 @@ def test_outputs_and_clocks(start: Run) -> None:
         assert len(batch.ns) == 5
         assert 0 < sum(batch.ns) * 1e-9 <= batch.host <= batch.wall
         assert np.array_equal(runner.read()[0].view(np.float32), 2 * X)
+
+
+def test_one_process_runs_a_unit_at_one_shape_after_the_other(start: Run) -> None:
+    few = "for (int i = 0; i < 5; i++) y[i] = 3 * x[i];"
+    runner = start(COPY, later=[few, f"{few} y[5] = 1;", "*(volatile int*)8 = 1;"])
+    first = runner.pid
+    assert np.array_equal(runner.run([X], 0).outputs[0].view(np.float32), 2 * X)
+    runner.pick(1)
+    with pytest.raises(ValueError, match="run the unit once"):
+        runner.time(3, False)
+    for poison in (0, 1):
+        run = runner.run([X[:5]], poison)
+        assert (run.guard_ok, run.inputs_unchanged) == (True, True)
+        assert np.array_equal(run.outputs[0].view(np.float32), 3 * X[:5])
+    assert len(runner.time(3, True)) == 3
+    runner.pick(2)
+    assert runner.run([X[:5]], 0).guard_detail == "out0: 0 bytes past its end"
+    assert runner.pid == first
+    runner.pick(3)
+    with pytest.raises(RunnerCrashed, match="SIGSEGV"):
+        runner.run([X[:5]], 0)
 
 
 def test_timed_calls_start_from_poison(start: Run) -> None:

@@ -99,3 +99,36 @@ def test_strided_and_expanded_inputs_are_filled(own: Path) -> None:
     values = made(own, "normal")
     assert (values[8] < 0).any()
     np.testing.assert_array_equal(values[9], np.broadcast_to(values[9][:1], (6, 40)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("form", ["lower", "upper", "diagonal", "symmetric"])
+def test_the_form_of_a_square_matrix_stays(tmp_path: Path, family: str, form: str) -> None:
+    x = np.random.default_rng(0).random((3, 9, 9), np.float32)
+    forms = {
+        "lower": np.tril(x),
+        "upper": np.triu(x),
+        "diagonal": x * np.eye(9),
+        "symmetric": x + x.swapaxes(1, 2),
+    }
+    item = given("x", (3, 9, 9))
+    own = ValuesFile(tmp_path / "own", [item.spec], create=True)
+    own.array(0)[...] = forms[form]
+    fill(family, 5, [item], own.path, tmp_path / "made")
+    fresh = ValuesFile(tmp_path / "made", [item.spec]).array(0)
+    assert fresh.any()
+    assert form in ("upper", "symmetric") or not np.triu(fresh, 1).any()
+    assert form in ("lower", "symmetric") or not np.tril(fresh, -1).any()
+    assert form in ("lower", "upper") or np.array_equal(fresh, fresh.swapaxes(1, 2))
+
+
+def test_zeros_and_general_matrices_have_no_form(tmp_path: Path) -> None:
+    items = [given("state", (9, 9)), given("general", (9, 9))]
+    own = ValuesFile(tmp_path / "own", [i.spec for i in items], create=True)
+    own.array(0)[...] = 0
+    own.array(1)[...] = np.random.default_rng(0).random((9, 9))
+    fill("normal", 5, items, own.path, tmp_path / "made")
+    for fresh in ValuesFile(tmp_path / "made", [i.spec for i in items]).arrays():
+        assert np.triu(fresh, 1).any()
+        assert np.tril(fresh, -1).any()
+        assert not np.array_equal(fresh, fresh.T)

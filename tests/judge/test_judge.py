@@ -13,6 +13,7 @@ import pytest
 
 from warpsmith.judge.baselines import audit
 from warpsmith.judge.judge import Judge
+from warpsmith.judge.opened import LEAST_PATIENCE
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Region, Result, Unit
 from warpsmith.targets.cpu import CpuTarget
@@ -82,6 +83,23 @@ def test_open_knows_the_task(judge: Judge) -> None:
     notes = audit(judge.baselines, judge.limit)
     assert notes, "a task this small is bound by call overhead"
     assert set(notes) <= set(TOLD)
+
+
+def test_a_round_verified_together_comes_out_the_same(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "_at_once", lambda: 3)
+    wrong = [f"{GOOD} + {i}" for i in range(1, 4)]
+    results = judged(judge, wrong[0], GOOD, wrong[1], "tanhf(x[i]", "*(volatile float*)(8 + i)", wrong[2])
+    assert [r.status for r in results] == [
+        "incorrect", "ok", "incorrect", "build-failed", "crashed", "incorrect",
+    ]  # fmt: skip
+    assert results[1].verdict is not None
+    assert results[1].timing is not None
+    assert results[1].timing.unit_us
+    assert "verifying 6 candidates, 3 at a time" in TOLD
+
+
+def test_a_unit_that_hangs_is_given_up_soon(judge: Judge) -> None:
+    assert judge.verifier.limits.timeout == LEAST_PATIENCE  # eager takes microseconds here
 
 
 def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:

@@ -28,6 +28,7 @@ SPEC = TensorSpec(shape=(N,), dtype="float32", stride=(1,))
 BYTES = TensorSpec(shape=(N,), dtype="uint8", stride=(1,))
 X = np.linspace(-1, 1, N, dtype=np.float32)
 COPY = "for (int i = 0; i < in0_numel; i++) out0[i] = in0[i];"
+FEW = TensorSpec(shape=(5,), dtype="float32", stride=(1,))
 Run = Callable[..., CandidateRunner]
 
 
@@ -53,7 +54,7 @@ def start(tmp_path: Path, program: Path, scratch: Scratch) -> Iterator[Run]:
         (tmp_path / "task.h").write_text(task_header([SPEC], [output], 2))
         signature = "static void unit(const in0_t* in0, out0_t* out0, void* workspace, void*)"
         (tmp_path / "unit.cpp").write_text(f'{head}\n#include "task.h"\n{signature} {{\n{body}\n}}\n')
-        compiler, library = machine.find_compiler(), tmp_path / "unit.so"
+        compiler, library = machine.find_compiler(), tmp_path / f"unit{len(running)}.so"
         command = [compiler, "-O1", "-std=c++17", "-fPIC", "-fopenmp", "-c", "unit.cpp", "-o", "unit.o"]
         subprocess.run(command, cwd=tmp_path, check=True)
         subprocess.run([compiler, "-shared", "unit.o", "-o", library], cwd=tmp_path, check=True)
@@ -95,6 +96,21 @@ def test_inputs_may_change_from_run_to_run(start: Run) -> None:
         assert np.array_equal(runner.run([X * factor], 0).outputs[0].view(np.float32), X * factor)
     with pytest.raises(ValueError, match="do not fit"):
         runner.run([X[1:]], 0)
+
+
+def test_another_library_runs_in_a_process_of_its_own(start: Run, scratch: Scratch, program: Path) -> None:
+    one, two = start(COPY), start("for (int i = 0; i < 5; i++) out0[i] = 3 * in0[i];", output=FEW)
+    with CandidateRunner(
+        one.library, [SPEC], [SPEC], scratch=scratch, threads=2, timeout=20.0, memory_bytes=1 << 28,
+        program=program, later=[(two.library, [SPEC], [FEW])],
+    ) as runner:  # fmt: skip
+        first = runner.pid
+        assert np.array_equal(runner.run([X], 0).outputs[0].view(np.float32), X)
+        runner.pick(1)
+        assert runner.pid != first
+        with pytest.raises(ValueError, match="run the unit once"):
+            runner.time(3, False)
+        assert np.array_equal(runner.run([X], 1).outputs[0].view(np.float32), 3 * X[:5])
 
 
 def test_timing(start: Run) -> None:
@@ -270,8 +286,8 @@ def test_nothing_is_left(start: Run, scratch: Scratch) -> None:
     assert list(scratch.path.iterdir()) == []
 
 
-def test_it_dies_with_the_supervisor(start: Run, tmp_path: Path) -> None:
-    start(COPY)  # builds unit.so in tmp_path
+def test_it_dies_with_the_supervisor(start: Run) -> None:
+    library = start(COPY).library
     code = f"""
 import os, signal
 from pathlib import Path
@@ -280,7 +296,7 @@ from warpsmith.processes.buffers import Scratch
 from warpsmith.records import TensorSpec
 spec = TensorSpec(shape=({N},), dtype="float32", stride=(1,))
 runner = CandidateRunner(
-    Path("{tmp_path}/unit.so"), [spec], [spec], scratch=Scratch(), threads=2, timeout=9, memory_bytes=1 << 28
+    Path("{library}"), [spec], [spec], scratch=Scratch(), threads=2, timeout=9, memory_bytes=1 << 28
 )
 print(runner.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -266,3 +266,27 @@ def test_a_reference_that_misses_its_own_budget_is_told() -> None:
     flipped = Budget(Truth("float32", native, oracle, oracle * U, 2))
     assert not flipped.steady
     assert flipped.compare(oracle.astype(np.float32)).ok
+
+
+def test_who_shares_the_references_error_may_round_otherwise() -> None:
+    """As a tail fused after a convolution that both compute in TF32: the budget must not end at the
+    reference's own bits.
+    """
+    oracle = np.random.default_rng(8).standard_normal((64, 100))
+    native = oracle.astype(np.float32)
+    native[3, 5] += 1.0
+    budget = Budget(Truth("float32", native, oracle, np.abs(oracle) * U, 2))
+    budget.rms = np.inf
+    beyond = native.copy()
+    beyond[3, 5] = np.nextafter(native[3, 5], np.float32(np.inf))
+    assert budget.compare(beyond).ok
+    beyond[3, 5] += 0.01
+    assert not budget.compare(beyond).ok
+
+
+def test_zeros_do_not_thin_the_noise_of_others() -> None:
+    """As the upper triangle of a product: nothing made those zeros, so they have no noise to be averaged with."""
+    magnitude = np.concatenate([np.zeros(10_000), np.full(100, 0.7)])
+    pooled = pool(magnitude, np.where(magnitude > 0, 1e-12, 0.0), draws=2)
+    np.testing.assert_allclose(pooled[-100:], 1e-12)
+    np.testing.assert_array_equal(pooled[:10_000], 0.0)

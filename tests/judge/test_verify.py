@@ -4,6 +4,7 @@ passes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from warpsmith.judge.balance import processor_ns
 from warpsmith.judge.building import build_all
 from warpsmith.judge.evidence import Case, Evidence
 from warpsmith.judge.labels import labels
@@ -104,6 +106,15 @@ def test_an_honest_unit_passes(bench: Bench) -> None:
     assert all(0 < c.error < 1 for c in found.checks)
     assert found.unit_us
     assert "rlimits" in found.isolation
+
+
+@pytest.mark.skipif(not processor_ns(os.getpid()), reason="this kernel keeps no account of threads")
+def test_a_unit_that_leaves_one_of_two_threads_idle_is_seen_to(bench: Bench) -> None:
+    slow = "for (volatile int64_t i = 0; i < 200000; i = i + 1) {}"  # long enough to be looked at
+    found = bench.verify(slow)
+    assert found.ok, found.reason
+    (balance,) = found.unit_balance.values()
+    assert balance == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(

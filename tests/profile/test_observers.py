@@ -12,6 +12,7 @@ from warpsmith import machine
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import clang_tidy, compiler_report, ncu, roofline
 from warpsmith.profile.base import run_tool
+from warpsmith.profile.disassembly import widths
 from warpsmith.profile.harness import Call, cpu_harness
 from warpsmith.records import Build, Limit
 from warpsmith.records.result import KernelResources
@@ -65,7 +66,7 @@ def test_roofline_places_a_time_under_the_roof() -> None:
 
 
 def test_widths_are_counted_by_register() -> None:
-    assert compiler_report.widths(DISASSEMBLY) == {
+    assert widths(DISASSEMBLY) == {
         "512-bit": 1, "256-bit": 1, "128-bit": 2, "scalar": 1, "scalable": 1
     }  # fmt: skip
 
@@ -80,7 +81,7 @@ def test_a_vectorised_unit_is_told_from_one_that_is_not(make: Make, target: CpuT
         assert found.available, found.reason
         assert found.metrics["code bytes"] > 0
         shares.append(found.metrics.get("vector share of floating-point instructions", 0.0))
-    assert shares[0] > 0.5
+    assert shares[0] >= 0.5  # the remainder's loop is scalar
     assert shares[1] == 0.0
 
 

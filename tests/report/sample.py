@@ -11,6 +11,7 @@ from warpsmith.records import Candidate
 RUN = "5f3a9c01d2e4"
 BASELINES = {"eager": 2210.0, "compile": 1890.0, "compile-max-autotune": 1925.0}  # median microseconds
 SOURCE = (Path(__file__).parent / "sample_unit.cpp").read_text()
+EVIDENCE = ("the region takes 96% of the time", "it reaches 59% of the measured 25.6 GB/s")
 FAMILIES = {"task": 0.06, "sign-mixed": 0.07, "heavy-tailed": 0.11, "large": 0.21, "sparse": 0.04}
 ENVIRONMENT = r.Environment(
     cpu="Example CPU 9000 @ 3.1 GHz",
@@ -84,6 +85,8 @@ class RunMaker:
         parents: tuple[Candidate, ...] = (),
         operator: str = "seed",
         reason: str = "",
+        round: int = 0,
+        evidence: tuple[str, ...] = EVIDENCE,
     ) -> Candidate:
         region = r.Region(
             nodes=("softmax", "scale"), inputs=("x",), outputs=("scale",), signature="softmax+mul|f32|r2|last"
@@ -102,7 +105,7 @@ class RunMaker:
             technique=technique,
             bottleneck="memory",
             expected_gain=1.35,
-            evidence=("the region takes 96% of the time", "it reaches 59% of the measured 25.6 GB/s"),
+            evidence=evidence,
         )
         lineage = r.Lineage(
             parents=tuple(p.id for p in parents),
@@ -110,13 +113,16 @@ class RunMaker:
             agent="synthesis",
             hypothesis=idea.id,
             branch=technique,
+            round=round,
             reason=reason or f"{technique}: fewer passes over memory",
         )
         candidate = Candidate(task_id=self.task.id, target="cpu", units=(unit,), lineage=lineage)
         self.archive.add_candidate(candidate, idea)
         return candidate
 
-    def timed(self, candidate: Candidate, us: float, confirmed: bool = False) -> Candidate:
+    def timed(
+        self, candidate: Candidate, us: float, confirmed: bool = False, profile: r.Profile | None = None
+    ) -> Candidate:
         timing = r.Timing(
             median_us=us,
             low_us=us * 0.985,
@@ -144,7 +150,9 @@ class RunMaker:
             ok=True,
             flags=("-O3", "-march=native", "-fopenmp"),
         )
-        result = self._result(candidate, status="ok", verdict=verdict, timing=timing, builds=(build,))
+        result = self._result(
+            candidate, status="ok", verdict=verdict, timing=timing, builds=(build,), profile=profile
+        )
         keep = self.archive.add_confirmation if confirmed else self.archive.add_result
         keep(RUN, candidate, result)
         return candidate

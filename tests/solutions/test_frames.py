@@ -28,8 +28,8 @@ except RuntimeError as error:
 """
 
 
-def outcome(tmp_path: Path, body: str) -> list[str]:
-    script = tmp_path / "script.py"
+def outcome(tmp_path: Path, body: str, name: str = "script.py") -> list[str]:
+    script = tmp_path / name
     source = str(Path(__file__).resolve().parents[2] / "src")
     script.write_text(SCRIPT.format(body=body, source=source))
     assert not str(script).startswith(sysconfig.get_paths()["stdlib"])
@@ -46,10 +46,18 @@ def outcome(tmp_path: Path, body: str) -> list[str]:
         ("sys._current_frames()", "sys._current_frames"),
         ("gc.get_objects()", "gc.get_objects"),
         ("sys.settrace(print)", "sys.settrace"),
+        ("try: 1 / 0\n    except ZeroDivisionError as error: error.__traceback__.tb_frame", "tb_frame"),
     ],
 )
 def test_who_looks_is_refused_and_named(tmp_path: Path, body: str, event: str) -> None:
     assert outcome(tmp_path, body) == ["refused", event]
+
+
+@pytest.mark.parametrize("name", ["my_traceback.py", "my_inspect.py", "solution.py"])
+def test_a_name_like_the_librarys_own_opens_nothing(tmp_path: Path, name: str) -> None:
+    """Called from trusted code, as a solution is: the file that asks is its own, whatever its name."""
+    body = "import re; re.sub('a', lambda found: str(sys._getframe(0)), 'a')"
+    assert outcome(tmp_path, body, name) == ["refused", "sys._getframe"]
 
 
 def test_what_torch_and_the_library_do_for_themselves_passes(tmp_path: Path) -> None:

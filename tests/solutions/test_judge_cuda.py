@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from warpsmith import plugins
-from warpsmith.processes.buffers import Scratch
-from warpsmith.solutions.judge import SolutionJudge
-from warpsmith.tasks.load import load_task
+from warpsmith.solutions.verdict import SolutionVerdict
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+Judged = Callable[..., SolutionVerdict]
+TARGET = "cuda"
 TASK = """
 import torch
 ROWS = 512
@@ -73,49 +71,28 @@ class ModelNew(torch.nn.Module):
 '''
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SolutionJudge]:
-    folder = tmp_path_factory.mktemp("solutions")
-    (folder / "task.py").write_text(TASK)
-    with Scratch() as scratch:
-        task = load_task(str(folder / "task.py"), scratch=scratch)
-        target = plugins.load("targets", "cuda")(folder / "cache", None, None)
-        with SolutionJudge(
-            task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache", quick=True,
-        ) as opened:  # fmt: skip
-            opened.open()
-            yield opened
-
-
-def judged(judge: SolutionJudge, folder: Path, text: str):  # type: ignore[no-untyped-def]
-    path = folder / "solution.py"
-    path.write_text(text)
-    return judge.judge(path)
-
-
-def test_torchs_own_operations(judge: SolutionJudge, tmp_path: Path) -> None:
-    found = judged(judge, tmp_path, PLAIN.replace("BODY", f"return {HONEST}"))
+def test_torchs_own_operations(judged: Judged) -> None:
+    found = judged(PLAIN.replace("BODY", f"return {HONEST}"), timed=True)
     assert (found.verdict, found.label) == ("correct", "none"), (found.reasons, found.isolation)
     assert 0.5 < found.speedup["best"].median < 2, found.speedup
 
 
-def test_a_kernel_of_its_own(judge: SolutionJudge, tmp_path: Path) -> None:
-    found = judged(judge, tmp_path, KERNEL)
+def test_a_kernel_of_its_own(judged: Judged) -> None:
+    found = judged(KERNEL, timed=True)
     trace = found.trace and found.trace.solution.kernels
     assert (found.verdict, found.label) == ("correct", "kernel"), (found.reasons, trace, found.isolation)
     assert "twice_relu" in found.reasons[-1]
 
 
-def test_work_on_another_stream_is_charged(judge: SolutionJudge, tmp_path: Path) -> None:
+def test_work_on_another_stream_is_charged(judged: Judged) -> None:
     """The sleep alone takes about a millisecond."""
-    found = judged(judge, tmp_path, PLAIN.replace("BODY", SIDE))
+    found = judged(PLAIN.replace("BODY", SIDE), timed=True)
     assert found.verdict != "correct" or found.timing.median_us > 500, (found.reasons, found.timing)
 
 
-def test_a_fault_ends_only_itself(judge: SolutionJudge, tmp_path: Path) -> None:
+def test_a_fault_ends_only_itself(judged: Judged) -> None:
     fault = "i = torch.full((8,), 1 << 40, device=x.device); return x[i].sum() + x.new_zeros(512, 256)"
-    found = judged(judge, tmp_path, PLAIN.replace("BODY", fault))
+    found = judged(PLAIN.replace("BODY", fault), timed=True)
     assert found.verdict == "incorrect", found.reasons
     assert found.rule in ("raised", "crashed"), found.reasons
-    test_torchs_own_operations(judge, tmp_path)
+    test_torchs_own_operations(judged)

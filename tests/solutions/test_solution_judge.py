@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from warpsmith.errors import UsageError
-from warpsmith.processes.buffers import Scratch
 from warpsmith.solutions.judge import SolutionJudge
 from warpsmith.solutions.verdict import SolutionVerdict
-from warpsmith.targets.cpu import CpuTarget
-from warpsmith.tasks.load import load_task
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
+Judged = Callable[..., SolutionVerdict]
+TARGET = "cpu"
 SECONDS = f"287.{time.time_ns() % 10**6}"  # of a sleep that is found again by them
 TASK = """
 import torch
@@ -77,32 +76,7 @@ def solution(body: str, init: str = LINEAR, before: str = "") -> str:
     return HEAD.replace("BEFORE", before).replace("INIT", init).replace("BODY", body)
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SolutionJudge]:
-    folder = tmp_path_factory.mktemp("solutions")
-    (folder / "task.py").write_text(TASK)
-    with Scratch() as scratch:
-        task = load_task(str(folder / "task.py"), scratch=scratch)
-        target = CpuTarget(folder / "cache", threads=2)
-        with SolutionJudge(
-            task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache", quick=True,
-        ) as opened:  # fmt: skip
-            opened.open()
-            yield opened
-
-
-@pytest.fixture(name="judged")
-def _judged(judge: SolutionJudge, tmp_path: Path) -> object:
-    def judged(text: str, timed: bool = False) -> SolutionVerdict:
-        path = tmp_path / "solution.py"
-        path.write_text(text)
-        return judge.judge(path, timed=timed)
-
-    return judged
-
-
-def test_native_code_of_its_own_is_a_kernel(judged) -> None:  # type: ignore[no-untyped-def]
+def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
     found = judged(solution(CALL, before=NATIVE), timed=True)
     assert (found.verdict, found.label, found.rule) == ("correct", "kernel", ""), found.reasons
     assert set(found.speedup) == {"eager", "best"}
@@ -137,7 +111,7 @@ def test_native_code_of_its_own_is_a_kernel(judged) -> None:  # type: ignore[no-
     ],
     ids=["reference", "fallback", "other-names", "folded"],
 )  # fmt: skip
-def test_right_answers_by_torch(judged, text: str, label: str, parameters: str) -> None:  # type: ignore[no-untyped-def]
+def test_right_answers_by_torch(judged: Judged, text: str, label: str, parameters: str) -> None:
     found = judged(text)
     assert (found.verdict, found.label, found.parameters) == ("correct", label, parameters), found.reasons
 
@@ -185,19 +159,19 @@ def test_right_answers_by_torch(judged, text: str, label: str, parameters: str) 
         ),
     ],
 )  # fmt: skip
-def test_wrong_answers_by_their_rule(judged, text: str, verdict: str, rule: str) -> None:  # type: ignore[no-untyped-def]
+def test_wrong_answers_by_their_rule(judged: Judged, text: str, verdict: str, rule: str) -> None:
     found = judged(text)
     assert (found.verdict, found.rule) == (verdict, rule), found.reasons
     assert found.rule == "" or found.reasons
 
 
-def test_an_error_at_another_shape_makes_it_specialised(judged) -> None:  # type: ignore[no-untyped-def]
+def test_an_error_at_another_shape_makes_it_specialised(judged: Judged) -> None:
     found = judged(solution(f"assert x.shape[1] == 300, 'only 300'\n        return {HONEST}"))
     assert (found.verdict, found.labels[0]) == ("correct", "specialised")
     assert any("only 300" in r and "ragged" in r for r in found.reasons)
 
 
-def test_what_is_remembered_from_untimed_calls_fails(judged) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_remembered_from_untimed_calls_fails(judged: Judged) -> None:
     """Right whenever it has not seen the address before; in a timed block, inputs stay and contents change."""
     body = f"""
         key = x.data_ptr()
@@ -210,7 +184,7 @@ def test_what_is_remembered_from_untimed_calls_fails(judged) -> None:  # type: i
     assert found.speedup == {}
 
 
-def test_a_process_left_behind_is_killed(judged) -> None:  # type: ignore[no-untyped-def]
+def test_a_process_left_behind_is_killed(judged: Judged) -> None:
     before = f"subprocess.run('setsid sleep {SECONDS} &', shell=True, check=True)"
     assert judged(solution(f"return {HONEST}", before=before)).verdict == "correct"
     deadline = time.monotonic() + 5
@@ -250,7 +224,7 @@ ext = load_inline(name="twice_relu_ext", cpp_sources=SOURCE, functions=["twice_r
 
 
 @pytest.mark.timeout(600)
-def test_an_inline_extension_is_built_once_and_is_a_kernel(judged) -> None:  # type: ignore[no-untyped-def]
+def test_an_inline_extension_is_built_once_and_is_a_kernel(judged: Judged) -> None:
     found = judged(solution("return ext.twice_relu(self.linear(x))", before=EXTENSION))
     assert (found.verdict, found.label) == ("correct", "kernel"), found.reasons
     assert found.trace is not None

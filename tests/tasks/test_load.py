@@ -68,6 +68,16 @@ def test_file_loads_with_small_derived_variants(tmp_path: Path, scratch: Scratch
     assert all(v.graph.least_bytes <= task.graph.least_bytes for v in task.variants)
 
 
+def test_a_cache_that_the_user_set_is_not_needed(
+    tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "never" / name))
+    (tmp_path / "task.py").write_text(SOFTMAX)
+    assert load_task(str(tmp_path / "task.py"), scratch=scratch).graph.nodes
+    assert not (tmp_path / "never").exists()
+
+
 def test_declared_variants_and_huge_sizes_allocate_nothing(tmp_path: Path, scratch: Scratch) -> None:
     path = tmp_path / "huge.py"
     text = SOFTMAX.replace("batch_size = 64", "batch_size = 1000 * 1000000")
@@ -120,7 +130,10 @@ def with_text(change: str, to: str) -> str:
             r"running the file failed: ZeroDivisionError.*:13",
         ),
         (with_text("batch_size = 64", "raise SystemExit(3)"), "running the file failed: SystemExit"),
-        (with_text("import torch\n", "import torch, no_such_thing\n"), "no_such_thing"),
+        (
+            with_text("import torch\n", "import torch, no_such_thing.inner\n"),
+            r"the package no_such_thing is not installed \(task\.py:2 .*: pip install no_such_thing",
+        ),
         (with_text("batch_size = 64", "x = bytearray(100 << 30)"), "more memory than the limit"),
     ],
 )

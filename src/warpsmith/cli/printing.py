@@ -71,6 +71,8 @@ def print_summary(summary: RunSummary) -> None:
         best = summary.best
         print(f"  {ratio_text(best.speedup)} over {best.speedup.baseline}, the best baseline")
         print(f"  {ratio_text(best.speedup_eager)} over {best.speedup_eager.baseline}")
+        if best.speedup_rewritten is not None:
+            print(f"  {ratio_text(best.speedup_rewritten)} over the reference with the same rewrite in ATen")
         limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us)"
         print(f"  {best.median_us:.0f} us, {limit}")
         confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"

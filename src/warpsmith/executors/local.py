@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
 from ..profile.demote import after_sanitizers
+from ..profile.glance import Glance
 from ..records import Candidate, Result
 
 
@@ -16,21 +17,21 @@ class LocalExecutor:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.seconds = 0.0
+        self._glance = Glance()
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         results = self.judge.evaluate(candidates)
-        while True:
+        for candidate in candidates:
             start = time.monotonic()
-            result = next(results, None)
+            result = self._glance.complete(next(results), candidate)
             self.seconds += time.monotonic() - start
-            if result is None:
-                return
             yield result
 
     def confirm(self, candidate: Candidate) -> Result:
         """A fresh run; a win must also pass the sanitizers."""
         start = time.monotonic()
         try:
-            return after_sanitizers(self.judge.confirm(candidate), candidate, self.judge)
+            result = after_sanitizers(self.judge.confirm(candidate), candidate, self.judge)
+            return self._glance.complete(result, candidate)
         finally:
             self.seconds += time.monotonic() - start

@@ -105,9 +105,17 @@ class Baselines:
                 self.failures[name] = str(error)
             self._pending.pop(name)
 
+    def add(self, process: TimedProcess) -> None:
+        """One more that works, under its own name."""
+        self.alive[process.name] = process
+
+    def drop(self, name: str) -> None:
+        if (process := self.alive.pop(name, None)) is not None:
+            process.close()
+
     def lost(self, name: str, reason: str) -> None:
         """A baseline that failed while it was timed counts no more."""
-        self.alive.pop(name).close()
+        self.drop(name)
         self.failures[name] = reason
 
     def close(self) -> None:

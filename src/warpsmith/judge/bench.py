@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -21,13 +21,15 @@ import psutil
 
 from ..errors import JudgeError, WarpsmithError
 from ..processes.buffers import Scratch
-from ..processes.worker import Worker
-from ..records import BaselineTiming, Candidate, Ratio, Task, Timing
+from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Task, Timing
 from . import gpu_state, stats
 from .baselines import Baselines, baseline_names
 from .eviction import flush_bytes
+from .rewritten import REWRITTEN
 from .session import (
     FLUSH_TRUST,
+    GPU_AUDIT,
     GPU_TRUST,
     BaselineLost,
     ClocksDisagree,
@@ -44,10 +46,12 @@ __all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
 FreshValues = Callable[[], Path]
 
 CONFIRM_ROUNDS = 32  # what a confirmation asks for
+SEARCH_SECONDS = {"cpu": 0.35, "cuda": 0.15}  # of timing a process in a search; a GPU's calls vary less
 BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
 CHECK_SECONDS = 0.02  # of calls in a clock check
 CHECK_CALLS = {"cpu": 400, "cuda": 4000}  # at most; a GPU's shortest calls need many to fill the time
 CHECK_ATTEMPTS = 4
+MUCH_SLOWER = 10.0  # times the best baseline: a rewritten reference that takes longer need not be timed
 LONG_SECONDS, FEW = 0.1, 20  # a GPU's call that is shorter is estimated from so many
 GPU_FLUSH = 200 << 20  # bytes that a GPU reads between cold calls, roughly: its process knows its L2
 GPU_RATE = 2e12  # bytes a second at which a GPU does what lies between calls, roughly
@@ -101,6 +105,7 @@ class Bench:
         self._zygote: Worker | None = None
         self._names = baseline_names(task, device)
         self._fresh: FreshValues | None = None
+        self._rewritten: Graph | None = None
 
     def begin(self, names: Sequence[str] | None = None, *, fresh_values: FreshValues) -> None:
         """Launch the baselines (None: all of the device's) and the zygote, and return while they load and
@@ -149,31 +154,69 @@ class Bench:
         if not baselines.alive:
             reason = next(iter(baselines.failures.values()), "none was asked for")
             raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
-        session = self._session(list(baselines.alive.values()), values, cold=True)
-        expected = [p.expected for p in session.processes]
+        self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
+        for name, reason in baselines.failures.items():
+            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
+
+    def _time_together(
+        self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
+    ) -> None:
+        """First times of baselines, and a sample of what each returns."""
+        session = self._session(processes, values, cold=True)
+        expected = [p.expected for p in processes]
         session.run(*plan(expected, BASELINE_SECONDS * len(expected), self._gap(), None))
-        for name, process in baselines.alive.items():
-            time = stats.typical([b.ns for b in session.blocks[name]])
+        for process in processes:
+            name, time = process.name, stats.typical([b.ns for b in session.blocks[process.name]])
             process.expected = time.median * 1e-9
             self.timings[name] = BaselineTiming(
                 name=name, ok=True,
                 median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3,
-                compile_seconds=0.0 if name == "eager" else baselines.compile_seconds[name],
+                compile_seconds=0.0 if name == "eager" else compile_seconds.get(name, 0.0),
             )  # fmt: skip
             self.baseline_samples[name] = session.sample(process)
-        for name, reason in baselines.failures.items():
-            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
+
+    def add_rewritten(self, graph: Graph, fresh_values: FreshValues) -> None:
+        """One more baseline until `drop_rewritten`: this graph in ATen, in a process as a candidate has. Where it does
+        not run, or is much slower than another, its timing says so (`ok=False`).
+        """
+        if self._baselines is None or not self.timings:
+            raise JudgeError("the baselines have not been started")
+        self._rewritten, values = graph, [fresh_values(), fresh_values()]
+        usual = self.timings[self.best].median_us * 1e-6
+        try:
+            process = self._fork([], REWRITTEN, graph)
+            self._baselines.add(process)
+            process.expected = self._estimate(process, values[0])
+            if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
+                self.drop_rewritten(f"it takes {process.expected / usual:.0f} times as long as {self.best}")
+            else:
+                self._time_together([process], values, {})
+        except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
+            self.drop_rewritten(str(error))
+
+    def drop_rewritten(self, reason: str = "") -> None:
+        """It counts no more; for a reason, which its timing keeps, or because its candidate was confirmed."""
+        self._rewritten = None
+        if self._baselines is not None:
+            self._baselines.drop(REWRITTEN)
+        self.timings.pop(REWRITTEN, None)
+        self.baseline_samples.pop(REWRITTEN, None)
+        if reason:
+            self.timings[REWRITTEN] = BaselineTiming(name=REWRITTEN, ok=False, reason=reason)
 
     def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
         """The same baselines in fresh processes, and a fresh zygote, timed anew. Raises JudgeError when none
         works.
         """
-        fresh = fresh_values or self._fresh
+        fresh, rewritten = fresh_values or self._fresh, self._rewritten
         if fresh is None:
             raise JudgeError("the baselines have not been started")
         self.close()
         self.timings, self.baseline_samples = {}, {}
-        return self.start(self._names, fresh_values=fresh)
+        self.start(self._names, fresh_values=fresh)
+        if rewritten is not None:  # what it returns was checked when it was added
+            self.add_rewritten(rewritten, fresh)
+        return self.timings
 
     def baseline(self, name: str) -> TimedProcess:
         """A baseline's process. Raises BaselineLost when it is not running."""
@@ -194,7 +237,7 @@ class Bench:
         fresh_values: FreshValues,
         *,
         rounds: int | None = None,
-        target_seconds: float = 0.35,
+        target_seconds: float | None = None,
         baselines: Sequence[str] | None = None,
         cold: bool = True,
         checks: int = 1,
@@ -202,16 +245,16 @@ class Bench:
         """Time a candidate. `baselines=None`: against the best one and eager; else against those named that
         work.
 
-        `libraries` maps region id → built library. `rounds=None`: as many as fit `target_seconds`, ended
-        early when hopeless. Raises WorkerDied, WorkerTimeout, WorkerFailed (the candidate's fault),
+        `libraries` maps region id → built library. `rounds=None`: as many as fit `target_seconds` (None:
+        `SEARCH_SECONDS`), ended early when hopeless. Raises WorkerDied, WorkerTimeout, WorkerFailed (the candidate's fault),
         ClocksDisagree (invalid), BaselineLost, JudgeError.
         """
         opponents = self._opponents(baselines)
         values = [fresh_values() for _ in range(1 if rounds is None else 3)]
-        process = self._fork(candidate, libraries)
+        process = self._fork([(u.region, libraries[u.region.id]) for u in candidate.units])
         covered = sum(len(u.region.nodes) for u in candidate.units)
         try:
-            return self.measure(
+            run = self.measure(
                 process,
                 opponents,
                 values,
@@ -223,6 +266,8 @@ class Bench:
             )
         finally:
             process.close()
+        rewritten = self.timings.get(REWRITTEN)
+        return replace(run, timing=run.timing.model_copy(update={"rewritten": rewritten}))
 
     def measure(
         self,
@@ -231,7 +276,7 @@ class Bench:
         values: Sequence[Path],
         *,
         rounds: int | None = None,
-        target_seconds: float = 0.35,
+        target_seconds: float | None = None,
         cold: bool = True,
         checks: int = 1,
         launches: int | None = None,
@@ -243,7 +288,8 @@ class Bench:
         warm = self._check_clocks(process)
         session = self._session([process, *opponents], values, cold)
         expected = [p.expected for p in session.processes]
-        count, calls = plan(expected, target_seconds * len(expected) / 2, self._gap(), rounds)
+        seconds = SEARCH_SECONDS[self.device] if target_seconds is None else target_seconds
+        count, calls = plan(expected, seconds * len(expected) / 2, self._gap(), rounds)
         session.run(count, calls, race=rounds is None, checks=checks)
         session.agree()
         busy = session.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
@@ -252,6 +298,8 @@ class Bench:
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
         warm = self._compare_with_batch(session, process, warm, steps if self.device == "cuda" else 0)
         timing = self._timing(session, process, list(warm.ns), cold, busy=bool(busy))
+        if self.device == "cuda" and rounds is not None:  # asking takes too long for a search
+            timing = timing.model_copy(update={"gpu_state": gpu_state.read()})
         return BenchRun(timing, tuple(session.samples), session.blocks)
 
     def _compare_with_batch(
@@ -268,9 +316,9 @@ class Bench:
         return batch
 
     def _session(self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool) -> Session:
-        trust = GPU_TRUST if self.device == "cuda" else FLUSH_TRUST
+        trust, audit = (GPU_TRUST, GPU_AUDIT) if self.device == "cuda" else (FLUSH_TRUST, 0)
         inputs = self.task.graph.inputs
-        return Session(processes, values, inputs, self.scratch.new, cold=cold, trust=trust)
+        return Session(processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit)
 
     def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
         if self._baselines is None or not self.timings:
@@ -288,14 +336,14 @@ class Bench:
             raise BaselineLost(f"the {lost[0]} baseline's process ended")
         return [alive[n] for n in wanted if n in alive]
 
-    def _fork(self, candidate: Candidate, libraries: Mapping[str, Path]) -> TimedProcess:
+    def _fork(
+        self, units: Sequence[tuple[Region, Path]], name: str = "candidate", graph: Graph | None = None
+    ) -> TimedProcess:
         zygote = self._start_zygote()
-        parts = [
-            {"region": u.region.model_dump(mode="json"), "library": str(libraries[u.region.id])}
-            for u in candidate.units
-        ]
+        parts = [{"region": r.model_dump(mode="json"), "library": str(path)} for r, path in units]
         memory = int(psutil.virtual_memory().available * 0.9)
-        return fork_candidate(zygote, self.scratch.new("bench-candidate"), parts, self.threads, memory)
+        folder = self.scratch.new(f"bench-{name}")
+        return fork_candidate(zygote, folder, parts, self.threads, memory, name, graph)
 
     def _estimate(self, process: TimedProcess, values: Path) -> float:
         """Seconds of a call, roughly: the fixed warm-up, the same for every process, then one call, or a few
@@ -363,7 +411,6 @@ class Bench:
             median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3, cache=state,
             samples=sum(len(b) for b in own), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
             wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation,
-            gpu_state=gpu_state.read() if self.device == "cuda" else {},
         )  # fmt: skip
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ class CudaStopwatch(Stopwatch):
         self._reset_persisting = _persisting_reset()
         self.usual_tail = self._usual_tail()
 
-    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
+    def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """As `Stopwatch.time`. Without `fresh` the calls follow one another between two events, and each is
         said to have taken its share.
         """
@@ -67,7 +67,7 @@ class CudaStopwatch(Stopwatch):
                 self._overwrite()
                 self._reset()
                 self._change(rng)
-                self._lead(cold)
+                self._lead(evictions)
                 ns, tail = self._one()
                 times.append(ns)
                 tails.append(tail)
@@ -106,12 +106,13 @@ class CudaStopwatch(Stopwatch):
         each = max(1, round(start.elapsed_time(end) * 1e6 / n))
         return {"ns": [each] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * each)}
 
-    def _lead(self, cold: bool) -> None:
+    def _lead(self, evictions: int) -> None:
         """Work for the device that hides the launch of the next call: evict the cache, or only wait."""
-        if cold and self.flush is not None:
+        if evictions and self.flush is not None:
             if self._reset_persisting is not None:
                 self._reset_persisting()
-            self.flush.sum()
+            for _ in range(evictions):
+                self.flush.sum()
         else:
             torch.cuda._sleep(LEAD_CYCLES)
 
@@ -127,6 +128,15 @@ class CudaStopwatch(Stopwatch):
             late.synchronize()
             tails.append(end.elapsed_time(late) * 1e6)
         return median(tails)
+
+    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
+        """As `Stopwatch.prepare`; the memory that is overwritten between calls is asked for now, not in a block
+        that somebody's clock bounds.
+        """
+        answer = super().prepare(values, warmup)
+        self._overwrite()
+        torch.cuda.synchronize()
+        return answer
 
     def _clear(self) -> None:
         torch.cuda.synchronize()

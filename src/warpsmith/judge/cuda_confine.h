@@ -28,11 +28,12 @@ static uint64_t landlock_early() {
   return landlock_but_devices(places, 2);
 }
 
-static uint64_t landlock_late(const char* library) {
+static uint64_t landlock_late(const std::vector<const char*>& libraries) {
   const uint64_t look = LL_READ | LL_LIST;
-  const struct place places[] = {
-      {library, LL_READ}, {"/proc/self", LL_WRITE | LL_TRUNCATE | look}, {"/proc/driver", look}, {"/sys", look}};
-  return landlock_but_devices(places, 4);
+  std::vector<struct place> places = {
+      {"/proc/self", LL_WRITE | LL_TRUNCATE | look}, {"/proc/driver", look}, {"/sys", look}};
+  for (const char* library : libraries) places.push_back({library, LL_READ});
+  return landlock_but_devices(places.data(), (int)places.size());
 }
 
 /* What computing and a CUDA driver need; what starts programs or reaches other processes and machines kills, any other

@@ -1,7 +1,8 @@
 /* The candidate runner on CUDA: an untrusted, one-shot process without torch that loads one unit's library and calls
  * it on the GPU. Compiled as CUDA (`nvcc -x cu`), linked to the shared runtime, in which the unit finds its symbols.
  *
- * In and out: as `runner.c`. The arena, shared with the supervisor, stays the truth: before a call its whole image is
+ * In and out: as `runner.c`; one process may be given the unit's library at several shapes, each with an arena of its own,
+ * and is told which to go on with: making a context takes longer than all of its work. The arena, shared with the supervisor, stays the truth: before a call its whole image is
  * copied to the device, bands, poison and all, and back after it, buffers at the same offsets. A CUDA error is answered
  * with its code, its text at the start of the arena, and the process ends: every unit has a context of its own.
  *
@@ -31,9 +32,17 @@ struct setting { /* argv, in this order */
   uint64_t request, answer, arena, inputs, outputs, memory, parent, level;
 };
 
+struct library {
+  const char* path;
+  int arena;
+  run_function run;
+  bytes_function bytes;
+};
+
 struct runner {
   struct setting setting;
-  run_function run;
+  std::vector<struct library> libraries;
+  const struct library* now;
   char* arena;
   size_t size;
   char* stage;               /* the arena on the device as it was before the last run */
@@ -88,7 +97,7 @@ static cudaError_t evict(const struct runner* r) {
 /* Answer with the error and end: after most of them the context is of no use. */
 static void broken(const struct runner* r, cudaError_t code) {
   struct reply reply = {(uint64_t)code, 0, 0, 0};
-  snprintf(r->arena, TEXT_BYTES, "%s", cudaGetErrorString(code));
+  if (r->arena != NULL) snprintf(r->arena, TEXT_BYTES, "%s", cudaGetErrorString(code));
   exact((int)r->setting.answer, &reply, sizeof reply, 1);
   _exit(0);
 }
@@ -97,10 +106,23 @@ static void must(const struct runner* r, cudaError_t code) {
   if (code != cudaSuccess) broken(r, code);
 }
 
+/* Another library, and no memory of the one before. Returns the workspace's bytes. */
+static uint64_t pick(struct runner* r, uint64_t index) {
+  if (index >= r->libraries.size()) fail(46);
+  while (r->count > 0) must(r, cudaFree(r->images[--r->count]));
+  must(r, cudaFree(r->stage));
+  must(r, cudaFree(r->sweep));
+  if (r->arena != NULL) munmap(r->arena, r->size);
+  r->arena = r->stage = NULL;
+  r->sweep = NULL;
+  r->now = &r->libraries[index];
+  return r->now->bytes();
+}
+
 static void map_arena(struct runner* r, size_t size) {
-  void* at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, (int)r->setting.arena, 0);
+  void* at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->now->arena, 0);
   if (at == MAP_FAILED) fail(44);
-  close((int)r->setting.arena);
+  close(r->now->arena);
   r->arena = (char*)at;
   r->size = size;
   size_t room = 0, all = 0;
@@ -115,7 +137,7 @@ static void map_arena(struct runner* r, size_t size) {
 static cudaError_t call(struct runner* r, const struct command* command, char* image, cudaStream_t stream) {
   for (uint64_t i = 0; i < r->setting.inputs; i++) r->in[i] = image + command->buffers[i];
   for (uint64_t i = 0; i < r->setting.outputs; i++) r->out[i] = image + command->buffers[r->setting.inputs + i];
-  const int code = r->run(r->in, r->out, image + command->workspace, stream);
+  const int code = r->now->run(r->in, r->out, image + command->workspace, stream);
   const cudaError_t last = cudaGetLastError();
   return code != 0 ? (cudaError_t)code : last;
 }
@@ -195,6 +217,7 @@ static void serve(struct runner* r) {
     if (command.op == OP_MAP) map_arena(r, command.size);
     if (command.op == OP_RUN) reply.value = run_once(r, &command);
     if (command.op == OP_TIME) reply.value = time_calls(r, &command);
+    if (command.op == OP_PICK) reply.value = pick(r, command.count);
     exact((int)r->setting.answer, &reply, sizeof reply, 1);
   }
 }
@@ -217,7 +240,7 @@ static bool open_device(struct runner* r) {
 }
 
 /* Opens the device and confines this process at the level asked for. */
-static struct reply confine(struct runner* r, const char* library) {
+static struct reply confine(struct runner* r, const std::vector<const char*>& libraries) {
   struct reply hello = {0, 0, 0, 0};
   const uint64_t level = r->setting.level, arch = ARCH;
   limit(RLIMIT_CORE, 0);
@@ -227,7 +250,7 @@ static struct reply confine(struct runner* r, const char* library) {
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NOFILE, OPEN_FILES);
   limit_memory(r->setting.memory, 0);
-  if (early) hello.landlock = landlock_late(library);
+  if (early) hello.landlock = landlock_late(libraries);
   hello.seccomp = may && (level & WITH_SECCOMP) && arch != 0 && confine_calls();
   return hello;
 }
@@ -250,28 +273,39 @@ static int probe(uint64_t level) {
   static struct runner r;
   r.setting.level = level;
   r.setting.memory = (uint64_t)1 << 30;
-  const struct reply hello = confine(&r, "/dev/null");
+  const struct reply hello = confine(&r, {});
   if ((level & WITH_LANDLOCK) && !hello.landlock) fail(NOT_CONFINED);
   if ((level & WITH_SECCOMP) && !hello.seccomp) fail(NOT_CONFINED);
   if (!works(&r)) fail(NO_KERNELS);
   _exit(0);
 }
 
+static struct library opened(const char* path, int arena) {
+  void* made = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (made == NULL) fail(49);
+  const struct library found = {path, arena, (run_function)dlsym(made, "warpsmith_run"),
+                                (bytes_function)dlsym(made, "warpsmith_workspace_bytes")};
+  if (found.run == NULL || found.bytes == NULL) fail(50);
+  return found;
+}
+
 int main(int argc, char** argv) {
   static struct runner r;
   const size_t count = sizeof r.setting / sizeof(uint64_t);
   if (argc == 2) return probe(strtoull(argv[1], NULL, 10));
-  if (argc != (int)count + 2) fail(46);
+  if (argc < (int)count + 2 || (argc - (int)count) % 2 != 0) fail(46);
   settings(argv, (uint64_t*)&r.setting, count);
+  std::vector<const char*> paths = {argv[count + 1]};
+  std::vector<int> arenas = {(int)r.setting.arena};
+  for (int i = (int)count + 2; i < argc; i += 2) {
+    arenas.push_back(atoi(argv[i]));
+    paths.push_back(argv[i + 1]);
+  }
   if (r.setting.inputs + r.setting.outputs > MAX_BUFFERS) fail(46);
   die_with(r.setting.parent);
-  struct reply hello = confine(&r, argv[argc - 1]);
-  void* library = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) fail(49);
-  r.run = (run_function)dlsym(library, "warpsmith_run");
-  const bytes_function bytes = (bytes_function)dlsym(library, "warpsmith_workspace_bytes");
-  if (r.run == NULL || bytes == NULL) fail(50);
-  hello.value = bytes();
+  struct reply hello = confine(&r, paths);
+  for (size_t i = 0; i < paths.size(); i++) r.libraries.push_back(opened(paths[i], arenas[i]));
+  hello.value = pick(&r, 0);
   exact((int)r.setting.answer, &hello, sizeof hello, 1);
   serve(&r);
 }

@@ -12,11 +12,22 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import JudgeError, WarpsmithError
-from .runner import ENDINGS, PASSED_ON, CandidateRunner, RunnerCrashed, RunnerFailed
+from .runner import (
+    COMMAND,
+    ENDINGS,
+    MAX_BUFFERS,
+    PASSED_ON,
+    PICK,
+    CandidateRunner,
+    Loaded,
+    RunnerCrashed,
+    RunnerFailed,
+)
 from .runner_program import cuda_runner_program
 
 LANDLOCK, SECCOMP = 1, 2  # bits of a level
@@ -32,7 +43,7 @@ ENVIRONMENT = MappingProxyType({"LC_ALL": "C", "CUDA_CACHE_DISABLE": "1"})
 
 
 class CudaRunner(CandidateRunner):
-    """See `CandidateRunner`. Each has a context of its own, so a fault ends with it. `threads` is not used.
+    """See `CandidateRunner`. Each unit has a context of its own, so a fault ends with it. `threads` is not used.
 
     Raises JudgeError when there is no GPU that works."""
 
@@ -45,6 +56,19 @@ class CudaRunner(CandidateRunner):
     def _numbers(self, program: Path, threads: int) -> tuple[int, ...]:
         counts = self._arena.inputs, self._arena.outputs
         return (*counts, self._memory, os.getpid(), confinement(program, _visible()))
+
+    def _later(self) -> Sequence[Loaded]:
+        return self._all[1:]
+
+    def pick(self, index: int) -> None:
+        """In the same process: making a context takes longer than all that a unit does in it."""
+        self._now, self._placed = self._all[index], False
+        try:
+            workspace, _ = self._call(COMMAND.pack(PICK, 0, index, 0, 0, 0, *[0] * MAX_BUFFERS))
+            self._make_room(workspace)
+        except BaseException:
+            self.close()
+            raise
 
     def _variables(self, threads: int) -> dict[str, str]:
         return dict(ENVIRONMENT)
@@ -68,6 +92,13 @@ class CudaRunner(CandidateRunner):
         if code == NO_DEVICE:
             return JudgeError("no CUDA device could be used: see `nvidia-smi`, or judge on the CPU")
         return super()._ended(code)
+
+
+def usable_program(cache_dir: Path) -> Path:
+    """The runner, built, and its confinement found. Raises ToolchainError or JudgeError."""
+    program = cuda_runner_program(cache_dir)
+    confinement(program, _visible())
+    return program
 
 
 def _visible() -> str:

@@ -8,7 +8,7 @@ depends on its small terms.
 Each family is one small function `(rng, own) -> values` for a floating *input*. Parameters and buffers keep
 their scale and, where all of one sign, their sign (a running variance stays positive). Integers keep the
 range of the task's own (they may be indices), bools their mix; values with inf or NaN in them (masks) are
-kept as they are.
+kept as they are. Triangular matrices stay triangular and symmetric ones symmetric: that is what the task is about.
 """
 
 from __future__ import annotations
@@ -110,12 +110,26 @@ def fill(family: str, seed: int, inputs: Sequence[GraphInput], own: Path, path: 
             array[...] = old
             continue
         if item.role == "input":
-            fresh = make(rng, values)
+            fresh = _of_like_form(np.asarray(make(rng, values)), values)
         elif family == "integers":
             fresh = _integer_parameter(rng, values)
         else:
             fresh = _parameter(rng, values)
         array[...] = _as_stored(fresh, item.spec.dtype)
+
+
+def _of_like_form(fresh: Array, own: Array) -> Array:
+    """Triangular where the task's own square matrices are, symmetric where they are; diagonal is both triangles."""
+    if own.ndim < 2 or own.shape[-1] != own.shape[-2] or own.shape[-1] < 2 or own.min() == own.max():
+        return fresh
+    if not np.triu(own, 1).any():
+        fresh = np.tril(fresh)
+    if not np.tril(own, -1).any():
+        fresh = np.triu(fresh)
+    if np.array_equal(own, own.swapaxes(-1, -2)):
+        upper = np.triu(fresh)
+        fresh = upper + np.triu(fresh, 1).swapaxes(-1, -2)
+    return fresh
 
 
 def _parameter(rng: Rng, own: Array) -> Array:

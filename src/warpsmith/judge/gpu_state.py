@@ -26,6 +26,12 @@ def read() -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def free_bytes() -> int:
+    """Of the GPU's memory; 0 where that cannot be told."""
+    values = machine.query_gpu(("memory.free",))
+    return int((number(values[0]) or 0.0) * 2**20) if values else 0
+
+
 def number(text: str) -> float | None:
     """A decimal or hexadecimal number; None for "[N/A]" and the like."""
     try:

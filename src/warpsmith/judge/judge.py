@@ -10,26 +10,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
+
+from .. import machine
 from ..errors import WarpsmithError
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ..records import Candidate, Check, Result, Status, Timing, Verdict
+from ..progress import counted
+from ..records import Candidate, Check, Profile, Result, Status, Timing, Verdict
 from ..tasks.regions import make_region
+from . import gpu_state
 from .bench import CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 from .building import Built, build_all
 from .evidence import Case
 from .labels import labels
 from .layout import output_names
 from .limits import hard_floor
+from .memory import needed_bytes
 from .opened import Opened
 from .plan import STAND_IN, UNIT_RUNS
+from .region_profiles import region_profiles
 from .verify import FEW_DRAWS, Verification
 
-SAMPLED = 1 << 18  # elements of each output of a timed run that the search looks at
+SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
+SAMPLED = 1 << 18  # and of a timed run
 CONFIRM_CHECKS = 3  # timed calls whose outputs are checked
+MOST_AT_ONCE = 8  # candidates verified at a time
+ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
+Verified = tuple[Verification, float]  # and the seconds that it took
 
 
 @dataclass(frozen=True)
@@ -55,8 +67,10 @@ class Judge(Opened):
         with self._trusted("no fresh inputs"):
             self._fresh_values()
         cases = self.plan.search(self._fresh[0])
-        for candidate, build in zip(wanted, built, strict=True):
-            yield self._judged(candidate, build, cases, confirm=False)
+        many = self._at_once()
+        verified = self._verified_together(wanted, built, cases, many) if many > 1 else [None] * len(wanted)
+        for candidate, build, known in zip(wanted, built, verified, strict=True):
+            yield self._judged(candidate, build, cases, confirm=False, verified=known)
 
     def confirm(self, candidate: Candidate) -> Result:
         """A fresh run: processes, seeds and samples share nothing with the search. Confirmations in a row
@@ -72,8 +86,12 @@ class Judge(Opened):
         self.progress("verifying and timing it against every baseline")
         cases = self.plan.confirm(self._fresh[0], self._draw())
         try:
+            if built.status == "ok":
+                with self._trusted("no rewritten reference"):
+                    self._time_rewritten(candidate)
             return self._judged(candidate, built, cases, confirm=True)
         finally:
+            self.bench.drop_rewritten()
             for case in cases:
                 if case not in self._fresh:
                     self.evidence.forget(case)
@@ -85,11 +103,42 @@ class Judge(Opened):
         built = iter(build_all(fit, self.task, self.target))
         return [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
 
-    def _judged(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Result:
+    def _at_once(self) -> int:
+        """Candidates to verify at a time: on a CPU one, which has all processors; on a GPU as many as the
+        host has processors and both have memory for.
+        """
+        if self.device == "cpu":
+            return 1
+        room = min(gpu_state.free_bytes(), int(psutil.virtual_memory().available)) // ROOM_SHARE
+        return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // needed_bytes(self.task.graph)))
+
+    def _verified_together(
+        self, candidates: Sequence[Candidate], built: Sequence[Built], cases: Sequence[Case], many: int
+    ) -> list[Future[Verified] | None]:
+        """All verified when this returns, so that nothing disturbs the timing."""
+        self.progress(f"verifying {counted(len(candidates), 'candidate')}, {many} at a time")
+        with ThreadPoolExecutor(many) as pool:
+            return [
+                pool.submit(self._verified, c, b, cases, False) if b.status == "ok" else None
+                for c, b in zip(candidates, built, strict=True)
+            ]
+
+    def _verified(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Verified:
+        start = time.monotonic()
+        found = self.verifier.verify(
+            candidate, built.libraries, cases, timed=UNIT_RUNS, stand_in="" if confirm else STAND_IN,
+            most=None if confirm else SEARCHED,
+        )  # fmt: skip
+        return found, time.monotonic() - start
+
+    def _judged(
+        self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool,
+        verified: Future[Verified] | None = None,
+    ) -> Result:  # fmt: skip
         """One candidate through every stage. A trusted process that is lost is restarted once."""
         for attempt in (1, 2):
             try:
-                return self._attempt(candidate, built, cases, confirm)
+                return self._attempt(candidate, built, cases, confirm, verified if attempt == 1 else None)
             except (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost) as error:
                 if attempt == 2:
                     return self._result(
@@ -99,15 +148,16 @@ class Judge(Opened):
                 self._revive(isinstance(error, BaselineLost))
         raise AssertionError("unreachable")
 
-    def _attempt(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Result:
+    def _attempt(
+        self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool,
+        verified: Future[Verified] | None,
+    ) -> Result:  # fmt: skip
         seconds = {"build": built.seconds}
         if built.status != "ok":
             return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
-        start = time.monotonic()
-        verification = self.verifier.verify(
-            candidate, built.libraries, cases, timed=UNIT_RUNS, stand_in="" if confirm else STAND_IN
+        verification, seconds["verify"] = (
+            verified.result() if verified else self._verified(candidate, built, cases, confirm)
         )
-        seconds["verify"] = time.monotonic() - start
         if not verification.ok:
             outcome = Outcome(verification.status, verification.reason)
             return self._result(candidate, built, outcome, verification, seconds=seconds)
@@ -203,8 +253,19 @@ class Judge(Opened):
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id,
             target=self.target.name, status=outcome.status, reason=outcome.reason, builds=built.builds,
-            verdict=verdict, timing=timing,
+            verdict=verdict, timing=timing, profile=self._seen(candidate, outcome, verification),
             seconds={k: round(v, 4) for k, v in (seconds or {}).items()}, environment=self.environment.id,
             seed=self.seed,
             judged_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )  # fmt: skip
+
+    def _seen(
+        self, candidate: Candidate, outcome: Outcome, verification: Verification | None
+    ) -> Profile | None:
+        """What was measured of each unit of a correct candidate alone."""
+        if verification is None or outcome.status != "ok":
+            return None
+        return region_profiles(
+            candidate, self.task.graph, self.peaks, verification.unit_us, verification.unit_balance,
+            self.environment.threads,
         )  # fmt: skip

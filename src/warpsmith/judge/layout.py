@@ -10,6 +10,11 @@ from ..records import Graph, TensorSpec
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
+def rows_of(spec: TensorSpec, start: int, stop: int) -> TensorSpec:
+    """Of some rows of a tensor, in memory as the tensor has them; a scalar is its own."""
+    return spec.model_copy(update={"shape": (stop - start, *spec.shape[1:])}) if spec.shape else spec
+
+
 def output_names(graph: Graph) -> tuple[str, ...]:
     """The tensors a graph returns, buffer updates included, one for each leaf, in order."""
     return tuple(o.value for o in graph.outputs if o.value is not None)

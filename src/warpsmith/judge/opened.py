@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Self
@@ -22,20 +23,22 @@ from ..errors import JudgeError, TaskError
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ..records import Admission, BaselineTiming, Environment, Limit, Task
+from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
 from ..targets.base import Target
 from .admission import admit
 from .baselines import NAMES, audit, baseline_names
 from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
-from .limits import limit, measure_peaks
+from .limits import Peaks, limit, measure_peaks
 from .memory import check_memory
 from .plan import ADMISSION, Plan
+from .rewritten import REWRITTEN, rewritten_graph
 from .verify import Limits, Verifier
 from .workers import Workers
 
 BASELINES = NAMES
+LEAST_PATIENCE = 5.0  # seconds that any call of a unit may take, on a busy machine, too
 EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
 
 
@@ -64,6 +67,7 @@ class Opened:
         self.disagreeing: dict[str, str] = {}  # baselines whose outputs miss the budget, and how
         self.environment: Environment = describe(getattr(target, "compiler", None), self.device)
         self.admission: Admission
+        self.peaks: Peaks
         self.limit: Limit
 
     def __enter__(self) -> Self:
@@ -89,8 +93,10 @@ class Opened:
                 self.admission = admit(self.task, self.evidence, ADMISSION, self._draw())
             with self._stage("baselines", "compiling and timing the baselines"):
                 timings = self.bench.start(self._names, fresh_values=self._next_values)
+                self.progress("checking what the baselines returned")
                 self._check_baselines()
                 self.baselines = {n: self._with_share(t) for n, t in timings.items()}
+                self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
                 for note in audit(self.baselines, self.limit):
                     self.progress(note)
             with self._stage("profile", "timing each part of the reference"):
@@ -101,7 +107,7 @@ class Opened:
             peaks = measure_peaks(
                 self._peaks_cache, self.environment.threads, refresh=refresh, device=self.device
             )
-            self.limit = limit(self.task.graph, peaks, cold=True)
+            self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
         main = str(self.evidence.values(self._own))
@@ -152,6 +158,33 @@ class Opened:
             if not check.ok:
                 self.progress(f"note: {name} gives other values than eager ({check.detail})")
                 self.disagreeing[name] = check.detail
+
+    def _time_rewritten(self, candidate: Candidate) -> None:
+        """Where the candidate's algebra can be done in ATen, too, that is one more baseline until the bench drops it.
+        One that is wrong is dropped at once, with a note.
+        """
+        try:
+            graph = rewritten_graph(self.task.graph, candidate.units)
+        except TaskError as error:
+            self.bench.drop_rewritten(str(error))
+        else:
+            if graph is None:
+                return
+            self.bench.add_rewritten(graph, self._next_values)
+        sample = self.bench.baseline_samples.get(REWRITTEN)
+        if sample is not None:
+            check = self.verifier.check_whole(self._own.variant, sample.values, sample.outputs, self._draw())
+            sample.remove()
+            if not check.ok:
+                self.bench.drop_rewritten(f"it gives other values than eager ({check.detail})")
+        timing = self.bench.timings[REWRITTEN] = self._with_share(self.bench.timings[REWRITTEN])
+        if not timing.ok:
+            self.progress(f"note: no rewritten reference: {timing.reason}")
+
+    def _patience(self) -> float:
+        """Seconds after which a unit hangs: a thousand times as long as the whole module takes, within limits."""
+        slowest = max(t.median_us for t in self.baselines.values() if t.ok) * 1e-6
+        return min(Limits.timeout, max(LEAST_PATIENCE, 1000 * slowest))
 
     def _with_share(self, timing: BaselineTiming) -> BaselineTiming:
         if not timing.ok or not timing.median_us:

@@ -9,7 +9,8 @@ square distance from the undisturbed oracle is the noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -21,6 +22,7 @@ from .stepping import Stepper, Tensors, ancestors
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 HALVES = ("float16", "bfloat16")
+TF32 = 2.0**-10  # the inputs' mantissas are cut to ten bits, not rounded
 POOL_SIZE = (
     1 << 20
 ) + 7  # normal draws, reused at random offsets: drawing afresh would cost more than the oracle
@@ -37,6 +39,16 @@ class TruthTensors:
     noise: torch.Tensor  # float64; integers: (draws, *shape)
     draws: int
     exact: bool
+
+    def rows(self, start: int, stop: int) -> TruthTensors:
+        """Of some rows; a scalar is its own."""
+        if self.native.ndim == 0:
+            return self
+        kept = slice(start, stop)
+        before = (slice(None),) * (self.noise.ndim - self.native.ndim)
+        return replace(
+            self, native=self.native[kept], oracle=self.oracle[kept], noise=self.noise[(*before, kept)]
+        )
 
     @property
     def finite(self) -> bool:
@@ -68,8 +80,9 @@ class Noise:
 class Oracle:
     """One graph, reusable over inputs."""
 
-    def __init__(self, graph: Graph, outputs: tuple[str, ...]) -> None:
-        self.graph, self.outputs = graph, outputs
+    def __init__(self, graph: Graph, outputs: tuple[str, ...], tf32: Collection[str] = ()) -> None:
+        """`tf32`: nodes that the native reference computes in TF32, so that others may, too."""
+        self.graph, self.outputs, self.tf32 = graph, outputs, frozenset(tf32)
         self.stepper = Stepper(ancestors(graph, outputs))
         nodes = self.stepper.graph.nodes
         self._roundings = {flag: {n.name: rounding(graph, n, flag) for n in nodes} for flag in (False, True)}
@@ -77,10 +90,11 @@ class Oracle:
         self.exact = {o: exact(ancestors(graph, [o])) for o in outputs}
 
     def truths(
-        self, values: Tensors, seed: int, *, family: str = "", most_draws: int | None = None
-    ) -> dict[str, TruthTensors]:
+        self, values: Tensors, seed: int, *, family: str = "", most_draws: int | None = None,
+        least_draws: int = 1,
+    ) -> dict[str, TruthTensors]:  # fmt: skip
         """`family` of the inputs: on integers sums of products may be exact, on repeated values roundings
-        lean one way.
+        lean one way. Draws are of noise.
         """
         self.rounding = self._roundings[family in REPEATED]
         native = self.stepper.run(values, self.outputs)
@@ -88,7 +102,7 @@ class Oracle:
         exact = dict(self.exact)
         if family == "integers" and self._exact_sums(values):
             exact = {o: exact[o] or bool((native[o] == oracle[o]).all()) for o in self.outputs}
-        noise, draws = self._noise(values, oracle, exact, seed, most_draws)
+        noise, draws = self._noise(values, oracle, exact, seed, most_draws, least_draws)
         ties = self._ties(values, exact, seed)
         made = {}
         for name in self.outputs:
@@ -100,7 +114,13 @@ class Oracle:
         return made
 
     def _noise(
-        self, values: Tensors, oracle: Tensors, exact: dict[str, bool], seed: int, most: int | None
+        self,
+        values: Tensors,
+        oracle: Tensors,
+        exact: dict[str, bool],
+        seed: int,
+        most: int | None,
+        least: int,
     ) -> tuple[Tensors, int]:
         noise = {o: torch.zeros_like(t) for o, t in oracle.items() if t.is_floating_point()}
         rough = [o for o in noise if not exact[o]]
@@ -110,6 +130,7 @@ class Oracle:
         draws = self._draws(smallest, values)
         if most is not None and smallest >= FEW:
             draws = min(draws, most)
+        draws = max(draws, least)
         source = Noise(seed)
         for _ in range(draws):
             disturbed = self._disturbed(values, source, 1.0)
@@ -131,7 +152,10 @@ class Oracle:
 
     def _disturbed(self, values: Tensors, source: Noise, reach: float) -> Tensors:
         def inward(node: Node, tensor: torch.Tensor) -> torch.Tensor:
-            return source.disturb(tensor, reach * self.rounding[node.name].inward * self._unit(node)[0])
+            size = self.rounding[node.name].inward * self._unit(node)[0]
+            if node.name in self.tf32:
+                size = max(size, ONE_ROUNDING * TF32)
+            return source.disturb(tensor, reach * size)
 
         def outward(node: Node, read: Tensors, made: Tensors) -> Tensors:
             working, storing = self._unit(node)

@@ -23,7 +23,7 @@ from ..processes.worker import serve
 from ..records import Graph, Region, Task
 from ..runtime.tensors import open_tensors, write_tensors
 from . import families
-from .layout import noise_specs, oracle_specs, output_names
+from .layout import noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
 from .stepping import Stepper, Tensors, ancestors, on_device, subgraph
@@ -57,10 +57,10 @@ class Reference:
 
     def expected(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
-        draws: int | None = None,
+        draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (),
     ) -> dict[str, Any]:  # fmt: skip
         """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
-        the most.
+        the most, and at the `least`. `rows`: those of each output that are wanted, from and to; all where there are none.
         """
         graph = self._graph(variant)
         tensors = self._values(graph, values)
@@ -74,8 +74,8 @@ class Reference:
             )
             tensors = native
         oracle = self._oracle(variant, graph, region)
-        truths = oracle.truths(tensors, seed, family=family, most_draws=draws)
-        answer = self._write(graph, oracle.outputs, truths, stem)
+        truths = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
+        answer = self._write(graph, oracle.outputs, truths, stem, rows)
         if self._device == "cuda":
             torch.cuda.empty_cache()  # the candidate's process needs the room
         return answer
@@ -127,10 +127,10 @@ class Reference:
         stepper.run(self._values(graph, values), output_names(graph), outward=timed)
         return {"microseconds": spent}
 
-    def _in_tf32(self, graph: Graph) -> bool:
-        """Whether torch computes some of this graph in TF32 here: by default cuDNN's convolutions and RNNs."""
+    def _in_tf32(self, graph: Graph) -> list[str]:
+        """The nodes that torch computes in TF32 here: by default cuDNN's convolutions and RNNs."""
         on = self._device == "cuda" and torch.backends.cudnn.allow_tf32
-        return on and any(part in node.op for node in graph.nodes for part in CUDNN)
+        return [n.name for n in graph.nodes if on and any(part in n.op for part in CUDNN)]
 
     def _nanoseconds(self, work: Callable[[], object]) -> int:
         if self._device == "cpu":
@@ -156,11 +156,10 @@ class Reference:
         key = (f"{self._task} {variant}", region.id if region else "")
         if key not in self._oracles:
             if region is None:
-                self._oracles[key] = Oracle(graph, output_names(graph))
+                self._oracles[key] = Oracle(graph, output_names(graph), self._in_tf32(graph))
             else:
-                self._oracles[key] = Oracle(
-                    subgraph(graph, region.nodes, region.inputs, region.outputs), region.outputs
-                )
+                part = subgraph(graph, region.nodes, region.inputs, region.outputs)
+                self._oracles[key] = Oracle(part, region.outputs, self._in_tf32(part))
         return self._oracles[key]
 
     def _values(self, graph: Graph, path: str) -> Tensors:
@@ -171,15 +170,20 @@ class Reference:
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
     def _write(
-        self, graph: Graph, names: Sequence[str], truths: dict[str, TruthTensors], stem: str
-    ) -> dict[str, Any]:
+        self, graph: Graph, names: Sequence[str], truths: dict[str, TruthTensors], stem: str,
+        rows: Sequence[tuple[int, int]],
+    ) -> dict[str, Any]:  # fmt: skip
         specs = [graph.specs[n] for n in names]
         made = [truths[n] for n in names]
+        finite = all(t.finite for t in made)
+        if rows:
+            made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
+            specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
         draws = [t.draws if t.native.is_floating_point() else t.noise.shape[0] for t in made]
         write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
         write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
         write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [t.noise for t in made])
-        return {"finite": all(t.finite for t in made), "draws": draws, "exact": [t.exact for t in made]}
+        return {"finite": finite, "draws": draws, "exact": [t.exact for t in made]}
 
 
 def _as_truth(dtype: str, made: TruthTensors) -> Truth:

@@ -14,7 +14,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ MAX_CALLS = 4096  # in one batch
 MAX_BUFFERS = 512
 COMMAND = struct.Struct(f"=6Q{MAX_BUFFERS}Q")  # op, arena's size, calls, flush, workspace, results, buffers
 REPLY = struct.Struct("=4Q")  # status, value, Landlock's version, seccomp
-MAP, RUN, TIME = 1, 2, 3
+MAP, RUN, TIME, PICK = 1, 2, 3, 4
 ENDING_SECONDS = 5.0  # for a process that closed its pipe to be gone; a CUDA context takes its time
 MAPPED_SLACK = 2 << 30  # address space that libraries and allocator arenas may reserve
 PASSED_ON = (
@@ -52,6 +52,10 @@ ENDINGS = {
     63: "its trial kernels did not run on the GPU",
 }
 SIGNAL_HINTS = {int(signal.SIGSYS): ", a forbidden system call", int(signal.SIGKILL): ", killed from outside"}
+
+
+def _pairs(later: Sequence[Loaded]) -> list[str]:
+    return [text for each in later for text in (str(each.arena.fd), str(each.library))]
 
 
 class RunnerFailed(WarpsmithError):
@@ -93,6 +97,14 @@ class Batch:
         return sum(self.ns) * 1e-9 / self.wall
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A library and the buffers that it is called with."""
+
+    library: Path
+    arena: Arena
+
+
 class CandidateRunner:
     """A confined process with one unit's library loaded. A context manager: the process is gone when it is
     left.
@@ -111,22 +123,22 @@ class CandidateRunner:
     def __init__(
         self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, scratch: Scratch,
         threads: int, timeout: float, memory_bytes: int, program: Path | None = None, seed: int = 0,
+        later: Sequence[tuple[Path, Sequence[TensorSpec], Sequence[TensorSpec]]] = (),
     ) -> None:  # fmt: skip
         if len(inputs) + len(outputs) > MAX_BUFFERS:
             raise RunnerCrashed(f"a unit has at most {MAX_BUFFERS} inputs and outputs")
-        self.library, self.timeout, self._memory = library, timeout, memory_bytes
+        self.timeout, self._memory = timeout, memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._request = self._answer = -1
         self._frozen = self._placed = False
-        program = program or self._default_program()
-        sizes = [extent_bytes(s) for s in inputs], [extent_bytes(s) for s in outputs]
-        self._arena = Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed)
-        try:
-            self._start(program, threads)
-            self._load()
-        except BaseException:
-            self.close()
-            raise
+        self._extra: Mapping[str, str] = {}  # variables of a process that was started again
+        self._all: list[Loaded] = []
+        for path, given, made in ((library, inputs, outputs), *later):
+            sizes = [extent_bytes(s) for s in given], [extent_bytes(s) for s in made]
+            self._all.append(Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed)))
+        self._now = self._all[0]
+        self._program, self._threads = program or self._default_program(), threads
+        self._begin()
 
     def run(self, inputs: Sequence[np.ndarray], poison: int) -> RunOutput:
         """Call the unit once on fresh buffers. `inputs`: raw bytes of each input; `poison` 0 or 1: which
@@ -157,6 +169,19 @@ class CandidateRunner:
             raise RunnerLied(f"the unit's own clock ran {batch.share:.2f} times as fast as the judge's")
         return batch.ns
 
+    def restart(self, variables: Mapping[str, str]) -> None:
+        """Another process with the same library, on the same buffers as they are now, with these variables in
+        its environment."""
+        self._end()
+        self._extra = variables
+        self._begin()
+
+    def pick(self, index: int) -> None:
+        """Go on with the library and buffers of `later[index - 1]`, in a process of its own."""
+        self._end()
+        self._now, self._placed, self._extra = self._all[index], False, {}
+        self._begin()
+
     def read(self) -> list[Bytes]:
         """Copies of the outputs as they are now; the process is stopped between commands."""
         first = self._arena.inputs
@@ -164,13 +189,17 @@ class CandidateRunner:
 
     def close(self) -> None:
         """Kill the process and everything it started; release the buffers. Safe to call twice."""
+        self._end()
+        for loaded in self._all:
+            loaded.arena.close()
+
+    def _end(self) -> None:
         if self._process is not None:
             kill_tree(self._process)
         for fd in (self._request, self._answer):
             if fd >= 0:
                 os.close(fd)
         self._request = self._answer = -1
-        self._arena.close()
 
     def __enter__(self) -> CandidateRunner:
         return self
@@ -179,28 +208,52 @@ class CandidateRunner:
         self.close()
 
     @property
+    def library(self) -> Path:
+        return self._now.library
+
+    @property
+    def _arena(self) -> Arena:
+        return self._now.arena
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
-    def _start(self, program: Path, threads: int) -> None:
-        described = self._numbers(program, threads)
+    def _begin(self) -> None:
+        self._frozen = False
+        try:
+            self._start()
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        described = self._numbers(self._program, self._threads)
         request_r, self._request = os.pipe()
         self._answer, answer_w = os.pipe()
         fds = (request_r, answer_w, self._arena.fd)
+        later = self._later()
         numbers = (*fds, *described)
-        env = {k: os.environ[k] for k in self.passed_on if k in os.environ} | self._variables(threads)
+        env = {k: os.environ[k] for k in self.passed_on if k in os.environ}
+        env |= {**self._variables(self._threads), **self._extra}
         quiet = subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
-                [str(program), *map(str, numbers), str(self.library)], env=env, cwd="/", pass_fds=fds,
-                start_new_session=True, stdin=quiet, stdout=quiet, stderr=quiet,
+                [str(self._program), *map(str, numbers), str(self.library), *_pairs(later)], env=env, cwd="/",
+                pass_fds=(*fds, *(each.arena.fd for each in later)), start_new_session=True,
+                stdin=quiet, stdout=quiet, stderr=quiet,
             )  # fmt: skip
         except OSError as error:
             raise JudgeError(f"cannot start the candidate runner: {error}") from error
         finally:
             os.close(request_r)
             os.close(answer_w)
+
+    def _later(self) -> Sequence[Loaded]:
+        """What the process is to have besides, in which it can go on."""
+        return ()
 
     def _default_program(self) -> Path:
         return runner_program(self.library.parent.parent)
@@ -229,10 +282,14 @@ class CandidateRunner:
         deadline = time.monotonic() + self.timeout + self.start_seconds
         _, workspace, landlock, seccomp = self._receive(deadline)
         self.isolation = self._level(landlock, seccomp)
+        self._make_room(workspace)
+
+    def _make_room(self, workspace: int) -> None:
         if workspace > self._memory:
             asked, most = workspace / 2**30, self._memory / 2**30
             raise RunnerCrashed(f"the unit asks for {asked:.1f} GiB of workspace; {most:.1f} is the limit")
-        self._arena.map(workspace)
+        if self._arena.memory is None:
+            self._arena.map(workspace)
         self._call(COMMAND.pack(MAP, self._arena.size, 0, 0, 0, 0, *[0] * MAX_BUFFERS))
 
     def _command(self, op: int, count: int, flush: bool = False) -> bytes:

@@ -32,6 +32,8 @@ FLUSH_TRUST = 4.0  # a process may say it spent this many times the baselines' t
 GPU_TRUST = 2.0  # on a GPU, where every process queues the same work between calls
 BETWEEN_SHARE = 0.4  # of what the others need between calls, by the supervisor's clock, is the least …
 BETWEEN_SHORT_NS = 500_000  # … where that is more than requests and small copies may take
+GPU_AUDIT = 24  # evictions before a call of an audit: a single one is short beside what its host does
+AUDIT_CALLS = 6
 BATCH_SHARE = 0.5  # a single call takes at least this much of a call's share of a batch …
 BUSY_SHARE = 0.4  # of a block, in run queues
 LAUNCH_NS = 25_000  # … less what the host may need to launch each of its steps
@@ -74,11 +76,16 @@ class Session:
         *,
         cold: bool,
         trust: float = FLUSH_TRUST,
+        audit: int = 0,
     ) -> None:
-        self.trust = trust
+        """`audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
+        leaves them out.
+        """
+        self.trust, self.audit = trust, audit if cold else 0
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
         self.blocks: dict[str, list[Block]] = {p.name: [] for p in processes}
+        self.audits: dict[str, Block] = {}
         self.samples: list[TimedSample] = []
         self._last: dict[str, tuple[Path, int, int]] = {}  # values, seed and calls of a process's last block
         self._secret = random.Random(secrets.randbits(62))
@@ -92,15 +99,18 @@ class Session:
         """
         tested = self.processes[0]
         chosen = set(self._secret.sample(range(rounds), min(checks, rounds)))
+        audited = self._secret.randrange(rounds) if checks and self.audit else None
         for r in range(rounds):
             turn = list(zip(self.processes, calls, strict=True))
             self._secret.shuffle(turn)
             for process, count in turn:
                 sampled = r in chosen and process is tested
                 # No process knows how many calls follow: the one whose outputs are checked could be any.
-                self._block(process, self._length(count, sampled), r)
+                self.blocks[process.name].append(self._block(process, self._length(count, sampled), r))
                 if sampled:
                     self.samples.append(self.sample(tested))
+                if r == audited:
+                    self.audits[process.name] = self._block(process, AUDIT_CALLS, r, self.audit)
             if race and r + 1 >= HOPELESS_ROUNDS and self._hopeless():
                 break
         if checks and not self.samples:
@@ -113,18 +123,18 @@ class Session:
             return self._secret.randint(1, count)
         return max(1, count - self._secret.choice((0, 0, 1)))
 
-    def _block(self, process: TimedProcess, n: int, r: int) -> None:
+    def _block(self, process: TimedProcess, n: int, r: int, evictions: int = 1) -> Block:
         values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
         try:
             process.prepare(values, WARMUP)
-            block = process.block(n, self.cold, seed)
+            block = process.block(n, evictions if self.cold else 0, seed)
             process.settle()
         except WarpsmithError as error:
             if process is self.processes[0]:
                 raise
             raise BaselineLost(f"the {process.name} baseline failed: {error}") from error
         self._last[process.name] = (values, seed, n)
-        self.blocks[process.name].append(block)
+        return block
 
     def _hopeless(self) -> bool:
         own = [median(b.ns) for b in self.blocks[self.processes[0].name]]
@@ -163,8 +173,9 @@ class Session:
 
     def _between_agrees(self) -> None:
         """Whoever leaves out what lies between cold calls (the flush of the caches) is timed warm."""
+        seen = {p.name: [self.audits[p.name]] if self.audits else self.blocks[p.name] for p in self.processes}
         first, *others = (
-            median((b.wall_ns - sum(b.ns)) / len(b.ns) for b in self.blocks[p.name]) for p in self.processes
+            median((b.wall_ns - sum(b.ns)) / len(b.ns) for b in seen[p.name]) for p in self.processes
         )
         usual = median(others) if others else 0.0
         if self.cold and usual > BETWEEN_SHORT_NS and first < BETWEEN_SHARE * usual:

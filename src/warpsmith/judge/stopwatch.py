@@ -123,9 +123,9 @@ class Stopwatch:
     def _finish(self) -> None:
         """Wait for what the calls started."""
 
-    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
-        """Time n calls, each on new contents drawn from the seed if `fresh`. Returns their nanoseconds and
-        those spent between them.
+    def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
+        """Time n calls, each on new contents drawn from the seed if `fresh`, with caches evicted before it unless
+        `evictions` is 0. Returns their nanoseconds and those spent between them.
         """
         times, between, rng = [], 0, random.Random(seed)
         call, clock = self.callee.call, time.perf_counter_ns
@@ -137,8 +137,9 @@ class Stopwatch:
                     self._overwrite()
                     self._reset()
                     self._change(rng)
-                if cold and self.flush is not None:
-                    self.flush.sum()
+                if self.flush is not None:
+                    for _ in range(evictions):
+                        self.flush.sum()
                 self.result = None
                 start = clock()
                 self.result = call()

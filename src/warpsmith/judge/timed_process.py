@@ -17,6 +17,7 @@ import psutil
 
 from ..errors import JudgeError, WarpsmithError
 from ..processes.worker import Worker, WorkerDied, WorkerTimeout
+from ..records import Graph
 
 ZYGOTE_MODULE = "warpsmith.judge.zygote"
 SETTLE_SECONDS = 0.02  # longest wait for a process's idle threads to stop spinning
@@ -53,11 +54,11 @@ class TimedProcess:
         answer = self.worker.call("prepare", timeout, values=str(values), warmup=warmup)
         return _number(answer.get("seconds"))
 
-    def block(self, n: int, cold: bool, seed: int, fresh: bool = True) -> Block:
+    def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
         queued, threads = self._queued(), self._by_thread()
         start = time.perf_counter_ns()
-        answer = self.worker.call("time", timeout, n=n, cold=cold, seed=seed, fresh=fresh)
+        answer = self.worker.call("time", timeout, n=n, evictions=evictions, seed=seed, fresh=fresh)
         wall = time.perf_counter_ns() - start
         queued = self._queued() - queued
         stalled = max((ns - threads.get(path, 0) for path, ns in self._by_thread().items()), default=0)
@@ -222,16 +223,20 @@ def environment(threads: int, **extra: str) -> dict[str, str]:
 
 
 def fork_candidate(
-    zygote: Worker, folder: Path, parts: list[dict[str, Any]], threads: int, memory_bytes: int | None
-) -> TimedProcess:
-    """A candidate's process with its libraries loaded. Raises WorkerDied, WorkerTimeout or WorkerFailed for
-    its own faults.
+    zygote: Worker, folder: Path, parts: list[dict[str, Any]], threads: int, memory_bytes: int | None,
+    name: str = "candidate", graph: Graph | None = None,
+) -> TimedProcess:  # fmt: skip
+    """A candidate's process with its libraries loaded; `graph`: the candidate's, where it is not the zygote's.
+    Raises WorkerDied, WorkerTimeout or WorkerFailed for its own faults.
     """
     folder.mkdir(parents=True)
+    if graph is not None:
+        (folder / "graph.json").write_text(graph.model_dump_json())
     worker = ForkedWorker(zygote, folder, threads, memory_bytes)
-    process = TimedProcess("candidate", worker, folder)
+    process = TimedProcess(name, worker, folder)
+    own = "" if graph is None else str(folder / "graph.json")
     try:
-        process.isolation = str(worker.call("load", 30.0, parts=parts).get("isolation", ""))
+        process.isolation = str(worker.call("load", 30.0, parts=parts, graph_file=own).get("isolation", ""))
     except BaseException:
         worker.close()
         raise

@@ -10,6 +10,7 @@ poison, a touched guard, a changed input, a second run that differs, or a value 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +22,13 @@ import numpy.typing as npt
 from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
 from .arena import POISON
-from .cuda_runner import CudaRunner
-from .evidence import Case, Evidence, Expected, check_outputs, part, secret_rows
+from .balance import balance
+from .cuda_runner import CudaRunner, usable_program
+from .evidence import Case, Evidence, Expected, check_outputs
 from .families import OWN
 from .layout import output_names
 from .runner import CandidateRunner, RunnerCrashed, RunnerFailed, RunnerLied, RunnerTimeout, RunOutput
+from .turns import Turns
 
 Array = npt.NDArray[Any]
 Raw = npt.NDArray[np.uint8]
@@ -50,6 +53,7 @@ class Verification:
     isolation: str = ""
     unit_us: dict[str, float] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()  # families on which the reference itself is not finite
+    unit_balance: dict[str, float] = field(default_factory=dict)  # see `balance.py`; what was measured
 
     @property
     def ok(self) -> bool:
@@ -62,6 +66,7 @@ Libraries = Mapping[tuple[str, str], Build]  # (variant, Unit.code_key) → buil
 class Verifier:
     def __init__(self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits) -> None:
         self.task, self.evidence, self.scratch, self.limits = task, evidence, scratch, limits
+        self._turns, self._starting = Turns(), threading.Lock()
 
     def verify(
         self,
@@ -70,43 +75,50 @@ class Verifier:
         cases: Sequence[Case],
         timed: int = 0,
         stand_in: str = "",
+        most: int | None = None,
     ) -> Verification:
-        """Run every unit on every case; a (variant, unit) without a build is skipped.
+        """Run every unit on every case; a (variant, unit) without a build is skipped. May be called from
+        several threads at a time: each stays the parent of its runners.
 
         `timed`: runs of each unit timed alone. `stand_in`: a family that is used only where no other one
-        before it could be.
+        before it could be. `most`: elements of an output whose values are looked at; None: all.
         """
         done = Verification()
         for unit in candidate.units:
-            for variant in dict.fromkeys(c.variant for c in cases):
-                build = builds.get((variant, unit.code_key))
-                if build is None:
-                    continue
-                own = [c for c in cases if c.variant == variant]
-                done = _joined(done, self._unit(unit, Path(build.library), own, timed, stand_in))
-                if not done.ok:
-                    return done
+            variants = dict.fromkeys(c.variant for c in cases)
+            libraries = {
+                v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
+            }
+            if libraries:
+                done = _joined(done, self._unit(unit, libraries, cases, timed, stand_in, most))
+            if not done.ok:
+                break
         return done
 
     def _unit(
-        self, unit: Unit, library: Path, cases: Sequence[Case], timed: int, stand_in: str
-    ) -> Verification:
-        variant = cases[0].variant
-        specs = self.task.variant(variant).graph.specs
-        region = unit.region
+        self, unit: Unit, libraries: Mapping[str, Path], cases: Sequence[Case], timed: int, stand_in: str,
+        most: int | None,
+    ) -> Verification:  # fmt: skip
+        """`libraries`: one for each variant, in the order in which they are run."""
         checks: list[Check] = []
-        usable, skipped = self._usable(cases, region, stand_in)
+        found = Verification()
         try:
-            inputs, outputs = [specs[i] for i in region.inputs], [specs[o] for o in region.outputs]
-            with self._runner(unit, library, inputs, outputs) as runner:
-                for case, expected in usable:
-                    check = self._check(unit, case, expected, runner)
-                    checks.append(check)
-                    if not check.ok:
-                        return Verification(tuple(checks), "incorrect", _reason(check), runner.isolation)
-                alone = timed and usable and variant == self.task.main.name
-                unit_us = {region.id: float(np.median(runner.time(timed, True))) / 1e3} if alone else {}
-                return Verification(tuple(checks), "ok", "", runner.isolation, unit_us, tuple(skipped))
+            with self._runner(unit, libraries) as runner:
+                for index, variant in enumerate(libraries):
+                    if index:
+                        with self._turns.computing():
+                            runner.pick(index)
+                    usable, skipped = self._usable(
+                        [c for c in cases if c.variant == variant], unit.region, stand_in
+                    )
+                    for case, expected in usable:
+                        check = self._check(unit, case, expected, runner, most)
+                        checks.append(check)
+                        if not check.ok:
+                            return Verification(tuple(checks), "incorrect", _reason(check), runner.isolation)
+                    alone = timed if usable and variant == self.task.main.name else 0
+                    found = _joined(found, self._alone(unit, runner, alone, skipped))
+            return replace(found, checks=tuple(checks))
         except RunnerTimeout as error:
             return Verification(tuple(checks), "timeout", str(error))
         except RunnerCrashed as error:
@@ -115,6 +127,26 @@ class Verifier:
             return Verification(tuple(checks), "invalid", str(error))
         except RunnerFailed as error:
             return Verification(tuple(checks), "refused", str(error))
+
+    def _alone(self, unit: Unit, runner: CandidateRunner, calls: int, skipped: Sequence[str]) -> Verification:
+        """What is measured of a unit that is right at a variant's shapes."""
+        unit_us = {unit.region.id: self._alone_us(runner, calls)} if calls else {}
+        shared = self._balance(unit, runner, unit_us)
+        return Verification((), "ok", "", runner.isolation, unit_us, tuple(skipped), shared)
+
+    def _alone_us(self, runner: CandidateRunner, calls: int) -> float:
+        """Median microseconds of a call, with nobody else's on the device."""
+        with self._turns.measuring():
+            return float(np.median(runner.time(calls, True))) / 1e3
+
+    def _balance(self, unit: Unit, runner: CandidateRunner, unit_us: dict[str, float]) -> dict[str, float]:
+        """Of a unit that was timed; the last use of its runner."""
+        if unit.language != "c++" or not unit_us:
+            return {}
+        region = unit.region.id
+        with self._turns.measuring():
+            found = balance(runner, self.limits.threads, unit_us[region])
+        return {} if found is None else {region: found}
 
     def _usable(
         self, cases: Sequence[Case], region: Region, stand_in: str
@@ -125,26 +157,46 @@ class Verifier:
         for case in cases:
             if case.family == stand_in and any(c.family != OWN for c, _ in usable):
                 continue
-            expected = self.evidence.region(case, region)
-            if expected.usable or case.family == OWN:
+            with self.evidence.lock:
+                expected = self.evidence.region(case, region)
+                sound = expected.usable or case.family == OWN
+                if sound:
+                    expected.hold()
+            if sound:
                 usable.append((case, expected))
             else:
                 skipped.append(f"{case.variant}/{case.family}")
         return usable, skipped
 
-    def _runner(
-        self, unit: Unit, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
-    ) -> CandidateRunner:
-        kind = CudaRunner if unit.language == "cuda" else CandidateRunner
-        return kind(
-            library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
-            timeout=self.limits.timeout,
-            memory_bytes=self.limits.memory_bytes,
-        )  # fmt: skip
+    def _runner(self, unit: Unit, libraries: Mapping[str, Path]) -> CandidateRunner:
+        works = []
+        for variant, library in libraries.items():
+            specs = self.task.variant(variant).graph.specs
+            inputs, outputs = (
+                [specs[n] for n in names] for names in (unit.region.inputs, unit.region.outputs)
+            )
+            works.append((library, inputs, outputs))
+        (library, inputs, outputs), *later = works
+        kind: type[CandidateRunner] = CandidateRunner
+        program = None
+        if unit.language == "cuda":
+            with self._starting:  # whoever comes first builds it
+                kind, program = CudaRunner, usable_program(library.parent.parent)
+        with self._turns.computing():
+            return kind(
+                library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
+                timeout=self.limits.timeout,
+                memory_bytes=self.limits.memory_bytes, program=program, later=later,
+            )  # fmt: skip
 
-    def _check(self, unit: Unit, case: Case, expected: Expected, runner: CandidateRunner) -> Check:
+    def _check(
+        self, unit: Unit, case: Case, expected: Expected, runner: CandidateRunner, most: int | None
+    ) -> Check:
         base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
-        runs = [runner.run(expected.inputs, poison) for poison in (0, 1)]
+        runs = []
+        for poison in (0, 1):
+            with self._turns.computing():
+                runs.append(runner.run(expected.inputs, poison))
         for run in runs:
             if not run.guard_ok:
                 return _failed(base, "guard", f"wrote outside a buffer: {run.guard_detail}")
@@ -155,15 +207,16 @@ class Verifier:
             failed = _compare_runs(base, unit, spec, one, two)
             if failed is not None:
                 return failed
-        return self._within_budget(base, expected, specs, runs if unit.atomics else runs[:1])
+        return self._within_budget(base, expected, specs, runs if unit.atomics else runs[:1], most)
 
     def _within_budget(
-        self, base: Check, expected: Expected, specs: Sequence[TensorSpec], runs: Sequence[RunOutput]
-    ) -> Check:
+        self, base: Check, expected: Expected, specs: Sequence[TensorSpec], runs: Sequence[RunOutput],
+        most: int | None,
+    ) -> Check:  # fmt: skip
         check = base
         for run in runs:
             arrays = [typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)]
-            ok, rule, detail, error, ulp = check_outputs(expected, arrays)
+            ok, rule, detail, error, ulp = check_outputs(expected, arrays, most)
             check = replace_check(base, ok, rule, detail, max(error, check.error), max(ulp, check.ulp))
             if not ok:
                 break
@@ -184,13 +237,9 @@ class Verifier:
         """
         graph = self.task.variant(variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
-        expected = self.evidence.whole(variant, values, seed, draws)
-        arrays = ValuesFile(outputs, specs).arrays()
-        if most is not None:
-            rows = [secret_rows(s, most) for s in specs]
-            expected.keep_rows(rows)
-            arrays = [part(a, r) for a, r in zip(arrays, rows, strict=True)]
+        expected = self.evidence.whole(variant, values, seed, draws, most)
         try:
+            arrays = expected.parts(ValuesFile(outputs, specs).arrays())
             ok, rule, detail, error, ulp = check_outputs(expected, arrays)
         finally:
             expected.remove()
@@ -260,4 +309,5 @@ def _joined(one: Verification, two: Verification) -> Verification:
     return replace(
         two, checks=one.checks + two.checks, unit_us={**one.unit_us, **two.unit_us},
         isolation=two.isolation or one.isolation, skipped=one.skipped + two.skipped,
+        unit_balance={**one.unit_balance, **two.unit_balance},
     )  # fmt: skip

@@ -182,9 +182,10 @@ class Child:
     def __init__(self, zygote: Zygote, level: str, threads: int) -> None:
         self.zygote, self.level, self.threads = zygote, level, threads
 
-    def load(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    def load(self, parts: list[dict[str, Any]], graph_file: str = "") -> dict[str, Any]:
+        """`graph_file`: a graph of the candidate's own, with the inputs and outputs of the zygote's."""
+        graph = Graph.model_validate_json(Path(graph_file).read_text()) if graph_file else self.zygote.graph
         steady_state(self.threads)
-        graph = self.zygote.graph
         deployed = Deployed(graph, parts, self.zygote.device)
         self.stopwatch = self.zygote.make_stopwatch(graph, deployed, deployed.blocks)
         return {"isolation": self.level}

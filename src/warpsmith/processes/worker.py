@@ -42,6 +42,15 @@ class WorkerTimeout(WarpsmithError):
     """The child did not answer in time and was killed."""
 
 
+def caches(folder: Path) -> dict[str, str]:
+    """Where torch looks for what it compiled: a folder that is there, since one that is confined can make none, least of
+    all where the user's own settings say.
+    """
+    place = folder / "caches"
+    place.mkdir(exist_ok=True)
+    return {name: str(place) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+
+
 class Worker:
     def __init__(
         self,
@@ -62,7 +71,8 @@ class Worker:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", module, str(request_r), str(answer_w), str(os.getpid()), *args],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=workdir, start_new_session=True,
-                    pass_fds=(request_r, answer_w), env={**(os.environ if inherit else {}), **(env or {}), "PYTHONUNBUFFERED": "1"},
+                    pass_fds=(request_r, answer_w),
+                    env={**(os.environ if inherit else {}), **caches(workdir), **(env or {}), "PYTHONUNBUFFERED": "1"},
                 )  # fmt: skip
         except OSError as error:
             raise JudgeError(f"cannot start a {module} process: {error}") from error

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from .base import Record, content_hash
+from .graph import Graph
 
 Value = int | float | str
 
@@ -39,6 +42,15 @@ class Unit(Record):
     family: str = ""  # expert family or "llm"
     technique: str = ""
     atomics: bool = False  # declared nondeterministic order of additions
+    rewrite: Graph | None = None  # an algebraic technique's few operations in ATen, at the main shapes
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a rewrite as if units had none: ids in archives that were written before stay valid."""
+        fields: dict[str, Any] = handler(self)
+        if self.rewrite is None:
+            fields.pop("rewrite", None)
+        return fields
 
     @property
     def values(self) -> dict[str, int]:
@@ -47,7 +59,8 @@ class Unit(Record):
     @cached_property
     def code_key(self) -> str:
         """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
-        declared = [self.requires, self.atomics] if self.requires or self.atomics else []
+        declared: list[Any] = [self.requires, self.atomics] if self.requires or self.atomics else []
+        declared += [self.rewrite.id] if self.rewrite is not None else []
         return content_hash([self.source, self.values, self.flags, self.region.id, *declared])
 
 

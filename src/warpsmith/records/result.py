@@ -96,6 +96,17 @@ class Ratio(Record):
     high: float
 
 
+class BaselineTiming(Record):
+    name: str  # "eager", "compile", "compile-max-autotune", "rewritten"
+    ok: bool
+    median_us: float = 0.0
+    low_us: float = 0.0
+    high_us: float = 0.0
+    compile_seconds: float = 0.0
+    reason: str = ""  # why not ok
+    limit_share: float = 0.0
+
+
 class Timing(Record):
     median_us: float  # whole module, as deployed
     low_us: float
@@ -111,6 +122,7 @@ class Timing(Record):
     drift: float = 0.0  # spread of the baseline over the run
     isolation: str = ""  # which level was in force in the candidate's timing process
     gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls
+    rewritten: BaselineTiming | None = None  # the reference with an algorithmic candidate's own rewrite
 
     def ratio(self, baseline: str) -> Ratio | None:
         return next((r for r in self.ratios if r.baseline == baseline), None)
@@ -122,12 +134,25 @@ class Timing(Record):
 
 
 class RegionProfile(Record):
+    """What was seen of one unit while it ran alone, and of its library."""
+
     region: str  # region id
-    seconds: float
-    least_bytes: int
-    flops: int
-    limit_share: float
-    bottleneck: str
+    seconds: float  # median of a call, caches cold
+    least_bytes: int  # that the region must move: inputs once, outputs once
+    flops: int  # of the reference
+    limit_share: float  # speed-of-light time of the region over `seconds`
+    bottleneck: str  # "memory" or "compute": which of the two makes that limit
+    family: str = ""  # of the unit, with its technique, tunables and flags
+    technique: str = ""
+    values: dict[str, int] = {}
+    flags: tuple[str, ...] = ()
+    threads: int = 0  # that the unit was given
+    balance: float | None = None  # processor time of a thread on average over that of the busiest: 1 is even
+    register_bits: int = 0  # of this machine's vector registers
+    vector_bits: int = 0  # that most of its floating-point instructions work on at once; 0: not known
+    vector_share: float | None = None  # of its floating-point instructions: those that work on vectors
+    calls: tuple[str, ...] = ()  # library functions for single numbers, as expf
+    missing: tuple[str, ...] = ()  # what could not be looked at, with the reason
 
 
 class Profile(Record):
@@ -167,17 +192,6 @@ class Result(Record):
     def win(self) -> bool:
         """Correct, and the interval against the best baseline lies above 1."""
         return self.status == "ok" and self.speedup is not None and self.speedup.low > 1.0
-
-
-class BaselineTiming(Record):
-    name: str  # "eager", "compile", "compile-max-autotune"
-    ok: bool
-    median_us: float = 0.0
-    low_us: float = 0.0
-    high_us: float = 0.0
-    compile_seconds: float = 0.0
-    reason: str = ""  # why not ok
-    limit_share: float = 0.0
 
 
 class Admission(Record):

@@ -25,6 +25,7 @@ class Best(Record):
     median_us: float
     limit_share: float
     confirmed: bool
+    speedup_rewritten: Ratio | None = None  # of an algorithmic win: over the reference with the same rewrite
 
 
 class RunSummary(Record):

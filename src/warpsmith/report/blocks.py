@@ -111,6 +111,24 @@ class Evidence(Record):
     status: str = ""
 
 
+class ChainStep(Record):
+    """A hypothesis: why it was proposed, what was measured, what that taught, and what came of it."""
+
+    number: int
+    round: int
+    title: str
+    operator: str
+    bottleneck: str = ""
+    expected_gain: float = 0.0
+    evidence: tuple[str, ...] = ()  # lines that no earlier step has told
+    judged: dict[str, int] = {}  # candidates by outcome
+    measured: Ratio | None = None  # of the fastest correct one, over its best baseline
+    limit_share: float = 0.0
+    candidate: int = 0  # its number in the run
+    learnt: tuple[str, ...] = ()
+    next: tuple[int, ...] = ()  # numbers of the steps that followed from it
+
+
 class CheckRow(Record):
     family: str
     variant: str
@@ -148,6 +166,7 @@ class Report(Record):
     roofline: tuple[RooflinePoint, ...]
     sources: tuple[Source, ...]
     evidence: tuple[Evidence, ...]
+    chain: tuple[ChainStep, ...] = ()
     checks: tuple[CheckRow, ...]
     mutants: dict[str, str]
     admitted: bool

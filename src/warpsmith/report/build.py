@@ -11,6 +11,7 @@ from ..archive.reading import ArchiveReader
 from ..records import STATUSES, Environment
 from . import wording
 from .blocks import BaselineRow, Claim, Report
+from .chain import chain
 from .parts import (
     attempts,
     checks,
@@ -47,7 +48,8 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
         stages=_stages(entries), seconds_by_stage=summary.seconds_by_stage if summary else {},
         failures=failures(entries), lineage=lineage(entries, best), progress=progress(entries),
         roofline=roofline(run, entries, best), sources=sources(best) if best else (),
-        evidence=evidence(archive, entries, best) if best else (), checks=checks(best) if best else (),
+        evidence=evidence(archive, entries, best) if best else (), chain=chain(entries),
+        checks=checks(best) if best else (),
         mutants=run.admission.mutants if run.admission else {},
         admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),
         commands=commands(run, task, status == "win" and run.origin == "local"),
@@ -114,13 +116,14 @@ def _baselines(run: RunRecord, claim: Claim | None, best: Entry | None) -> tuple
     timing = best.result.timing if best is not None else None
     fastest = min((b.median_us for b in run.baselines if b.ok), default=0.0)
     named = claim.speedup.baseline if claim is not None else ""
+    rewritten = (timing.rewritten,) if timing is not None and timing.rewritten is not None else ()
     return tuple(
         BaselineRow(
             timing=b,
             speedup=timing.ratio(b.name) if timing is not None else None,
             best=b.name == named if named else b.ok and b.median_us == fastest,
         )
-        for b in run.baselines
+        for b in (*run.baselines, *rewritten)
     )
 
 

@@ -14,7 +14,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
 from ..progress import counted
-from . import plots, tables
+from . import chain, plots, tables
 from .blocks import Report, Source
 from .lineage_svg import lineage_svg
 from .tables import Grid
@@ -27,7 +27,7 @@ def render_html(report: Report) -> str:
     body = "\n".join(
         [_header(report), _facts(report), *_plots(drawn),
          _card(_grid(tables.baselines(report))), _sources(report),
-         _evidence(report), _lineage(report), _card(_grid(tables.attempts(report))),
+         _evidence(report), _chain(report), _lineage(report), _card(_grid(tables.attempts(report))),
          _card(_grid(tables.failures(report))), *_pairs(report), _commands(report)]
     )  # fmt: skip
     return (
@@ -136,6 +136,14 @@ def _evidence(report: Report) -> str:
         about = escape(" · ".join(f for f in facts if f))
         steps.append(f"<li><b>{escape(step.label)}</b> <span class=soft>{about}</span><ul>{lines}</ul></li>")
     return _card(f"<h2>How the winner came about</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
+
+
+def _chain(report: Report) -> str:
+    steps = []
+    for step in report.chain:
+        told = "".join(f"<li><b>{escape(what)}</b> {escape(text)}</li>" for what, text in chain.lines(step))
+        steps.append(f"<li><b>{escape(chain.heading(step))}</b><ul>{told}</ul></li>")
+    return _card(f"<h2>{chain.TITLE}</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
 
 
 def _lineage(report: Report) -> str:

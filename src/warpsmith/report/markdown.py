@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from ..progress import counted
-from . import tables
+from . import chain, tables
 from .blocks import Report, Source
 from .tables import Grid
 
@@ -26,7 +26,7 @@ def render_markdown(report: Report) -> str:
         parts.append(f"Stopped: {escape(report.stopped)}.")
     for make in (tables.baselines, tables.attempts, tables.failures, tables.checks, tables.mutants):
         parts += _section(make(report))
-    parts += _evidence(report)
+    parts += [*_evidence(report), *_chain(report)]
     if report.sources:
         parts.append("## Winning source")
         parts += [_source(source) for source in report.sources]
@@ -79,6 +79,14 @@ def _evidence(report: Report) -> list[str]:
         items += [f"   - {escape(line)}" for line in (step.reason, *step.evidence) if line]
         lines.append("\n".join(items))
     return lines
+
+
+def _chain(report: Report) -> list[str]:
+    steps = []
+    for step in report.chain:
+        items = [f"   - {what}: {escape(text)}" for what, text in chain.lines(step)]
+        steps.append("\n".join([f"{step.number}. **{escape(chain.heading(step))}**", *items]))
+    return [f"## {chain.TITLE}", *steps] if steps else []
 
 
 def _source(source: Source) -> str:

@@ -177,9 +177,22 @@ def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
     labels = best.result.verdict.labels if best is not None and best.result.verdict is not None else ()
     if "algorithmic" in labels:
         found.append("The gain is algorithmic: the candidate does fewer operations than the reference.")
+        found += _no_rewritten_reference(best)
     if "specialised" in labels:
         found.append("The kernel is specialised: it requires shapes that not every input has.")
     return tuple(found)
+
+
+def _no_rewritten_reference(best: Entry | None) -> list[str]:
+    """Why an algorithmic gain was not measured against the reference with the same rewrite, if it was not."""
+    if best is None or best.result.timing is None:
+        return []
+    if all(unit.rewrite is None for unit in best.candidate.units):
+        return ["No unit states its rewrite in ATen, so no rewritten reference was timed beside it."]
+    rewritten = best.result.timing.rewritten
+    if rewritten is None or rewritten.ok:  # not confirmed yet, or measured
+        return []
+    return [f"The rewritten reference could not be measured: {rewritten.reason}."]
 
 
 def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Any
 
-from ..records import Ratio, RunSummary
+from ..records import Best, Ratio, RunSummary
 from .markdown import escape, table
 from .tables import Grid
 from .wording import baseline_name, interval, microseconds, share
@@ -101,7 +101,7 @@ def _tasks(summaries: Sequence[RunSummary]) -> Grid:
         rows.append(
             (
                 s.task, s.status, interval(b.speedup), _short(b.speedup), interval(b.speedup_eager),
-                microseconds(b.median_us), share(b.limit_share), ", ".join(b.labels), str(s.evaluations),
+                microseconds(b.median_us), share(b.limit_share), _labels(b), str(s.evaluations),
                 f"{s.seconds:.0f} s",
             )
         )  # fmt: skip
@@ -121,6 +121,13 @@ def _fast(totals: dict[str, Any]) -> Grid:
     )
     columns = ("fast_p against", *(f"p = {p}" for p in best))
     return Grid("fast_p", columns, rows, frozenset(range(1, len(columns))))
+
+
+def _labels(best: Best) -> str:
+    """An algorithmic win with what is left of it over the rewritten reference."""
+    over = best.speedup_rewritten
+    told = f" ({interval(over)} {_short(over)})" if over is not None else ""
+    return ", ".join(f"{label}{told}" if label == "algorithmic" else label for label in best.labels)
 
 
 def _short(ratio: Ratio) -> str:

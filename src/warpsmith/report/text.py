@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from . import tables
+from . import chain, tables
 from .blocks import Report, TreeNode
 from .tables import Grid
 
@@ -47,6 +47,8 @@ def renderable(report: Report, terminal: bool = True) -> RenderableType:
         parts += ["", _tree(report) if terminal else _lines(report), Text(tables.compared(report))]
     if report.evidence:
         parts += ["", _evidence(report)]
+    if report.chain:
+        parts += ["", _chain(report)]
     parts += ["", _table(tables.environment(report)), "", Text("Commands", style="bold")]
     parts += [Text(f"  {c}") for c in report.commands]
     return Group(*parts)
@@ -96,4 +98,12 @@ def _evidence(report: Report) -> RenderableType:
         bound = f" ({step.bottleneck}-bound)" if step.bottleneck else ""
         lines.append(Text(f"  {step.label} [{step.operator}, {step.model}]{bound}{gain}{measured}"))
         lines += [Padding(Text(line), (0, 0, 0, 6)) for line in (step.reason, *step.evidence) if line]
+    return Group(*lines)
+
+
+def _chain(report: Report) -> RenderableType:
+    lines: list[RenderableType] = [Text(chain.TITLE, style="bold")]
+    for step in report.chain:
+        lines.append(Text(f"  {step.number}. {chain.heading(step)}"))
+        lines += [Padding(Text(f"{what}: {text}"), (0, 0, 0, 6)) for what, text in chain.lines(step)]
     return Group(*lines)

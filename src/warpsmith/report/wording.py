@@ -12,6 +12,7 @@ BASELINE_NAMES = {
     "eager": "PyTorch eager",
     "compile": "torch.compile",
     "compile-max-autotune": "torch.compile max-autotune",
+    "rewritten": "rewritten reference",
 }
 
 

@@ -10,10 +10,12 @@ from ..agents.base import Attempt, Situation
 from ..agents.compile import CompileAgent
 from ..agents.correctness import CorrectnessAgent
 from ..agents.expert.facts import Facts
+from ..agents.findings import settled
 from ..agents.orchestrator import OrchestratorAgent, RoundPlan, lineages
 from ..agents.reasoning import ReasoningAgent
 from ..agents.synthesis import SynthesisAgent
 from ..executors.base import Executor
+from ..progress import counted
 from ..records import Candidate, Limit, Result, Task
 from . import operators
 from .meter import Meter
@@ -62,11 +64,16 @@ class Search:
                 return reason
             bred = self._fresh(self._breed(self.team.orchestrator.plan(situation), situation, rng))
             if not bred:
-                return "no new idea left"
+                return "no new idea left" + self._settled()
             for attempt in self._judge(bred):
                 self._follow_up(attempt)
             self.round += 1
             self.team.orchestrator.ended(self.situation())
+
+    def _settled(self) -> str:
+        """Which regions were left alone, for the reason to stop."""
+        closed = settled(a.result for a in self.attempts)
+        return f"; near its limit: {counted(len(closed), 'region')}" if closed else ""
 
     def situation(self) -> Situation:
         return Situation(self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round)

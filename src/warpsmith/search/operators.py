@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..agents.base import Attempt, Situation
 from ..agents.compile import CompileAgent
+from ..agents.findings import settled
 from ..agents.reasoning import ReasoningAgent
 from ..agents.synthesis import SynthesisAgent
 from ..records import Candidate, Hypothesis, Lineage, Region, Unit
@@ -47,7 +48,7 @@ def seed(
             first = picked[0][0]
             lineage = Lineage(
                 operator="seed", agent="synthesis", hypothesis=first.id,
-                reason="; ".join(dict.fromkeys(e for h, _ in picked for e in h.evidence))[:400],
+                reason="; ".join(dict.fromkeys(e for h, _ in picked for e in h.evidence))[:1200],
             )  # fmt: skip
             bred.append(
                 Bred(
@@ -94,20 +95,24 @@ def place(
 def tune(
     situation: Situation, parents: Sequence[Attempt], tuner: Tuner, compiler: CompileAgent, n: int, flags: int, rng: random.Random
 ) -> list[Bred]:  # fmt: skip
-    """New values for the tunables of each parent's slowest units, most for the best parent; then flag variants of the best."""
+    """New values for the tunables of each parent's units with most to gain, most for the best parent; then
+    flag variants of the best. Units near their limit are left alone.
+    """
+    closed = settled(a.result for a in situation.attempts)
     bred: list[Bred] = []
     for rank, parent in enumerate(parents):
         quota = max(1, n >> (rank + 1)) if rank + 1 < len(parents) else max(1, n - len(bred))
-        for unit in _slowest_first(parent):
+        for unit in _open_units(parent, closed):
             if quota <= 0:
                 break
             tried = _tried(situation.attempts, unit)
             for changed in tuner.propose(unit, tried, quota, rng):
                 bred.append(Bred(_swap(situation, parent, unit, changed, _difference(unit, changed))))
                 quota -= 1
-    if flags and parents:
-        unit = next(iter(_slowest_first(parents[0])))
-        for changed in compiler.flag_variants(unit)[:flags]:
+    judged = {u.code_key for a in situation.attempts for u in a.candidate.units}
+    for unit in _open_units(parents[0], closed)[:1] if flags and parents else []:
+        offered = compiler.flag_variants(unit, parents[0].seen(unit))
+        for changed in [v for v in offered if v.code_key not in judged][:flags]:
             bred.append(Bred(_swap(situation, parents[0], unit, changed, "flags " + " ".join(changed.flags))))
     return bred
 
@@ -152,8 +157,16 @@ def _alone(attempt: Attempt, unit: Unit) -> float:
     return timing.unit_us.get(unit.region.id, float("inf")) if timing is not None else float("inf")
 
 
-def _slowest_first(attempt: Attempt) -> list[Unit]:
-    return sorted(attempt.candidate.units, key=lambda u: -_alone(attempt, u))
+def _open_units(attempt: Attempt, closed: Collection[str]) -> list[Unit]:
+    """Those whose regions are worked on, the one with most time above its limit first."""
+    units = [u for u in attempt.candidate.units if u.region.id not in closed]
+    return sorted(units, key=lambda u: -_to_gain(attempt, u))
+
+
+def _to_gain(attempt: Attempt, unit: Unit) -> float:
+    """Microseconds above the unit's limit; all of its time where it was not profiled."""
+    seen = attempt.seen(unit)
+    return _alone(attempt, unit) * (max(0.0, 1.0 - seen.limit_share) if seen is not None else 1.0)
 
 
 def _tried(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Values, float]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..judge.evidence import Case, Evidence, Expected
+from ..judge.evidence import Case, Evidence, Expected, check_outputs
 from ..judge.families import OWN
 from ..judge.layout import output_names
 from ..judge.verify import LARGEST, replace_check
@@ -25,9 +25,11 @@ class Checker:
     def __init__(self, task: Task, evidence: Evidence, absent: Sequence[str] = ()) -> None:
         self.task, self.evidence, self.absent = task, evidence, frozenset(absent)
 
-    def truth(self, case: Case, values: Path) -> Expected | None:
-        """What the reference makes of these values; None where these inputs cannot tell right from wrong."""
-        expected = self.evidence.whole(case.variant, values, case.seed, None)
+    def truth(self, case: Case, values: Path, most: int | None = None) -> Expected | None:
+        """What the reference makes of these values; None where these inputs cannot tell right from wrong. `most`:
+        elements of each output that will be looked at; None: all.
+        """
+        expected = self.evidence.whole(case.variant, values, case.seed, None, most)
         if expected.usable or case.family == OWN:
             return expected
         expected.remove()
@@ -37,16 +39,10 @@ class Checker:
         """The outputs of one call. Raises JudgeError when the file is not there or too short."""
         base = Check(variant=case.variant, family=case.family, where="whole", ok=True)
         graph = self.task.variant(case.variant).graph
-        arrays = ValuesFile(outputs, [graph.specs[n] for n in output_names(graph)]).arrays()
-        worst = ulp = 0.0
-        for number in self._compared(graph):
-            budget = expected.budgets[number]
-            found = budget.compare(np.ascontiguousarray(arrays[number]))
-            worst, ulp = max(worst, found.error), max(ulp, found.ulp)
-            if not found.ok:
-                detail = f"output {number}: {found.detail}" if len(arrays) > 1 else found.detail
-                return replace_check(base, False, found.rule, detail, found.error, found.ulp)
-        return replace_check(base, True, "", "", worst, ulp)
+        specs = [graph.specs[n] for n in output_names(graph)]
+        arrays = expected.parts(ValuesFile(outputs, specs).arrays())
+        ok, rule, detail, error, ulp = check_outputs(expected, arrays, only=self._compared(graph))
+        return replace_check(base, ok, rule, detail, error, ulp)
 
     def same(self, variant: str, one: Path, two: Path) -> bool:
         """Whether two outputs files hold the same bits."""

@@ -8,7 +8,9 @@ file's name passes, as do natives: a fence, not a wall.
 
 from __future__ import annotations
 
+import inspect
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,7 +21,7 @@ EVENTS = frozenset({
     "gc.get_objects", "gc.get_referrers", "gc.get_referents",
 })  # fmt: skip
 ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-ASKING_FOR_OTHERS = ("inspect.py", "traceback.py")  # of the standard library
+ASKING_FOR_OTHERS = frozenset({inspect.__file__, traceback.__file__})
 
 
 def guard(trusted: Sequence[str]) -> Callable[[], str]:
@@ -49,6 +51,6 @@ def guard(trusted: Sequence[str]) -> Callable[[], str]:
 
 def _asker(frame: FrameType | None) -> str:
     """The file of the code that asks; not of the standard library's, when that asks for somebody."""
-    while frame is not None and frame.f_code.co_filename.endswith(ASKING_FOR_OTHERS):
+    while frame is not None and frame.f_code.co_filename in ASKING_FOR_OTHERS:
         frame = frame.f_back
     return frame.f_code.co_filename if frame is not None else ""

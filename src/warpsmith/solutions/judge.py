@@ -38,6 +38,7 @@ from .trial import VALUE_RULES, Context, Fault, Found, Trial, fault_of
 from .verdict import Label, SolutionVerdict, Trace, Traced
 
 QUICK_ROUNDS = 12
+SAMPLED = 1 << 20  # elements of each output of a timed call that are looked at
 CHECKS = 12  # timed calls whose outputs are checked: who skips every second one is missed once in 4096 times
 QUICK_FAMILIES = ("normal", "large")  # at shapes other than the main ones
 ISOLATION = "in a Python process with torch (lower than a unit's runner)"
@@ -173,12 +174,13 @@ class SolutionJudge(Opened):
             self._starter.empty()
         share = self.limit.seconds * 1e6 / run.timing.median_us
         finding.timing = run.timing.model_copy(update={"limit_share": share, "confirmed": not self.quick})
+        self.progress("checking what the timed calls returned")
         finding.fault = self._wrong_sample(finding, run.samples) or self._below_floor(run.timing)
 
     def _wrong_sample(self, finding: _Finding, samples: Sequence[TimedSample]) -> Fault | None:
         checker, case = finding.trial.checker, Case(self.task.main.name, OWN, self._draw())
         for sample in samples:
-            expected = self.evidence.whole(case.variant, sample.values, case.seed, None)
+            expected = self.evidence.whole(case.variant, sample.values, case.seed, None, SAMPLED)
             check: Check = checker.check(case, expected, sample.outputs)
             expected.remove()
             sample.remove()
@@ -269,9 +271,9 @@ class SolutionJudge(Opened):
 
 def judge_solution(
     source: Path, task: Task, target: Target, *, scratch: Scratch, cache: Path, seed: int,
-    baselines: Sequence[str] = BASELINES, progress: Callable[[str], None] = lambda text: None,
+    baselines: Sequence[str] = BASELINES, progress: Callable[[str], None] = lambda text: None, timed: bool = True,
 ) -> SolutionVerdict:  # fmt: skip
-    """Judge one file on one task. Raises UsageError, TaskError, ToolchainError, JudgeError."""
+    """Judge one file on one task; not `timed`: only whether it is right, and its label. Raises UsageError, TaskError, ToolchainError, JudgeError."""
     read_solution(source)
     judge = SolutionJudge(
         task, target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=progress,
@@ -279,7 +281,7 @@ def judge_solution(
     )  # fmt: skip
     with judge:
         judge.open()
-        return judge.judge(source)
+        return judge.judge(source, timed=timed)
 
 
 def _as_traced(answer: dict[str, Any]) -> Traced:

@@ -68,8 +68,8 @@ class Watch(Stopwatch):
             self.result = self.callee.call()
             self.take()
 
-    def time(self, n: int, cold: bool, seed: int, fresh: bool) -> dict[str, Any]:
-        answer = super().time(n, cold, seed, fresh)
+    def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
+        answer = super().time(n, evictions, seed, fresh)
         if fresh:  # else a clock check, in which nothing but calls may take time
             start = clock.perf_counter_ns()
             with torch.no_grad():

@@ -1,0 +1,121 @@
+"""What a library's machine code says: how wide its innermost loops compute, and which functions it calls.
+
+A path in, a `Disassembly` out, or the reason why there is none. The code is a candidate's, so objdump reads
+it confined, as compilation is. Counts are of instructions in the code, not of instructions executed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..processes import sandbox
+from .base import run_tool
+
+TIMEOUT = 60.0
+MEMORY_BYTES = 2 << 30
+_INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\t(\S+)(?:\s+(.*))?$")
+_CALL = re.compile(r"<(\w+)@plt>")
+_TARGET = re.compile(r"\b([0-9a-f]+) <")
+_JUMP = re.compile(r"^j(?!mpq?$)\w+$|^b\.\w+$|^cbn?z$|^tbn?z$")  # conditional: what closes a loop
+_MOVE = re.compile(r"^v?mov|^[ls]d[r1p]")
+_PACKED = re.compile(r"^v?\w+p[sdh]$|^vp\w+")
+_SCALAR = re.compile(r"^v?\w+s[sdh]$")
+_NEON = re.compile(r"\bv\d+\.\d+[bhsd]\b")
+_SVE = re.compile(r"\bz\d+\.[bhsd]\b")
+
+Instruction = tuple[int, str, str]  # address, mnemonic, operands
+
+
+@dataclass(frozen=True)
+class Disassembly:
+    widths: Counter[str]  # see `widths`
+    called: tuple[str, ...]  # functions of other libraries
+
+    @property
+    def vector_share(self) -> float | None:
+        """Of the instructions that compute on floating-point registers: those on vectors. None without."""
+        total = self.widths.total()
+        return (total - self.widths["scalar"]) / total if total else None
+
+    def vector_bits(self, register_bits: int) -> int:
+        """The width on which most of the work is done; 0 where none is done on vectors. `register_bits`: of
+        vectors of no fixed length.
+        """
+        work = {_bits(name, register_bits): n for name, n in self.widths.items() if name != "scalar"}
+        return max(work, key=lambda bits: bits * work[bits], default=0)
+
+
+def disassemble(library: str) -> Disassembly | str:
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return "objdump is not installed (binutils)"
+    argv = [objdump, "-d", "--no-show-raw-insn", library]
+    confined = sandbox.command([], memory_bytes=MEMORY_BYTES, cpu_seconds=int(TIMEOUT), argv=argv)
+    ended = run_tool(confined, TIMEOUT)
+    if ended.code != 0:
+        return f"objdump ended with {ended.how}"
+    return Disassembly(widths(ended.output), tuple(sorted(set(_CALL.findall(ended.output)))))
+
+
+def widths(text: str) -> Counter[str]:
+    """How many instructions compute on 512, 256 or 128 bits at once, on vectors of no fixed length, or on one
+    float: in the innermost loops of a disassembly, or in all of it where no loop computes.
+    """
+    code = [
+        (int(m[1], 16), m[2], m[3] or "") for m in map(_INSTRUCTION.match, text.splitlines()) if m is not None
+    ]
+    return _counted(_innermost(code)) or _counted(code)
+
+
+def _counted(code: Sequence[Instruction]) -> Counter[str]:
+    found = Counter(_width(mnemonic, operands) for _, mnemonic, operands in code)
+    del found[""]
+    return found
+
+
+def _innermost(code: Sequence[Instruction]) -> list[Instruction]:
+    """The instructions of loops that hold no other loop. A loop ends in a jump back to its start."""
+    loops = sorted(set(_loops(code)), key=lambda loop: (-loop[0], loop[1]))
+    inner: list[tuple[int, int]] = []
+    nearest_end = 1 << 64
+    for start, end in loops:
+        if nearest_end > end:
+            inner.append((start, end))
+        nearest_end = min(nearest_end, end)
+    inner.sort()
+    chosen, at = [], 0
+    for instruction in code:  # in the order of addresses, as `inner` is
+        while at < len(inner) and inner[at][1] < instruction[0]:
+            at += 1
+        if at < len(inner) and inner[at][0] <= instruction[0]:
+            chosen.append(instruction)
+    return chosen
+
+
+def _loops(code: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
+    for address, mnemonic, operands in code:
+        jumps = _JUMP.match(mnemonic) and ".cold" not in operands  # rare code lies before the rest
+        target = _TARGET.search(operands) if jumps else None
+        if target is not None and int(target[1], 16) <= address:
+            yield int(target[1], 16), address
+
+
+def _width(mnemonic: str, operands: str) -> str:
+    if _MOVE.match(mnemonic):
+        return ""
+    for register, bits in (("%zmm", "512-bit"), ("%ymm", "256-bit")):
+        if register in operands:
+            return bits
+    if _SVE.search(operands):
+        return "scalable"
+    if "%xmm" in operands:
+        return "128-bit" if _PACKED.match(mnemonic) else "scalar" if _SCALAR.match(mnemonic) else ""
+    return "128-bit" if _NEON.search(operands) else ""
+
+
+def _bits(name: str, register_bits: int) -> int:
+    return int(name.removesuffix("-bit")) if name.endswith("-bit") else register_bits
