@@ -64,13 +64,17 @@ def _conditions(lines: Sequence[Line]) -> list[str]:
         f" of the {totals['with_code']} that its {totals['entries']} entries hold ({totals['with_kernel']} of them "
         "with a kernel in the source)" if totals else ""
     )  # fmt: skip
+    timing = (
+        f"Baselines: {baselines}, each in a process of its own; caches are cold, inputs fresh, the outputs of timed calls checked; "
+        "intervals are at 95%. *The best baseline* is the fastest of them on that task."
+        if baselines else "They were not timed."
+    )  # fmt: skip
+    driver = f" (driver {named('driver')}, {named('cpu')})" if any(x.get("driver") for x in lines) else ""
     text = [
         f"{len(lines)} solutions{of} of a public release, `{named('release')}` of CUDA-L1 (Li et al. 2025, arXiv:2507.14111; "
         "github.com/deepreinforce-ai/CUDA-L1), each a `ModelNew` with the speedup over eager that was published with it, judged by "
         "`benchmarks/third_party.py`. This page is written from its lines by `benchmarks/third_party_report.py`.\n",
-        f"Device: {named('hardware')} (driver {named('driver')}, {named('cpu')}), torch {named('torch')}, seed {named('seed')}. "
-        f"Baselines: {baselines or 'none'}, each in a process of its own; caches are cold, inputs fresh, the outputs of timed "
-        "calls checked; intervals are at 95%. *The best baseline* is the fastest of them on that task.\n",
+        f"Device: {named('hardware')}{driver}, torch {named('torch')}, seed {named('seed')}. {timing}\n",
         "A gap between claim and judgement is not by itself a wrong claim: claims were made on another machine (the release "
         "names its files by GPU), with another torch and the release's own way of timing. What is wrong is wrong by this judge's rules: an fp64 oracle whose "
         "budget comes from the reference's own error, sign-mixed and other inputs, other shapes; they are stricter than the check that "
@@ -84,7 +88,10 @@ def _conditions(lines: Sequence[Line]) -> list[str]:
     if any(ratio[1] == 0 for x in lines for ratio in x.get("speedup", {}).values()):
         text.append("A lower end of 0.00 says that the machine was too busy to tell.\n")
     if any(x.get("device") == "cpu" for x in lines):
-        text.append("On this device speedups say nothing of the claims: only verdicts and labels count.\n")
+        text.append(
+            "Shapes are reduced by rule (`benchmarks/shrunk_task.py`) and solutions that need a GPU left out. On this device "
+            "speedups say nothing of the claims: only verdicts and labels count.\n"
+        )
     return text
 
 

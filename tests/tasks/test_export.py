@@ -194,3 +194,22 @@ def test_refusals_are_one_line_with_op_and_place(module: nn.Module, words: str) 
     with pytest.raises(TaskError, match=words) as caught:
         graph_of(module, torch.randn(1, 8, 8))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_stay_whole_and_their_results_are_told_from_one_step(
+    layer: Any, batch_first: bool
+) -> None:
+    module = layer(5, 7, 2, batch_first=batch_first, bidirectional=True)
+    x = torch.randn(3, 11, 5)
+    graph = graph_of(module, x)
+    assert sum(n.op.split(".")[1] in ("lstm", "gru", "rnn_tanh") for n in graph.nodes) == 1
+    got = run_graph(graph, values_of(module, graph, x))
+    with torch.no_grad():
+        wanted, state = module(x)
+    states = state if isinstance(state, tuple) else (state,)
+    for output, expected in zip(graph.outputs, (wanted, *states), strict=True):
+        spec = graph.specs[str(output.value)]
+        assert (spec.shape, spec.stride) == (tuple(expected.shape), expected.stride())
+        torch.testing.assert_close(got[str(output.value)], expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +95,15 @@ def test_no_variant_says_why() -> None:
     assert "no module-level integer sizes" in derived_variants(host, tree, MAIN)[1]  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("tries", [0, 1, 3])
+def test_a_large_graph_is_exported_a_few_times_only(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.tasks.variants._EXPORTED", tries * len(MAIN.graph.nodes))
+    host = FakeHost(divisible_by=10**9)
+    found, note = derived_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    assert (found, len(host.asked)) == ((), tries)
+    assert "not divisible" in note or ("too large" in note and not tries)
+
+
 def test_differences() -> None:
     main = graph(8, 4)
     assert op_difference(main, graph(5, 3)) == ""  # the view's size may differ
@@ -100,6 +111,37 @@ def test_differences() -> None:
     assert "aten.add.Tensor" in op_difference(main, graph(8, 4, op="aten.add.Tensor"))
     shorter = main.model_copy(update={"nodes": main.nodes[:1]})
     assert "1 ops where the main shape runs 2" in op_difference(main, shorter)
+
+
+def convolved(channels: int, groups: int, filters: int) -> Graph:
+    def spec(*shape: int) -> TensorSpec:
+        return TensorSpec(shape=shape, dtype="float32", stride=contiguous(shape))
+
+    given, weight = spec(2, channels, 9, 9), spec(filters, channels // groups, 3, 3)
+    args = ({"v": "x"}, {"v": "w"}, None, [1, 1], [1, 1], [1, 1], False, [0, 0], groups)
+    made = Value(name="y", spec=spec(2, filters, 9, 9))
+    return Graph(
+        inputs=tuple(
+            GraphInput(name=n, spec=s, role="input", target=n) for n, s in (("x", given), ("w", weight))
+        ),
+        nodes=(Node(name="y", op="aten.convolution.default", args=args, kwargs={}, outputs=(made,)),),
+        outputs=(GraphOutput(value="y"),),
+        tree="0",
+    )
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def test_the_groups_of_a_depthwise_convolution_are_a_size_others_an_option() -> None:
+    depthwise = convolved(64, 64, 128)
+    assert op_difference(depthwise, convolved(31, 31, 62)) == ""
+    assert op_difference(depthwise, convolved(64, 64, 64)) == ""
+    assert "other options" in op_difference(depthwise, convolved(64, 32, 128))
+    assert "other options" in op_difference(convolved(64, 4, 128), convolved(64, 8, 128))
+    assert "other options" in op_difference(convolved(64, 4, 128), convolved(4, 4, 8))
+    assert op_difference(convolved(64, 4, 128), convolved(32, 4, 64)) == ""
 
 
 def test_declared_variants_must_be_the_same_task() -> None:

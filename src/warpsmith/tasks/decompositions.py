@@ -3,11 +3,14 @@
 Out: the table for `ExportedProgram.run_decompositions`. Library calls (products, attention, recurrent
 layers) stay whole, so that what a candidate leaves to ATen runs as fast as the user's module does; so do
 operators that are one kernel in eager mode and one formula for a code generator. Losses and other
-composites that eager runs as several kernels fall apart into primitives, which can be fused.
+composites that eager runs as several kernels fall apart into primitives, which can be fused. So does fake
+quantisation, for which torch has no decomposition; ours keeps every bit of ATen's CPU kernels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from ctypes import c_float
 from typing import Any
 
 import torch
@@ -37,12 +40,66 @@ KEPT = (
 
 def decomposition_table() -> Any:
     """torch's default decompositions to core ATen without the kept ops
-    (https://pytorch.org/docs/stable/export.ir_spec.html).
+    (https://pytorch.org/docs/stable/export.ir_spec.html), and ours of fake quantisation.
     """
     table = torch.export.default_decompositions()
     for name in KEPT:
-        packet, _, overload = name.partition(".")
-        op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+        op = _overload(name)
         if op is not None:
             table.pop(op, None)
+    for name, decomposition in FAKE_QUANTISATION.items():
+        table[_overload(name)] = decomposition
     return table
+
+
+def _overload(name: str) -> Any:
+    """The op of "silu" or "lstm.input"; None where this torch has none."""
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+
+
+def _per_tensor(x: torch.Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int) -> Any:
+    """In float32, as the kernel holds the scale and its reciprocal."""
+    scale = c_float(scale).value
+    return _fake_quantised(x, scale, c_float(1.0 / scale).value, zero_point, quant_min, quant_max)
+
+
+def _per_tensor_given(
+    x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, quant_min: int, quant_max: int
+) -> Any:
+    if zero_point.is_floating_point():
+        return NotImplemented
+    scale, zero_point = scale.to(torch.float32).reshape(()), zero_point.to(torch.float32).reshape(())
+    return _fake_quantised(x, scale, scale.reciprocal(), zero_point, quant_min, quant_max)
+
+
+def _per_channel(
+    x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, axis: int, quant_min: int, quant_max: int
+) -> Any:
+    shape = [-1 if d == axis else 1 for d in range(x.dim())]
+    inside = zero_point.is_floating_point()
+    scale, zero_point = scale.to(torch.float32).reshape(shape), zero_point.to(torch.float32).reshape(shape)
+    return _fake_quantised(x, scale, scale.reciprocal(), zero_point, quant_min, quant_max, inside)
+
+
+def _fake_quantised(
+    x: torch.Tensor, scale: Any, inverse: Any, zero_point: Any, low: int, high: int, inside: bool = False
+) -> Any:
+    """The nearest of the steps `low` … `high`, a tie to the even one, a NaN to `low`.
+
+    `inside`: the zero point is a fraction, and added before rounding. Source: ATen's
+    `native/quantized/cpu/kernels/QuantizedOpKernels.cpp`.
+    """
+    if x.dtype == torch.float64:
+        return NotImplemented  # torch multiplies by a float32 then, which no primitive does
+    scaled = x.to(torch.float32) * inverse
+    steps = torch.round(scaled + zero_point) if inside else torch.round(scaled) + zero_point
+    steps = torch.fmax(steps, torch.full((), float(low), dtype=torch.float32, device=x.device))
+    return ((torch.clamp_max(steps, high) - zero_point) * scale).to(x.dtype)
+
+
+FAKE_QUANTISATION: dict[str, Callable[..., Any]] = {
+    "fake_quantize_per_tensor_affine": _per_tensor,
+    "fake_quantize_per_tensor_affine.tensor_qparams": _per_tensor_given,
+    "fake_quantize_per_channel_affine": _per_channel,
+}

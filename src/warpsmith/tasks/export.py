@@ -9,11 +9,16 @@ from __future__ import annotations
 import re
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
+from torch._decomp import decompositions
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from ..errors import TaskError
 from ..records import Graph
@@ -35,7 +40,7 @@ def export_program(
 ) -> ExportedProgram:
     """Export in the mode the module is in, not yet decomposed. Raises TaskError."""
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
             warnings.simplefilter("ignore")
             return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
     except TaskError:
@@ -52,11 +57,34 @@ def program_graph(program: ExportedProgram, filename: str) -> Graph:
 def decompose(program: ExportedProgram, filename: str) -> ExportedProgram:
     """The program in the ops that a graph holds (see `decompositions`). Raises TaskError."""
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
             warnings.simplefilter("ignore")
             return program.run_decompositions(decomposition_table())
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
+
+
+@contextmanager
+def _recurrence_in_one_step() -> Iterator[None]:
+    """Recurrent layers stay whole ops, of which only the results' shapes are wanted; torch finds these by going
+    through the sequence, which takes a minute for a thousand steps. Here a first step tells them.
+    """
+    names = (name for name in ("one_layer_rnn", "one_layer_lstm") if hasattr(decompositions, name))
+    own = {name: getattr(decompositions, name) for name in names}
+    try:
+        for name, layer in own.items():
+            setattr(decompositions, name, partial(_one_step, layer))
+        yield
+    finally:
+        for name, layer in own.items():
+            setattr(decompositions, name, layer)
+
+
+def _one_step(layer: Callable[..., Any], sequence: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    if type(sequence) is not FakeTensor or get_proxy_mode() is not None or not sequence.shape[0]:
+        return layer(sequence, *args, **kwargs)  # its values count
+    made, last = layer(sequence[:1], *args, **kwargs)
+    return made.repeat(sequence.shape[0], 1, 1), last
 
 
 def last_line_in(error: BaseException, filename: str) -> str:

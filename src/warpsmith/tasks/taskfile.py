@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import TaskSource
-from .export import describe
+from .export import describe, last_line_in
 from .source import parse, replace_constants
 
 
@@ -109,6 +109,8 @@ class TaskFile:
             raise
         except MemoryError as error:
             raise TaskError(f"{doing} needs more memory than the limit allows; use smaller sizes") from error
+        except ModuleNotFoundError as error:
+            raise TaskError(self._missing(error)) from error
         except (Exception, SystemExit) as error:
             text = str(error)
             if "DefaultCPUAllocator" in text or "can't allocate memory" in text:
@@ -116,6 +118,16 @@ class TaskFile:
                     f"{doing} needs more memory than the limit allows; use smaller sizes"
                 ) from error
             raise TaskError(describe(error, self.filename, doing)) from error
+
+    def _missing(self, error: ModuleNotFoundError) -> str:
+        at = last_line_in(error, self.filename) or self.filename
+        package = (error.name or "").partition(".")[0]
+        if not package:
+            return f"{error} ({at})"
+        return (
+            f"the package {package} is not installed ({at}): pip install {package}, or put the folder that holds "
+            "it on PYTHONPATH"
+        )
 
 
 def read_module(name: str, text: str) -> tuple[str, str, str]:

@@ -28,8 +28,10 @@ _SIZE_ARGUMENTS = {
     "zeros": (0,), "ones": (0,), "empty": (0,), "arange": (0, 1), "native_group_norm": (3, 4, 5),
     "native_layer_norm": (1,), "repeat": (1,),
 }  # fmt: skip
+_GROUPS = 8  # position of a convolution's number of groups
 _LARGE = 8 << 20  # bytes of a main shape above which its variants are made smaller
 _CAPS = ((1031,), (1031, 61), (257, 61, 31), (67, 31, 29, 17), (37, 19, 17, 13, 11))
+_EXPORTED = 1600  # nodes exported for other shapes at the most: each takes 10 to 20 ms
 _LEAST = 5  # smaller integers are axes, kernels, strides
 _Slot = tuple[str, int | None]  # a constant's name, and the entry when it is a tuple
 
@@ -66,13 +68,19 @@ def derived_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[t
     if not attempts:
         return (), "no other shapes: the file has no module-level integer sizes"
     divisor = 4 if main.graph.least_bytes > _LARGE else 1
+    left = _EXPORTED // max(1, len(main.graph.nodes))  # a count, not a clock: a task is the same each time
+    if left < len(attempts):
+        attempts = attempts[::-1]  # the batch alone comes first: it is the likeliest to work
     found: list[Variant] = []
-    reason = ""
+    reason = "" if left else "the graph is too large to export again"
     for name, shrink in (("ragged", _ragged), ("small", _power_of_two)):
         for slots, alike in attempts:
             overrides = {**main.overrides, **_shrunk(known, slots, alike, partial(shrink, divisor=divisor))}
             if any(overrides == v.overrides for v in (main, *found)):
                 continue
+            if not left:
+                break
+            left -= 1
             graph, why = _same_task(host, overrides, main.graph)
             if graph is not None:
                 found.append(Variant(name=name, overrides=overrides, graph=graph))
@@ -156,16 +164,24 @@ def op_difference(main: Graph, other: Graph) -> str:
     for a, b in zip(main.nodes, other.nodes, strict=True):
         if (a.name, a.op) != (b.name, b.op):
             return f"it runs {b.op} where the main shape runs {a.op}"
-        if _options(a) != _options(b):
+        if _options(a, main) != _options(b, other):
             return f"{b.op} ({b.where}) has other options than at the main shape"
     if (main.outputs, main.tree) != (other.outputs, other.tree):
         return "it returns something else"
     return ""
 
 
-def _options(node: Node) -> Any:
-    sizes = _SIZE_ARGUMENTS.get(node.op.split(".")[1], ())
+def _options(node: Node, graph: Graph) -> Any:
+    sizes = (_GROUPS,) if _depthwise(node, graph) else _SIZE_ARGUMENTS.get(node.op.split(".")[1], ())
     return [a for i, a in enumerate(node.args) if i not in sizes], node.kwargs
+
+
+def _depthwise(node: Node, graph: Graph) -> bool:
+    """Whether each channel is a group of its own, so that their number is a size and no option."""
+    if node.op != "aten.convolution.default":
+        return False
+    channels = graph.specs[node.args[0]["v"]].shape[1]
+    return bool(channels > 1 and node.args[_GROUPS] == channels)
 
 
 def _assigns(statement: ast.stmt, name: str) -> bool:
