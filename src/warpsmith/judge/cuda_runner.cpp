@@ -2,9 +2,9 @@
  * it on the GPU. Compiled as CUDA (`nvcc -x cu`), linked to the shared runtime, in which the unit finds its symbols.
  *
  * In and out: as `runner.c`; one process may be given the unit's library at several shapes, each with an arena of its own,
- * and is told which to go on with: making a context takes longer than all of its work. The arena, shared with the supervisor, stays the truth: before a call its whole image is
- * copied to the device, bands, poison and all, and back after it, buffers at the same offsets. A CUDA error is answered
- * with its code, its text at the start of the arena, and the process ends: every unit has a context of its own.
+ * and is told which to go on with: making a context takes longer than all of its work. The arena, shared with the
+ * supervisor, stays the truth: before a call its whole image is copied to the device, bands, poison and all, and back
+ * after it, buffers at the same offsets. A CUDA error is answered with its code, its text at the start of the arena, and the process ends: every unit has a context of its own.
  *
  * Steps: die with the parent, Landlock (this thread and those of the driver), the context, limits, Landlock again
  * (nothing is read any more but the library and the devices), seccomp, dlopen, serve. Which of Landlock and seccomp are

@@ -12,22 +12,13 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import JudgeError, WarpsmithError
-from .runner import (
-    COMMAND,
-    ENDINGS,
-    MAX_BUFFERS,
-    PASSED_ON,
-    PICK,
-    CandidateRunner,
-    Loaded,
-    RunnerCrashed,
-    RunnerFailed,
-)
+from .runner import ENDINGS, PASSED_ON, PICK, CandidateRunner, Loaded, RunnerCrashed, RunnerFailed
 from .runner_program import cuda_runner_program
 
 LANDLOCK, SECCOMP = 1, 2  # bits of a level
@@ -41,6 +32,8 @@ CUDA_PASSED_ON = (*PASSED_ON, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVID
 # No file is written for compiled PTX, and none is read: a unit holds code for this GPU.
 ENVIRONMENT = MappingProxyType({"LC_ALL": "C", "CUDA_CACHE_DISABLE": "1"})
 
+_FIRST = threading.Lock()  # of several threads, one builds the runner and finds its confinement
+
 
 class CudaRunner(CandidateRunner):
     """See `CandidateRunner`. Each unit has a context of its own, so a fault ends with it. `threads` is not used.
@@ -51,7 +44,10 @@ class CudaRunner(CandidateRunner):
     start_seconds = START_SECONDS
 
     def _default_program(self) -> Path:
-        return cuda_runner_program(self.library.parent.parent)
+        with _FIRST:
+            program = cuda_runner_program(self.library.parent.parent)
+            confinement(program, _visible())
+        return program
 
     def _numbers(self, program: Path, threads: int) -> tuple[int, ...]:
         counts = self._arena.inputs, self._arena.outputs
@@ -64,7 +60,7 @@ class CudaRunner(CandidateRunner):
         """In the same process: making a context takes longer than all that a unit does in it."""
         self._now, self._placed = self._all[index], False
         try:
-            workspace, _ = self._call(COMMAND.pack(PICK, 0, index, 0, 0, 0, *[0] * MAX_BUFFERS))
+            workspace, _ = self._call(self._bare(PICK, count=index))
             self._make_room(workspace)
         except BaseException:
             self.close()
@@ -92,13 +88,6 @@ class CudaRunner(CandidateRunner):
         if code == NO_DEVICE:
             return JudgeError("no CUDA device could be used: see `nvidia-smi`, or judge on the CPU")
         return super()._ended(code)
-
-
-def usable_program(cache_dir: Path) -> Path:
-    """The runner, built, and its confinement found. Raises ToolchainError or JudgeError."""
-    program = cuda_runner_program(cache_dir)
-    confinement(program, _visible())
-    return program
 
 
 def _visible() -> str:

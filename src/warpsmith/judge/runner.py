@@ -290,7 +290,11 @@ class CandidateRunner:
             raise RunnerCrashed(f"the unit asks for {asked:.1f} GiB of workspace; {most:.1f} is the limit")
         if self._arena.memory is None:
             self._arena.map(workspace)
-        self._call(COMMAND.pack(MAP, self._arena.size, 0, 0, 0, 0, *[0] * MAX_BUFFERS))
+        self._call(self._bare(MAP, size=self._arena.size))
+
+    def _bare(self, op: int, size: int = 0, count: int = 0) -> bytes:
+        """A command about no buffers."""
+        return COMMAND.pack(op, size, count, 0, 0, 0, *[0] * MAX_BUFFERS)
 
     def _command(self, op: int, count: int, flush: bool = False) -> bytes:
         *buffers, workspace = self._arena.offsets()

@@ -36,7 +36,7 @@ enum { OP_MAP = 1, OP_RUN = 2, OP_TIME = 3, OP_PICK = 4 };
 enum { MAX_BUFFERS = 512 };
 
 struct command {
-  uint64_t op, size, count, flush;    /* OP_MAP: size of the arena. OP_TIME: how many calls, and whether cold. OP_PICK: count: which library. */
+  uint64_t op, size, count, flush;    /* OP_MAP: size of the arena. OP_TIME: how many calls, and whether cold. OP_PICK: which library, as the count. */
   uint64_t workspace, results;        /* offsets in the arena */
   uint64_t buffers[MAX_BUFFERS];      /* offsets in the arena: inputs, then outputs */
 };

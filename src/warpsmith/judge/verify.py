@@ -10,7 +10,6 @@ poison, a touched guard, a changed input, a second run that differs, or a value 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
 from .arena import POISON
 from .balance import balance
-from .cuda_runner import CudaRunner, usable_program
+from .cuda_runner import CudaRunner
 from .evidence import Case, Evidence, Expected, check_outputs
 from .families import OWN
 from .layout import output_names
@@ -66,7 +65,7 @@ Libraries = Mapping[tuple[str, str], Build]  # (variant, Unit.code_key) → buil
 class Verifier:
     def __init__(self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits) -> None:
         self.task, self.evidence, self.scratch, self.limits = task, evidence, scratch, limits
-        self._turns, self._starting = Turns(), threading.Lock()
+        self._turns = Turns()
 
     def verify(
         self,
@@ -177,16 +176,12 @@ class Verifier:
             )
             works.append((library, inputs, outputs))
         (library, inputs, outputs), *later = works
-        kind: type[CandidateRunner] = CandidateRunner
-        program = None
-        if unit.language == "cuda":
-            with self._starting:  # whoever comes first builds it
-                kind, program = CudaRunner, usable_program(library.parent.parent)
+        kind = CudaRunner if unit.language == "cuda" else CandidateRunner
         with self._turns.computing():
             return kind(
                 library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
                 timeout=self.limits.timeout,
-                memory_bytes=self.limits.memory_bytes, program=program, later=later,
+                memory_bytes=self.limits.memory_bytes, later=later,
             )  # fmt: skip
 
     def _check(
