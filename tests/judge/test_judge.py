@@ -6,18 +6,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from warpsmith.judge.baselines import audit
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.opened import LEAST_PATIENCE
-from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Region, Result, Unit
-from warpsmith.targets.cpu import CpuTarget
-from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -48,18 +45,9 @@ TOLD: list[str] = []  # by the judge, as its progress
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    folder: Path = tmp_path_factory.mktemp("judge")
-    (folder / "task.py").write_text(TASK)
-    with Scratch() as scratch:
-        task = load_task(str(folder / "task.py"), scratch=scratch)
-        target = CpuTarget(folder / "cache", threads=2)
-        with Judge(
-            task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache", progress=TOLD.append
-        ) as judge:  # fmt: skip
-            judge.open()
-            yield judge
+def judge(open_judge: Callable[..., Any]) -> Iterator[Judge]:
+    with open_judge(TASK, progress=TOLD.append) as judge:
+        yield judge
 
 
 def candidate(judge: Judge, expression: str, region: Region | None = None, **fields: object) -> Candidate:

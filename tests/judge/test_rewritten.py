@@ -4,8 +4,8 @@ any baseline, and never to a candidate's advantage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,7 @@ from warpsmith.errors import TaskError
 from warpsmith.judge.bench import BaselineLost
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.rewritten import REWRITTEN, rewritten_graph
-from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Graph, Node, Task, TensorSpec, Unit, Value
-from warpsmith.targets.cpu import CpuTarget
-from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph, chain_region
 
@@ -97,18 +94,9 @@ class TestForm:
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    folder: Path = tmp_path_factory.mktemp("rewritten")
-    (folder / "task.py").write_text(TASK)
-    with Scratch() as scratch:
-        task = load_task(str(folder / "task.py"), scratch=scratch)
-        target = CpuTarget(folder / "cache", threads=2)
-        with Judge(
-            task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache",
-        ) as judge:  # fmt: skip
-            judge.open()
-            yield judge
+def judge(open_judge: Callable[..., Any]) -> Iterator[Judge]:
+    with open_judge(TASK) as judge:
+        yield judge
 
 
 def written(task: Task) -> Unit:

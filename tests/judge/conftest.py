@@ -1,0 +1,36 @@
+"""A judge that is open on a task given as text, for whole modules of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsmith.judge.judge import Judge
+from warpsmith.processes.buffers import Scratch
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.tasks.load import load_task
+
+
+@pytest.fixture(scope="session")
+def open_judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """open_judge(text, **options) → a context manager; against eager alone, seed 7."""
+
+    @contextmanager
+    def opened(text: str, **options: Any) -> Iterator[Judge]:
+        folder: Path = tmp_path_factory.mktemp("judge")
+        (folder / "task.py").write_text(text)
+        with Scratch() as scratch:
+            task = load_task(str(folder / "task.py"), scratch=scratch)
+            target = CpuTarget(folder / "cache", threads=2)
+            with Judge(
+                task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
+                peaks_cache=folder / "cache", **options,
+            ) as judge:  # fmt: skip
+                judge.open()
+                yield judge
+
+    return opened
