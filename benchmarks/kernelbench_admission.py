@@ -15,7 +15,6 @@ Writes <out>.jsonl, one row a task as it is done (the same command goes on where
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import resource
@@ -27,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from json_lines import known_lines
 from kernelbench_admission_report import markdown
 from shrunk_task import UNBOUNDED, Bounds, shrunk_task
 
@@ -153,13 +153,8 @@ def write_row(options: argparse.Namespace) -> None:
 
 
 def known_rows(file: Path) -> dict[str, dict[str, Any]]:
-    """Rows written before; a line cut short by a kill is left out."""
-    rows = {}
-    for line in file.read_text().splitlines() if file.exists() else ():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            rows[row["task"]] = row
-    return rows
+    """Rows written before, by task."""
+    return {row["task"]: row for row in known_lines(file)}
 
 
 def chosen(options: argparse.Namespace) -> list[Path]:

@@ -22,7 +22,6 @@ claims, which were made for a GPU, and solutions that need one are skipped: only
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -36,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from alone import Alone, thaw
+from json_lines import known_lines
 from shrunk_task import Bounds, shrunk_task
 from third_party_release import Entry, chosen, claims, name_of, share, totals
 
@@ -144,15 +144,6 @@ def outcome(verdict: SolutionVerdict, device: str, seconds: dict[str, float]) ->
         "median_us": timing.median_us if timing else None, "limit_share": timing.limit_share if timing else None,
         "stages": {**seconds, **verdict.seconds},
     }  # fmt: skip
-
-
-def known_lines(file: Path) -> list[Line]:
-    """Lines written before; one cut short by a kill is left out."""
-    lines = []
-    for text in file.read_text().splitlines() if file.exists() else ():
-        with contextlib.suppress(ValueError):
-            lines.append(json.loads(text))
-    return lines
 
 
 def main() -> None:

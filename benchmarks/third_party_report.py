@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from third_party import known_lines
+from json_lines import known_lines
 
 from warpsmith.report.markdown import escape
 
