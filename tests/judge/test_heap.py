@@ -39,3 +39,29 @@ def test_small_and_huge_sizes_get_no_hole():
     holes = Holes([0, PAGE, 1 << 40])
     holes.close()
     holes.close()
+
+
+FRAGMENTS = """
+import ctypes
+from warpsmith.judge.heap import _libc, at_rest, sweep
+at_rest()
+size, mark = 48000, 0x5A
+taken = [(_libc.malloc(size), _libc.malloc(5000)) for _ in range(40)]
+for block, _ in taken:
+    ctypes.memset(block, mark, size)
+for block, _ in taken:
+    _libc.free(block)
+sweep({size})
+again = [_libc.malloc(size) for _ in range(40)]
+stale = [ctypes.string_at(block, size).count(mark) for block in again]
+print(sum(block in {b for b, _ in taken} for block in again), max(stale))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the layout is glibc's")
+def test_free_memory_that_a_block_may_be_made_of_is_overwritten():
+    done = subprocess.run([sys.executable, "-c", FRAGMENTS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    reused, stale = map(int, done.stdout.split())
+    assert reused >= 20
+    assert stale < 4096

@@ -20,6 +20,7 @@ MMAP_THRESHOLD = 32 << 20  # larger blocks come zeroed from the system, on page 
 HOLE_LEAST = 1 << 20  # smaller blocks come from wherever they come; the same place each time
 HOLES_MOST = 128 << 20  # bytes of holes in all
 PLUGS_MOST = 512 << 20  # bytes of older free memory that is kept from being used
+SWEPT_MOST, SWEPT_LEAST = 4 << 20, 4 << 10  # bytes of free memory that is overwritten in all, and of a piece
 LINE, PAGE = 64, 4096
 ALIGNING = 2 * LINE  # bytes that glibc's memalign asks for beyond a block
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
@@ -77,16 +78,33 @@ def plugs(sizes: set[int]) -> list[int]:
     """Blocks that fill what is free below the heap's top and would fit one of the sizes: an old hole that
     fits best would be used again and again.
     """
+    return [block for block, _ in _below_top(sizes, PLUGS_MOST)]
+
+
+def sweep(sizes: set[int]) -> None:
+    """Overwrite the free memory that blocks of these sizes may be made of, and pieces of it: freed pieces join
+    their neighbours, so the next block need not lie where the last one did.
+    """
+    halves = {size >> shift for size in sizes for shift in range(size.bit_length())}
+    held = _below_top({size for size in halves if size >= SWEPT_LEAST}, SWEPT_MOST)
+    for block, size in held:
+        ctypes.memset(block, 0xFF, size)
+    for block, _ in held:
+        _libc.free(block)
+
+
+def _below_top(sizes: set[int], room: int) -> list[tuple[int, int]]:
+    """(address, bytes) of new blocks that fill the free memory below the heap's top, the largest size first."""
     if _mallinfo2 is None:
         return []
     top = _libc.sbrk(0) - _mallinfo2().keepcost
-    kept, room = [], PLUGS_MOST
+    kept = []
     for size in sorted(sizes, reverse=True):
         while size <= room:
             block = _libc.malloc(size)
             if block >= top:
                 _libc.free(block)
                 break
-            kept.append(block)
+            kept.append((block, size))
             room -= size
     return kept

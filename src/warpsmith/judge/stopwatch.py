@@ -177,6 +177,8 @@ class Stopwatch:
         """
         word = random.choice(POISON)
         held = []
+        if self.device == "cpu":
+            heap.sweep({size for size, _ in self.blocks if size < heap.HOLE_LEAST})
         for size, stays in self.blocks:
             if 0 < size < self.recycled:
                 block = torch.empty(size, dtype=torch.uint8, device=self.device)
