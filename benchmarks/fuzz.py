@@ -1,5 +1,6 @@
 """The expert against random modules: each of ten operations is exported, cut into regions, and every region's first
-technique is built and compared with the float64 interpreter on the region's own inputs.
+technique is built and compared with the float64 interpreter on the region's own inputs. Then each plan is deployed as a
+candidate is, all its units in the module's graph, and the module's outputs are compared.
 
 A finding is a unit that does not build, crashes, or is off by more than rounding can be. Modules run in batches,
 each in a process of its own, so that a crash costs its batch's rest only and is named by its seed.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +29,9 @@ from warpsmith.agents.expert.brain import family_of
 from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import plans
 from warpsmith.records import Graph, GraphInput, GraphOutput, Region, Unit
+from warpsmith.runtime.deployed import deploy
 from warpsmith.runtime.interpreter import run_graph
+from warpsmith.runtime.rewrites import deployed_graph
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.export import export_program, program_graph
 
@@ -35,6 +39,8 @@ ULP = 64.0  # of the largest element: what is wrong is off by far more
 NATIVE = 8.0  # times the error of torch's own float32
 BATCH = 25
 THREADS = 2
+
+Values = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -54,9 +60,12 @@ def try_seed(seed: int, target: CpuTarget, seen: Counter[str]) -> list[Finding]:
     for entry in graph.inputs:
         values[entry.name] = weights[entry.target].detach() if entry.role == "param" else next(given)
     facts = Facts(threads=THREADS)
-    regions = {r.id: r for plan in plans(graph, facts) for r in plan}
-    natively = run_graph(graph, values, wanted={v for r in regions.values() for v in (*r.inputs, *r.outputs)})
-    found = []
+    offered = plans(graph, facts)
+    regions = {r.id: r for plan in offered for r in plan}
+    returned = [str(o.value) for o in graph.outputs]
+    wanted = {v for r in regions.values() for v in (*r.inputs, *r.outputs)} | set(returned)
+    natively = run_graph(graph, values, wanted=wanted)
+    found, units = [], {}
     for region in regions.values():
         unit = _unit(graph, region, facts)
         if unit is not None:
@@ -65,6 +74,17 @@ def try_seed(seed: int, target: CpuTarget, seen: Counter[str]) -> list[Finding]:
             if evidence:
                 operations = ", ".join(graph.by_name[n].op.removeprefix("aten.") for n in region.nodes)
                 found.append(Finding(seed, f"{unit.family}/{unit.technique}: {operations}", evidence))
+            units[region.id] = unit
+    if not found:
+        exact = run_graph(graph, values, wanted=with_operands(graph, returned), float64=True)
+        given = [values[i.name] for i in graph.inputs]
+        for number, plan in enumerate(offered):
+            seen["whole modules"] += 1
+            placed = [units[r.id] for r in plan if r.id in units]
+            parts = [(u.region, Path(target.build(u, graph, "main").library)) for u in placed if u.compiled]
+            made = dict(zip(returned, deploy(deployed_graph(graph, placed), parts)(given), strict=True))
+            if evidence := differs(graph, made, natively, exact):
+                found.append(Finding(seed, f"plan {number} of {len(offered)}, as deployed", evidence))
     return found
 
 
@@ -74,21 +94,39 @@ def _unit(graph: Graph, region: Region, facts: Facts) -> Unit | None:
     return family.write(graph, region, offered[0]) if family is not None and offered else None
 
 
-def compare(unit: Unit, graph: Graph, natively: dict[str, torch.Tensor], target: CpuTarget) -> str:
+def compare(unit: Unit, graph: Graph, natively: Values, target: CpuTarget) -> str:
     """What is wrong with a unit, in a line; "" when nothing is."""
+    if not unit.compiled:
+        inside, given = _alone(graph, unit.region), {v: natively[v] for v in unit.region.inputs}
+        made = run_graph(unit.rewrite or inside, given)
+        return differs(made, natively, run_graph(inside, given, float64=True))
     build = target.build(unit, graph, "main")
     if not build.ok:
         return "; ".join(f"line {d.line}: {d.message}" for d in build.diagnostics)[:400] or "does not build"
     inside = _alone(graph, unit.region)
-    exact = run_graph(inside, {v: natively[v] for v in unit.region.inputs}, float64=True)
-    made = _run(Path(build.library), unit, graph, natively)
+    given = {v: natively[v] for v in unit.region.inputs}
+    wanted = with_operands(inside, unit.region.outputs)
+    exact = run_graph(inside, given, float64=True, wanted=wanted)
+    return differs(inside, _run(Path(build.library), unit, graph, natively), natively, exact)
+
+
+def with_operands(graph: Graph, names: Sequence[str]) -> set[str]:
+    return set(names).union(*(graph.producer[n].uses for n in names if n in graph.producer))
+
+
+def differs(graph: Graph, made: Values, natively: Values, exact: Values) -> str:
+    """Which of the values that were made is wrong, and by how much; "" when none is. An operation that cancels is
+    allowed the rounding of what it is given.
+    """
     for name, got in made.items():
         if not got.is_floating_point():
             if not torch.equal(got, natively[name]):
                 return f"{name}: {int((got != natively[name]).sum())} of {got.numel()} elements differ"
             continue
         error = _worst(got.double(), exact[name])
-        scale = float(exact[name].abs().max())
+        scale = max(
+            float(exact[n].double().abs().max()) for n in with_operands(graph, [name]) if exact[n].numel()
+        )
         allowed = ULP * torch.finfo(got.dtype).eps * scale + NATIVE * _worst(
             natively[name].double(), exact[name]
         )
@@ -109,9 +147,7 @@ def _alone(graph: Graph, region: Region) -> Graph:
     return Graph(inputs=inputs, nodes=nodes, outputs=outputs, tree=json.dumps([*range(len(outputs))]))
 
 
-def _run(
-    library: Path, unit: Unit, graph: Graph, natively: dict[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
+def _run(library: Path, unit: Unit, graph: Graph, natively: Values) -> Values:
     """Outputs by name. Inputs are laid out as the graph has them, whatever the interpreter made."""
     loaded = ctypes.CDLL(str(library))
     loaded.warpsmith_workspace_bytes.restype = ctypes.c_uint64

@@ -24,7 +24,7 @@ RESERVED = {
     "try", "throw",
     "index", "step", "round", "read_bool", "write_bool", "last", "first", "extent", "total", "typename",
     "register", "at", "length", "acc", "to",
-    "batch", "many", "runs", "high", "low", "slot", "slots", "size", "totals", "shares", "inside", "tiles", "blocks", "grain", "tip", "gap", "take",
+    "batch", "many", "runs", "high", "low", "slot", "slots", "size", "totals", "shares", "inside", "tiles", "blocks", "across", "grain", "tip", "gap", "take",
     *(f"{prefix}{i}" for prefix in ("r", "row") for i in range(8)),
 }  # fmt: skip
 

@@ -62,6 +62,7 @@ class Columns:
         w = self.w
         names = ", ".join(o.name for o in [*self.program.inputs, *(o for o, _ in self.program.outputs)])
         w.line("constexpr int64_t blocks = (COLUMNS + BLOCK * VEC - 1) / (BLOCK * VEC);")
+        w.line("constexpr int64_t across = blocks > 0 ? blocks : 1;")
         w.line("constexpr int64_t block_size = REDUCE * BLOCK * VEC;")
         w.line(
             "constexpr int64_t grain = block_size >= GRAIN ? 1 : GRAIN / (block_size > 0 ? block_size : 1);"
@@ -80,7 +81,7 @@ class Columns:
                 )
                 scratch += ", scratch"
             with w.block("for (int64_t task = begin; task < end; ++task)"):
-                w.line("const int64_t row = task / blocks, col = task % blocks * (BLOCK * VEC);")
+                w.line("const int64_t row = task / across, col = task % across * (BLOCK * VEC);")
                 w.line(f"if (col + BLOCK * VEC <= COLUMNS) columns<true>({names}, row, col{scratch});")
                 w.line(f"else columns<false>({names}, row, col{scratch});")
             if any(p.last for p in self.plan):

@@ -22,14 +22,15 @@ class Pointwise:
         w.line(
             "constexpr int64_t tiles = (COLUMNS + TILE - 1) / TILE, size = COLUMNS < TILE ? COLUMNS : TILE;"
         )
+        w.line("constexpr int64_t across = tiles > 0 ? tiles : 1;")
         w.line("constexpr int64_t grain = size >= GRAIN ? 1 : GRAIN / (size > 0 ? size : 1);")
         with w.block(
             "ws::parallel_ranges(THREADS, ROWS * tiles, grain, [&](int64_t begin, int64_t end_task, int)",
             "});",
         ):
             with w.block("for (int64_t task = begin; task < end_task; ++task)"):
-                w.line("const int64_t row = task / tiles;")
-                w.line("const int64_t col = task % tiles * TILE;")
+                w.line("const int64_t row = task / across;")
+                w.line("const int64_t col = task % across * TILE;")
                 w.line("const int64_t end = col + TILE < COLUMNS ? col + TILE : COLUMNS;")
                 self.layout.pointers(self.w)
                 with w.block(f"vectors(col, end, [&](int64_t j, int n, int) {INLINE}", "});"):

@@ -236,7 +236,7 @@ def columns_body(w: Writer) -> None:
     w.line("constexpr int64_t most = (THREADS + (OUTER > 0 ? OUTER : 1) - 1) / (OUTER > 0 ? OUTER : 1);")
     w.line("constexpr int64_t share = ((WIDTH + most - 1) / most + 15) / 16 * 16;")
     w.line("constexpr int64_t block = share < 16 ? 16 : share < BLOCK ? share : BLOCK;")
-    w.line("constexpr int64_t blocks = (WIDTH + block - 1) / block;")
+    w.line("constexpr int64_t blocks = (WIDTH + block - 1) / block, across = blocks > 0 ? blocks : 1;")
     w.line("constexpr int64_t work = N * (WIDTH < block ? WIDTH : block);")
     w.line("constexpr int64_t grain = work >= GRAIN ? 1 : GRAIN / (work > 0 ? work : 1);")
     head = "ws::parallel_ranges(THREADS, OUTER * blocks, grain, [&](int64_t begin, int64_t end, int)"
@@ -245,8 +245,8 @@ def columns_body(w: Writer) -> None:
         w.line("alignas(64) double carry[block];")
         with w.block("for (int64_t task = begin; task < end; ++task)"):
             w.line("int64_t at[RANK];")
-            w.line("place(task / blocks, at);")
-            w.line("at[LAST] = task % blocks * block;")
+            w.line("place(task / across, at);")
+            w.line("at[LAST] = task % across * block;")
             w.line("const int64_t width = WIDTH - at[LAST] < block ? WIDTH - at[LAST] : block;")
             w.line("for (int64_t j = 0; j < block; ++j) carry[j] = IDENTITY;")
             with w.block("for (int64_t i = 0; i < N; ++i)"):
