@@ -106,7 +106,7 @@ def test_a_task_runs_through_the_whole_loop_once(tmp_path: Path) -> None:
     out = tmp_path / "rows"
     command = [
         sys.executable, str(BENCHMARKS / "kernelbench_cpu.py"), str(tmp_path), "--levels", "1", "--out", str(out),
-        "--cache", str(tmp_path / "cache"), "--budget", "2", "--time", "30", "--cores", "1", "--baselines", "eager",
+        "--cache", str(tmp_path / "cache"), "--budget", "1", "--time", "15", "--cores", "1", "--baselines", "eager",
     ]  # fmt: skip
 
     def again() -> list[dict[str, Any]]:

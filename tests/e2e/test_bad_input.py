@@ -222,13 +222,13 @@ def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str
 
 @pytest.mark.slow
 def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
-    process = start(good, environment, budget=4)
+    process = start(good, environment, budget=2)
     list(lines_until(process, "judged "))
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
     assert gone(children), "workers outlive their supervisor"
-    again = start(good, environment, budget=4)
+    again = start(good, environment, budget=2)
     _, err = again.communicate(timeout=200)
     assert again.returncode == 0, err
     assert "resuming run" in err
@@ -267,7 +267,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 @pytest.mark.slow
 def test_two_runs_on_one_archive(environment: dict[str, str], good: Path) -> None:
-    both = [start(good, environment, *more, budget=3) for more in ((), ("--set", "rows=80"))]
+    both = [start(good, environment, *more, budget=1) for more in ((), ("--set", "rows=80"))]
     for process in both:
         _, err = process.communicate(timeout=280)
         assert process.returncode == 0, err
@@ -276,68 +276,26 @@ def test_two_runs_on_one_archive(environment: dict[str, str], good: Path) -> Non
     assert all(r["summary"] for r in found)
 
 
-# ---------------------------------------------------------------- hostile kernels
-
-UNIT = """// warpsmith-unit: 1
-// family: hostile   technique: {name}
+CRASHING = """// warpsmith-unit: 1
 #include "task.h"
-{before}
-static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) {{
-    {body}
-}}
-"""
-RAW_OPEN = (
-    'long r; const char* path = "{path}"; '
-    'asm volatile("syscall" : "=a"(r) : "a"(2L), "D"(path), "S"(0102L), "d"(0644L) : "rcx", "r11", "memory");'
-)
-RAW_FORK = 'for (long r = 0; r >= 0;) asm volatile("syscall" : "=a"(r) : "a"(57L) : "rcx", "r11", "memory");'
-HOSTILE = {
-    "segfault": ("", "*(volatile int*)0 = 1;"),
-    "hang": ("", "for (volatile long i = 0;; ++i) {}"),
-    "fork": ('extern "C" int fork();', "for (;;) fork();"),
-    "raw fork": ("", RAW_FORK),
-    "eat memory": (
-        "#include <cstdlib>\n#include <cstring>",
-        "for (;;) { void* p = calloc(1 << 28, 1); memset(p, 1, 1 << 28); }",
-    ),
+static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) {
+    *(volatile int*)0 = 1;
 }
+"""
 
 
-def judged(
-    tmp_path: Path, env: dict[str, str], good: Path, name: str, before: str, body: str
-) -> dict[str, Any]:
+@pytest.mark.slow
+def test_kernel_that_crashes_is_a_verdict(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+    """Other hostile kernels: tests/judge/test_hostile.py."""
     unit = tmp_path / "unit.cpp"
-    unit.write_text(UNIT.format(name=name.replace(" ", "-"), before=before, body=body))
-    done = warpsmith("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK, env=env)
+    unit.write_text(CRASHING)
+    done = warpsmith("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK, env=environment)
     assert done.returncode == 1, done.stderr + done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     verdict = json.loads(done.stdout)
     assert verdict["verdict"] in ("incorrect", "invalid")
     assert verdict["reasons"]
-    return dict(verdict["result"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_kernel_is_a_result(
-    name: str, environment: dict[str, str], good: Path, tmp_path: Path
-) -> None:
-    result = judged(tmp_path, environment, good, name, *HOSTILE[name])
-    assert result["status"] in ("refused", "crashed", "timeout", "incorrect", "build-failed")
-    assert result["reason"]
-    expected = {"segfault": ("crashed",), "hang": ("timeout",), "fork": ("refused", "build-failed")}
-    assert result["status"] in expected.get(name, (result["status"],))
-
-
-@pytest.mark.slow
-def test_kernel_that_writes_outside_its_folder(
-    environment: dict[str, str], good: Path, tmp_path: Path
-) -> None:
-    target = tmp_path / "planted"
-    result = judged(tmp_path, environment, good, "write", "", RAW_OPEN.format(path=target))
-    assert result["status"] != "ok"
-    if "landlock" in ((result["verdict"] or {}).get("isolation") or "landlock"):
-        assert not target.exists()
+    assert verdict["result"]["status"] == "crashed"
 
 
 def test_what_is_no_unit_is_refused(environment: dict[str, str], good: Path, tmp_path: Path) -> None:

@@ -52,9 +52,12 @@ def test_solutions_on_the_cpu(cache: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_kernels_in_cuda_build_or_are_refused(cache: Path) -> None:
-    """Without a GPU: what is to be caught before it runs is, and everything else builds."""
+    """Without a GPU: what is to be caught before it runs is, and the rest builds (every third of it is tried here:
+    on a machine with a GPU all of it runs).
+    """
     target = target_for("cuda", Config(cache=cache))
-    fixtures = load(("cuda",))
+    early = [f for f in load(("cuda",)) if f.statuses == ("refused",)]
+    fixtures = [*early, *[f for f in load(("cuda",)) if f.statuses != ("refused",)][::3]]
     with Scratch() as scratch:
         files = {f.task: FOLDER / "tasks" / f"{f.task}.py" for f in fixtures}
         tasks = {name: load_task(str(path), scratch=scratch) for name, path in files.items()}
@@ -64,8 +67,8 @@ def test_kernels_in_cuda_build_or_are_refused(cache: Path) -> None:
         builds = list(pool.map(target.build, units, graphs, ["main"] * len(units)))
     odd = []
     for fixture, build in zip(fixtures, builds, strict=True):
-        early = fixture.statuses == ("refused",)
-        if build.ok is early or (early and fixture.words not in one_line(build.diagnostics)):
+        refused = fixture in early
+        if build.ok is refused or (refused and fixture.words not in one_line(build.diagnostics)):
             odd.append(f"{fixture.key}: {'builds' if build.ok else one_line(build.diagnostics)}")
     assert not odd, "\n".join(odd)
 

@@ -78,6 +78,8 @@ class Baselines:
             cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
             cache.mkdir(parents=True, exist_ok=True)
             inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+            # A header compiled in advance takes longer than it saves in a process that compiles one module.
+            inductor["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
             if self.device == "cuda":
                 inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
             variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
