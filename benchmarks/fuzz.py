@@ -96,17 +96,15 @@ def _unit(graph: Graph, region: Region, facts: Facts) -> Unit | None:
 
 def compare(unit: Unit, graph: Graph, natively: Values, target: CpuTarget) -> str:
     """What is wrong with a unit, in a line; "" when nothing is."""
-    if not unit.compiled:
-        inside, given = _alone(graph, unit.region), {v: natively[v] for v in unit.region.inputs}
-        made = run_graph(unit.rewrite or inside, given)
-        return differs(made, natively, run_graph(inside, given, float64=True))
-    build = target.build(unit, graph, "main")
-    if not build.ok:
-        return "; ".join(f"line {d.line}: {d.message}" for d in build.diagnostics)[:400] or "does not build"
     inside = _alone(graph, unit.region)
     given = {v: natively[v] for v in unit.region.inputs}
     wanted = with_operands(inside, unit.region.outputs)
     exact = run_graph(inside, given, float64=True, wanted=wanted)
+    if not unit.compiled:
+        return differs(inside, run_graph(unit.rewrite or inside, given), natively, exact)
+    build = target.build(unit, graph, "main")
+    if not build.ok:
+        return "; ".join(f"line {d.line}: {d.message}" for d in build.diagnostics)[:400] or "does not build"
     return differs(inside, _run(Path(build.library), unit, graph, natively), natively, exact)
 
 

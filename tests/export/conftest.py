@@ -1,4 +1,4 @@
-"""A task with parameters, batch statistics and a literal; a candidate with two kernels; a target."""
+"""A task with parameters, batch statistics and a literal; a candidate with two kernels and a unit in ATen; a target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Candidate, GraphInput, Region, Task, TensorSpec, Tunable, Unit
+from warpsmith.records import (
+    Candidate,
+    Graph,
+    GraphInput,
+    GraphOutput,
+    Node,
+    Region,
+    Task,
+    TensorSpec,
+    Tunable,
+    Unit,
+    Value,
+)
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
@@ -122,4 +134,23 @@ def candidate(task: Task) -> Candidate:
     )
     found = [n for n in task.graph.nodes if n.op == "aten.add.Tensor" and n.output.spec.dtype == "float32"]
     add = add.model_copy(update={"region": make_region(task.graph, [found[0].name])})
-    return Candidate(task_id=task.id, target="cpu", units=(relu, add))
+    return Candidate(task_id=task.id, target="cpu", units=(relu, sigmoid_in_aten(task), add))
+
+
+def sigmoid_in_aten(task: Task) -> Unit:
+    """1 / (1 + exp(-x)), a unit without code."""
+    region, graph = region_of(task, "aten.sigmoid.default"), task.graph
+    (given,), (made,) = region.inputs, region.outputs
+    spec, nodes, value = graph.specs[made], [], given
+    for number, (op, *more) in enumerate(
+        (("neg.default",), ("exp.default",), ("add.Tensor", 1.0), ("reciprocal.default",))
+    ):
+        name = made if op.startswith("reciprocal") else f"sigmoid_step{number}"
+        out = (Value(name=name, spec=spec),)
+        nodes.append(Node(name=name, op=f"aten.{op}", args=({"v": value}, *more), kwargs={}, outputs=out))
+        value = name
+    rewrite = Graph(
+        inputs=(GraphInput(name=given, spec=graph.specs[given], role="input", target=given),),
+        nodes=tuple(nodes), outputs=(GraphOutput(value=made),), tree="[0]",
+    )  # fmt: skip
+    return Unit(region=region, language="aten", source="", technique="algebraic-sigmoid", rewrite=rewrite)

@@ -67,6 +67,19 @@ def test_it_answers_like_the_original_through_its_kernels(exported):
     assert torch.equal(model.norm.running_mean, reference.norm.running_mean)
 
 
+def test_units_without_code_need_no_library(task, candidate, target, tmp_path, monkeypatch):
+    rewritten = candidate.model_copy(update={"units": (candidate.units[1],)})
+    assert not rewritten.compiled
+    folder = to_package(task, rewritten, target, tmp_path / "out", NAME)
+    monkeypatch.syspath_prepend(str(tmp_path / "out"))
+    fast, reference, inputs = load(folder, make_model()), make_model(), make_inputs()
+    with torch.no_grad():
+        assert same(fast(*inputs), reference(*inputs))
+    assert (fast.active, fast.fast_calls, fast.fallbacks) == (True, 1, 0)
+    assert "reciprocal" in (folder / "_program.py").read_text()
+    assert not (folder / "lib").exists()
+
+
 def test_parameters_are_shared(exported):
     model, reference = make_model(), make_model(5)
     fast = load(exported, model)

@@ -35,6 +35,8 @@ def test_the_readme_commands_build_a_library_with_the_kernel_abi(task, candidate
     assert workspace() == 16 * 61 * 4
     assert "- `in[1]`: permute, float32 [16, 61]" in readme or "float32 [16, 61]" in readme
     assert "-DSTEP=16" in readme
+    assert "gate: 2 kernels" in readme
+    assert "sigmoid_step0 = aten.neg.default(" in readme
     assert "(aten.relu.default)" in readme
 
 

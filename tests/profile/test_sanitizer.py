@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 
 import pytest
 from made import Made, Make
@@ -131,3 +132,9 @@ def test_a_target_without_sanitizers_says_so(make: Make, target: CpuTarget, scra
     )  # type: ignore[arg-type]
     assert found.ran == ()
     assert "other" in found.not_available[0]
+
+
+def test_a_candidate_without_a_kernel_says_so(make: Make, target: CpuTarget, scratch: Scratch) -> None:
+    made = make(COPY)
+    bare = replace(made, candidate=made.candidate.model_copy(update={"units": ()}))
+    assert run(bare, target, scratch).not_available == ("sanitizers: the candidate has no kernel",)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..records import Candidate, Graph, Task
+from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
 from ..targets.cpu import CpuTarget
 from .files import docstring, long_string, nested, positional, state_rows, task_text, unit_files
@@ -115,15 +116,20 @@ def to_kernelbench(task: Task, candidate: Candidate, target: CpuTarget, proof: s
         proof=docstring(proof),
         reference=long_string(task_text(task)), kernels=_kernels(candidate, task.graph, target),
         reads=_reads(task.graph),
-        program=long_string(candidate_source(task.graph, [u.region for u in candidate.units])),
+        program=long_string(_program(candidate, task.graph)),
         entry=task.source.entry, parameters=parameters, given=given,
         result=nested(json.loads(task.graph.tree)),
     )  # fmt: skip
 
 
+def _program(candidate: Candidate, graph: Graph) -> str:
+    regions = [u.region for u in candidate.compiled]
+    return candidate_source(deployed_graph(graph, candidate.units), regions)
+
+
 def _kernels(candidate: Candidate, graph: Graph, target: CpuTarget) -> str:
     rows = []
-    for number, unit in enumerate(candidate.units):
+    for number, unit in enumerate(candidate.compiled):
         files = unit_files(unit, graph, target)
         flags = [f for f in files.flags if not f.startswith(_TORCH_SETS)]
         name = f"warpsmith_{candidate.content_key}_{number}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..errors import ToolchainError, UsageError
 from ..records import Candidate, Graph, Task, Unit
+from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
 from ..targets.cpu import CpuTarget
 from .files import LINK_FLAGS, SIMD, UnitFiles, docstring, simd_header, unit_files, write
@@ -112,9 +113,10 @@ def to_package(
     write(folder / "__init__.py", _INIT.format(title=title, task=texts["task"], proof=docstring(proof)))
     runtime = resources.files(__package__).joinpath("standalone.py").read_text(encoding="utf-8")
     write(folder / "_runtime.py", runtime)
-    write(folder / "_program.py", candidate_source(task.graph, [u.region for u in candidate.units]))
+    graph = deployed_graph(task.graph, candidate.units)
+    write(folder / "_program.py", candidate_source(graph, [u.region for u in candidate.compiled]))
     write(folder / "csrc" / SIMD, simd_header())
-    units = [_unit(number, unit, task, target, folder) for number, unit in enumerate(candidate.units)]
+    units = [_unit(number, unit, task, target, folder) for number, unit in enumerate(candidate.compiled)]
     write(folder / "manifest.json", json.dumps(_manifest(task, candidate, units), indent=2) + "\n")
     return folder
 

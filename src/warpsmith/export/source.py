@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..progress import counted
 from ..records import Candidate, Graph, Task, Unit
 from ..targets.cpu import CpuTarget
 from .files import SIMD, UnitFiles, simd_header, unit_files, write
@@ -36,13 +37,15 @@ the CPU. `GOMP_*` symbols come from the process that loads it; link with `-fopen
 def to_source(task: Task, candidate: Candidate, target: CpuTarget, out_dir: Path, proof: str = "") -> Path:
     """Write the files under `out_dir` and return it. Raises UsageError when it cannot be written."""
     parts = []
-    for number, unit in enumerate(candidate.units):
+    for number, unit in enumerate(candidate.compiled):
         files = unit_files(unit, task.graph, target)
         write(out_dir / f"unit{number}" / "unit.cpp", files.source)
         write(out_dir / f"unit{number}" / "task.h", files.header)
         parts.append(_about(number, unit, task.graph, files))
+    rewritten = [u for u in candidate.units if not u.compiled]
+    parts += [f"## {u.technique}\n\nNo kernel: ATen's own.\n\n```\n{u.text}```" for u in rewritten]
     write(out_dir / SIMD, simd_header())
-    count = f"{len(parts)} kernel{'s' if len(parts) != 1 else ''}"
+    count = f"{counted(len(candidate.compiled), 'kernel')}"
     text = _README.format(
         task=task.name, count=count, candidate=candidate.id, units="\n\n".join(parts), proof=proof
     )

@@ -23,6 +23,7 @@ from ..errors import JudgeError, WarpsmithError
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Task, Timing
+from ..runtime.rewrites import deployed_graph
 from . import gpu_state, stats
 from .baselines import Baselines, baseline_names
 from .eviction import flush_bytes
@@ -245,14 +246,16 @@ class Bench:
         """Time a candidate. `baselines=None`: against the best one and eager; else against those named that
         work.
 
-        `libraries` maps region id → built library. `rounds=None`: as many as fit `target_seconds` (None:
+        `libraries` maps region id → built library, for units that are compiled. `rounds=None`: as many as fit `target_seconds` (None:
         `SEARCH_SECONDS`), ended early when hopeless. Raises WorkerDied, WorkerTimeout, WorkerFailed (the candidate's fault),
         ClocksDisagree (invalid), BaselineLost, JudgeError.
         """
         opponents = self._opponents(baselines)
         values = [fresh_values() for _ in range(1 if rounds is None else 3)]
-        process = self._fork([(u.region, libraries[u.region.id]) for u in candidate.units])
-        covered = sum(len(u.region.nodes) for u in candidate.units)
+        units, graph = candidate.compiled, deployed_graph(self.task.graph, candidate.units)
+        own = graph if graph is not self.task.graph else None
+        process = self._fork([(u.region, libraries[u.region.id]) for u in units], graph=own)
+        covered = sum(len(u.region.nodes) for u in units)
         try:
             run = self.measure(
                 process,
@@ -262,7 +265,7 @@ class Bench:
                 target_seconds=target_seconds,
                 cold=cold,
                 checks=checks,
-                launches=len(candidate.units) + len(self.task.graph.nodes) - covered,
+                launches=len(units) + len(graph.nodes) - covered,
             )
         finally:
             process.close()

@@ -1,6 +1,7 @@
 """All units of some candidates built at every variant's shapes, one a processor at a time, before any of them is timed.
 
-In: candidates, a target, a task's variants. Out: for each candidate its libraries, or the stage and reason
+In: candidates, a target, a task's variants. For a unit in aten there is nothing to build: whether its operations are
+allowed is looked at in its place. Out: for each candidate its libraries, or the stage and reason
 that ended it. A unit whose stated requirements do not hold at another variant's shapes is left out there: it
 is specialised.
 """
@@ -13,7 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .. import machine
-from ..records import Build, Candidate, Status, Task, Unit
+from ..records import Build, Candidate, Diagnostic, Status, Task, Unit
+from ..runtime.rewrites import forbidden
 from ..targets.base import Target
 from ..targets.diagnostics import LONGEST, one_line, refused, unmet
 
@@ -45,8 +47,16 @@ def build_all(candidates: Sequence[Candidate], task: Task, target: Target) -> li
 
 def _timed(target: Target, unit: Unit, task: Task, variant: str) -> tuple[Build, float]:
     start = time.monotonic()
-    build = target.build(unit, task.variant(variant).graph, variant)
+    graph = task.variant(variant).graph
+    build = target.build(unit, graph, variant) if unit.compiled else _stated(unit, variant)
     return build, time.monotonic() - start
+
+
+def _stated(unit: Unit, variant: str) -> Build:
+    """The build of a unit that the library runs."""
+    reason = forbidden(unit.rewrite) if unit.rewrite is not None else "it states no operations"
+    found = (Diagnostic(line=0, kind="symbol", message=reason),) if reason else ()
+    return Build(unit_key=unit.code_key, variant=variant, ok=not reason, compiler="ATen", diagnostics=found)
 
 
 def _of(candidate: Candidate, task: Task, done: dict[Key, tuple[Build, float]]) -> Built:

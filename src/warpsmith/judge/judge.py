@@ -18,10 +18,11 @@ from pathlib import Path
 import psutil
 
 from .. import machine
-from ..errors import WarpsmithError
+from ..errors import TaskError, WarpsmithError
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..progress import counted
 from ..records import Candidate, Check, Profile, Result, Status, Timing, Verdict
+from ..runtime.rewrites import deployed_graph
 from ..tasks.regions import make_region
 from . import gpu_state
 from .bench import CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
@@ -173,7 +174,7 @@ class Judge(Opened):
     ) -> tuple[Outcome, Timing | None, tuple[Check, ...]]:
         """Time it as deployed, then check what the timed calls returned, then the speed of light."""
         main = self.task.main.name
-        libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.units}
+        libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
         names = [n for n, t in self.bench.timings.items() if t.ok] if confirm else None
         try:
             run = self.bench.time(
@@ -236,6 +237,10 @@ class Judge(Opened):
             if taken & set(unit.region.nodes):
                 return Outcome("refused", "two units cover the same node")
             taken |= set(unit.region.nodes)
+        try:
+            deployed_graph(self.task.graph, candidate.units)
+        except TaskError as error:
+            return Outcome("refused", str(error))
         return Outcome()
 
     def _result(

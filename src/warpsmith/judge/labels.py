@@ -1,7 +1,7 @@
 """What kind of win a candidate is: from its units and their evidence to the labels of its verdict.
 
-`kernel` (generated code does the work), `algorithmic` (fewer operations than the reference: allowed, counted
-apart), `library` (no generated code: only library calls); `general` or `specialised`; `deterministic` or
+`kernel` (generated code does the work), `algorithmic` (fewer operations than the reference, or other ones of the
+library: allowed, counted apart), `library` (no generated code: only library calls); `general` or `specialised`; `deterministic` or
 `nondeterministic`; the precision class.
 """
 
@@ -21,7 +21,7 @@ def labels(
     units = candidate.units
     if not units:
         kind = "library"
-    elif any(_fewer_operations(u, graph, limit, unit_us.get(u.region.id)) for u in units):
+    elif any(not u.compiled or _fewer_operations(u, graph, limit, unit_us.get(u.region.id)) for u in units):
         kind = "algorithmic"
     else:
         kind = "kernel"

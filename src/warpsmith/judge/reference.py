@@ -20,13 +20,16 @@ from typing import Any
 import torch
 
 from ..processes.worker import serve
-from ..records import Graph, Region, Task
+from ..records import Graph, Region, Task, TensorSpec
+from ..runtime.interpreter import run_graph
 from ..runtime.tensors import open_tensors, write_tensors
 from . import families
+from .cuda_clock import flush_for
+from .eviction import flush_bytes
 from .layout import noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
-from .stepping import Stepper, Tensors, ancestors, on_device, subgraph
+from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
 from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
@@ -86,6 +89,30 @@ class Reference:
         names = output_names(graph)
         made = Stepper(graph).run(self._values(graph, values), names)
         write_tensors(Path(path), [graph.specs[n] for n in names], [made[n] for n in names])
+
+    def stated(
+        self, variant: str, rewrite: Any, inputs: list[str], outputs: list[str], values: str, path: str,
+        calls: int = 0, cold: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A unit that is its own rewrite, on values of its region's inputs: its outputs to a file, or the nanoseconds of
+        `calls` calls. Raises TaskError for what does not run or makes something else than the region.
+        """
+        specs, given = self._graph(variant).specs, Graph.model_validate(rewrite)
+        graph = given if self._device == "cpu" else on_device(given, self._device)
+        check_stated(graph, specs, inputs, outputs)
+        tensors = dict(zip(inputs, self._opened([specs[n] for n in inputs], values), strict=True))
+        if not calls:
+            made = run_graph(graph, tensors, wanted=set(outputs))
+            check_layout(made, specs)
+            write_tensors(Path(path), [specs[n] for n in outputs], [made[n] for n in outputs])
+            return {"nanoseconds": []}
+        flush = flush_for(self._device, flush_bytes(torch.get_num_threads()) if cold else 0)
+        spent = []
+        for _ in range(calls):
+            if flush is not None:
+                flush.sum()
+            spent.append(self._nanoseconds(lambda: run_graph(graph, tensors, wanted=set(outputs))))
+        return {"nanoseconds": spent}
 
     def mutate(
         self, variant: str, values: str, others: str, seed: int, dropped: int, family: str
@@ -163,11 +190,12 @@ class Reference:
         return self._oracles[key]
 
     def _values(self, graph: Graph, path: str) -> Tensors:
-        specs = [i.spec for i in graph.inputs]
-        tensors = open_tensors(Path(path), specs)
-        if self._device != "cpu":
-            tensors = [copied_to(t, self._device) for t in tensors]
+        tensors = self._opened([i.spec for i in graph.inputs], path)
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
+
+    def _opened(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:
+        tensors = open_tensors(Path(path), specs)
+        return tensors if self._device == "cpu" else [copied_to(t, self._device) for t in tensors]
 
     def _write(
         self, graph: Graph, names: Sequence[str], truths: dict[str, TruthTensors], stem: str,
@@ -211,7 +239,7 @@ def main() -> None:
     reference = Reference()
     serve({
         "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
-        "outputs": reference.outputs,
+        "outputs": reference.outputs, "stated": reference.stated,
         "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
     })  # fmt: skip
 

@@ -12,9 +12,13 @@ from typing import Any
 
 import torch
 
-from ..records import Graph, GraphInput, GraphOutput, Node
+from ..errors import TaskError
+from ..records import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec
 from ..runtime.interpreter import run_graph, takes_device
+from ..runtime.rewrites import forbidden
+from ..tasks.values import torch_dtype
 
+STATED_ROOM, STATED_SLACK = 4, 1 << 24  # times the bytes of a task's values, and bytes besides
 Tensors = dict[str, torch.Tensor]
 Inward = Callable[[Node, torch.Tensor], torch.Tensor]
 Outward = Callable[
@@ -93,6 +97,37 @@ def subgraph(graph: Graph, nodes: Iterable[str], inputs: Iterable[str], outputs:
         outputs=tuple(GraphOutput(value=o) for o in outputs),
         tree="",
     )
+
+
+def check_stated(
+    graph: Graph, specs: Mapping[str, TensorSpec], inputs: Iterable[str], outputs: Iterable[str]
+) -> None:
+    """Raise TaskError where operations that a unit states make something else than `outputs` of `inputs` at these specs,
+    or far more bytes on the way than the task's own values have. They are run on tensors without memory.
+    """
+    given = {n: _without_memory(specs[n]) for n in inputs}
+    if reason := forbidden(graph):
+        raise TaskError(reason)
+    made = run_graph(graph, given, wanted={v.name for n in graph.nodes for v in n.outputs if v is not None})
+    room = STATED_ROOM * sum(spec.numel * ITEM_BYTES[spec.dtype] for spec in specs.values())
+    if sum(t.numel() * t.element_size() for t in made.values()) > room + STATED_SLACK:
+        raise TaskError("they make more bytes on the way than the whole task has")
+    for name in outputs:
+        want, found = _without_memory(specs[name]), made[name]
+        if (found.shape, found.dtype) != (want.shape, want.dtype):
+            raise TaskError(f"{name} is {found.dtype}{list(found.shape)}, not {want.dtype}{list(want.shape)}")
+
+
+def check_layout(made: Tensors, specs: Mapping[str, TensorSpec]) -> None:
+    """Raise TaskError where a value lies in memory otherwise than the graph says: nodes behind it may rely on that."""
+    for name, tensor in made.items():
+        axes = zip(specs[name].shape, specs[name].stride, tensor.stride(), strict=True)
+        if any(n > 1 and s != t for n, s, t in axes):
+            raise TaskError(f"{name} has strides {list(tensor.stride())}, not {list(specs[name].stride)}")
+
+
+def _without_memory(spec: TensorSpec) -> torch.Tensor:
+    return torch.empty_strided(spec.shape, spec.stride, dtype=torch_dtype(spec.dtype), device="meta")
 
 
 def ancestors(graph: Graph, wanted: Iterable[str]) -> Graph:

@@ -4,6 +4,7 @@ In: built units and the cases to try. Out: one `Check` per unit and case; the fi
 runs in the isolated runner (`runner.py`) on the native values of its region's inputs, twice: with two NaN
 patterns in the outputs, at moved addresses, guard bands around every buffer. An element that keeps the
 poison, a touched guard, a changed input, a second run that differs, or a value outside its budget fails.
+A unit in ATen is interpreted by the reference worker instead (`aten_runner.py`).
 `check_whole` judges the outputs of timed runs the same way, against the whole graph.
 """
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
 from .arena import POISON
+from .aten_runner import AtenRunner
 from .balance import balance
 from .cuda_runner import CudaRunner
 from .evidence import Case, Evidence, Expected, check_outputs
@@ -60,6 +62,7 @@ class Verification:
 
 
 Libraries = Mapping[tuple[str, str], Build]  # (variant, Unit.code_key) → build
+Runner = CandidateRunner | AtenRunner
 
 
 class Verifier:
@@ -83,7 +86,7 @@ class Verifier:
         before it could be. `most`: elements of an output whose values are looked at; None: all.
         """
         done = Verification()
-        for unit in candidate.units:
+        for unit in sorted(candidate.units, key=lambda u: u.compiled):  # isolation is the last one's
             variants = dict.fromkeys(c.variant for c in cases)
             libraries = {
                 v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
@@ -127,20 +130,20 @@ class Verifier:
         except RunnerFailed as error:
             return Verification(tuple(checks), "refused", str(error))
 
-    def _alone(self, unit: Unit, runner: CandidateRunner, calls: int, skipped: Sequence[str]) -> Verification:
+    def _alone(self, unit: Unit, runner: Runner, calls: int, skipped: Sequence[str]) -> Verification:
         """What is measured of a unit that is right at a variant's shapes."""
         unit_us = {unit.region.id: self._alone_us(runner, calls)} if calls else {}
         shared = self._balance(unit, runner, unit_us)
         return Verification((), "ok", "", runner.isolation, unit_us, tuple(skipped), shared)
 
-    def _alone_us(self, runner: CandidateRunner, calls: int) -> float:
+    def _alone_us(self, runner: Runner, calls: int) -> float:
         """Median microseconds of a call, with nobody else's on the device."""
         with self._turns.measuring():
             return float(np.median(runner.time(calls, True))) / 1e3
 
-    def _balance(self, unit: Unit, runner: CandidateRunner, unit_us: dict[str, float]) -> dict[str, float]:
+    def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
         """Of a unit that was timed; the last use of its runner."""
-        if unit.language != "c++" or not unit_us:
+        if unit.language != "c++" or not unit_us or isinstance(runner, AtenRunner):
             return {}
         region = unit.region.id
         with self._turns.measuring():
@@ -167,7 +170,9 @@ class Verifier:
                 skipped.append(f"{case.variant}/{case.family}")
         return usable, skipped
 
-    def _runner(self, unit: Unit, libraries: Mapping[str, Path]) -> CandidateRunner:
+    def _runner(self, unit: Unit, libraries: Mapping[str, Path]) -> Runner:
+        if not unit.compiled:
+            return AtenRunner(unit, self.task, list(libraries), self.evidence, self.scratch)
         works = []
         for variant, library in libraries.items():
             specs = self.task.variant(variant).graph.specs
@@ -184,9 +189,7 @@ class Verifier:
                 memory_bytes=self.limits.memory_bytes, later=later,
             )  # fmt: skip
 
-    def _check(
-        self, unit: Unit, case: Case, expected: Expected, runner: CandidateRunner, most: int | None
-    ) -> Check:
+    def _check(self, unit: Unit, case: Case, expected: Expected, runner: Runner, most: int | None) -> Check:
         base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
         runs = []
         for poison in (0, 1):

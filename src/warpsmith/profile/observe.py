@@ -17,6 +17,7 @@ from ..judge.families import OWN
 from ..judge.workers import Workers
 from ..processes.buffers import Scratch
 from ..records import Build, Candidate, Limit, Task, Unit
+from ..runtime.rewrites import deployed_graph
 from ..targets.base import Target
 from ..targets.cuda_toolkit import toolkit
 from . import clang_tidy, compiler_report, ncu, roofline, torch_profiler
@@ -46,8 +47,8 @@ def profile(
     raises when a trusted process is lost.
     """
     yield roofline.observe(limit, seconds)
-    builds = {u.region.id: _built(u, task, target) for u in candidate.units}
-    for unit in candidate.units:
+    builds = {u.region.id: _built(u, task, target) for u in candidate.compiled}
+    for unit in candidate.compiled:
         yield compiler_report.observe(unit, builds[unit.region.id], _cuobjdump(target))
         yield clang_tidy.observe(
             unit, target.header(task.graph, unit.region), builds[unit.region.id].flags, scratch
@@ -58,9 +59,11 @@ def profile(
     with Workers(task, scratch, threads, device) as workers:
         evidence = Evidence(task, workers, scratch, seed, CAPACITY)
         progress("profiling the candidate as deployed")
-        parts = [(u.region, Path(builds[u.region.id].library)) for u in candidate.units]
+        changed = {"graph": deployed_graph(task.graph, candidate.units)}
+        deployed = task.model_copy(update={"variants": (task.main.model_copy(update=changed),)})
+        parts = [(u.region, Path(builds[u.region.id].library)) for u in candidate.compiled]
         values = evidence.values(Case(task.main.name, OWN, seed))
-        yield torch_profiler.observe(task, parts, values, scratch=scratch, threads=threads, device=device)
+        yield torch_profiler.observe(deployed, parts, values, scratch=scratch, threads=threads, device=device)
         if device == "cuda":
             yield from _counters(candidate, task, target, evidence, scratch, cache_dir, seed)
         progress("running it under the sanitizers")

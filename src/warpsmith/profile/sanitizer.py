@@ -85,6 +85,8 @@ def sanitize(
     ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
     """
     check: Callable[[Unit, Graph, str, Call], Iterator[Finding | str]]
+    if not candidate.compiled:
+        return Sanitized(not_available=("sanitizers: the candidate has no kernel",))
     try:
         if isinstance(target, CpuTarget):
             check = CpuSanitizer(target, cache_dir, scratch, timeout).check
@@ -104,7 +106,7 @@ def sanitize(
             (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
         call.values.unlink(missing_ok=True)
     if not tried:
-        return Sanitized(not_available=("sanitizers: no unit of it builds here",))
+        return Sanitized(not_available=("sanitizers: no kernel of it builds here",))
     lost = {text.partition(":")[0] for text in missing}
     ran = tuple(t for t in tools if t not in lost)
     return Sanitized(findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)))
@@ -119,7 +121,7 @@ def calls(
         if variants is not None and variant.name not in variants:
             continue
         specs, case = variant.graph.specs, Case(variant.name, OWN, seed)
-        for unit in candidate.units:
+        for unit in candidate.compiled:
             build = target.build(unit, variant.graph, variant.name)
             if not build.ok:  # its requirements do not hold at these shapes
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from .base import Record, content_hash
 from .graph import Graph
@@ -31,10 +31,13 @@ class Tunable(Record):
 
 
 class Unit(Record):
-    """One kernel source that covers one region. The source does not name shapes: they come from task.h."""
+    """One kernel source that covers one region. The source does not name shapes: they come from task.h.
+
+    A unit in "aten" has no source: it is its rewrite, run as the rest of the graph is.
+    """
 
     region: Region
-    language: Literal["c++", "cuda"]
+    language: Literal["c++", "cuda", "aten"]
     source: str
     tunables: tuple[Tunable, ...] = ()
     flags: tuple[str, ...] = ()  # extra compiler flags, from the target's allow-list
@@ -52,6 +55,25 @@ class Unit(Record):
             fields.pop("rewrite", None)
         return fields
 
+    @model_validator(mode="after")
+    def _aten_is_its_rewrite(self) -> Unit:
+        code = self.source or self.tunables or self.flags or self.requires or self.atomics
+        if self.language == "aten" and (self.rewrite is None or code):
+            raise ValueError("a unit in aten has a rewrite, and no source, tunables, flags or requirements")
+        return self
+
+    @property
+    def compiled(self) -> bool:
+        """Whether a target builds it."""
+        return self.language != "aten"
+
+    @property
+    def text(self) -> str:
+        """What a reader is shown: the source, or the operations in ATen, one a line."""
+        if self.compiled or self.rewrite is None:
+            return self.source
+        return "".join(f"{node.listing}\n" for node in self.rewrite.nodes)
+
     @property
     def values(self) -> dict[str, int]:
         return {t.name: t.value for t in self.tunables}
@@ -61,6 +83,7 @@ class Unit(Record):
         """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
         declared: list[Any] = [self.requires, self.atomics] if self.requires or self.atomics else []
         declared += [self.rewrite.id] if self.rewrite is not None else []
+        declared += [] if self.compiled else [self.language]
         return content_hash([self.source, self.values, self.flags, self.region.id, *declared])
 
 
@@ -81,6 +104,11 @@ class Candidate(Record):
     target: str
     units: tuple[Unit, ...]  # disjoint regions, in graph order; the remaining nodes run as ATen
     lineage: Lineage = Lineage()
+
+    @property
+    def compiled(self) -> tuple[Unit, ...]:
+        """The units that a target builds; the others become part of the graph (`runtime.rewrites`)."""
+        return tuple(u for u in self.units if u.compiled)
 
     @cached_property
     def content_key(self) -> str:

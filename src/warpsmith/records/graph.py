@@ -82,6 +82,13 @@ class Node(Record):
         return tuple(dict.fromkeys(_refs([*self.args, *self.kwargs.values()])))
 
     @property
+    def listing(self) -> str:
+        """The node on one line, for people."""
+        made = ", ".join(v.name if v is not None else "_" for v in self.outputs)
+        named = (f"{k}={_shown(v)}" for k, v in self.kwargs.items())
+        return f"{made} = {self.op}({', '.join([*map(_shown, self.args), *named])})"
+
+    @property
     def output(self) -> Value:
         """The only (or first) tensor the node makes."""
         for value in self.outputs:
@@ -98,6 +105,10 @@ class Graph(Record):
         str  # JSON of how the output leaves nest: a leaf number, a list, {"tuple": [...]} or {"dict": {...}}
     )
     call: str = ""  # JSON {"tuple": [args, kwargs]}, nested as `tree`: a leaf is the number of an input, or {"const": value}
+
+    def __hash__(self) -> int:
+        """Nodes' arguments are JSON, which has no hash."""
+        return hash(self.id)
 
     @cached_property
     def specs(self) -> dict[str, TensorSpec]:
@@ -135,6 +146,12 @@ class Graph(Record):
         """Every input that is used read once, every output written once."""
         read = sum(i.spec.nbytes for i in self.inputs if self.users[i.name] or i.name in self.returned)
         return read + sum(self.specs[name].nbytes for name in self.returned)
+
+
+def _shown(arg: Any) -> str:
+    if isinstance(arg, dict):
+        return str(next(iter(arg.values()), ""))
+    return f"[{', '.join(map(_shown, arg))}]" if isinstance(arg, list | tuple) else repr(arg)
 
 
 def _refs(args: Any) -> Iterator[str]:

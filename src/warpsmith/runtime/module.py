@@ -37,7 +37,9 @@ class OptimizedModule(torch.nn.Module):
         parts: Sequence[tuple[Region, Path]],
         summary: RunSummary | None = None,
         device: str = "cpu",
+        rewritten: Graph | None = None,
     ) -> None:
+        """`rewritten`: the graph that the parts are put into, where units in ATen changed it."""
         super().__init__()
         self.device_type = device
         self.original = original
@@ -49,7 +51,7 @@ class OptimizedModule(torch.nn.Module):
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
         self._call = _CallShape(original, graph)
         self._leaves = json.loads(graph.tree)
-        self._run = deploy(graph, parts, device) if parts else None
+        self._run = deploy(rewritten or graph, parts, device) if parts or rewritten is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

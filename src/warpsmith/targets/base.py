@@ -3,7 +3,7 @@ one entry point."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ..records import Build, Graph, Region, Unit
 
@@ -18,7 +18,7 @@ class Target(Protocol):
         """The name of the target in candidates and results: "cpu", "cuda"."""
 
     @property
-    def language(self) -> str:
+    def language(self) -> Literal["c++", "cuda"]:
         """`Unit.language` of the units that it builds."""
 
     def header(self, graph: Graph, region: Region) -> str:

@@ -51,7 +51,7 @@ class Ran:
 class BuildCache:
     def __init__(self, directory: Path) -> None:
         """`directory` is made on first use. Raises JudgeError when it cannot be."""
-        self.directory = directory
+        self.directory = directory.absolute()  # the compiler runs in a folder of its own
 
     @staticmethod
     def key(parts: Sequence[str]) -> str:

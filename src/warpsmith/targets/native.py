@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ..records import Build, Diagnostic, Graph, KernelResources, Region, Unit
 from . import diagnostics
@@ -23,7 +23,7 @@ LIBRARY = "unit.so"
 
 class NativeTarget(ABC):
     name: ClassVar[str]
-    language: ClassVar[str]
+    language: ClassVar[Literal["c++", "cuda"]]
     source_file: ClassVar[str]  # what a unit's source is called while it is built
     timeout: ClassVar[float] = TIMEOUT
 

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from warpsmith.agents.expert import folding
+from warpsmith.agents.expert.families import FOLD
+from warpsmith.runtime.interpreter import run_graph
+
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
@@ -32,6 +36,29 @@ def test_a_seed_makes_the_same_module_again() -> None:
     assert first.describe() == again.describe() != make(4)[0].describe()
     assert all(torch.equal(a, b) for a, b in zip(inputs, others, strict=True))
     assert all(torch.equal(a, b) for a, b in zip(first(*inputs), again(*inputs), strict=True))
+
+
+def test_a_unit_without_code_is_compared_too(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fuzz import compare
+
+    monkeypatch.setattr(folding, "WORTH", 0)
+    x, w, s = torch.randn(9, 5), torch.randn(4, 5), torch.rand(4) + 0.5
+    graph = bench.graph(lambda x, w, s: torch.nn.functional.linear(x, w) * s, x, w, s)
+    region = bench.whole(graph)
+    unit = FOLD.write(graph, region, FOLD.techniques(graph, region, bench.facts)[0])
+    natively = dict(zip((i.name for i in graph.inputs), (x, w, s), strict=True))
+    natively |= run_graph(graph, natively)
+    assert compare(unit, graph, natively, bench.target) == ""
+    first, *others = unit.rewrite.nodes
+    wrong = unit.rewrite.model_copy(
+        update={
+            "nodes": (
+                first,
+                *[n.model_copy(update={"op": "aten.add.Tensor"}) if "mul" in n.op else n for n in others],
+            )
+        }
+    )
+    assert "off by" in compare(unit.model_copy(update={"rewrite": wrong}), graph, natively, bench.target)
 
 
 def test_a_wrong_unit_is_a_finding(bench: Any) -> None:

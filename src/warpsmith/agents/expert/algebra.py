@@ -90,7 +90,7 @@ def summed_map(graph: Graph, node: Node) -> SummedMap | None:
     if product is None:
         return None
     nodes, steps = [node], []
-    while (user := _only_user(graph, nodes[-1])) is not None:
+    while (user := only_user(graph, nodes[-1])) is not None:
         nodes.append(user)
         step = _scaling(graph, user)
         if step is None:
@@ -154,7 +154,7 @@ def _pointwise_convolution(graph: Graph, node: Node) -> LinearMap | None:
     return LinearMap(image, kernel, bias["v"] if bias is not None else None)
 
 
-def _only_user(graph: Graph, node: Node) -> Node | None:
+def only_user(graph: Graph, node: Node) -> Node | None:
     name = node.output.name
     users = graph.users[name]
     return users[0] if len(users) == 1 and name not in graph.returned else None

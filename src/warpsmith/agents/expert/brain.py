@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Unit
+from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
 from ..base import Situation
 from .facts import Facts, local_facts
 from .families import FAMILIES, Technique
@@ -54,7 +54,9 @@ class ExpertBrain:
         planned = self._planner.plans(situation.graph, situation.facts)
         return hypotheses(situation.graph, situation.facts, history, k, planned)
 
-    def write_units(self, graph: Graph, hypothesis: Hypothesis, m: int) -> list[Unit]:
+    def write_units(
+        self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
+    ) -> list[Unit]:
         return write_units(graph, hypothesis, m, self._facts)
 
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
@@ -68,6 +70,9 @@ class ExpertBrain:
 
     def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
         return repair_wrong(graph, unit, rule, family)
+
+    def mend(self, unit: Unit, result: Result) -> Unit | None:
+        return None  # it writes anew, by a safer hypothesis
 
 
 def hypotheses(

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
 from ..findings import Finding, fastest, findings, settled
+from .costs import aten_us, floor_us, node_us
 from .facts import Facts
-from .families import FAMILIES, AnchoredFamily, Family, Technique
-from .planner import Plan, aten_us, floor_us, node_us
+from .families import FAMILIES, FOLD, AnchoredFamily, Family, Technique
+from .folding import folded_region
+from .planner import Plan
 from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]
@@ -77,10 +79,12 @@ def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> l
     place = Place(graph, facts, regions, seen.best)
     found: dict[tuple[object, ...], Idea] = {}
     for region in regions.values():
-        family = family_of(graph, region)
-        if family is None or region.id in seen.closed:
-            continue
-        for technique in family.techniques(graph, region, facts):
+        offered = (
+            (family, technique)
+            for family in ([] if region.id in seen.closed else _families(graph, region))
+            for technique in family.techniques(graph, region, facts)
+        )
+        for family, technique in offered:
             if seen.ratios.get((region.id, technique.name)) != 0.0:
                 for idea in _of_technique(place, region, family, technique, seen):
                     if idea.key not in found or idea.rank > found[idea.key].rank:
@@ -95,12 +99,12 @@ def _of_technique(
     if unit is not None:
         yield from _refined(place, region, family, technique, unit)
     elif ratio is not None:
-        rank = 0.5 * (place.hoped(region, technique.gain) + ratio)
+        rank = 0.5 * (place.hoped(region, technique) + ratio)
         for i, variant in enumerate(variants(technique)):
             yield Idea(region, family, variant, rank * (1.0 - 0.01 * i))
     else:
         measured = seen.regions.get(region.id)
-        rank, because = place.hoped(region, technique.gain), None
+        rank, because = place.hoped(region, technique), None
         if measured is not None:
             because = next((f for f in findings(measured) if favours(f, technique, measured)), None)
         if measured is not None and because is not None:
@@ -135,8 +139,11 @@ class Place:
         seen = best.profile.regions if best is not None and best.profile is not None else ()
         self.units = [(regions[p.region], p.seconds * 1e6) for p in seen if p.region in regions]
 
-    def hoped(self, region: Region, prior: float) -> float:
-        """Gain of a technique that was never tried: its region near its limit."""
+    def hoped(self, region: Region, technique: Technique) -> float:
+        """Gain of a technique that was never tried: its region near its limit, unless the technique says what it takes."""
+        if technique.us is not None:
+            return self.gain(region, technique.us)
+        prior = technique.gain
         us = floor_us(self.graph, region, self.facts) / (EFFICIENCY * min(1.0, prior))
         return self.gain(region, us) * (1.0 + 0.01 * prior)
 
@@ -174,12 +181,22 @@ class Place:
         return sum(node_us(self.graph, n, self.facts) for n in self.graph.nodes)
 
 
+def _families(graph: Graph, region: Region) -> list[Family]:
+    """The region's own; and folding, which leaves to the library what a family around an anchor writes anew."""
+    found = family_of(graph, region)
+    return [found, *([FOLD] if isinstance(found, AnchoredFamily) else [])] if found is not None else []
+
+
 def family_of(graph: Graph, region: Region) -> Family | None:
     """The most specific family that has something to offer for one of the region's nodes."""
+    folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
     for family in FAMILIES.values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue
-        if not isinstance(family, AnchoredFamily) or family.anchor(graph, region) is not None:
+        if isinstance(family, AnchoredFamily):
+            if family.anchor(graph, region) is not None:
+                return family
+        elif not folds or family is FOLD:
             return family
     return None
 

@@ -3,7 +3,8 @@
 In: the graph and what was measured. Out: competing plans, each a tuple of disjoint convex regions, best
 first. Families with loops of their own cut theirs (`families.anchored`). Any other region grows from a seed (a
 reduction, else a pointwise op) over producers and consumers as long as the whole can be lowered (`growth`); what is
-left stays ATen. Plans differ in which way regions may grow, and in whether only the hottest region is taken.
+left stays ATen. Plans differ in which way regions may grow, in whether only the hottest region is taken, and in
+whether batch norm and the like are folded into linear maps.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...errors import TaskError
-from ...records import Graph, Node, Region
-from ...tasks.regions import topological_groups
+from ...records import Graph, Region
+from ...tasks.regions import make_region, topological_groups
 from .axes import VIEWS, base_name
+from .costs import aten_us, hoped_us, node_us
 from .facts import Facts
-from .families import ANCHORED
+from .families import ANCHORED, FOLD
+from .folding import folded_region
 from .growth import is_pointwise, region_around
 from .levels import is_reducing
 from .lower import lower
@@ -42,7 +45,9 @@ class Planner:
 
 
 def plans(graph: Graph, facts: Facts) -> list[Plan]:
-    """Different plans, those that promise to save most time first. Empty when nothing can be covered."""
+    """Different plans, those that promise to save most time first; one that folds is second at the latest, since what it
+    saves is known, and what kernels save is hoped for. Empty when nothing can be covered.
+    """
     widest = _cut(graph, facts, producers=True, consumers=True, anchored=True)
     found = [
         widest,
@@ -51,45 +56,33 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
         _cut(graph, facts, producers=True, consumers=False),
         _cut(graph, facts, producers=False, consumers=False, anchored=True),
         _cut(graph, facts, producers=False, consumers=False),
+        _cut(graph, facts, producers=True, consumers=True, anchored=True, fold=True),
+        tuple(_folds(graph)),
         *((r,) for r in sorted(widest, key=lambda r: -saving(graph, (r,), facts))[:2]),
     ]
     unique = {tuple(r.id for r in p): p for p in found if p}
-    return sorted(unique.values(), key=lambda p: -saving(graph, p, facts))
+    best = sorted(unique.values(), key=lambda p: -saving(graph, p, facts))
+    folding = next((p for p in best if any(folded_region(graph, r) is not None for r in p)), None)
+    if folding is not None and folding not in best[:2]:
+        best.remove(folding)
+        best.insert(1, folding)
+    return best
 
 
 def saving(graph: Graph, plan: Iterable[Region], facts: Facts) -> float:
-    """Microseconds that a plan may save: the regions' ATen time less the time to move their inputs and
-    outputs once.
-    """
-    return sum(aten_us(graph, r, facts) - floor_us(graph, r, facts) for r in plan)
-
-
-def aten_us(graph: Graph, region: Region, facts: Facts) -> float:
-    """Measured time of the region's nodes; for those not measured, what moving their operands takes."""
-    return sum(node_us(graph, graph.by_name[name], facts) for name in region.nodes)
-
-
-def node_us(graph: Graph, node: Node, facts: Facts) -> float:
-    """Measured time of a node; until it is measured, what moving its operands takes."""
-    return facts.node_us.get(node.name, _node_bytes(graph, node) / facts.bandwidth * 1e6)
-
-
-def region_bytes(graph: Graph, region: Region) -> int:
-    """Inputs read once, outputs written once."""
-    return sum(graph.specs[v].nbytes for v in (*region.inputs, *region.outputs))
-
-
-def floor_us(graph: Graph, region: Region, facts: Facts) -> float:
-    """Time to move the region's operands once, or to do its arithmetic, whichever is longer."""
-    flops = sum(graph.by_name[n].flops for n in region.nodes)
-    return max(region_bytes(graph, region) / facts.bandwidth, flops / facts.flop_rate) * 1e6
+    """Microseconds that a plan may save: the regions' ATen time less what units for them take at the least."""
+    return sum(aten_us(graph, r, facts) - hoped_us(graph, r, facts) for r in plan)
 
 
 def _cut(
-    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False
+    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False, fold: bool = False
 ) -> tuple[Region, ...]:
-    """`anchored`: operations that a family has loops of its own for are covered, and first."""
-    regions = _anchored(graph, facts, consumers) if anchored else []
+    """`anchored`: operations that a family has loops of its own for are covered, and first. `fold`: before them, scales
+    and shifts are folded into linear maps.
+    """
+    regions = _folds(graph) if fold else []
+    if anchored:
+        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes})
     taken = {n for r in regions for n in r.nodes}
     seeds = [n for n in graph.nodes if is_reducing(n)]
     seeds.sort(key=lambda n: -node_us(graph, n, facts))
@@ -105,9 +98,12 @@ def _cut(
     return _runnable(graph, sorted(regions, key=lambda r: order[r.nodes[0]]))
 
 
-def _anchored(graph: Graph, facts: Facts, fuse: bool) -> list[Region]:
+def _folds(graph: Graph) -> list[Region]:
+    return [make_region(graph, FOLD.cut(graph, n)) for n in graph.nodes if FOLD.covers(graph, n)]
+
+
+def _anchored(graph: Graph, facts: Facts, fuse: bool, taken: set[str]) -> list[Region]:
     """Regions around anchors, the dearest anchor first."""
-    taken: set[str] = set()
     regions: list[Region] = []
     dearest = sorted(graph.nodes, key=lambda n: -node_us(graph, n, facts))
     for node, late in [(n, late) for late in (False, True) for n in dearest]:
@@ -139,10 +135,3 @@ def _worth(graph: Graph, region: Region) -> bool:
     if program.reductions or len([n for n in region.nodes if base_name(graph.by_name[n]) not in VIEWS]) > 1:
         return True
     return sum(s.cost for s in program.steps) >= HEAVY
-
-
-def _node_bytes(graph: Graph, node: Node) -> int:
-    if base_name(node) in VIEWS:
-        return 0
-    made = sum(v.spec.nbytes for v in node.outputs if v is not None)
-    return made + sum(graph.specs[v].nbytes for v in node.uses)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from ...progress import counted
 from ...records import Graph, RegionProfile
 from ..findings import summary
+from .costs import aten_us, floor_us, region_bytes
 from .facts import Facts
 from .ideas import Idea, Known
-from .planner import aten_us, floor_us, region_bytes
 
 
 def evidence(graph: Graph, facts: Facts, idea: Idea, seen: Known) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""An algebraic rewrite in ATen's own operations: what such a win is measured against, besides the task as written.
+"""An algebraic rewrite in ATen's own operations: what such a win is measured against, besides the task as written, or
+what a unit without code is.
 
-In: a graph, a region and the pattern in it (`algebra`). Out: a graph with the region's inputs and outputs, for
-`Unit.rewrite`. It is the pattern's own operations in another order, at the shapes of the graph given.
+In: a graph, a region and the pattern in it (`algebra`, `folding`). Out: a graph with the region's inputs and outputs,
+for `Unit.rewrite`, at the shapes of the graph given.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from ...records import Graph, GraphInput, GraphOutput, Node, Region, TensorSpec, Value
 from .algebra import SummedMap
+from .folding import COMMUTES, Affine, Folded, Norm, Operand, bias_of
 
 
 def rewritten_region(graph: Graph, region: Region, found: SummedMap) -> Graph:
@@ -24,6 +26,11 @@ def rewritten_region(graph: Graph, region: Region, found: SummedMap) -> Graph:
             nodes += _Rewriting(graph, found).nodes()
         elif name not in core:
             nodes.append(graph.by_name[name])
+    return region_graph(graph, region, nodes)
+
+
+def region_graph(graph: Graph, region: Region, nodes: Iterable[Node]) -> Graph:
+    """These nodes as a graph with the inputs and outputs of the region."""
     return Graph(
         inputs=tuple(GraphInput(name=v, spec=graph.specs[v], role="input", target=v) for v in region.inputs),
         nodes=tuple(nodes), outputs=tuple(GraphOutput(value=v) for v in region.outputs),
@@ -31,15 +38,42 @@ def rewritten_region(graph: Graph, region: Region, found: SummedMap) -> Graph:
     )  # fmt: skip
 
 
-class _Rewriting:
+def folded_nodes(graph: Graph, found: Folded) -> list[Node]:
+    """The pattern in fewer passes: new weights, a new bias, the map of these."""
+    return _Folding(graph, found).nodes()
+
+
+class NodeMaker:
+    """New nodes one after another, under names of their own that begin with a stem; all values are contiguous and of one
+    dtype.
+    """
+
+    def __init__(self, graph: Graph, stem: str, dtype: str) -> None:
+        self.graph, self.stem, self.dtype = graph, stem, dtype
+        self.made: list[Node] = []
+        while any(name.startswith(self.stem) for name in (*graph.specs, *graph.by_name)):
+            self.stem += "_"
+
+    def add(self, op: str, args: tuple[Any, ...], shape: Iterable[int]) -> str:
+        """One more node; its value's name."""
+        sizes = tuple(shape)
+        stride = tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
+        spec = TensorSpec(shape=sizes, dtype=self.dtype, stride=stride)
+        name = f"{self.stem}{len(self.made)}"
+        self.made.append(Node(name=name, op=op, args=args, kwargs={}, outputs=(Value(name=name, spec=spec),)))
+        return name
+
+    def ending(self, value: Value) -> list[Node]:
+        """All of them, the last made to be this value of the region's own."""
+        return [*self.made[:-1], self.made[-1].model_copy(update={"outputs": (value,)})]
+
+
+class _Rewriting(NodeMaker):
     """The pattern's nodes in their new order: the sum, of the bias too; the same map of what it gives; the scalings."""
 
     def __init__(self, graph: Graph, found: SummedMap) -> None:
-        self.graph, self.found = graph, found
-        self.made: list[Node] = []
-        self.stem = f"{found.reduction.name}_first"
-        while any(name.startswith(self.stem) for name in (*graph.specs, *graph.by_name)):
-            self.stem += "_"
+        super().__init__(graph, f"{found.reduction.name}_first", found.reduction.output.spec.dtype)
+        self.found = found
 
     def nodes(self) -> list[Node]:
         found, bias = self.found, self.found.map.bias
@@ -48,17 +82,16 @@ class _Rewriting:
             named[bias] = self._bias(bias)
         for node in found.nodes[:-1]:
             shape = [1 if d in found.dims else n for d, n in enumerate(node.output.spec.shape)]
-            named[node.output.name] = self._add(node.op, _renamed(node.args, named), shape)
+            named[node.output.name] = self.add(node.op, _renamed(node.args, named), shape)
         if not found.keepdim:
             last = named[found.nodes[-2].output.name]
-            self._add("aten.squeeze.dims", ({"v": last}, list(found.dims)), found.reduction.output.spec.shape)
-        # The last value is the region's own.
-        return [*self.made[:-1], self.made[-1].model_copy(update={"outputs": (found.reduction.output,)})]
+            self.add("aten.squeeze.dims", ({"v": last}, list(found.dims)), found.reduction.output.spec.shape)
+        return self.ending(found.reduction.output)
 
     def _sum(self, value: str, dims: list[int]) -> str:
         """The pattern's own sum or mean, of an operand."""
         shape = [1 if d in dims else n for d, n in enumerate(self.graph.specs[value].shape)]
-        return self._add(self.found.reduction.op, ({"v": value}, dims, True), shape)
+        return self.add(self.found.reduction.op, ({"v": value}, dims, True), shape)
 
     def _bias(self, bias: str) -> str:
         """Summed with the features; where rows are summed, once for each of them."""
@@ -68,16 +101,7 @@ class _Rewriting:
         if found.mean:
             return bias
         rows = prod(found.nodes[0].output.spec.shape[d] for d in found.dims)
-        return self._add("aten.mul.Tensor", ({"v": bias}, rows), self.graph.specs[bias].shape)
-
-    def _add(self, op: str, args: tuple[Any, ...], shape: Iterable[int]) -> str:
-        """One more node; its value's name."""
-        sizes = tuple(shape)
-        stride = tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        spec = TensorSpec(shape=sizes, dtype=self.found.reduction.output.spec.dtype, stride=stride)
-        name = f"{self.stem}{len(self.made)}"
-        self.made.append(Node(name=name, op=op, args=args, kwargs={}, outputs=(Value(name=name, spec=spec),)))
-        return name
+        return self.add("aten.mul.Tensor", ({"v": bias}, rows), self.graph.specs[bias].shape)
 
 
 def _renamed(arg: Any, names: dict[str, str]) -> Any:
@@ -85,3 +109,95 @@ def _renamed(arg: Any, names: dict[str, str]) -> Any:
     if isinstance(arg, dict) and "v" in arg:
         return {"v": names.get(arg["v"], arg["v"])}
     return type(arg)(_renamed(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
+
+
+class _Folding(NodeMaker):
+    """`scale` and `shift` of the map's outputs so far; None where there is none."""
+
+    def __init__(self, graph: Graph, found: Folded) -> None:
+        super().__init__(graph, f"{found.nodes[-1].name}_folded", found.map.output.spec.dtype)
+        self.found = found
+        self.scale: Operand | None = None
+        self.shift: Operand | None = bias_of(found.map)
+
+    def nodes(self) -> list[Node]:
+        found = self.found
+        for step in found.steps:
+            if isinstance(step, Norm):
+                self._norm(step)
+            else:
+                self._affine(step)
+        given, weight, *_ = found.map.args
+        shift = {"v": self.shift} if self.shift is not None else None
+        new = {"v": self._scaled(weight["v"])}
+        self.add(found.map.op, (given, new, shift, *found.map.args[3:]), found.map.output.spec.shape)
+        return self.ending(found.nodes[-1].output)
+
+    def _norm(self, norm: Norm) -> None:
+        factor = self._two("mul", self._one("rsqrt", self._two("add", norm.var, norm.eps)), norm.weight)
+        shift = self._one("neg", norm.mean) if self.shift is None else self._two("sub", self.shift, norm.mean)
+        self.shift = self._two("add", self._two("mul", shift, factor), norm.bias)
+        self.scale = self._two("mul", factor, self.scale)
+
+    def _affine(self, step: Affine) -> None:
+        operand, name = self._flat(step.operand), step.name
+        if name in ("div", "sub"):
+            opposite = "reciprocal" if name == "div" else "neg"
+            operand, name = self._one(opposite, operand), "mul" if name == "div" else "add"
+        if name == "mul":
+            self.scale = self._two("mul", operand, self.scale)
+            self.shift = self._two("mul", self.shift, operand) if self.shift is not None else None
+        else:
+            self.shift = self._two("add", operand, self.shift)
+
+    def _flat(self, operand: Operand) -> Operand:
+        """Of a value its numbers in one dimension."""
+        if not isinstance(operand, str) or len(self._shape(operand)) == 1:
+            return operand
+        return self.add("aten.reshape.default", ({"v": operand}, [-1]), (prod(self._shape(operand)),))
+
+    def _one(self, name: str, operand: Operand) -> Operand:
+        if isinstance(operand, float):
+            return -operand if name == "neg" else 1.0 / operand
+        return self.add(f"aten.{name}.default", ({"v": operand},), self._shape(operand))
+
+    def _two(self, name: Literal["add", "sub", "mul"], one: Operand, two: Operand | None) -> Operand:
+        """`two` None: `one` as it is."""
+        if two is None:
+            return one
+        if isinstance(one, float) and isinstance(two, float):
+            return one + two if name == "add" else one - two if name == "sub" else one * two
+        if isinstance(one, float):
+            one, two = (two, one) if name in COMMUTES else (self._one("neg", two), -one)
+        assert isinstance(one, str)
+        sizes = self._shape(one), self._shape(two) if isinstance(two, str) else (1,)
+        second = {"v": two} if isinstance(two, str) else two
+        return self.add(f"aten.{name}.Tensor", ({"v": one}, second), max(sizes))
+
+    def _scaled(self, weight: str) -> str:
+        """The weights, each output channel by its scale."""
+        scale, shape = self.scale, self._shape(weight)
+        if scale is None:
+            return weight
+        if isinstance(scale, float) or self._shape(scale) == (1,):
+            second = {"v": scale} if isinstance(scale, str) else scale
+            return self.add("aten.mul.Tensor", ({"v": weight}, second), shape)
+        groups, transposed, taps = self.found.groups, self.found.transposed, [1] * (len(shape) - 2)
+        if not transposed:
+            sizes = [-1, 1, *taps]
+        elif groups == 1:
+            sizes = [1, -1, *taps]
+        else:  # (inputs, outputs of a group, …): its inputs lie group by group
+            sizes = [groups, 1, -1, *taps]
+            split = (groups, shape[0] // groups, *shape[1:])
+            weight = self.add("aten.unflatten.int", ({"v": weight}, 0, [groups, -1]), split)
+        columns = [shape[1] if n < 0 and transposed else shape[0] if n < 0 else n for n in sizes]
+        column = self.add("aten.view.default", ({"v": scale}, sizes), columns)
+        made = self.add("aten.mul.Tensor", ({"v": weight}, {"v": column}), self._shape(weight))
+        if len(sizes) == len(shape):
+            return made
+        return self.add("aten.flatten.using_ints", ({"v": made}, 0, 1), shape)
+
+    def _shape(self, value: str) -> tuple[int, ...]:
+        made = next((n.output.spec for n in self.made if n.name == value), None)
+        return (made or self.graph.specs[value]).shape

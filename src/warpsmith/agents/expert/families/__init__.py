@@ -1,5 +1,6 @@
 """The families of kernels that the expert can write, most specific first. To add one: write its module, add
-it here. `ANCHORED` cut their own regions; the others share the planner's growth, the lowering and the emitters.
+it here. `ANCHORED` cut their own regions, and so does `FOLD`, which writes no code; the others share the planner's
+growth, the lowering and the emitters.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from .attention import ATTENTION
 from .base import Family, Technique
 from .collapse import Collapse
 from .convolution import Convolution
+from .fold import Fold
 from .layout import LAYOUT
 from .local_response import LocalResponse
 from .loss import LOSS
@@ -35,7 +37,8 @@ ANCHORED: tuple[AnchoredFamily, ...] = (
     LAYOUT,
     MatMul(),
 )
-_ALL: tuple[Family, ...] = (LOSS, *ANCHORED, SOFTMAX, NORM, REDUCTION, Pointwise())
+FOLD = Fold()
+_ALL: tuple[Family, ...] = (LOSS, *ANCHORED, SOFTMAX, NORM, REDUCTION, Pointwise(), FOLD)
 FAMILIES: Mapping[str, Family] = MappingProxyType({f.name: f for f in _ALL})
 
-__all__ = ["ANCHORED", "FAMILIES", "AnchoredFamily", "Family", "Technique"]
+__all__ = ["ANCHORED", "FAMILIES", "FOLD", "AnchoredFamily", "Family", "Technique"]

@@ -36,6 +36,7 @@ class Technique:
     shape: Shape = PLAIN
     single_pass: bool = False
     gain: float = 1.0  # prior: relative to the other techniques of the region
+    us: float | None = None  # what it will take, where the region's limit says nothing of it
 
     def at(self, values: dict[str, int]) -> Technique:
         """The same technique with other values of its tunables; names it lacks are ignored."""

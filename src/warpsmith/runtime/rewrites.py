@@ -1,0 +1,90 @@
+"""A graph with some regions in other ATen operations: what units without code state, and what rewritten references are.
+
+In: a task's graph and units that state a rewrite. Out: a graph of the same inputs and outputs, in which the rewrite's
+nodes stand in place of the region's; units over other regions fit it as they fit the task's. A rewrite is the word of
+whoever wrote the unit: its form is checked here, its values by the judge.
+
+A unit in "aten" is deployed, so its operations come from a list: those that make new values from old ones and nothing
+else. What makes memory without filling it, draws numbers, or names sizes and devices of its own choice is not on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import TaskError
+from ..records import Graph, Node, Region, Unit
+from ..tasks.regions import topological_groups
+
+# Results that may share memory with an operand: fine on the way, not as a region's output.
+VIEWS = frozenset({
+    "expand", "flatten", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose", "unflatten", "unsqueeze",
+    "view",
+})  # fmt: skip
+ALLOWED = VIEWS | {
+    "abs", "add", "addcdiv", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "clamp", "clone", "convolution",
+    "cumsum", "div", "erf", "exp", "exp2", "expm1", "flip", "gelu", "leaky_relu", "linear", "log", "log1p", "log2",
+    "logsumexp", "matmul", "maximum", "mean", "minimum", "mm", "mul", "native_group_norm", "native_layer_norm", "neg",
+    "_native_batch_norm_legit_no_training", "pow", "prod", "reciprocal", "relu", "rsqrt", "rsub", "sigmoid", "silu",
+    "_softmax", "softmax", "sqrt", "square", "sub", "sum", "tanh", "tril", "triu", "var", "where",
+}  # fmt: skip
+
+
+def with_rewrites(graph: Graph, units: Iterable[Unit]) -> Graph:
+    """The graph with the region of each unit in the operations of its rewrite; units without one change nothing.
+
+    Raises TaskError for a rewrite that does not fit its region, or uses a name of the graph's.
+    """
+    stated = {u.region.id: (u.region, u.rewrite) for u in units if u.rewrite is not None}
+    if not stated:
+        return graph
+    nodes: list[Node] = []
+    for step in topological_groups(graph, [region for region, _ in stated.values()]):
+        if isinstance(step, Region):
+            region, rewrite = stated[step.id]
+            _check(graph, region, rewrite)
+            nodes += rewrite.nodes
+        else:
+            nodes.append(step)
+    made = [v.name for n in nodes for v in n.outputs if v is not None]
+    taken = {i.name for i in graph.inputs}
+    if len({n.name for n in nodes}) < len(nodes) or len(taken | set(made)) < len(taken) + len(made):
+        raise TaskError("a rewrite uses a name twice, or one that the task's graph uses")
+    return graph.model_copy(update={"nodes": tuple(nodes)})
+
+
+def deployed_graph(graph: Graph, units: Sequence[Unit]) -> Graph:
+    """The graph that a candidate's compiled units are put into: with the regions of the others rewritten.
+
+    Raises TaskError as `with_rewrites` does.
+    """
+    return with_rewrites(graph, [u for u in units if not u.compiled])
+
+
+def forbidden(rewrite: Graph) -> str:
+    """Why a unit may not be these operations; empty when it may."""
+    for node in rewrite.nodes:
+        space, _, rest = node.op.partition(".")
+        if space != "aten" or rest.partition(".")[0] not in ALLOWED:
+            return f"{node.op} is not one of the operations that a unit in aten may use"
+    for output in rewrite.outputs:
+        maker = rewrite.producer.get(output.value or "")
+        if maker is not None and maker.op.split(".")[1] in VIEWS:
+            return f"{maker.op} makes the output {output.value}, which must be memory of its own"
+    return ""
+
+
+def _check(graph: Graph, region: Region, rewrite: Graph) -> None:
+    """It reads what the region reads, and makes what the region makes."""
+    for item in rewrite.inputs:
+        if item.name not in region.inputs or item.spec != graph.specs[item.name]:
+            raise TaskError(f"a rewrite reads {item.name}, which is no such input of its region")
+    known = {i.name for i in rewrite.inputs}
+    for node in rewrite.nodes:
+        if not known.issuperset(node.uses):
+            raise TaskError(f"a rewrite's node {node.name} reads what nothing before it makes")
+        known.update(v.name for v in node.outputs if v is not None)
+    for name in region.outputs:
+        true, own = graph.specs[name], rewrite.specs.get(name)
+        if name not in rewrite.producer or own is None or (own.shape, own.dtype) != (true.shape, true.dtype):
+            raise TaskError(f"a rewrite does not make {name} as its region does")
