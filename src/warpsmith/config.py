@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 
 from .errors import UsageError
+
+PLAYERS = ("model", "reasoner", "synthesizer", "mender", "checker", "orchestrator")
+REACHED = (
+    "base_url",
+    "model_timeout",
+    "model_concurrency",
+    "price",
+)  # how models are reached, not what they say
+# Settings that runs of version 0.1 did not have: they take no part in a run's identity at their default.
+LATER = (*PLAYERS, "temperature", "max_answer_tokens", "knowledge", "lessons")
 
 
 class Config(BaseModel):
@@ -33,6 +43,28 @@ class Config(BaseModel):
         "compile",
         "compile-max-autotune",
     )  # what candidates are timed against
+    model: str | None = None  # who plays the five roles: expert, or PROVIDER:NAME, also several with commas
+    reasoner: str | None = None  # who proposes hypotheses; `model` when None
+    synthesizer: str | None = None  # who writes kernels; `model` when None
+    mender: str | None = None  # who repairs what does not build; `model` when None
+    checker: str | None = None  # who repairs wrong results and reviews; `model` when None
+    orchestrator: str | None = None  # who allots rounds; `model` when None
+    base_url: str | None = None  # an OpenAI-compatible server for models named openai:NAME
+    temperature: NonNegativeFloat | None = None  # of the models; their provider's default when None
+    max_answer_tokens: PositiveInt = 16_000  # a longer answer is cut off
+    model_timeout: PositiveFloat = 300.0  # seconds for one answer
+    model_concurrency: PositiveInt = 4  # questions under way at once
+    price: str | None = None  # in/out, dollars per million tokens, of models whose price is not known
+    knowledge: bool = True  # models are told written knowledge and good kernels of other tasks
+    lessons: bool = True  # models are told what ended failures before, and what they learn is kept
+
+    def identity(self) -> dict[str, Any]:
+        """What decides how a run goes, as JSON. Settings that came later are left out at their default, so that they do
+        not part runs from those before; how a model is reached is no part of it.
+        """
+        dumped = self.model_dump(mode="json", exclude=set(REACHED))
+        fields = type(self).model_fields
+        return {k: v for k, v in dumped.items() if k not in LATER or v != fields[k].default}
 
     @classmethod
     def load(cls, flags: dict[str, Any] | None = None, directory: Path | None = None) -> Config:

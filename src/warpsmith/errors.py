@@ -6,6 +6,7 @@ WarpsmithError                exit 1
 ├── ToolchainError            exit 3: no compiler, or it does not work
 ├── ArchiveError              exit 4: the archive cannot be opened, read or written
 ├── JudgeError                exit 5: a trusted process was lost or the disk is full
+├── ModelError                exit 6: a language model cannot be reached, or refuses the key
 └── Interrupted               exit 130: Ctrl-C; what was finished is in the archive
 """
 
@@ -34,6 +35,10 @@ class ArchiveError(WarpsmithError):
 
 class JudgeError(WarpsmithError):
     exit_code = 5
+
+
+class ModelError(WarpsmithError):
+    exit_code = 6
 
 
 class Interrupted(WarpsmithError):

@@ -2,6 +2,7 @@
 
 from .base import Record, content_hash
 from .candidate import Candidate, Hypothesis, Lineage, Region, Tunable, Unit
+from .exchange import ROLES, Exchange, Lesson, Role, Usage
 from .graph import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
 from .result import (
     STATUSES,
@@ -21,12 +22,12 @@ from .result import (
     Timing,
     Verdict,
 )
-from .run import Best, Budget, RunSummary
+from .run import Best, Budget, RunSummary, Translation
 from .task import Task, TaskSource, Variant
 
 __all__ = [
-    "ITEM_BYTES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
-    "Diagnostic", "Environment", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "KernelResources", "Limit",
-    "Lineage", "Node", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "RunSummary", "Status", "Task",
-    "TaskSource", "TensorSpec", "Timing", "Tunable", "Unit", "Value", "Variant", "Verdict", "content_hash",
+    "ITEM_BYTES", "ROLES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
+    "Diagnostic", "Environment", "Exchange", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "KernelResources", "Lesson", "Limit",
+    "Lineage", "Node", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "Role", "RunSummary", "Status", "Task",
+    "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "Value", "Variant", "Verdict", "content_hash",
 ]  # fmt: skip

@@ -13,7 +13,8 @@ class Budget(Record):
 
     evaluations: int | None = 60
     seconds: float | None = 120.0
-    usd: float | None = None
+    usd: float | None = None  # for language models
+    tokens: int | None = None  # of language models, input and output together
 
 
 class Best(Record):
@@ -26,6 +27,19 @@ class Best(Record):
     limit_share: float
     confirmed: bool
     speedup_rewritten: Ratio | None = None  # of an algorithmic win: over the reference with the same rewrite
+
+
+class Translation(Record):
+    """From modules to first working kernels, by a model, in the first round."""
+
+    regions: int  # problems
+    attempted: int  # units asked for
+    correct_first: int  # by the first answer, without repair
+    correct: int  # also after repair
+    pass_at: dict[int, float] = {}  # k → pass@k over first answers, averaged over regions
+    initial_speedup: float = (
+        0.0  # of the first correct candidate, against the best baseline; 0: there was none
+    )
 
 
 class RunSummary(Record):
@@ -47,3 +61,8 @@ class RunSummary(Record):
     stopped: str = ""  # why the search stopped
     admitted: bool = True
     hardware: str = ""
+    fault: str = ""  # why a language model ended the run before its time
+    exchanges: int = 0  # with language models
+    tokens: int = 0
+    usd: float | None = 0.0  # None: a price is not known
+    translation: Translation | None = None

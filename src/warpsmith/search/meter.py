@@ -1,12 +1,13 @@
-"""What a run has spent of its budget: evaluations, wall time and money are counted apart."""
+"""What a run has spent of its budget: evaluations, wall time, tokens and money are counted apart."""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 
 from ..progress import counted
-from ..records import Budget
+from ..records import Budget, Exchange
 
 
 @dataclass
@@ -14,8 +15,16 @@ class Meter:
     budget: Budget
     reserve: float = 0.0  # seconds kept for the confirmation of winners
     evaluations: int = 0
-    usd: float = 0.0
+    tokens: int = 0
+    usd: float = 0.0  # of exchanges whose price is known
     started: float = field(default_factory=time.monotonic)
+    _booking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def book(self, exchange: Exchange) -> None:
+        """Count what an exchange with a language model cost. Any thread may call."""
+        with self._booking:
+            self.tokens += exchange.usage.input_tokens + exchange.usage.output_tokens
+            self.usd += exchange.usd or 0.0
 
     @property
     def seconds(self) -> float:
@@ -36,6 +45,8 @@ class Meter:
             return f"budget of {counted(self.budget.evaluations or 0, 'evaluation')} spent"
         if self.seconds_left is not None and self.seconds_left <= 0:
             return f"time of {self.budget.seconds:.0f} s spent"
+        if self.budget.tokens is not None and self.tokens >= self.budget.tokens:
+            return f"budget of {counted(self.budget.tokens, 'token')} spent"
         if self.budget.usd is not None and self.usd >= self.budget.usd:
             return f"budget of ${self.budget.usd:.2f} spent"
         return None

@@ -1,0 +1,82 @@
+"""What went wrong with a question, and what follows from it: ask again, give this question up, or give the model up.
+
+In: an exception of pydantic-ai, or its response. Out: a `Fault`, with a text of one short line for people.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+
+MOST_CHARACTERS = 1 << 18  # of an answer; a whole unit is a tenth of it
+SHOWN = 200  # characters of a provider's message
+TOO_LONG = re.compile(r"context (size|length|window)", re.IGNORECASE)
+
+Kind = Literal[
+    "question",  # this question got no usable answer
+    "rejected",  # the request was refused: another one may pass
+    "passing",  # may go well at another time
+    "slow",  # took too long: the same, but asked again only once
+    "final",  # no question to this model will pass
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: Kind
+    text: str
+    wait: float | None = None  # seconds that the provider asks for
+
+
+def fault_of(error: Exception) -> Fault:
+    from pydantic_ai import exceptions as e
+
+    wait = getattr(error, "retry_after", None)
+    told = _told(error)
+    if isinstance(error, e.ModelAuthenticationError):
+        return Fault("final", f"the key is refused ({told})")
+    if isinstance(error, e.ModelNotFoundError):
+        return Fault("final", f"no such model there, or a wrong address ({told})")
+    if isinstance(error, e.ModelQuotaExceededError):
+        return Fault("final", f"the account has nothing left ({told})")
+    if isinstance(error, e.ModelRequestRejectedError):
+        # llama.cpp and vLLM say it in words, which pydantic-ai does not read.
+        if isinstance(error, e.ModelContextWindowExceededError) or TOO_LONG.search(told):
+            return Fault("question", f"the question is too long for this model ({told})")
+        return Fault("rejected", f"the request is refused ({told})")
+    if isinstance(error, e.ContentFilterError):
+        return Fault("question", f"refused by the provider's filter ({told})")
+    if isinstance(error, e.ModelTimeoutError | e.ModelRequestTimeout):
+        return Fault("slow", told)
+    if isinstance(error, e.ModelRateLimitError):
+        return Fault("passing", f"too many requests ({told})", wait)
+    if isinstance(error, e.ModelUnavailableError | e.ModelServerError):
+        return Fault("passing", f"the server failed ({told})", wait)
+    if isinstance(error, e.ModelConnectionError):
+        return Fault("passing", f"cannot be reached ({told})")
+    return Fault("passing", f"what came back cannot be read ({type(error).__name__}: {told})")
+
+
+def _told(error: Exception) -> str:
+    """Status and message, in one line of bounded length."""
+    body = getattr(error, "body", None)
+    message = body.get("message", body) if isinstance(body, dict) else body or error
+    status = getattr(error, "status_code", None)
+    text = " ".join(f"{status or ''} {message}".split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def problem_with(response: ModelResponse, text: str) -> str:
+    """Why the text of a response is no usable answer; empty when it is one."""
+    if response.finish_reason == "content_filter":
+        said = (response.provider_details or {}).get("refusal", "")
+        return f"the model refused{f': {str(said)[:SHOWN]}' if said else ''}"
+    if response.finish_reason == "length":
+        return f"cut off after {response.usage.output_tokens} tokens (setting max_answer_tokens)"
+    if len(text) > MOST_CHARACTERS:
+        return f"an answer of {len(text):,} characters is not taken; at most {MOST_CHARACTERS:,} are"
+    return "" if text.strip() else "an empty answer"
