@@ -1,5 +1,5 @@
-"""What the archive hands back: a judged candidate (`Entry`) and a run (`RunRecord`), both validated
-records.
+"""What the archive hands back: a judged candidate (`Entry`), a run (`RunRecord`) and a lesson
+(`KeptLesson`), all validated records.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..records import (
     Candidate,
     Environment,
     Hypothesis,
+    Lesson,
     Limit,
     Record,
     Result,
@@ -41,6 +42,14 @@ class Entry(Record):
         return self.origin == "local"
 
 
+class KeptLesson(Record):
+    """A lesson with its counts so far. An imported one was learnt on another machine only."""
+
+    lesson: Lesson
+    learnt_at: str  # ISO 8601 UTC
+    origin: Origin = "local"
+
+
 class RunRecord(Record):
     """A run as it was begun, and what is known of it so far. `summary` is None until it is finished."""
 
@@ -58,6 +67,7 @@ class RunRecord(Record):
     admission: Admission | None = None
     summary: RunSummary | None = None
     origin: Origin = "local"
+    facts: dict[str, Any] = {}  # what its agents reasoned from; empty in runs from before it was kept
 
     @property
     def finished(self) -> bool:

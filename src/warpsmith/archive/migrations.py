@@ -64,6 +64,22 @@ STEPS: tuple[Step, ...] = (
             elapsed FLOAT NOT NULL, PRIMARY KEY (run_id, number))""",
         "CREATE INDEX ix_run_results_result_number ON run_results (result_number)",
     ),
+    (
+        """CREATE TABLE exchanges (
+            number INTEGER PRIMARY KEY, run_id VARCHAR NOT NULL REFERENCES runs (id), key VARCHAR NOT NULL,
+            role VARCHAR NOT NULL, model VARCHAR NOT NULL, created_at VARCHAR NOT NULL, usd FLOAT,
+            tokens INTEGER NOT NULL, origin VARCHAR NOT NULL, record TEXT NOT NULL, UNIQUE (run_id, key))""",
+        """CREATE TABLE lessons (
+            number INTEGER PRIMARY KEY, signature VARCHAR NOT NULL, target VARCHAR NOT NULL,
+            remedy TEXT NOT NULL, created_at VARCHAR NOT NULL, origin VARCHAR NOT NULL, record TEXT NOT NULL,
+            UNIQUE (signature, target, remedy))""",
+        """CREATE TABLE lesson_outcomes (
+            number INTEGER PRIMARY KEY, lesson INTEGER NOT NULL REFERENCES lessons (number),
+            created_at VARCHAR NOT NULL, helped INTEGER NOT NULL, failed INTEGER NOT NULL,
+            candidate VARCHAR NOT NULL)""",
+        "CREATE INDEX ix_lesson_outcomes_lesson ON lesson_outcomes (lesson)",
+        "ALTER TABLE runs ADD COLUMN facts TEXT NOT NULL DEFAULT ''",
+    ),
 )
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, text
+from sqlalchemy import ColumnElement, Select, func, select, text, true
 
 from ..errors import ArchiveError
-from ..records import Candidate, Environment, Hypothesis, Result, Task
+from ..records import Candidate, Environment, Exchange, Hypothesis, Lesson, Result, Task
 from . import schema as s
 from .engine import Database
-from .entries import Entry, RunRecord
+from .entries import Entry, KeptLesson, RunRecord
+from .learning import helpful, load_exchange, load_exchanges, load_lessons
 from .migrations import migrate
 from .rows import load_candidate, load_entries, load_record, run_record
 
@@ -185,9 +186,36 @@ class ArchiveReader:
         )
         return self._entries(query)
 
+    # -- what models were asked, and what was learnt ---------------------------------------------------
+
+    def find_exchange(self, run_id: str, key: str) -> Exchange | None:
+        """What the run was answered to this question, or the failure it met; None: it never asked."""
+        with self.database.transaction() as connection:
+            return load_exchange(connection, run_id, key)
+
+    def exchanges(self, run_id: str) -> list[Exchange]:
+        """Every exchange of a run, in the order in which the questions were first asked."""
+        with self.database.transaction() as connection:
+            return load_exchanges(connection, run_id)
+
+    def lessons(self, signature: str, target: str, limit: int = 5, before: str = "") -> list[Lesson]:
+        """What ended a kind of failure, most helpful first; what failed more often than it helped is left
+        out. With `before` (ISO 8601, UTC) as it was known then.
+        """
+        with self.database.transaction() as connection:
+            return helpful(connection, signature, target, before, limit)
+
+    def all_lessons(self, target: str | None = None) -> list[KeptLesson]:
+        """Every lesson (for a target), most helpful first, those that do not help too."""
+        wanted = true() if target is None else s.lessons.c.target == target
+        with self.database.transaction() as connection:
+            return load_lessons(connection, wanted)
+
     def counts(self) -> dict[str, int]:
         """Rows per table, for people."""
-        tables = (s.tasks, s.runs, s.candidates, s.units, s.results, s.environments)
+        tables = (
+            s.tasks, s.runs, s.candidates, s.units, s.results, s.environments, s.exchanges, s.lessons
+        )  # fmt: skip
         with self.database.transaction() as connection:
             return {
                 t.name: connection.execute(select(func.count()).select_from(t)).scalar_one() for t in tables

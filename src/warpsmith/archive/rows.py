@@ -143,6 +143,7 @@ def run_record(row: Any) -> RunRecord:
         limit=Limit.model_validate_json(row.limit_record) if row.limit_record else None,
         admission=Admission.model_validate_json(row.admission) if row.admission else None,
         summary=RunSummary.model_validate_json(row.summary) if row.summary else None, origin=row.origin,
+        facts=json.loads(row.facts) if row.facts else {},
     )  # fmt: skip
 
 

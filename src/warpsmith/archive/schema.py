@@ -44,6 +44,7 @@ runs = Table(
     Column("admission", Text, nullable=False),  # JSON of Admission, or empty
     Column("summary", Text, nullable=False),  # JSON of RunSummary, or empty
     Column("origin", String, nullable=False),
+    Column("facts", Text, nullable=False, server_default=""),  # JSON of what agents reason from, or empty
 )  # fmt: skip
 
 units = Table(
@@ -108,4 +109,39 @@ run_results = Table(
     Column("result_number", ForeignKey("results.number"), nullable=False, index=True),
     Column("kind", String, nullable=False),
     Column("elapsed", Float, nullable=False),
+)  # fmt: skip
+
+exchanges = Table(
+    "exchanges", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("key", String, nullable=False),  # Exchange.key, once a run
+    Column("role", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("created_at", String, nullable=False),
+    Column("usd", Float),  # NULL: the price is not known
+    Column("tokens", Integer, nullable=False),
+    Column("origin", String, nullable=False),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+lessons = Table(
+    "lessons", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("signature", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("remedy", Text, nullable=False),
+    Column("created_at", String, nullable=False),
+    Column("origin", String, nullable=False),
+    Column("record", Text, nullable=False),  # its counts are as it was first learnt
+)  # fmt: skip
+
+lesson_outcomes = Table(
+    "lesson_outcomes", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("lesson", ForeignKey("lessons.number"), nullable=False, index=True),
+    Column("created_at", String, nullable=False),
+    Column("helped", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("candidate", String, nullable=False),  # that worked or did not; empty: not known
 )  # fmt: skip

@@ -17,7 +17,9 @@ from ..records import (
     BaselineTiming,
     Candidate,
     Environment,
+    Exchange,
     Hypothesis,
+    Lesson,
     Limit,
     Result,
     RunSummary,
@@ -26,6 +28,7 @@ from ..records import (
 )
 from . import schema as s
 from .entries import Kind, RunRecord
+from .learning import keep_exchange, keep_lesson, keep_told
 from .owner import is_gone, this_process
 from .reading import ArchiveReader
 from .rows import (
@@ -76,6 +79,7 @@ class Archive(ArchiveReader):
         baselines: Sequence[BaselineTiming] | None = None,
         limit: Limit | None = None,
         admission: Admission | None = None,
+        facts: dict[str, Any] | None = None,
     ) -> None:
         """Keep what a run measured of its task; what is not given stays as it is."""
         values: dict[str, str] = {}
@@ -85,6 +89,8 @@ class Archive(ArchiveReader):
             values["limit_record"] = limit.model_dump_json()
         if admission is not None:
             values["admission"] = admission.model_dump_json()
+        if facts is not None:
+            values["facts"] = json.dumps(facts)
         if values:
             self._change_run(run_id, **values)
 
@@ -127,6 +133,25 @@ class Archive(ArchiveReader):
         if result.timing is not None and not result.timing.confirmed:
             raise ArchiveError(f"result {result.id} is not a confirmation: it was not measured again")
         self.add_result(run_id, candidate, result, kind="confirmation")
+
+    def add_exchange(self, run_id: str, exchange: Exchange) -> None:
+        """Keep what a model was asked and answered, at once and durably. An answer is never replaced, a
+        failure is. Raises ArchiveError when the run was not begun.
+        """
+        with self.database.transaction(write=True) as connection:
+            keep_exchange(connection, run_id, exchange, now(), "local")
+
+    def add_lesson(self, lesson: Lesson) -> None:
+        """Keep a remedy that worked. Known already, it counts once more, but once only for a candidate."""
+        with self.database.transaction(write=True) as connection:
+            keep_lesson(connection, lesson, now())
+
+    def lesson_outcome(
+        self, signature: str, target: str, remedy: str, worked: bool, candidate: str = ""
+    ) -> None:
+        """Note whether a lesson that was told helped; with the candidate's id, once only for that candidate."""
+        with self.database.transaction(write=True) as connection:
+            keep_told(connection, (signature, target, remedy), worked, candidate, now())
 
     def unfinished_run(self, task_id: str, target: str, config_key: str) -> RunRecord | None:
         """The newest run of this kind that ended without finishing, taken over by this process; else None.

@@ -1,0 +1,68 @@
+"""Units worth showing to an author: correct results that nothing has outweighed since, by signature.
+
+An archive and a signature in, entries out. A result is *sound* when it is correct, no later result of the same content
+failed, and its task was never quarantined.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, and_, exists, func, select
+
+from . import schema as s
+from .entries import Entry
+from .reading import ArchiveReader
+from .rows import load_entries
+
+
+def sound_entries(
+    archive: ArchiveReader, signature: str, target: str, limit: int = 12, before: str = "", without: str = ""
+) -> list[Entry]:
+    """Sound results with a unit for a region of this signature: confirmed wins first, then by speedup; what was
+    judged here before what was imported. `before`: judged before then (ISO 8601, UTC); `without`: not of this task.
+    """
+    r, u = s.results.c, s.units.c
+    holding = (
+        select(s.candidate_units.c.candidate_id)
+        .join(s.units, u.id == s.candidate_units.c.unit_id)
+        .where(u.signature == signature)
+    )
+    won = r.confirmed & r.win
+    query = (
+        select(s.results)
+        .where(r.candidate_id.in_(holding), r.target == target, _sound(before), r.task_id != without)
+        .order_by((r.origin == "local").desc(), won.desc(), r.speedup.desc(), r.number)
+        .limit(limit)
+    )
+    with archive.database.transaction() as connection:
+        return load_entries(connection, connection.execute(query).all())
+
+
+def sound_signatures(archive: ArchiveReader, target: str, before: str = "", without: str = "") -> list[str]:
+    """The signatures for which there are sound results, in alphabetical order."""
+    r = s.results.c
+    query = (
+        select(s.units.c.signature)
+        .join(s.candidate_units, s.candidate_units.c.unit_id == s.units.c.id)
+        .join(s.results, r.candidate_id == s.candidate_units.c.candidate_id)
+        .where(r.target == target, _sound(before), r.task_id != without)
+        .distinct()
+        .order_by(s.units.c.signature)
+    )
+    with archive.database.transaction() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def _sound(before: str) -> ColumnElement[bool]:
+    r, later = s.results.c, s.results.alias("later")
+    failed_since = exists().where(
+        later.c.content_key == r.content_key, later.c.task_id == r.task_id, later.c.number > r.number,
+        later.c.status.not_in(("ok", "error")),
+    )  # fmt: skip
+    quarantined = exists().where(
+        s.runs.c.task_id == r.task_id, s.runs.c.admission != "",
+        func.json_extract(s.runs.c.admission, "$.admitted") == 0,
+    )  # fmt: skip
+    sound = and_(r.status == "ok", ~failed_since, ~quarantined)
+    if before:
+        sound = sound & (func.json_extract(r.record, "$.judged_at") < before)
+    return sound

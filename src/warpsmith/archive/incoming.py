@@ -1,0 +1,168 @@
+"""What a line of an archive export becomes here: one reader a kind. Each validates the record and refuses one that does
+not match its id or that refers to nothing; nothing that was judged or learnt here is overridden.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection, select
+
+from ..errors import ArchiveError
+from ..records import Candidate, Environment, Exchange, Hypothesis, Lesson, Record, Result, Task
+from . import schema as s
+from .entries import Kind, RunRecord
+from .learning import keep_exchange, keep_foreign_lesson
+from .rows import (
+    BASELINES,
+    keep,
+    keep_candidate,
+    keep_environment,
+    keep_hypothesis,
+    keep_task,
+    load_candidate,
+    result_columns,
+)
+from .store import config_key, now
+
+
+class ImportCounts(BaseModel):
+    """Lines read, by kind, and how many results and runs were new here."""
+
+    lines: dict[str, int] = {}
+    new_results: int = 0
+    new_runs: int = 0
+
+
+class PlacedResult(BaseModel):
+    """A result's place in a run, as one line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    number: int
+    result: str  # Result id
+    kind: Kind
+    elapsed: float
+
+
+class PlacedExchange(BaseModel):
+    """An exchange of a run, as one line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    created_at: str  # ISO 8601 UTC
+    exchange: Exchange
+
+
+def without_paths(result: Result) -> Result:
+    """The result without the paths of its built libraries: another machine's files, never to be loaded
+    here.
+    """
+    return result.model_copy(
+        update={"builds": tuple(b.model_copy(update={"library": ""}) for b in result.builds)}
+    )
+
+
+def _same_id(record: Record, given: str) -> None:
+    if record.id != given:
+        raise ArchiveError(f"{type(record).__name__.lower()} {given} does not match its content")
+
+
+def _read_environment(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    environment = Environment.model_validate_json(text)
+    _same_id(environment, given)
+    keep_environment(connection, environment)
+
+
+def _read_task(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    task = Task.model_validate_json(text)
+    _same_id(task, given)
+    keep_task(connection, task)
+
+
+def _read_hypothesis(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    hypothesis = Hypothesis.model_validate_json(text)
+    _same_id(hypothesis, given)
+    keep_hypothesis(connection, hypothesis)
+
+
+def _read_candidate(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    candidate = Candidate.model_validate_json(text)
+    _same_id(candidate, given)
+    keep_candidate(connection, candidate)
+
+
+def _read_result(connection: Connection, counts: ImportCounts, given: str, text: str) -> None:
+    result = without_paths(Result.model_validate_json(text))
+    candidate = load_candidate(connection, result.candidate_id)
+    if candidate is None:
+        raise ArchiveError(
+            f"result {given} is of candidate {result.candidate_id}, which no line before it holds"
+        )
+    named = (result.content_key, result.task_id, result.target)
+    if named != (candidate.content_key, candidate.task_id, candidate.target):
+        raise ArchiveError(f"result {given} does not match its candidate")
+    known = connection.execute(select(s.results.c.number).where(s.results.c.id == given)).first()
+    if known is None:
+        connection.execute(s.results.insert().values(id=given, **result_columns(result, "imported")))
+        counts.new_results += 1
+
+
+def _read_run(connection: Connection, counts: ImportCounts, given: str, text: str) -> None:
+    run = RunRecord.model_validate_json(text)
+    if run.run_id != given:
+        raise ArchiveError(f"run {given} does not match its content")
+    if connection.execute(select(s.runs.c.id).where(s.runs.c.id == given)).first() is None:
+        counts.new_runs += 1
+        keep_environment(connection, run.environment)
+        connection.execute(
+            s.runs.insert().values(
+                id=given, task_id=run.task_id, target=run.target, seed=run.seed,
+                config_key=config_key(run.config), config=json.dumps(run.config),
+                environment_id=run.environment.id, started_at=run.started_at,
+                finished_at=run.finished_at, owner="", baselines=BASELINES.dump_json(run.baselines).decode(),
+                limit_record=run.limit.model_dump_json() if run.limit else "",
+                admission=run.admission.model_dump_json() if run.admission else "",
+                summary=run.summary.model_dump_json() if run.summary else "", origin="imported",
+                facts=json.dumps(run.facts) if run.facts else "",
+            )
+        )  # fmt: skip
+
+
+def _read_place(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    place = PlacedResult.model_validate_json(text)
+    result = connection.execute(select(s.results.c.number).where(s.results.c.id == place.result)).scalar()
+    origin = connection.execute(select(s.runs.c.origin).where(s.runs.c.id == place.run_id)).scalar()
+    if result is None or origin is None:
+        raise ArchiveError(
+            f"place {place.number} of run {place.run_id} refers to a record that no line before it holds"
+        )
+    if origin == "imported":  # a local run keeps its own order
+        keep(
+            connection, s.run_results, run_id=place.run_id, number=place.number, result_number=result,
+            kind=place.kind, elapsed=place.elapsed,
+        )  # fmt: skip
+
+
+def _read_exchange(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    placed = PlacedExchange.model_validate_json(text)
+    origin = connection.execute(select(s.runs.c.origin).where(s.runs.c.id == placed.run_id)).scalar()
+    if origin is None:
+        raise ArchiveError(f"an exchange of run {placed.run_id}, which no line before it holds")
+    if origin == "imported":  # a local run asks for itself
+        keep_exchange(connection, placed.run_id, placed.exchange, placed.created_at, "imported")
+
+
+def _read_lesson(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    keep_foreign_lesson(connection, Lesson.model_validate_json(text), now())
+
+
+READERS: dict[str, Callable[[Connection, ImportCounts, str, str], None]] = {
+    "environment": _read_environment, "task": _read_task, "hypothesis": _read_hypothesis,
+    "candidate": _read_candidate, "result": _read_result, "run": _read_run, "place": _read_place,
+    "exchange": _read_exchange, "lesson": _read_lesson,
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""Commands that tell what is known: `knowledge` searches the written pages, `lessons` lists what runs have learnt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..errors import UsageError
+from . import options as o
+from . import printing
+from .results import existing
+
+TARGETS = ("cpu", "cuda")
+AnyTargetOption = Annotated[str | None, typer.Option("--target", help="cpu or cuda; both when not given.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(knowledge)
+    app.command()(lessons)
+
+
+def knowledge(
+    query: Annotated[
+        list[str] | None,
+        typer.Argument(help="Words, operations, a signature or an error message; without any: all titles."),
+    ] = None,
+    target: AnyTargetOption = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Pages to show at the most.")] = 3,
+    json: o.JsonOption = None,
+) -> None:
+    """Search the knowledge base that models are told from."""
+    from ..knowledge.index import Index
+
+    index = Index()
+    if not query:
+        titles = [p for p in index.content if target is None or known_target(target) in p.targets]
+        if json is not None:
+            printing.write_json([page.model_dump(mode="json") for page in titles], json)
+        if json != "-":
+            printing.print_rows(
+                ("page", "targets", "title"), [(p.name, " ".join(p.targets), p.title) for p in titles]
+            )
+        return
+    found = index.retrieve(" ".join(query), known_target(target), count)
+    if json is not None:
+        printing.write_json([passage.model_dump(mode="json") for passage in found], json)
+    if json != "-":
+        for passage in found:
+            sources = "".join(f"\n{source}" for source in passage.sources)
+            print(f"# {passage.title} ({passage.page})\n\n{passage.text}\n{sources}\n")
+    if not found:
+        raise UsageError(f"nothing is written about {' '.join(query)}: `warpsmith knowledge` lists the pages")
+
+
+def lessons(
+    target: AnyTargetOption = None, archive: o.ArchiveOption = None, json: o.JsonOption = None
+) -> None:
+    """What ended failures before, most helpful first: failure, what was changed, how often that helped."""
+    kept = existing(archive).all_lessons(known_target(target) or None)
+    if json is not None:
+        printing.write_json([lesson.model_dump(mode="json") for lesson in kept], json)
+    if json == "-":
+        return
+    for one in kept:
+        lesson, imported = one.lesson, ", imported" if one.origin == "imported" else ""
+        print(f"{lesson.target}  {lesson.signature}")
+        print(f"  helped {lesson.helped}, failed {lesson.failed}{imported}; learnt {one.learnt_at[:10]}")
+        print("".join(f"    {line}\n" for line in lesson.remedy.splitlines()))
+    if not kept:
+        print("no lessons yet: they are learnt when a model's repair works")
+
+
+def known_target(name: str | None) -> str:
+    """The target's name; empty for any. Raises UsageError for one that there is not."""
+    if name is not None and name not in TARGETS:
+        raise UsageError(f"no target {name}: there are {' and '.join(TARGETS)}")
+    return name or ""
