@@ -22,7 +22,10 @@ BUILT_IN = MappingProxyType(
             "local": "warpsmith.executors.local:LocalExecutor",
             "replay": "warpsmith.executors.replay:ReplayExecutor",
         },
-        "brains": {"expert": "warpsmith.agents.expert.brain:ExpertBrain"},
+        "brains": {
+            "expert": "warpsmith.agents.expert.brain:ExpertBrain",
+            "llm": "warpsmith.agents.llm.brain:LlmBrain",
+        },
         "tuners": {
             "climb": "warpsmith.search.tuner:HillClimb",
             "random": "warpsmith.search.tuner:RandomSearch",

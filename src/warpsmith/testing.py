@@ -105,7 +105,9 @@ class FakeBrain:
             for region in self.plans(situation.graph, situation.facts)[0]
         ][:k]  # fmt: skip
 
-    def write_units(self, graph: Graph, hypothesis: Hypothesis, m: int) -> list[Unit]:
+    def write_units(
+        self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
+    ) -> list[Unit]:
         tunables = (
             Tunable(name="UNROLL", domain=(1, 2, 4), value=1),
             Tunable(name="BLOCK", domain=(64, 128), value=64),
@@ -131,6 +133,9 @@ class FakeBrain:
         return ["says evil"] if "evil" in unit.source else []
 
     def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
+        return None
+
+    def mend(self, unit: Unit, result: Result) -> Unit | None:
         return None
 
 

@@ -46,7 +46,7 @@ def test_reasoning_never_repeats_an_idea_and_spreads_over_regions() -> None:
 
 def test_synthesis_drops_units_for_another_region_and_duplicates() -> None:
     class Stray(FakeBrain):
-        def write_units(self, graph, hypothesis, m):
+        def write_units(self, graph, hypothesis, m, situation=None):
             good = super().write_units(graph, hypothesis, 1)[0]
             return [good.model_copy(update={"region": chain_region(graph, 0, 1)}), good, good]
 

@@ -18,7 +18,7 @@ from sample import RUN, RunMaker, failed_run, winning_run
 from warpsmith.archive import Archive
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.report import FORMATS, Report, build_report, render
-from warpsmith.report.parts import commands
+from warpsmith.report.commands import commands
 from warpsmith.report.plots import _progress
 from warpsmith.report.text import renderable
 

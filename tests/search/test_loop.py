@@ -136,7 +136,7 @@ def test_failures_are_kept_and_a_failed_build_is_repaired_once() -> None:
 
 def test_the_review_refuses_before_anything_runs() -> None:
     class Evil(FakeBrain):
-        def write_units(self, graph, hypothesis, m):
+        def write_units(self, graph, hypothesis, m, situation=None):
             return [
                 u.model_copy(update={"source": "// evil"}) for u in super().write_units(graph, hypothesis, m)
             ]
@@ -171,7 +171,7 @@ def test_a_lucky_measurement_is_not_confirmed() -> None:
     assert winner.result.timing.confirmed
 
 
-@pytest.mark.parametrize("field", ["evaluations", "seconds", "usd"])
+@pytest.mark.parametrize("field", ["evaluations", "seconds", "usd", "tokens"])
 def test_each_limit_of_the_meter_ends_a_run(field: str) -> None:
     meter = Meter(Budget.model_validate({"evaluations": None, "seconds": None, field: 0}))
     assert meter.exhausted()

@@ -1,13 +1,13 @@
 """What the five agents share: the situation they read, and the brain that answers for each role.
 
 An agent is a small class with typed input and output; it checks and bounds what a brain says. A brain is who thinks: the built-in
-expert, or (later) a language model. Each role may have a brain of its own.
+expert, or a language model. Each role may have a brain of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..records import (
@@ -65,6 +65,47 @@ class Situation:
         return max((a for a in self.attempts if a.speedup > 0), key=lambda a: a.speedup, default=None)
 
 
+@dataclass(frozen=True)
+class RoundPlan:
+    """How many candidates each operator may make this round."""
+
+    plans: int  # competing cuts of the graph, first round only
+    rewrites: int  # hypotheses
+    variants: int  # units a hypothesis
+    tunes: int
+    crossovers: int
+    flags: int
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What an orchestrating brain wants of the next round; the built-in rules bound it."""
+
+    plan: RoundPlan
+    stop: str = ""  # why to stop now; empty: go on
+
+
+@dataclass
+class Credits:
+    """Which model wrote a unit, and what that cost, by `Unit.code_key`. What is not in it the expert wrote."""
+
+    models: dict[str, str] = field(default_factory=dict)
+    unpaid: dict[str, float] = field(default_factory=dict)  # dollars that no candidate carries yet
+
+    def add(self, unit: Unit, model: str, usd: float) -> None:
+        self.models.setdefault(unit.code_key, model)
+        self.unpaid[unit.code_key] = self.unpaid.get(unit.code_key, 0.0) + usd
+
+    def sign(self, candidate: Candidate) -> Candidate:
+        """The candidate with the model of its new units, and their cost, in its lineage: each cost is carried once."""
+        new = [u.code_key for u in candidate.units if u.code_key in self.unpaid]
+        if not new:
+            return candidate
+        usd = sum(self.unpaid.pop(key) for key in dict.fromkeys(new))
+        update = {"model": self.models[new[-1]], "cost_usd": round(usd, 9)}
+        return candidate.model_copy(update={"lineage": candidate.lineage.model_copy(update=update)})
+
+
 class ReasoningBrain(Protocol):
     def plans(self, graph: Graph, facts: Facts) -> list[tuple[Region, ...]]:
         """Ways to cut the graph into disjoint regions, best first."""
@@ -74,7 +115,11 @@ class ReasoningBrain(Protocol):
 
 
 class SynthesisBrain(Protocol):
-    def write_units(self, graph: Graph, hypothesis: Hypothesis, m: int) -> list[Unit]: ...
+    def write_units(
+        self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
+    ) -> list[Unit]:
+        """At most `m` units for the hypothesis's region; empty when it is not writable. `situation`: what is known so far."""
+        ...
 
 
 class CompileBrain(Protocol):
@@ -94,6 +139,16 @@ class CorrectnessBrain(Protocol):
 
     def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
         """A safer hypothesis for a unit that gave wrong bytes."""
+        ...
+
+    def mend(self, unit: Unit, result: Result) -> Unit | None:
+        """The unit with what its result blames put right (wrong bytes, a crash, a time-out); None: no such way is known."""
+        ...
+
+
+class OrchestratorBrain(Protocol):
+    def advise(self, situation: Situation, rules: RoundPlan) -> Advice | None:
+        """What the next round should do; `rules`: what the built-in rules would. None: as they say."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The compile agent: a failed build → a mended candidate, within a bound; flag variants of a built one."""
+"""The compile agent: a failed or refused build → a mended candidate, within a bound; flag variants of a built one."""
 
 from __future__ import annotations
 
@@ -35,4 +35,6 @@ class CompileAgent:
         return candidate.model_copy(update={"units": tuple(units), "lineage": lineage})
 
     def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[Unit]:
+        if not unit.compiled:
+            return []
         return [unit.model_copy(update={"flags": flags}) for flags in self.brain.flag_variants(unit, seen)]

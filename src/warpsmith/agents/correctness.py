@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..records import Candidate, Check, Graph, Hypothesis, Result, Unit
+from ..records import Candidate, Check, Graph, Hypothesis, Lineage, Result, Unit
 from .base import CorrectnessBrain
+from .compile import MAX_REPAIRS
+from .failures import failure_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class CorrectnessAgent:
         self.brain = brain
 
     def review(self, candidate: Candidate) -> list[str]:
-        return [objection for unit in candidate.units for objection in self.brain.review(unit)]
+        """Of the units that have a source: what the others may be, the judge's list says."""
+        return [objection for unit in candidate.compiled for objection in self.brain.review(unit)]
 
     def diagnose(self, graph: Graph, candidate: Candidate, result: Result) -> Diagnosis | None:
         """None when the failure names no unit (the whole differs although every unit agrees)."""
@@ -33,3 +36,26 @@ class CorrectnessAgent:
         if unit is None:
             return None
         return Diagnosis(unit, check, self.brain.repair_wrong(graph, unit, check.rule, check.family))
+
+    def mend(self, candidate: Candidate, result: Result, repairs: int) -> Candidate | None:
+        """The candidate with the unit mended that wrong bytes, a crash or a time-out are blamed on, or None."""
+        unit = blamed(candidate, result)
+        if unit is None or repairs >= MAX_REPAIRS:
+            return None
+        mended = self.brain.mend(unit, result)
+        if mended is None or mended.region != unit.region or mended.code_key == unit.code_key:
+            return None
+        made = candidate.lineage
+        lineage = Lineage(
+            parents=(candidate.id,), operator="repair", agent="correctness", hypothesis=made.hypothesis,
+            reason=f"after: {failure_of(result)}"[:200], round=made.round, branch=made.branch,
+        )  # fmt: skip
+        units = tuple(mended if u.code_key == unit.code_key else u for u in candidate.units)
+        return candidate.model_copy(update={"units": units, "lineage": lineage})
+
+
+def blamed(candidate: Candidate, result: Result) -> Unit | None:
+    """The unit that a check failed in; the only unit, where the judge names none."""
+    check = result.verdict.failed if result.verdict is not None else None
+    named = next((u for u in candidate.units if check is not None and u.region.id == check.where), None)
+    return named or (candidate.units[0] if len(candidate.units) == 1 else None)

@@ -1,40 +1,56 @@
-"""The orchestrator: splits a round between writing, tuning and crossing; says when to stop. It reads results, never sources."""
+"""The orchestrator: splits a round between writing, tuning and crossing; says when to stop. It reads results, never sources.
+
+The built-in rules decide, unless a brain advises something else from the second round on. Advice is bounded by the rules: each
+operator gets at most twice what they would give it (and what their largest round gives), and nobody stops a run before its third round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..progress import counted
-from .base import Attempt, Situation
+from .base import Advice, Attempt, OrchestratorBrain, RoundPlan, Situation
 
+EARLIEST_STOP = 2  # rounds that are played before a brain may stop a run
 WORTH = 1.01  # a round whose best is not 1% better than the last made no progress
 
 
-@dataclass(frozen=True)
-class RoundPlan:
-    """How many candidates each operator may make this round."""
-
-    plans: int  # competing cuts of the graph, first round only
-    rewrites: int  # hypotheses
-    variants: int  # units a hypothesis
-    tunes: int
-    crossovers: int
-    flags: int
-
-
 class OrchestratorAgent:
-    """The built-in rules. `history` of best speedups per round decides; near the limit or without progress it stops."""
+    """The built-in rules. `history` of best speedups per round decides; near the limit or without progress it stops.
 
-    def __init__(self, branches: int, variants: int, patience: int, near_limit: float) -> None:
+    `seeds`: whether the first round fills whole cuts of the graph at once, as suits a brain that seldom fails; else it tries
+    one unit at a time.
+    """
+
+    def __init__(
+        self,
+        branches: int,
+        variants: int,
+        patience: int,
+        near_limit: float,
+        brain: OrchestratorBrain | None = None,
+        seeds: bool = True,
+    ) -> None:
         self.branches, self.variants = branches, variants
         self.patience, self.near_limit = patience, near_limit
+        self.brain, self.seeds = brain, seeds
         self.bests: list[float] = []
+        self._advice: tuple[int, Advice | None] = (-1, None)
 
     def plan(self, situation: Situation) -> RoundPlan:
+        rules, advice = self._rules(situation), self._advised(situation)
+        return bounded(advice.plan, rules, self.branches, self.variants) if advice is not None else rules
+
+    def _rules(self, situation: Situation) -> RoundPlan:
         if situation.round == 0:
-            return RoundPlan(self.branches, self.branches, self.variants, tunes=0, crossovers=0, flags=0)
-        several = len({a.candidate.units for a in situation.attempts if len(a.candidate.units) > 1}) > 1
+            plans = self.branches if self.seeds else 0
+            return RoundPlan(plans, self.branches, self.variants, tunes=0, crossovers=0, flags=0)
+        if self.seeds:
+            several = len({a.candidate.units for a in situation.attempts if len(a.candidate.units) > 1}) > 1
+        else:  # candidates began with one unit each: those that work are joined
+            covered = {u.region.id for a in situation.attempts if a.speedup > 0 for u in a.candidate.units}
+            several = len(covered) > 1
         works = situation.best is not None
         return RoundPlan(
             plans=0,
@@ -44,6 +60,19 @@ class OrchestratorAgent:
             crossovers=self.branches if several else 0,
             flags=1 if works and situation.round >= 2 else 0,
         )
+
+    def _advised(self, situation: Situation) -> Advice | None:
+        """Asked once a round, and not about the first."""
+        if self.brain is None or situation.round == 0:
+            return None
+        if self._advice[0] != situation.round:
+            self._advice = (situation.round, self.brain.advise(situation, self._rules(situation)))
+        return self._advice[1]
+
+    @property
+    def idle_rounds(self) -> int:
+        """How many rounds in a row may bring nothing to judge: rules that have no idea left never have one again."""
+        return 0 if self.seeds else self.patience
 
     def ended(self, situation: Situation) -> None:
         """Take note of a finished round."""
@@ -60,7 +89,28 @@ class OrchestratorAgent:
             return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:
             return f"no gain in {counted(self.patience, 'round')}"
+        advice = self._advised(situation)
+        if advice is not None and advice.stop and situation.round >= EARLIEST_STOP:
+            return f"the orchestrator stopped: {advice.stop}"
         return None
+
+
+def bounded(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
+    """A brain's plan within what the rules allow; the rules' own where it would do nothing at all."""
+    most = replace(
+        rules, plans=0, rewrites=2 * branches, variants=2 * variants, tunes=2 * rules.tunes,
+        crossovers=2 * rules.crossovers, flags=2 * max(1, rules.flags) if rules.tunes else 0,
+    )  # fmt: skip
+    plan = RoundPlan(
+        plans=0, rewrites=_within(wanted.rewrites, most.rewrites), variants=max(1, _within(wanted.variants, most.variants)),
+        tunes=_within(wanted.tunes, most.tunes), crossovers=_within(wanted.crossovers, most.crossovers),
+        flags=_within(wanted.flags, most.flags),
+    )  # fmt: skip
+    return plan if plan.rewrites or plan.tunes or plan.crossovers else rules
+
+
+def _within(wanted: int, most: int) -> int:
+    return max(0, min(wanted, most))
 
 
 def lineages(attempts: Sequence[Attempt], keep: int) -> list[Attempt]:

@@ -18,8 +18,8 @@ class ReasoningAgent:
 
     def propose(self, situation: Situation, k: int) -> list[Hypothesis]:
         """At most `k`, not yet tried, and no region takes more than half of them while others wait."""
-        tried = {_idea(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
-        fresh = [h for h in self.brain.hypotheses(situation, 3 * k) if _idea(h) not in tried]
+        tried = {idea_key(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
+        fresh = [h for h in self.brain.hypotheses(situation, 3 * k) if idea_key(h) not in tried]
         fresh.sort(key=lambda h: -h.expected_gain)
         share = max(1, (k + 1) // 2)
         chosen: list[Hypothesis] = []
@@ -32,7 +32,7 @@ class ReasoningAgent:
         return (chosen + rest)[:k]
 
 
-def _idea(hypothesis: Hypothesis) -> tuple[object, ...]:
+def idea_key(hypothesis: Hypothesis) -> tuple[object, ...]:
     """What makes two hypotheses the same idea, however they are argued."""
     values = tuple(sorted(hypothesis.values.items()))
     return hypothesis.region.id, hypothesis.family, hypothesis.technique, values

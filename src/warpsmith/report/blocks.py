@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..records import BaselineTiming, Environment, Limit, Ratio, Record
+from ..records import BaselineTiming, Environment, Limit, Ratio, Record, Translation
 
 
 class Claim(Record):
@@ -137,6 +137,20 @@ class CheckRow(Record):
     worst_error: float  # as a share of the budget
 
 
+class ExchangeRow(Record):
+    """One question to a language model: what came of its answer, and what it cost."""
+
+    number: int
+    role: str
+    model: str
+    turn: int  # above 0: asked again, because the answer before could not be used
+    outcome: str
+    input_tokens: int
+    output_tokens: int
+    usd: float | None  # None: the price is not known
+    seconds: float
+
+
 class Report(Record):
     run_id: str
     task: str
@@ -167,6 +181,8 @@ class Report(Record):
     sources: tuple[Source, ...]
     evidence: tuple[Evidence, ...]
     chain: tuple[ChainStep, ...] = ()
+    exchanges: tuple[ExchangeRow, ...] = ()
+    translation: Translation | None = None
     checks: tuple[CheckRow, ...]
     mutants: dict[str, str]
     admitted: bool

@@ -9,13 +9,13 @@ from collections import Counter
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..records import STATUSES, Environment
-from . import wording
+from . import exchanges, wording
 from .blocks import BaselineRow, Claim, Report
 from .chain import chain
+from .commands import commands
 from .parts import (
     attempts,
     checks,
-    commands,
     evidence,
     failures,
     lineage,
@@ -49,6 +49,8 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
         failures=failures(entries), lineage=lineage(entries, best), progress=progress(entries),
         roofline=roofline(run, entries, best), sources=sources(best) if best else (),
         evidence=evidence(archive, entries, best) if best else (), chain=chain(entries),
+        exchanges=exchanges.rows(archive.exchanges(run.run_id), entries),
+        translation=summary.translation if summary else None,
         checks=checks(best) if best else (),
         mutants=run.admission.mutants if run.admission else {},
         admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),

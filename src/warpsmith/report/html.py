@@ -14,7 +14,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
 from ..progress import counted
-from . import chain, plots, tables
+from . import chain, exchanges, plots, tables
 from .blocks import Report, Source
 from .lineage_svg import lineage_svg
 from .tables import Grid
@@ -28,6 +28,7 @@ def render_html(report: Report) -> str:
         [_header(report), _facts(report), *_plots(drawn),
          _card(_grid(tables.baselines(report))), _sources(report),
          _evidence(report), _chain(report), _lineage(report), _card(_grid(tables.attempts(report))),
+         _card(_grid(exchanges.grid(report))),
          _card(_grid(tables.failures(report))), *_pairs(report), _commands(report)]
     )  # fmt: skip
     return (
@@ -73,6 +74,7 @@ def _facts(report: Report) -> str:
     cells = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts)
     told = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
     told += f" Stopped: {report.stopped}." if report.stopped else ""
+    told += "".join(f" {line[0].upper() + line[1:]}." for line in exchanges.lines(report))
     return f'<div class="facts">{cells}</div><p class="soft">{escape(told)}</p>'
 
 

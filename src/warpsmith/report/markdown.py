@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from ..progress import counted
-from . import chain, tables
+from . import chain, exchanges, tables
 from .blocks import Report, Source
 from .tables import Grid
 
@@ -24,7 +24,15 @@ def render_markdown(report: Report) -> str:
     parts.append(f"Judged {report.evaluations}: {tables.stages(report)}. Time: {tables.wall(report)}.")
     if report.stopped:
         parts.append(f"Stopped: {escape(report.stopped)}.")
-    for make in (tables.baselines, tables.attempts, tables.failures, tables.checks, tables.mutants):
+    parts += [f"{escape(line[0].upper() + line[1:])}." for line in exchanges.lines(report)]
+    for make in (
+        tables.baselines,
+        tables.attempts,
+        exchanges.grid,
+        tables.failures,
+        tables.checks,
+        tables.mutants,
+    ):
         parts += _section(make(report))
     parts += [*_evidence(report), *_chain(report)]
     if report.sources:

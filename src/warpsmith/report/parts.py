@@ -4,13 +4,11 @@ sources, evidence.
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter, defaultdict
-from typing import Any
 
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
-from ..records import STATUSES, Task
+from ..records import STATUSES
 from .blocks import (
     Attempt,
     CheckRow,
@@ -103,7 +101,7 @@ def sources(best: Entry) -> tuple[Source, ...]:
     flags = {b.unit_key: b.flags for b in best.result.builds if b.ok}
     return tuple(
         Source(
-            title=unit.technique or unit.family or "unit", nodes=unit.region.nodes, source=unit.source,
+            title=unit.technique or unit.family or "unit", nodes=unit.region.nodes, source=unit.text,
             values=unit.values, flags=unit.flags, requires=unit.requires,
             compiler_flags=flags.get(unit.code_key, ()),
         )
@@ -155,7 +153,7 @@ def checks(best: Entry) -> tuple[CheckRow, ...]:
 def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
     """What a careful reader should know before quoting the speedup."""
     found = []
-    if run.origin == "imported":
+    if run.origin == "imported" and (best is None or not best.verified_here):
         found.append("This run was imported from another machine and is unverified until it is judged here.")
     if run.admission is not None and not run.admission.admitted:
         reasons = "; ".join(run.admission.reasons) or "a mutant passes on it"
@@ -193,33 +191,6 @@ def _no_rewritten_reference(best: Entry | None) -> list[str]:
     if rewritten is None or rewritten.ok:  # not confirmed yet, or measured
         return []
     return [f"The rewritten reference could not be measured: {rewritten.reason}."]
-
-
-def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:
-    """What runs it again within the same limits, shows it, and takes the winner away. A module from memory
-    has no command line.
-    """
-    found = []
-    if task is None or task.source.kind != "memory":
-        path = task.source.path if task is not None else run.task_name
-        words = ["warpsmith", "optimize", path, "--target", run.target, "--seed", str(run.seed)]
-        for name, value in (task.main.overrides if task is not None else {}).items():
-            words += ["--set", f"{name}={value!r}"]
-        found.append(shlex.join([*words, *_limits(run.config)]))
-    found.append(f"warpsmith report {run.run_id} --format html --out report.html")
-    if win:
-        out = shlex.quote(f"{run.task_name}_new.py")
-        found.append(f"warpsmith export {run.run_id} --as kernelbench --out {out}")
-    return tuple(found)
-
-
-def _limits(config: dict[str, Any]) -> list[str]:
-    """The flags of a run's budget; 0 is no limit."""
-    budget, words = config.get("budget"), []
-    for flag, name, unit in (("--budget", "evaluations", ""), ("--time", "seconds", "s")):
-        if isinstance(budget, dict) and name in budget:
-            words += [flag, f"{budget[name]:.10g}{unit}" if budget[name] else "0"]
-    return words
 
 
 def _attempt(entry: Entry) -> Attempt:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from . import chain, tables
+from . import chain, exchanges, tables
 from .blocks import Report, TreeNode
 from .tables import Grid
 
@@ -39,7 +39,15 @@ def renderable(report: Report, terminal: bool = True) -> RenderableType:
     parts.append(Text(f"judged {report.evaluations}: {tables.stages(report)}; {tables.wall(report)}"))
     if report.stopped:
         parts.append(Text(f"stopped: {report.stopped}"))
-    for make in (tables.baselines, tables.attempts, tables.failures, tables.checks, tables.mutants):
+    parts += [Text(line) for line in exchanges.lines(report)]
+    for make in (
+        tables.baselines,
+        tables.attempts,
+        exchanges.grid,
+        tables.failures,
+        tables.checks,
+        tables.mutants,
+    ):
         grid = make(report)
         if grid.rows:
             parts += ["", _table(grid)]

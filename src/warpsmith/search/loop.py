@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ..agents.base import Attempt, Situation
+from ..agents.base import Attempt, Credits, RoundPlan, Situation
 from ..agents.compile import CompileAgent
 from ..agents.correctness import CorrectnessAgent
 from ..agents.expert.facts import Facts
 from ..agents.findings import settled
-from ..agents.orchestrator import OrchestratorAgent, RoundPlan, lineages
+from ..agents.orchestrator import OrchestratorAgent, lineages
 from ..agents.reasoning import ReasoningAgent
 from ..agents.synthesis import SynthesisAgent
+from ..errors import ModelError
 from ..executors.base import Executor
+from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, Result, Task
 from . import operators
@@ -27,7 +29,7 @@ ROUND = 12  # candidates judged in one round at the most
 
 @dataclass
 class Team:
-    """The five agents and the tuner."""
+    """The five agents and the tuner. `credits`: which units language models wrote, and what they cost."""
 
     reasoning: ReasoningAgent
     synthesis: SynthesisAgent
@@ -35,11 +37,15 @@ class Team:
     correctness: CorrectnessAgent
     orchestrator: OrchestratorAgent
     tuner: Tuner
+    credits: Credits = field(default_factory=Credits)
 
 
 @dataclass
 class Search:
-    """One run on one task. `known` holds results judged before, by content key: they are taken, never judged again."""
+    """One run on one task. `known` holds results judged before, by content key: they are taken, never judged again.
+
+    Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
+    """
 
     task: Task
     target: str
@@ -50,20 +56,32 @@ class Search:
     meter: Meter
     record: Callable[[Attempt], None]
     known: Mapping[str, Result] = field(default_factory=dict)
+    own: Collection[str] = frozenset()
     seed: int = 0
+    fault: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     round: int = 0
 
     def run(self) -> str:
         """Search until something says stop; returns why. The first round is judged even when the set-up took all the time."""
-        rng = random.Random(self.seed)
+        try:
+            return self._rounds(random.Random(self.seed))
+        except BudgetSpent as spent:
+            return str(spent)
+        except ModelError as error:
+            self.fault = str(error)
+            return f"a language model failed: {error}"
+
+    def _rounds(self, rng: random.Random) -> str:
+        idle = 0  # rounds in a row that brought nothing to judge
         while True:
             situation = self.situation()
             reason = self.meter.exhausted() or self.team.orchestrator.stop(situation)
             if reason is not None and self.round > 0:
                 return reason
             bred = self._fresh(self._breed(self.team.orchestrator.plan(situation), situation, rng))
-            if not bred:
+            idle = 0 if bred else idle + 1
+            if idle > self.team.orchestrator.idle_rounds:
                 return "no new idea left" + self._settled()
             for attempt in self._judge(bred):
                 self._follow_up(attempt)
@@ -94,6 +112,7 @@ class Search:
     def _fresh(self, bred: Sequence[Bred]) -> list[Bred]:
         """Each content once, none that this run has already, within the round and the budget."""
         have = {a.candidate.content_key for a in self.attempts}
+        bred = [replace(b, candidate=self.team.credits.sign(b.candidate)) for b in bred]
         fresh = {b.candidate.content_key: b for b in reversed(bred) if b.candidate.content_key not in have}
         ordered = [b for b in bred if fresh.get(b.candidate.content_key) is b]
         left = self.meter.evaluations_left
@@ -102,7 +121,7 @@ class Search:
     def _judge(self, bred: Sequence[Bred]) -> Iterator[Attempt]:
         """Attempts in order: known ones at once, the others as the executor finishes them."""
         hypotheses = {b.candidate.content_key: b.hypothesis for b in bred}
-        objections = {b.candidate.content_key: self.team.correctness.review(b.candidate) for b in bred}
+        objections = {b.candidate.content_key: self._objections(b.candidate) for b in bred}
         waiting: list[Candidate] = []
         for candidate in (b.candidate for b in bred):
             key = candidate.content_key
@@ -117,41 +136,54 @@ class Search:
             if self.meter.exhausted() and self.situation().best is not None:
                 return
 
+    def _objections(self, candidate: Candidate) -> list[str]:
+        """None to what an earlier run judged; this run's own is reviewed as it was, so that a resumed run goes as it went."""
+        key = candidate.content_key
+        return [] if key in self.known and key not in self.own else self.team.correctness.review(candidate)
+
     def _keep(
         self, candidate: Candidate, result: Result, hypothesis: object, replayed: bool = False
     ) -> Attempt:
         attempt = Attempt(candidate, result, hypothesis)  # type: ignore[arg-type]
         self.attempts.append(attempt)
-        if not replayed:
+        if not replayed or candidate.content_key in self.own:
             self.meter.evaluations += 1
         self.record(attempt)
         return attempt
 
     def _follow_up(self, attempt: Attempt) -> None:
-        """One repair of a candidate that failed to build or gave wrong bytes, judged at once."""
+        """A repair of a candidate that failed, judged at once, and repaired again within the agents' bounds."""
         if self.meter.exhausted():
             return
         repaired = self._repair(attempt)
         if repaired is not None:
-            for _ in self._judge(self._fresh([repaired])):
-                pass
+            for again in self._judge(self._fresh([repaired])):
+                self._follow_up(again)
 
     def _repair(self, attempt: Attempt) -> Bred | None:
         candidate, result = attempt.candidate, attempt.result
-        if result.status == "build-failed":
-            mended = self.team.compile.repair(candidate, result, self._repairs(candidate))
+        repairs = self._repairs(candidate)
+        if result.status in ("build-failed", "refused"):
+            mended = self.team.compile.repair(candidate, result, repairs)
             return Bred(mended, attempt.hypothesis) if mended is not None else None
-        if result.status == "incorrect":
-            diagnosis = self.team.correctness.diagnose(self.task.graph, candidate, result)
-            if diagnosis is not None and diagnosis.safer is not None:
-                units = self.team.synthesis.write(self.task.graph, diagnosis.safer, 1)
-                if units:
-                    situation = self.situation()
-                    return Bred(
-                        operators.place(situation, attempt, units[0], diagnosis.safer, agent="correctness"),
-                        diagnosis.safer,
-                    )
+        if result.status in ("incorrect", "crashed", "timeout"):
+            mended = self.team.correctness.mend(candidate, result, repairs)
+            return Bred(mended, attempt.hypothesis) if mended is not None else self._safer(attempt)
         return None
+
+    def _safer(self, attempt: Attempt) -> Bred | None:
+        """For wrong bytes: the region written anew by a safer hypothesis, if the correctness agent has one."""
+        diagnosis = self.team.correctness.diagnose(self.task.graph, attempt.candidate, attempt.result)
+        if diagnosis is None or diagnosis.safer is None:
+            return None
+        situation = self.situation()
+        units = self.team.synthesis.write(self.task.graph, diagnosis.safer, 1, situation)
+        if not units:
+            return None
+        return Bred(
+            operators.place(situation, attempt, units[0], diagnosis.safer, agent="correctness"),
+            diagnosis.safer,
+        )
 
     def _repairs(self, candidate: Candidate) -> int:
         """Repairs in the candidate's line of descent."""

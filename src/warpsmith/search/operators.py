@@ -63,7 +63,7 @@ def _first_units(
 ) -> list[tuple[Hypothesis, Unit]]:
     """Up to `m` units for a region: the first unit of each of its ideas before second units of any."""
     mine = [h for h in ideas if h.region == region][:m]
-    written = [[(h, u) for u in synthesis.write(situation.graph, h, m)] for h in mine]
+    written = [[(h, u) for u in synthesis.write(situation.graph, h, m, situation)] for h in mine]
     depth = max(map(len, written), default=0)
     return [units[i] for i in range(depth) for units in written if i < len(units)][:m]
 
@@ -73,11 +73,11 @@ def rewrite(
 ) -> list[Bred]:
     """New hypotheses, each put into the best candidate so far in place of what covered its region."""
     parent = situation.best
-    bred: list[Bred] = []
-    for hypothesis in reasoning.propose(situation, k):
-        for unit in synthesis.write(situation.graph, hypothesis, m):
-            bred.append(Bred(place(situation, parent, unit, hypothesis), hypothesis))
-    return bred
+    ideas = reasoning.propose(situation, k) if k else []
+    return [
+        Bred(place(situation, parent, unit, hypothesis), hypothesis)
+        for hypothesis, unit in synthesis.write_all(situation, ideas, m)
+    ]
 
 
 def place(

@@ -1,0 +1,73 @@
+"""What the roles of one run share, and how they tell a model of lessons and knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...llm.chat import Chat
+from ...records import Exchange, Lesson, Region, Task, Unit
+from ...targets.base import Target
+from ..expert.facts import Facts
+from .answers import Language
+from .memory import Memory
+from .prompts import bullets, fence
+from .telling import machine_text
+
+LESSONS, PASSAGES, EXEMPLARS = 3, 3, 2
+MAX_UNIT = 24_000  # characters of a unit that are told
+
+
+@dataclass(frozen=True)
+class Context:
+    """`chat` is of one role; the rest is the run's."""
+
+    chat: Chat
+    task: Task
+    target: Target
+    memory: Memory
+
+    @property
+    def language(self) -> Language:
+        return "cuda" if self.target.language == "cuda" else "c++"
+
+    def header(self, region: Region) -> str:
+        return fence(self.target.header(self.task.graph, region), "cpp")
+
+    def machine(self, facts: Facts) -> str:
+        return machine_text(self.target.name, facts, getattr(self.target, "arch", ""))
+
+    def knowledge(self, query: str) -> str:
+        return "\n\n".join(self.memory.lore.passages(query[:2000], self.target.name, PASSAGES))
+
+    def exemplars(self, region: Region) -> str:
+        return "\n\n".join(
+            unit_text(u) for u in self.memory.lore.exemplars(region, self.target.name, EXEMPLARS)
+        )
+
+    def lessons(self, failures: Sequence[str]) -> list[Lesson]:
+        return self.memory.lessons(failures, LESSONS) if failures else []
+
+
+def lessons_text(lessons: Sequence[Lesson]) -> str:
+    return "\n\n".join(f"Failure: {x.problem}\nWhat ended it:\n{fence(x.remedy, 'diff')}" for x in lessons)
+
+
+def problems_text(memory: Memory) -> str:
+    return bullets(tuple(memory.problems))
+
+
+def unit_text(unit: Unit) -> str:
+    return fence(unit.text[:MAX_UNIT], "cpp")
+
+
+def adopt(
+    context: Context, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson], asked: tuple[Exchange, ...]
+) -> Unit:  # fmt: skip
+    """A mended unit, credited and remembered. What the answer does not name it has from the old one."""
+    unit = new.model_copy(
+        update={"family": new.family or old.family, "technique": new.technique or old.technique}
+    )
+    context.memory.wrote(context.chat, unit, asked)
+    context.memory.mended(old, unit, failure, lessons)
+    return unit

@@ -1,0 +1,131 @@
+"""What a run remembers for its models: who wrote what, which answers were of no use, and which repairs worked.
+
+In: answers and judged attempts. Out: problems to tell, credits, samples to count, and lessons for the `Lore` behind. An
+ensemble hears from here what each attempt gained.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...records import Exchange, Lesson, Unit
+from ..base import Attempt, Credits
+from .lore import Lore
+
+PROBLEMS_TOLD = 6
+REMEDY_LINES = 14
+
+
+class Rewarded(Protocol):
+    """A Chat over several models that wants to know what answers were worth."""
+
+    def reward(self, exchanges: Iterable[Exchange], gain: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One unit that a model was asked to write: what `translation` counts."""
+
+    round: int
+    region: str  # Region id
+    unit: str  # Unit.code_key; empty: no usable answer
+    first: bool  # the first answer was usable
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A unit mended for a failure, by a model that was told these lessons."""
+
+    failure: str
+    lessons: tuple[Lesson, ...]
+    old: Unit
+
+
+@dataclass
+class Memory:
+    lore: Lore
+    target: str
+    credits: Credits = field(default_factory=Credits)
+    samples: list[Sample] = field(default_factory=list)
+    problems: deque[str] = field(default_factory=lambda: deque(maxlen=PROBLEMS_TOLD))
+    dropped: int = 0  # hypotheses of models that could not be used
+    _useless: list[tuple[str, tuple[Exchange, ...], object]] = field(default_factory=list)
+    _repairs: dict[str, Repair] = field(default_factory=dict)  # by the mended unit
+    _asked: defaultdict[str, list[tuple[Rewarded, tuple[Exchange, ...]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by the unit that came of it
+
+    def lessons(self, failures: Sequence[str], k: int) -> list[Lesson]:
+        found: dict[tuple[str, str], Lesson] = {}
+        for failure in failures:
+            for lesson in self.lore.lessons(failure, self.target, k):
+                found.setdefault((lesson.signature, lesson.remedy), lesson)
+        return list(found.values())[:k]
+
+    def wrote(self, chat: object, unit: Unit, exchanges: tuple[Exchange, ...]) -> None:
+        """A unit came of these exchanges."""
+        self.credits.add(unit, exchanges[-1].model, sum(e.usd or 0.0 for e in exchanges))
+        if hasattr(chat, "reward"):
+            self._asked[unit.code_key].append((chat, exchanges))
+
+    def useless(self, chat: object, exchanges: tuple[Exchange, ...], problem: str) -> None:
+        """Nothing came of these exchanges, for this reason. Any thread may call: it counts from `settle` on."""
+        self._useless.append((problem, exchanges, chat))
+
+    def settle(self) -> None:
+        """Take note of what was useless, in an order that does not depend on who was first."""
+        found, self._useless = sorted(self._useless, key=lambda u: (u[0], u[1][0].key)), []
+        for problem, exchanges, chat in found:
+            self.problems.append(problem)
+            if hasattr(chat, "reward"):
+                chat.reward(exchanges, 0.0)
+
+    def mended(self, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson]) -> None:
+        self._repairs[new.code_key] = Repair(failure, tuple(lessons), old)
+
+    def observe(self, attempt: Attempt, best_before: float) -> None:
+        """Learn from one more judged candidate. `best_before`: the best speedup until then, 0 if there was none."""
+        self.settle()
+        for unit in attempt.candidate.units:
+            repair = self._repairs.pop(unit.code_key, None)
+            if repair is not None:
+                self._learn(repair, unit, attempt)
+            for chat, exchanges in self._asked.pop(unit.code_key, ()):
+                chat.reward(exchanges, gain_of(attempt, best_before))
+
+    def _learn(self, repair: Repair, new: Unit, attempt: Attempt) -> None:
+        worked = ended(repair.failure, attempt)
+        for lesson in repair.lessons:
+            self.lore.outcome(lesson, worked)
+        if worked and not repair.lessons:
+            remedy = remedy_of(repair.old, new)
+            self.lore.learnt(repair.failure, self.target, remedy, attempt.candidate.id)
+
+
+def gain_of(attempt: Attempt, best_before: float) -> float:
+    """What an attempt was worth, from 0 to 1: correct is worth something, faster than all before it more."""
+    if attempt.speedup <= 0:
+        return 0.0
+    return 1.0 if attempt.speedup > best_before else 0.3
+
+
+def ended(failure: str, attempt: Attempt) -> bool:
+    """Whether a repair ended its failure: the unit is correct now, or builds where it did not."""
+    status = attempt.result.status
+    return status == "ok" or (
+        failure.startswith("build-failed") and status not in ("build-failed", "refused")
+    )
+
+
+def remedy_of(old: Unit, new: Unit) -> str:
+    """What a repair changed, as a short diff."""
+    lines = difflib.unified_diff(old.source.splitlines(), new.source.splitlines(), lineterm="", n=0)
+    changed = [line[:160] for line in lines if line[:1] in "+-" and not line.startswith(("+++", "---"))]
+    if not changed:
+        return f"values {old.values} became {new.values}"
+    more = [f"… {len(changed) - REMEDY_LINES} more lines"] if len(changed) > REMEDY_LINES else []
+    return "\n".join(changed[:REMEDY_LINES] + more)

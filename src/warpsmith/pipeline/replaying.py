@@ -1,0 +1,114 @@
+"""A recorded run again, from its record alone: no judge, no network, no key, the same candidates and the same best.
+
+In: an archive, a run's id, its task. Out: an `Outcome`, with a `fault` in its summary when the run could not be followed to
+the end of its record: prompts, rules or knowledge have changed since. Nothing is judged, and no result is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Never
+
+from ..agents.base import Attempt
+from ..archive.entries import Entry, RunRecord
+from ..archive.store import Archive
+from ..config import Config
+from ..errors import UsageError
+from ..executors.replay import ReplayExecutor
+from ..llm.setup import replayed_chats
+from ..progress import Observer, counted
+from ..records import Budget, Candidate, Result, Task
+from ..search.loop import Search, confirm
+from ..search.meter import Meter
+from ..targets.base import Target
+from .summary import Ground, Outcome, Spent, recorded_ground, summarize
+from .team import make_memory, make_team
+
+HERE = ("archive", "cache", "compiler", "threads", "load_timeout", "memory_gb")  # settings of this machine
+
+
+class RecordEnds(Exception):
+    """A candidate was bred that the record does not hold."""
+
+
+class RecordedResults(ReplayExecutor):
+    """Also what confirmations measured, where there were any."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        judged = {e.candidate.content_key: e.result for e in entries if e.kind != "confirmation"}
+        super().__init__(judged, missing=_ends)
+        self._confirmed = {e.candidate.content_key: e.result for e in entries if e.kind == "confirmation"}
+
+    def confirm(self, candidate: Candidate) -> Result:
+        return self._confirmed.get(candidate.content_key) or super().confirm(candidate)
+
+
+def _ends(candidate: Candidate) -> Never:
+    raise RecordEnds(candidate.id)
+
+
+def replay(
+    archive: Archive, run_id: str, task: Task, target: Target, config: Config, observer: Observer
+) -> Outcome:
+    """Raises UsageError for a run of another task or target, or from before its facts were kept; ArchiveError."""
+    record = archive.run(run_id)
+    ground = _ground(record, task, target)
+    config, budget = _settings(record, config), Budget.model_validate(record.config["budget"])
+    meter = Meter(budget.model_copy(update={"seconds": None}))
+    chats = replayed_chats(config, meter, archive, record.run_id, record.seed)
+    memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
+    entries = archive.run_entries(record.run_id)
+    known = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
+
+    def keep(attempt: Attempt) -> None:
+        if memory is not None:
+            before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
+            memory.observe(attempt, before)
+
+    search = Search(
+        task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
+        RecordedResults(entries), meter, keep, known=known, seed=record.seed,
+    )  # fmt: skip
+    observer.stage(f"replaying run {record.run_id}")
+    stopped = _follow(search, record, entries, observer)
+    best = confirm(search, config.confirm, lambda attempt: None)
+    spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
+    return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)
+
+
+def _ground(record: RunRecord, task: Task, target: Target) -> Ground:
+    if record.task_id != task.id or record.target != target.name:
+        raise UsageError(
+            f"run {record.run_id} is of {record.task_name} for {record.target}, as that task was then: "
+            "it can only be replayed on the same"
+        )
+    ground = recorded_ground(record)
+    if ground is None:
+        raise UsageError(
+            f"run {record.run_id} did not keep what its agents reasoned from: it cannot be replayed"
+        )
+    return ground
+
+
+def _settings(record: RunRecord, config: Config) -> Config:
+    """As the run was made, but for what is this machine's own."""
+    made = {k: v for k, v in record.config["config"].items() if k not in HERE}
+    return Config.model_validate({**made, **{name: getattr(config, name) for name in HERE}})
+
+
+def _follow(search: Search, record: RunRecord, entries: Sequence[Entry], observer: Observer) -> str:
+    """Why the search stopped. Where the record ends (a run may end by its time, too), the replay ends well."""
+    wanted = {e.candidate.id for e in entries if e.kind != "confirmation"}
+    try:
+        stopped = search.run()
+    except RecordEnds:
+        stopped = ""
+    missing = wanted - {a.candidate.id for a in search.attempts}
+    observer.note(
+        f"{len(wanted) - len(missing)} of {counted(len(wanted), 'recorded candidate')} came out again"
+    )
+    if missing:
+        search.fault = search.fault or "the run went another way than its record: something was changed since"
+        return stopped or search.fault
+    search.fault = ""
+    return record.summary.stopped if record.summary is not None else stopped or "the record ends here"

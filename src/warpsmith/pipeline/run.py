@@ -1,0 +1,216 @@
+"""One run on one task: judge opened, search, confirmation, everything in the archive, a summary out.
+
+The same call after a kill takes up where the last one was: the run keeps its id, its seed and what its agents reasoned
+from; what was judged on this machine is taken from the archive instead of being judged again, and so is every answer of a
+language model.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..agents.base import Attempt
+from ..agents.llm.memory import Memory
+from ..archive.entries import Entry, Kind
+from ..archive.store import Archive, config_key
+from ..config import Config
+from ..errors import Interrupted
+from ..executors.local import LocalExecutor
+from ..judge.judge import Judge
+from ..llm.chat import Chat
+from ..llm.setup import check, open_chats
+from ..machine import describe
+from ..processes.buffers import Scratch
+from ..progress import Observer, counted
+from ..records import Budget, Result, Role, RunSummary, Task
+from ..search.loop import Search, confirm
+from ..search.meter import Meter
+from ..targets.base import Target
+from .replaying import replay
+from .summary import Ground, Outcome, Spent, facts_record, ground_of, recorded_ground, summarize
+from .team import make_memory, make_team
+
+NOISY = 0.3  # relative width of an interval above which an earlier run's timing is not relied on
+CONFIRM_SHARE = 0.2  # of the time budget, kept for the confirmation of winners
+
+
+@dataclass
+class Run:
+    """What a run is made of; `play` plays it."""
+
+    task: Task
+    target: Target
+    budget: Budget
+    config: Config
+    archive: Archive
+    observer: Observer
+    scratch: Scratch
+    seed: int | None = None
+
+    def play(self) -> Outcome:
+        """Raises UsageError when its models cannot be asked, ToolchainError, JudgeError, ArchiveError, Interrupted.
+
+        A model that is lost on the way ends the search: what was reached is confirmed, the summary has the `fault`, and the
+        run stays unfinished, so that the same command goes on from there.
+        """
+        check(self.config, self.budget)
+        started = time.monotonic()
+        run_id, seed = self._identity()
+        meter = Meter(self.budget, reserve=CONFIRM_SHARE * (self.budget.seconds or 0.0))
+        judge = Judge(
+            self.task, self.target, scratch=self.scratch, workdir=self.scratch.new("run"), seed=seed,
+            progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
+        )  # fmt: skip
+        with judge:
+            judge.open()
+            ground = self._begin(run_id, seed, judge)
+            meter.started = started
+            with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
+                memory = (
+                    make_memory(self.config, self.archive, run_id, self.task, self.target.name)
+                    if chats
+                    else None
+                )
+                search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
+                stopped, best = self._searched(run_id, search)
+            spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
+            summary = summarize(run_id, search, ground, best, stopped, spent, memory)
+            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started))
+        if summary.fault:
+            self.archive.release_run(run_id)
+        else:
+            self.archive.finish_run(summary)
+        self.observer.finish(summary)
+        return Outcome(summary, best)
+
+    def replayed(self, run_id: str) -> Outcome:
+        """A recorded run of this task again, from its record alone. Raises UsageError when it cannot be."""
+        self.archive.add_task(self.task)
+        outcome = replay(self.archive, run_id, self.task, self.target, self.config, self.observer)
+        self.observer.finish(outcome.summary)
+        return outcome
+
+    def finished(self) -> RunSummary | None:
+        """The summary of the newest finished run with the same settings on this machine, if there is one."""
+        here, settings = describe(getattr(self.target, "compiler", None)), self._settings()
+        for run in self.archive.runs(self.task.id):
+            if run.summary is not None and run.config == settings and run.environment == here:
+                return run.summary
+        return None
+
+    def _identity(self) -> tuple[str, int]:
+        """Id and seed: those of an unfinished run with the same settings, or new ones."""
+        self.archive.add_task(self.task)
+        old = self.archive.unfinished_run(self.task.id, self.target.name, config_key(self._settings()))
+        if old is not None:
+            self.observer.note(f"resuming run {old.run_id}")
+            return old.run_id, old.seed
+        seed = self.seed if self.seed is not None else secrets.randbits(31)
+        return secrets.token_hex(6), seed
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides how a run goes: a later run with the same settings may resume this one."""
+        unset = {"tokens"} if self.budget.tokens is None else set()
+        return {
+            "budget": self.budget.model_dump(exclude=unset),
+            "seed": self.seed,
+            "config": self.config.identity(),
+        }
+
+    def _begin(self, run_id: str, seed: int, judge: Judge) -> Ground:
+        """What the run stands on: what it began with, when it is resumed on the same machine."""
+        self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
+        kept, now = self.archive.run(run_id), ground_of(judge)
+        old = recorded_ground(kept) if kept.environment == judge.environment else None
+        self.archive.note_run(run_id, now.baselines, admission=now.admission)
+        if old is None:
+            self.archive.note_run(run_id, limit=now.limit, facts=facts_record(now.facts))
+            return now
+        return Ground(old.facts, old.limit, now.baselines, now.admission, now.environment)
+
+    def _search(
+        self,
+        run_id: str,
+        seed: int,
+        ground: Ground,
+        executor: LocalExecutor,
+        meter: Meter,
+        chats: Mapping[Role, Chat],
+        memory: Memory | None,
+    ) -> Search:
+        entries = [e for e in self.archive.run_entries(run_id) if e.kind != "confirmation"]
+        search = Search(
+            self.task, self.target.name, ground.facts, ground.limit,
+            make_team(self.config, chats, self.task, self.target, memory), executor, meter,
+            lambda attempt: self._keep(run_id, search, attempt, memory),
+            known=self._known(entries, ground.environment.id),
+            own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
+        )  # fmt: skip
+        return search
+
+    def _searched(self, run_id: str, search: Search) -> tuple[str, Attempt | None]:
+        """Why the search stopped, and the confirmed best."""
+        try:
+            self.observer.stage("searching")
+            stopped = search.run()
+            self.observer.stage("confirming the fastest in fresh processes")
+            return stopped, confirm(search, self.config.confirm, lambda a: self._confirmed(run_id, a))
+        except KeyboardInterrupt:
+            done = len(search.attempts)
+            self.archive.release_run(run_id)
+            raise Interrupted(
+                f"interrupted: the archive holds {counted(done, 'result')} of this run; "
+                "the same command goes on from there"
+            ) from None
+
+    def _known(self, entries: list[Entry], environment: str) -> dict[str, Result]:
+        """Results that need no repeating: all of this run's own, and of earlier runs' those that would come out the same.
+
+        A crash may have been the machine's, and a wide interval says that it was busy: those candidates are judged again.
+        Of this run's own it is the result of the search, not of the confirmation, so that the search goes as it went.
+        """
+        found = self.archive.judged_keys(self.task.id, self.target.name, environment)
+        known = {key: result for key, result in found.items() if lasting(result)}
+        own = {e.result.content_key: e.result for e in entries if e.result.status != "error"}
+        return known | {key: r for key, r in own.items() if r.environment == environment}
+
+    def _keep(self, run_id: str, search: Search, attempt: Attempt, memory: Memory | None) -> None:
+        known = search.known.get(attempt.candidate.content_key)
+        kind: Kind = "reused" if known is attempt.result else "search"
+        self.archive.add_result(run_id, attempt.candidate, attempt.result, attempt.hypothesis, kind=kind)
+        if memory is not None:
+            before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
+            memory.observe(attempt, before)
+        meter, best = search.meter, search.situation().best
+        text = "nothing faster yet" if meter.tokens else ""
+        if best is not None and best.result.speedup is not None:
+            text = f"{best.speedup:.2f}x {best.result.speedup.baseline}"
+        if meter.tokens:
+            text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
+        self.observer.evaluated(
+            meter.evaluations, self.budget.evaluations, attempt.result.status, text, meter.seconds_left
+        )
+
+    def _confirmed(self, run_id: str, attempt: Attempt) -> None:
+        if attempt.result.status == "ok":
+            self.archive.add_confirmation(run_id, attempt.candidate, attempt.result)
+        else:
+            self.archive.add_result(run_id, attempt.candidate, attempt.result, kind="confirmation")
+
+
+def lasting(result: Result) -> bool:
+    """Whether judging the same candidate again on this machine would say the same."""
+    ratio = result.speedup
+    if result.status == "ok":
+        return ratio is not None and ratio.high - ratio.low < NOISY * ratio.median
+    return result.status in ("build-failed", "refused", "incorrect")
+
+
+def _times(judge: Judge, search: Search, seconds: float) -> dict[str, Any]:
+    judging = search.executor.seconds if isinstance(search.executor, LocalExecutor) else 0.0
+    by_stage = {k: v for k, v in judge.seconds.items() if not k.startswith("confirm")} | {"judging": judging}
+    return {"seconds": round(seconds, 2), "seconds_by_stage": {k: round(v, 3) for k, v in by_stage.items()}}

@@ -1,0 +1,160 @@
+"""What a run stands on (`Ground`), and what it says at its end.
+
+In: an opened judge or a recorded run; a finished search. Out: the facts that agents reason from, a `RunSummary`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from ..agents.base import Attempt
+from ..agents.expert.facts import Facts, local_facts
+from ..agents.llm.memory import Memory
+from ..agents.llm.translation import translation
+from ..archive.entries import RunRecord
+from ..judge.judge import Judge
+from ..records import (
+    Admission,
+    BaselineTiming,
+    Best,
+    Environment,
+    Exchange,
+    Limit,
+    Ratio,
+    RunSummary,
+)
+from ..search.loop import Search
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What was measured of the task before anything was written."""
+
+    facts: Facts
+    limit: Limit
+    baselines: tuple[BaselineTiming, ...]
+    admission: Admission
+    environment: Environment
+
+
+@dataclass
+class Outcome:
+    """A finished run: its summary, and the attempt that was confirmed (None when nothing valid was produced)."""
+
+    summary: RunSummary
+    best: Attempt | None
+
+
+def ground_of(judge: Judge) -> Ground:
+    baselines = tuple(judge.baselines.values())
+    return Ground(facts_of(judge), judge.limit, baselines, judge.admission, judge.environment)
+
+
+def recorded_ground(run: RunRecord) -> Ground | None:
+    """None for a run that did not keep all of it: an earlier version's, or one that was killed before."""
+    facts = facts_from(run.facts)
+    if facts is None or run.limit is None or run.admission is None:
+        return None
+    return Ground(facts, run.limit, run.baselines, run.admission, run.environment)
+
+
+def facts_of(judge: Judge) -> Facts:
+    """What the agents reason from: this machine's measured rates and where the reference spends its time."""
+    node_us = dict(judge.node_us)
+    fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
+    return replace(
+        local_facts(), threads=judge.environment.threads, bandwidth=judge.limit.bytes_per_second,
+        flop_rate=judge.limit.flops_per_second, node_us=node_us,
+        total_us=fastest, limit_us=judge.limit.seconds * 1e6,
+    )  # fmt: skip
+
+
+def facts_record(facts: Facts) -> dict[str, Any]:
+    return asdict(facts)
+
+
+def facts_from(record: dict[str, Any]) -> Facts | None:
+    return Facts(**record) if set(record) == {f.name for f in fields(Facts)} else None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the models of a run cost."""
+
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum(e.usage.input_tokens + e.usage.output_tokens for e in self.exchanges)
+
+    @property
+    def usd(self) -> float | None:
+        """None where a price is not known."""
+        paid = [e.usd for e in self.exchanges if e.usd is not None]
+        return round(sum(paid), 9) if len(paid) == len(self.exchanges) else None
+
+
+def summarize(
+    run_id: str, search: Search, ground: Ground, best: Attempt | None, stopped: str, spent: Spent, memory: Memory | None
+) -> RunSummary:  # fmt: skip
+    """Without what only a judge knows: `seconds`, `seconds_by_stage`."""
+    stages: Counter[str] = Counter(a.result.status for a in search.attempts)
+    status, reason = status_of(search, best, ground.admission.admitted, _nothing(memory, stopped))
+    return RunSummary(
+        run_id=run_id, task=search.task.name, target=search.target, status=status, reason=reason,
+        best=best_of(best) if best is not None else None,
+        baselines={b.name: b.median_us for b in (*ground.baselines, *_rewritten(best)) if b.ok},
+        evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, seed=search.seed,
+        stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.cpu, fault=search.fault,
+        tokens=spent.tokens, usd=spent.usd, exchanges=len(spent.exchanges),
+        translation=translation(memory.samples, search.attempts) if memory is not None else None,
+    )  # fmt: skip
+
+
+def _nothing(memory: Memory | None, stopped: str) -> str:
+    """Why nothing was judged at all."""
+    if memory is None:
+        return "the expert covers no part of this graph"
+    memory.settle()
+    last = memory.problems[-1] if memory.problems else stopped
+    return f"no answer of a model could be judged: {last}"
+
+
+def status_of(
+    search: Search,
+    best: Attempt | None,
+    admitted: bool,
+    nothing: str = "the expert covers no part of this graph",
+) -> tuple[Any, str]:
+    """("win" | "no-win" | "failed", why). `nothing`: why nothing was judged, if so."""
+    if not any(a.speedup > 0 for a in search.attempts):
+        why = Counter(a.result.reason for a in search.attempts if a.result.reason).most_common(1)
+        return "failed", f"nothing valid was produced: {why[0][0]}" if why else search.fault or nothing
+    if best is None:
+        return "failed", "no candidate passed the confirmation"
+    if not admitted:
+        return "no-win", "the task is quarantined: a mutant passes on it, so no speedup counts"
+    if best.result.win:
+        return "win", ""
+    return "no-win", "no candidate is faster than the best baseline with its interval above 1"
+
+
+def _rewritten(best: Attempt | None) -> tuple[BaselineTiming, ...]:
+    """The baseline that belongs to the confirmed attempt alone."""
+    timing = best.result.timing if best is not None else None
+    return (timing.rewritten,) if timing is not None and timing.rewritten is not None else ()
+
+
+def best_of(attempt: Attempt) -> Best:
+    """The confirmed attempt as the summary prints it."""
+    timing, verdict = attempt.result.timing, attempt.result.verdict
+    if timing is None or verdict is None or timing.best is None:
+        raise ValueError("a confirmed attempt was verified and timed")
+    eager: Ratio = timing.ratio("eager") or timing.best
+    return Best(
+        label=attempt.candidate.lineage.branch, candidate_id=attempt.candidate.id, labels=verdict.labels,
+        speedup=timing.best, speedup_eager=eager, median_us=timing.median_us, limit_share=timing.limit_share,
+        confirmed=timing.confirmed, speedup_rewritten=timing.ratio("rewritten"),
+    )  # fmt: skip
