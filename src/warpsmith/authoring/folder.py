@@ -1,0 +1,209 @@
+"""A task as a folder for an author, and the answers out of it.
+
+    README.md  what to do, and the rules        task.py   the module          graph.md      graph, limits, regions
+    region.md  the region that is asked for     task.h    its header          example.cpp   a unit that works (CPU)
+    history.md what was judged so far           knowledge.md                  ask.json      which task this is
+    answer/    to be filled: a file is a candidate; a folder of files is one candidate of several units
+
+The task itself is kept in the archive, so that a folder that was edited cannot change what an answer is
+judged by.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..errors import UsageError
+from ..records import Record, Task
+from . import prose, rules
+from .answers import SUFFIXES, Answer, covers, of_target, read_answer
+from .desk import Desk
+from .sheets import HeaderSheet, TaskSheet
+
+ASKED, ANSWERS = "ask.json", "answer"
+MOST_ANSWERS = 64
+
+
+class Asked(Record):
+    """What a folder was written for."""
+
+    version: int = 1
+    task: str  # id, in the archive
+    name: str
+    spec: str
+    target: str
+    nodes: tuple[str, ...]  # of the region that was asked for
+
+
+def write_folder(
+    desk: Desk, spec: str, out: Path, region: str = "", overrides: dict[str, Any] | None = None
+) -> Path:
+    """Write (or renew) the folder of a task and one of its regions, the first proposed when none is named.
+
+    Answers that are there stay. Raises UsageError, TaskError.
+    """
+    expect_free(out)
+    task = desk.task(spec, overrides)
+    sheet = desk.read(task, spec)
+    header = desk.header(task, region or "1")
+    desk.archive.add_task(task)
+    asked = Asked(task=task.id, name=task.name, spec=spec, target=desk.target_name, nodes=header.region.nodes)
+    passages = desk.knowledge(f"{header.region.signature} {header.region.bound}")
+    files = {
+        "README.md": readme(sheet, header),
+        "graph.md": prose.graph_md(sheet),
+        "region.md": prose.region_md(header.region),
+        "task.h": header.task_h,
+        "history.md": prose.history_md(desk.history(task)),
+        "knowledge.md": prose.knowledge_md(passages),
+        ASKED: asked.model_dump_json(indent=2) + "\n",
+    }
+    files |= {"task.py": sheet.source} if sheet.source else {}
+    files |= {"example.cpp": header.example} if header.example else {}
+    suffix = SUFFIXES.get(desk.target_name, (".cpp",))[0]
+    files |= {f"other-{n}{suffix}": source for n, source in enumerate(header.others, 1)}
+    _write(out, files, desk.target_name)
+    return out
+
+
+def expect_free(out: Path) -> None:
+    """Raises UsageError for a place that holds something else."""
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / ASKED).is_file())):
+        raise UsageError(f"{out} holds something else: name a new folder with --out")
+
+
+def readme(sheet: TaskSheet, header: HeaderSheet) -> str:
+    """What an author is asked to do."""
+    suffix = SUFFIXES.get(sheet.target, (".cpp",))[0]
+    nodes = ", ".join(header.region.nodes)
+    pack = "`warpsmith bundle create OUT --target cuda --answers FOLDER` packs them for a machine with a GPU."
+    elsewhere = f" {pack}" if sheet.target == "cuda" else ""
+    example = "`example.cpp` is a unit for it that works. " if header.example else ""
+    example += "`other-*` are units of other tasks that work. " if header.others else ""
+    return (
+        f"# Write a faster kernel for {sheet.name}\n\n"
+        f"The module is in `task.py`, its graph in `graph.md`. Asked for is a {sheet.target} unit for the nodes "
+        f"`{nodes}` (`region.md`, `task.h`); the other nodes run as ATen. {example}"
+        "`history.md` says what was judged so far, `knowledge.md` what may help.\n\n"
+        f"1. Write units into `{ANSWERS}/`, for instance `{ANSWERS}/first{suffix}`. "
+        "Each file is a candidate of its own. "
+        f"A folder in `{ANSWERS}/` is one candidate of several units for different regions.\n"
+        "2. A unit for other nodes than those above says so in its second line: `// covers: NODES`.\n"
+        "3. Hand them in: `warpsmith tell FOLDER` builds, verifies and times them against PyTorch on this "
+        "machine, prints the "
+        f"verdict and keeps it. Read it, mend or improve, tell again.{elsewhere}\n\n"
+        f"## Rules\n\n{header.rules}"
+    )
+
+
+def read_folder(folder: Path) -> tuple[Asked, list[tuple[Answer, ...]]]:
+    """Which task, and each candidate's units. Raises UsageError, one line."""
+    asked = read_asked(folder)
+    region = ", ".join(asked.nodes)
+    found = list(_candidates(folder / ANSWERS, asked.target))
+    if not found:
+        kind = SUFFIXES.get(asked.target, (".cpp",))[0]
+        raise UsageError(f"{folder / ANSWERS} holds no answer: write a unit into it, as first{kind}")
+    if len(found) > MOST_ANSWERS:
+        raise UsageError(f"{folder / ANSWERS} holds {len(found)} answers, more than {MOST_ANSWERS}")
+    return asked, [tuple(_read(path, region) for path in files) for files in found]
+
+
+def read_asked(folder: Path) -> Asked:
+    path = folder / ASKED
+    try:
+        asked = Asked.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{folder} was not written by `warpsmith ask`: it has no {ASKED}") from error
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the file"
+        raise UsageError(f"{path} is damaged ({where}: {problem['msg']}): ask again") from error
+    if asked.version != 1:
+        raise UsageError(f"{path} is of version {asked.version}: this warpsmith knows version 1")
+    return asked
+
+
+def asked_above(file: Path) -> Path | None:
+    """The folder that an answer file lies in, if one was asked for."""
+    return next((p for p in file.absolute().parents[:3] if (p / ASKED).is_file()), None)
+
+
+def _candidates(folder: Path, target: str) -> Iterator[tuple[Path, ...]]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_dir():
+            files = tuple(sorted(p for p in path.iterdir() if of_target(p, target)))
+            if files:
+                yield files
+        elif of_target(path, target):
+            yield (path,)
+
+
+def _read(path: Path, region: str) -> Answer:
+    """The region that was asked for, unless the unit names its own."""
+    answer = read_answer(path)
+    return answer if covers(answer.source) else answer.model_copy(update={"region": region})
+
+
+def _write(out: Path, files: dict[str, str], target: str) -> None:
+    try:
+        (out / ANSWERS).mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text, encoding="utf-8")
+        helper = rules.helper(target)
+        if helper is not None:
+            shutil.copyfile(helper, out / helper.name)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror or error}") from error
+
+
+def collect(
+    desk: Desk, paths: Sequence[Path], task: Task | None = None, region: str = ""
+) -> list[tuple[Task, tuple[Answer, ...]]]:
+    """(task, units) of each candidate in folders that were asked for and in unit files, those of one task together.
+
+    `task` and `region` say what files outside such a folder are for, and overrule a folder. Raises UsageError.
+    """
+    found: list[tuple[Task, tuple[Answer, ...]]] = []
+    for path in paths:
+        asked: Asked | None
+        if path.is_dir():
+            asked, candidates = read_folder(path)
+        else:
+            above = asked_above(path)
+            asked = read_asked(above) if above is not None else None
+            default = region or (", ".join(asked.nodes) if asked is not None else "")
+            candidates = [(_read(path, default),)]
+        found += [(task or _asked_task(desk, asked, path), units) for units in candidates]
+    return sorted(found, key=lambda item: item[0].id)
+
+
+def target_of(paths: Sequence[Path]) -> str:
+    """The target that answers were written for. Raises UsageError where they differ."""
+    targets = set()
+    for path in paths:
+        asked = path if path.is_dir() else asked_above(path)
+        targets.add(
+            read_asked(asked).target if asked else "cuda" if path.suffix in SUFFIXES["cuda"] else "cpu"
+        )
+    if len(targets) > 1:
+        raise UsageError(
+            f"these answers are for {' and '.join(sorted(targets))}: tell one target's at a time"
+        )
+    return targets.pop()
+
+
+def _asked_task(desk: Desk, asked: Asked | None, path: Path) -> Task:
+    if asked is None:
+        raise UsageError(f"{path} is in no folder of `warpsmith ask`: say with --task what it is for")
+    task = desk.archive.task(asked.task)
+    if task is None:
+        raise UsageError(
+            f"{desk.config.archive} does not hold the task of {path}: name the archive it was asked with, or --task"
+        )
+    return task

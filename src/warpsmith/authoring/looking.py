@@ -1,0 +1,142 @@
+"""What an author may look at without a judge: tasks, regions, headers, history, knowledge, the board.
+
+In: the settings, a target, a task. Out: sheets. Usable from several threads.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from .. import machine, plugins
+from ..archive.entries import Entry, RunRecord
+from ..archive.store import Archive
+from ..config import Config
+from ..errors import UsageError
+from ..judge.limits import Peaks
+from ..knowledge.exemplars import exemplars
+from ..knowledge.index import Index, Passage
+from ..records import Region, Task
+from ..targets.base import Target
+from ..targets.task_header import cuda_region_header
+from . import outcomes, regions, rules
+from .answers import with_covers
+from .describe import peaks_here, region_sheet, task_sheet
+from .sheets import AttemptRow, BoardRow, HeaderSheet, RegionSheet, TaskRow, TaskSheet, VerdictSheet
+from .shelf import Shelf
+
+MOST_OTHERS = 2  # units of other tasks, as examples
+
+
+class Looking:
+    """Raises UsageError for a target that nobody registered, ArchiveError."""
+
+    def __init__(self, config: Config, target: str) -> None:
+        if target not in plugins.names("targets"):
+            plugins.load("targets", target)  # raises, and names the known ones
+        self.config, self.target_name, self.archive = config, target, Archive(config.archive)
+        self._shelf = Shelf(config, self.archive)
+        self._peaks: Peaks | None = None
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index()
+
+    def tasks(self, suite: str = "core") -> list[TaskRow]:
+        """See `Shelf.rows`."""
+        return self._shelf.rows(suite)
+
+    def task(self, spec: str, overrides: dict[str, Any] | None = None) -> Task:
+        """See `Shelf.task`."""
+        return self._shelf.task(spec, overrides)
+
+    def read(self, task: Task, spec: str = "") -> TaskSheet:
+        """Source, graph, roofline and regions of a task. `spec`: how it was named."""
+        run = self._measured(task)
+        baselines = {b.name: b.median_us for b in run.baselines if b.ok} if run is not None else {}
+        return task_sheet(
+            spec or task.name, task, self.target_name, regions.proposed(task.graph), self._rates(), baselines
+        )
+
+    def region(self, task: Task, reference: str = "") -> RegionSheet:
+        """Raises UsageError for what is no region."""
+        known = regions.proposed(task.graph)
+        return region_sheet(task.graph, regions.resolve(task.graph, reference, known), known, self._rates())
+
+    def header(self, task: Task, reference: str = "") -> HeaderSheet:
+        """What a unit for the region includes. Raises UsageError for a region that no kernel can take."""
+        known = regions.proposed(task.graph)
+        region = regions.resolve(task.graph, reference, known)
+        sheet = region_sheet(task.graph, region, known, self._rates())
+        others = exemplars(self.archive, region, self.target_name, MOST_OTHERS, without=task.id)
+        return HeaderSheet(
+            region=sheet, task_h=self._header(task, region), rules=rules.text(self.target_name),
+            helpers=str(rules.helper(self.target_name) or ""), example=self._example(task, region),
+            others=tuple(u.source for u in others),
+        )  # fmt: skip
+
+    def history(self, task: Task, last: int = 20) -> list[AttemptRow]:
+        """What was judged for the task, whoever wrote it, newest first."""
+        entries = self._entries(task)
+        return [outcomes.attempt_row(e) for e in reversed(entries[-max(1, last) :])]
+
+    def knowledge(self, query: str, most: int = 4) -> list[Passage]:
+        """Passages of the written knowledge base for an operation, a bottleneck or an error."""
+        return self._index.retrieve(query, self.target_name, most)
+
+    def board(self, task: Task) -> list[BoardRow]:
+        """The best so far, and by whom."""
+        here = machine.describe(self.config.compiler, self._device()).id
+        run = self._measured(task)
+        quarantined = run is not None and run.admission is not None and not run.admission.admitted
+        return outcomes.board(self._entries(task), here, self.archive.environment, quarantined)
+
+    def verdict(self, candidate_id: str) -> VerdictSheet:
+        """The last verdict on a candidate. Raises UsageError where there is none."""
+        candidate = self.archive.candidate(candidate_id)
+        task = self.archive.task(candidate.task_id) if candidate is not None else None
+        if candidate is None or task is None:
+            raise UsageError(f"no candidate {candidate_id[:40]!r} in {self.config.archive}")
+        entries = self.archive.results(task.id, candidate.target)
+        judged = [e for e in entries if e.result.content_key == candidate.content_key]
+        if not judged:
+            raise UsageError(f"candidate {candidate_id} was not judged yet")
+        where = self.archive.environment(judged[-1].result.environment)
+        device = (where.device or where.cpu) if where is not None else "unknown"
+        return outcomes.verdict_sheet(task.name, candidate, judged[-1].result, device)
+
+    def _entries(self, task: Task) -> list[Entry]:
+        return self.archive.results(task.id, self.target_name)
+
+    def _measured(self, task: Task) -> RunRecord | None:
+        """The newest run on this machine that timed the baselines."""
+        here = machine.describe(self.config.compiler, self._device())
+        runs = (r for r in self.archive.runs(task.id) if r.target == self.target_name and r.baselines)
+        return next((r for r in runs if r.environment == here), None)
+
+    def _rates(self) -> Peaks | None:
+        if self._peaks is None:
+            self._peaks = peaks_here(self.config, self.target_name)
+        return self._peaks
+
+    def _header(self, task: Task, region: Region) -> str:
+        """No GPU and no nvcc is needed to write for one."""
+        try:
+            if self.target_name == "cuda":
+                return cuda_region_header(task.graph, region)
+            return self._target().header(task.graph, region)
+        except ValueError as error:
+            raise UsageError(f"no kernel can take this region: {error}") from error
+
+    def _example(self, task: Task, region: Region) -> str:
+        """The expert writes C++; for another target it would mislead."""
+        unit = regions.example(task.graph, region) if self.target_name == "cpu" else None
+        return with_covers(unit.source, ", ".join(region.nodes)) if unit is not None and unit.compiled else ""
+
+    def _target(self) -> Target:
+        c = self.config
+        target: Target = plugins.load("targets", self.target_name)(c.cache, c.compiler, c.threads)
+        return target
+
+    def _device(self) -> str:
+        return "cuda" if self.target_name == "cuda" else "cpu"

@@ -1,0 +1,152 @@
+"""What was judged, as sheets: a verdict with its evidence, the history of a task, its board.
+
+In: results and entries of the archive. Out: sheets. A speedup never loses its baseline, interval, hardware
+and share of the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ..agents.findings import fastest, findings, summary
+from ..archive.entries import Entry
+from ..records import Candidate, Environment, Lineage, Region, Result
+from .sheets import AttemptRow, BoardRow, VerdictSheet
+
+MOST_EVIDENCE = 12
+MOST_ROWS = 10
+LONGEST = 240  # characters of a reason in a row
+
+
+def verdict_sheet(
+    task: str, candidate: Candidate, result: Result, hardware: str, notes: Sequence[str] = (), run: str = ""
+) -> VerdictSheet:
+    timing, verdict = result.timing, result.verdict
+    correct = result.status == "ok"
+    confirmed = timing is not None and timing.confirmed
+    ratios = sorted(timing.ratios, key=lambda r: r.median) if timing is not None and correct else []
+    return VerdictSheet(
+        candidate=candidate.id, task=task, target=result.target, author=author_of(candidate.lineage),
+        correct=correct, status=result.status, reason=result.reason, evidence=tuple(evidence(candidate, result)),
+        win=result.win and confirmed, confirmed=correct and confirmed,
+        speedup=tuple(ratios), median_us=timing.median_us if timing is not None and correct else None,
+        limit_share=timing.limit_share if timing is not None and correct else 0.0,
+        labels=verdict.labels if verdict is not None else (),
+        units=tuple(nodes_text(u.region) for u in candidate.units),
+        parent=", ".join(candidate.lineage.parents), notes=tuple(notes), hardware=hardware, run=run,
+    )  # fmt: skip
+
+
+def evidence(candidate: Candidate, result: Result) -> list[str]:
+    """Why it failed, the first things first; of a success what was seen of each unit."""
+    if result.status == "ok":
+        return seen_of(candidate, [result])
+    failed = [c for c in result.verdict.checks if not c.ok] if result.verdict is not None else []
+    names = {u.region.id: nodes_text(u.region) for u in candidate.units}
+    lines = [f"{c.rule} at {c.variant}/{c.family}, {names.get(c.where, c.where)}: {c.detail}" for c in failed]
+    lines += list(_diagnostics(candidate, result))
+    return list(dict.fromkeys(lines))[:MOST_EVIDENCE]
+
+
+def _diagnostics(candidate: Candidate, result: Result) -> Iterator[str]:
+    """Of builds that failed, each message once; which unit is said where there are several."""
+    names = {u.code_key: nodes_text(u.region) for u in candidate.units}
+    said: set[tuple[str, int, str]] = set()
+    for build in (b for b in result.builds if not b.ok):
+        unit = f" of {names.get(build.unit_key, 'a unit')}" if len(candidate.units) > 1 else ""
+        for found in (d for d in build.diagnostics if d.kind != "warning"):
+            if (build.unit_key, found.line, found.message) not in said:
+                said.add((build.unit_key, found.line, found.message))
+                at = f"line {found.line}" if found.line else "unit"
+                yield f"{found.kind} at {at}{unit} ({build.variant} shapes): {found.message}"
+
+
+def seen_of(candidate: Candidate, results: Iterable[Result]) -> list[str]:
+    """The measured numbers of each unit's fastest result, and what stands out in them."""
+    profiles = fastest(results)
+    lines: list[str] = []
+    for unit in candidate.units:
+        seen = profiles.get(unit.region.id)
+        if seen is not None:
+            lines.append(f"{nodes_text(unit.region)}: {summary(seen)}")
+            lines += [f"{nodes_text(unit.region)}: {finding.text}" for finding in findings(seen)]
+    return lines[:MOST_EVIDENCE]
+
+
+def attempt_row(entry: Entry) -> AttemptRow:
+    result, made = entry.result, entry.candidate.lineage
+    timing = result.timing
+    ok = result.status == "ok"
+    return AttemptRow(
+        candidate=entry.candidate.id, author=author_of(made), operator=made.operator, status=result.status,
+        technique=technique_of(entry.candidate), reason=(result.reason or made.reason)[:LONGEST],
+        speedup=result.speedup if ok else None,
+        limit_share=timing.limit_share if timing is not None and ok else 0.0,
+        confirmed=timing is not None and timing.confirmed, here=entry.verified_here,
+    )  # fmt: skip
+
+
+def board(
+    entries: Sequence[Entry], here: str, environment: Callable[[str], Environment | None], quarantined: bool
+) -> list[BoardRow]:
+    """The fastest correct candidates, each once by what it is: confirmed ones of this machine first.
+
+    `here`: this machine's environment. A result that a later judgement of the same content contradicts does
+    not count.
+    """
+    latest: dict[str, Entry] = {}
+    for entry in (e for e in entries if e.result.status != "error"):
+        key = entry.candidate.content_key
+        old = latest.get(key)
+        weaker = old is not None and _confirmed(old) and entry.result.status == "ok" and not _confirmed(entry)
+        if not weaker:
+            latest[key] = entry
+    standing = [e for e in latest.values() if e.result.status == "ok" and e.result.speedup is not None]
+    standing.sort(key=lambda e: (e.result.environment != here, not _confirmed(e), -_speed(e)))
+    return [
+        _board_row(rank, entry, environment(entry.result.environment), quarantined, entry.result.environment == here)
+        for rank, entry in enumerate(standing[:MOST_ROWS], 1)
+    ]  # fmt: skip
+
+
+def _board_row(
+    rank: int, entry: Entry, environment: Environment | None, quarantined: bool, here: bool
+) -> BoardRow:
+    timing, ratio = entry.result.timing, entry.result.speedup
+    if timing is None or ratio is None:
+        raise ValueError("a row of the board was timed")
+    notes = (
+        "quarantined: a cheat passes on this task" if quarantined else "",
+        "" if here else "judged elsewhere",
+        "" if entry.verified_here else "imported",
+    )
+    return BoardRow(
+        rank=rank, candidate=entry.candidate.id, author=author_of(entry.candidate.lineage),
+        technique=technique_of(entry.candidate), speedup=ratio, median_us=timing.median_us,
+        limit_share=timing.limit_share, confirmed=timing.confirmed,
+        hardware=(environment.device or environment.cpu) if environment is not None else "unknown",
+        note="; ".join(n for n in notes if n),
+    )  # fmt: skip
+
+
+def author_of(lineage: Lineage) -> str:
+    """Who wrote it: the name that an author gave, "expert", or a model."""
+    return lineage.model
+
+
+def technique_of(candidate: Candidate) -> str:
+    return " + ".join(u.technique or u.family or u.region.nodes[-1] for u in candidate.units) or "all ATen"
+
+
+def nodes_text(region: Region) -> str:
+    more = len(region.nodes) - 3
+    return ", ".join(region.nodes[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _confirmed(entry: Entry) -> bool:
+    return entry.result.timing is not None and entry.result.timing.confirmed
+
+
+def _speed(entry: Entry) -> float:
+    """The lower end of the interval: what was timed on a busy machine does not lead by luck."""
+    return entry.result.speedup.low if entry.result.speedup is not None else 0.0

@@ -1,0 +1,74 @@
+"""Regions as authors name them: by number among the proposed ones, by their nodes, or "all".
+
+In: a graph, and what an author wrote. Out: a `Region`. The proposals are the expert planner's, at what can
+be known without measuring, so that a number means the same before and after a judge was opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..agents.expert.brain import ExpertBrain, family_of
+from ..agents.expert.facts import local_facts
+from ..agents.expert.families import Technique
+from ..agents.expert.program import Unsupported
+from ..errors import TaskError, UsageError
+from ..records import Graph, Region, Unit
+from ..tasks.regions import make_region
+
+MOST = 12  # regions proposed
+WHOLE = "all"
+
+
+def proposed(graph: Graph) -> tuple[Region, ...]:
+    """Regions of the planner's cuts, the most promising first, and the whole graph where it is one region."""
+    plans = ExpertBrain().plans(graph, local_facts())
+    found = {r.id: r for plan in plans for r in plan}
+    regions = list(found.values())[:MOST]
+    try:
+        whole = make_region(graph, graph.by_name)
+    except TaskError:
+        return tuple(regions)
+    return tuple(regions if whole.id in {r.id for r in regions} else [*regions, whole])
+
+
+def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = None) -> Region:
+    """The region that is meant. Empty means "all". Raises UsageError, one line."""
+    text = reference.strip()
+    known = proposed(graph) if regions is None else regions
+    if text.isdecimal():
+        if not 1 <= int(text) <= len(known):
+            raise UsageError(f"there is no region {text}: the proposed ones are 1 to {len(known)}")
+        return known[int(text) - 1]
+    names = list(graph.by_name) if text in ("", WHOLE) else [n for n in re.split(r"[\s,]+", text) if n]
+    unknown = [n for n in names if n not in graph.by_name]
+    if unknown:
+        raise UsageError(
+            f"the graph has no node {unknown[0][:80]!r}: name a region by its number, its nodes, or '{WHOLE}'"
+        )
+    try:
+        return make_region(graph, names)
+    except TaskError as error:
+        raise UsageError(str(error)) from error
+
+
+def techniques(graph: Graph, region: Region) -> tuple[str, ...]:
+    """What the expert knows for the region, one line each; empty: nothing."""
+    return tuple(f"{t.name}: {t.why}" for t in _offered(graph, region))
+
+
+def example(graph: Graph, region: Region) -> Unit | None:
+    """A unit for the region as the expert writes it, for the CPU; None where it cannot."""
+    family = family_of(graph, region)
+    for technique in _offered(graph, region):
+        try:
+            return family.write(graph, region, technique) if family is not None else None
+        except Unsupported:
+            continue
+    return None
+
+
+def _offered(graph: Graph, region: Region) -> list[Technique]:
+    family = family_of(graph, region)
+    return family.techniques(graph, region, local_facts()) if family is not None else []

@@ -1,0 +1,35 @@
+"""The Model Context Protocol as a face of the authors' desk: coding agents list tasks, read them, hand in
+units, get verdicts.
+
+In: the settings, a target, a transport. Out: a server that runs until its client leaves or it is
+interrupted. The official SDK, the optional extra `mcp`, speaks the protocol.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ..config import Config
+from ..errors import UsageError
+
+HOST = "127.0.0.1"  # whoever may speak to the server may run the compiler and the judge
+
+
+def serve(config: Config, target: str = "cpu", port: int | None = None) -> None:
+    """Over standard input and output, or as streamable HTTP on this machine alone where `port` is given.
+
+    Raises UsageError where the SDK is not installed or the port is no port.
+    """
+    if find_spec("mcp") is None:
+        raise UsageError("the MCP server needs an extra: pip install 'warpsmith[mcp]'")
+    if port is not None and not 0 < port < 1 << 16:
+        raise UsageError(f"--http {port}: give a port from 1 to 65535")
+    from ..authoring.desk import Desk
+    from .server import build_server, run_http
+
+    with Desk(config, target) as desk:
+        server = build_server(desk)
+        if port is None:
+            server.run("stdio")
+        else:
+            run_http(server, HOST, port)
