@@ -31,24 +31,38 @@ BaselinesOption = Annotated[
     str | None,
     typer.Option("--baselines", help="Comma-separated: eager,compile,compile-max-autotune (all by default)."),
 ]
+MODEL_HELP = "PROVIDER:NAME, several separated by commas, or expert."
+ModelOption = Annotated[str | None, typer.Option("--model", help=f"Who plays all roles: {MODEL_HELP}")]
+ReasonerOption = Annotated[str | None, typer.Option("--reasoner", help="Who proposes hypotheses.")]
+SynthesizerOption = Annotated[str | None, typer.Option("--synthesizer", help="Who writes kernels.")]
+MenderOption = Annotated[str | None, typer.Option("--mender", help="Who repairs what does not build.")]
+CheckerOption = Annotated[
+    str | None, typer.Option("--checker", help="Who reviews and repairs wrong results.")
+]
+OrchestratorOption = Annotated[str | None, typer.Option("--orchestrator", help="Who allots rounds.")]
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", help="An OpenAI-compatible server for models named openai:NAME.")
+]
+UsdOption = Annotated[float | None, typer.Option("--usd", min=0, help="Dollars for models, for one task.")]
+TokensOption = Annotated[int | None, typer.Option("--tokens", min=0, help="Tokens of models, for one task.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 
-def seconds(text: str) -> float | None:
+def seconds(text: str, option: str = "--time") -> float | None:
     """ "120s" → 120.0, "2m" → 120.0, "0" → None (no limit). Raises UsageError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", text.strip().lower())
     if match is None or match[2] not in SECONDS:
-        raise UsageError(f"--time {text}: give a number with s, m or h, for instance 120s or 5m")
+        raise UsageError(f"{option} {text}: give a number with s, m or h, for instance 120s or 5m")
     return float(match[1]) * SECONDS[match[2]] or None
 
 
-def budget(evaluations: int, time: str) -> Budget:
+def budget(evaluations: int, time: str, usd: float | None = None, tokens: int | None = None) -> Budget:
     if evaluations < 0:
         raise UsageError(f"--budget {evaluations}: give the number of candidates to judge, or 0 for no limit")
     limit = seconds(time)
     if not evaluations and limit is None:
         raise UsageError("--budget 0 with --time 0 would never end: limit one of them")
-    return Budget(evaluations=evaluations or None, seconds=limit)
+    return Budget(evaluations=evaluations or None, seconds=limit, usd=usd, tokens=tokens)
 
 
 def overrides(settings: list[str] | None) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import UsageError
-from ..progress import duration
+from ..progress import counted, duration
 from ..records import Ratio, RunSummary
 
 
@@ -91,6 +91,11 @@ def print_summary(summary: RunSummary) -> None:
     print(f"  {summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
     if summary.stopped:
         print(f"  stopped: {summary.stopped}")
+    if summary.exchanges:
+        cost = "price not known" if summary.usd is None else f"${summary.usd:.4f}"
+        print(
+            f"  language models: {counted(summary.exchanges, 'exchange')}, {summary.tokens:,} tokens, {cost}"
+        )
     if not summary.admitted:
         print("  the task was not admitted: a cheating answer passes on it, so its numbers prove nothing")
     if summary.run_id:

@@ -6,18 +6,20 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ..archive.entries import Entry, RunRecord
-from ..archive.store import Archive
 from ..errors import ArchiveError, UsageError
 from ..progress import counted
 from ..records import Ratio
 from . import options as o
 from . import printing
+
+if TYPE_CHECKING:
+    from ..archive.entries import Entry, RunRecord
+    from ..archive.store import Archive
 
 archive_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Look into, copy and merge archives."
@@ -133,6 +135,7 @@ def import_archive(
     source: Annotated[Path, typer.Argument(help="A .jsonl file.")], archive: o.ArchiveOption = None
 ) -> None:
     """Add another machine's results; they count as unverified until they are judged here."""
+    from ..archive.store import Archive
     from ..archive.transfer import import_jsonl
 
     counts = import_jsonl(Archive(o.config(archive).archive), source)
@@ -150,6 +153,8 @@ def existing(path: Path | None) -> Archive:
     """The archive to read from. Raises ArchiveError for a file that was named and is not there: a typo
     must not make an empty archive.
     """
+    from ..archive.store import Archive
+
     if path is not None and not path.exists():
         raise ArchiveError(f"no archive at {path}: `warpsmith archive path` says where the usual one is")
     return Archive(o.config(path).archive)

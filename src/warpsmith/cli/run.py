@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import UsageError, WarpsmithError
+from ..errors import ModelError, UsageError, WarpsmithError
 from ..progress import observer_for
 from ..records import RunSummary
 from . import options as o
@@ -37,13 +37,32 @@ def optimize(
     archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
     baselines: o.BaselinesOption = None,
+    model: o.ModelOption = None,
+    reasoner: o.ReasonerOption = None,
+    synthesizer: o.SynthesizerOption = None,
+    mender: o.MenderOption = None,
+    checker: o.CheckerOption = None,
+    orchestrator: o.OrchestratorOption = None,
+    base_url: o.BaseUrlOption = None,
+    usd: o.UsdOption = None,
+    tokens: o.TokensOption = None,
+    replay: Annotated[
+        str | None,
+        typer.Option("--replay", metavar="RUN", help="Search again from the record of a run alone."),
+    ] = None,
     quiet: o.QuietOption = False,
 ) -> None:
     """Search for a faster, verified implementation of each TASK."""
     from ..api import optimize_task
 
     printing.expect_writable(json)
-    config, limit, changed = o.config(archive, baselines), o.budget(budget, time), o.overrides(settings)
+    if replay is not None and len(task) > 1:
+        raise UsageError("--replay repeats one run: name its task alone")
+    config = o.config(
+        archive, baselines, model=model, reasoner=reasoner, synthesizer=synthesizer, mender=mender, checker=checker,
+        orchestrator=orchestrator, base_url=base_url,
+    )  # fmt: skip
+    limit, changed = o.budget(budget, time, usd, tokens), o.overrides(settings)
     summaries: list[RunSummary] = []
     with kept(summaries, json, as_list=len(task) > 1), observer_for(quiet) as observer:
         for spec in task:
@@ -55,9 +74,13 @@ def optimize(
                 config=config,
                 observer=observer,
                 overrides=changed,
+                replay=replay,
             )
             summaries.append(done)
+            if done.fault:
+                break
     _show(summaries, json, as_list=len(task) > 1)
+    _fail_on_fault(summaries)
     raise typer.Exit(1 if any(s.status == "failed" for s in summaries) else 0)
 
 
@@ -72,6 +95,15 @@ def suite(
     out: Annotated[Path | None, typer.Option("--out", help="Write a markdown report here.")] = None,
     archive: o.ArchiveOption = None,
     baselines: o.BaselinesOption = None,
+    model: o.ModelOption = None,
+    reasoner: o.ReasonerOption = None,
+    synthesizer: o.SynthesizerOption = None,
+    mender: o.MenderOption = None,
+    checker: o.CheckerOption = None,
+    orchestrator: o.OrchestratorOption = None,
+    base_url: o.BaseUrlOption = None,
+    usd: o.UsdOption = None,
+    tokens: o.TokensOption = None,
     quiet: o.QuietOption = False,
 ) -> None:
     """Run every task of a suite; a suite that was interrupted goes on where it stopped."""
@@ -80,7 +112,11 @@ def suite(
 
     for path in (json, out):
         printing.expect_writable(path)
-    config, per_task = o.config(archive, baselines), o.budget(budget, time)
+    config = o.config(
+        archive, baselines, model=model, reasoner=reasoner, synthesizer=synthesizer, mender=mender, checker=checker,
+        orchestrator=orchestrator, base_url=base_url,
+    )  # fmt: skip
+    per_task = o.budget(budget, time, usd, tokens)
     with observer_for(quiet) as observer:
         summaries = run_suite(
             name, target=target, budget=per_task, seed=seed, config=config, observer=observer, limit=limit
@@ -91,6 +127,7 @@ def suite(
         printing.write_text(suite_json(summaries), None if json == "-" else Path(json))
     if json != "-":
         printing.print_table(summaries)
+    _fail_on_fault(summaries)
     raise typer.Exit(1 if all(s.status == "failed" for s in summaries) else 0)
 
 
@@ -142,6 +179,13 @@ def kept(summaries: Sequence[RunSummary], json: str | None, as_list: bool) -> It
         if summaries:
             _show(summaries, json, as_list)
         raise
+
+
+def _fail_on_fault(summaries: Sequence[RunSummary]) -> None:
+    """Raises ModelError when a language model ended a run: what was reached is shown, and is not all there was to reach."""
+    for summary in summaries:
+        if summary.fault:
+            raise ModelError(summary.fault)
 
 
 def _show(summaries: Sequence[RunSummary], json: str | None, as_list: bool) -> None:
