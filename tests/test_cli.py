@@ -152,6 +152,33 @@ def test_optimize_passes_everything_on(command: Any, monkeypatch: pytest.MonkeyP
         assert fact in out
 
 
+def test_optimize_passes_the_models_and_their_limits_on(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(summary())
+    monkeypatch.setattr(api, "optimize_task", calls)
+    players = {"model": "openai:a", "reasoner": "openai:b", "synthesizer": "c:d,e:f", "mender": "expert",
+               "checker": "g:h", "orchestrator": "i:j", "base_url": "http://localhost:1/v1"}  # fmt: skip
+    flags = [part for name, value in players.items() for part in (f"--{name.replace('_', '-')}", value)]
+    code, _, _ = command("optimize", "t.py", *flags, "--usd", "0.5", "--tokens", "9000", "--replay", "abc")
+    assert code == 0
+    assert {name: getattr(calls[0]["config"], name) for name in players} == players
+    assert (calls[0]["budget"].usd, calls[0]["budget"].tokens, calls[0]["replay"]) == (0.5, 9000, "abc")
+
+
+def test_suite_passes_the_models_and_their_limits_on(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(api, "run_suite", lambda name, **fields: seen.update(fields) or [summary()])
+    assert command("suite", "core", "--model", "openai:a", "--checker", "expert", "--tokens", "7")[0] == 0
+    assert (seen["config"].model, seen["config"].checker, seen["budget"].tokens) == ("openai:a", "expert", 7)
+
+
+def test_one_run_is_replayed_on_one_task(command: Any) -> None:
+    code, _, err = command("optimize", "a.py", "b.py", "--replay", "abc")
+    assert code == 2
+    assert "--replay" in err
+
+
 def test_json_to_standard_output_is_only_json(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "optimize_task", Calls(summary()))
     code, out, err = command("optimize", "t.py", "--json", "-")

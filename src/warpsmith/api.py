@@ -16,11 +16,13 @@ from .archive.store import Archive
 from .config import Config
 from .errors import TaskError, UsageError, WarpsmithError
 from .judge.judge import Judge
+from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
 from .processes.buffers import Scratch
 from .progress import Observer, SilentObserver
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
+from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, of_unit
@@ -45,18 +47,25 @@ def optimize_task(
     observer: Observer | None = None,
     overrides: dict[str, Any] | None = None,
     reuse: bool = False,
+    replay: str | None = None,
 ) -> RunSummary:
-    """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError.
+    """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError; UsageError
+    when a language model that is named cannot be asked. One that is lost on the way is the summary's `fault`.
 
-    With `reuse`, a run that was finished on this machine with the same settings is returned instead of run again.
+    With `reuse`, a run that was finished on this machine with the same settings is returned instead of run again. With
+    `replay`, the run with this id is searched again from its record alone: no judge, no network, no key.
     """
     config, observer = config or Config.load(), observer or SilentObserver()
+    if replay is None:
+        check(config, budget or Budget())
     built = make_target(target, config)
     archive = Archive(config.archive)
     with Scratch() as scratch:
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
         run = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed)
+        if replay is not None:
+            return run.replayed(replay).summary
         return (run.finished() if reuse else None) or run.play().summary
 
 
@@ -72,9 +81,11 @@ def run_suite(
 ) -> list[RunSummary]:
     """Every task of a suite (a name or a directory), in order. A task that was finished with the same settings is not run again.
 
-    A task that cannot be run becomes a summary of status "failed" with the reason; the others go on.
+    A task that cannot be run becomes a summary of status "failed" with the reason; the others go on. After a summary with a
+    `fault` (its language model is lost) none does.
     """
     config, observer = config or Config.load(), observer or SilentObserver()
+    check(config, budget or Budget())
     paths, summaries = load_suite(suite)[:limit], []
     for number, path in enumerate(paths, 1):
         observer.note(f"[{number}/{len(paths)}] {path.stem}")
@@ -91,6 +102,9 @@ def run_suite(
         except (TaskError, UsageError) as error:
             summary = RunSummary(run_id="", task=path.stem, target=target, status="failed", reason=str(error))
         summaries.append(summary)
+        if summary.fault:
+            observer.note(f"the suite stops here: {summary.fault}")
+            break
     return summaries
 
 
@@ -209,7 +223,7 @@ def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:
             f"{solution} is not a warpsmith unit: a C++ file whose first lines say '// warpsmith-unit: 1'"
         )
     region = make_region(task.graph, [n.name for n in task.graph.nodes])
-    unit: Unit = unit_from_source(text, region)
+    unit: Unit = unit_from_source(text, region, language=target.language)
     return Candidate(
         task_id=task.id,
         target=target.name,
@@ -246,15 +260,25 @@ def optimize(
         )
         outcome = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed).play()
         parts = winning_parts(task, built, outcome)
-    return OptimizedModule(original, task.graph, parts, outcome.summary)
+    return OptimizedModule(
+        original, task.graph, parts, outcome.summary, rewritten=winning_graph(task, outcome)
+    )
 
 
 def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[Any, Path]]:
     """(region, library) of each unit of a win; empty when there is none."""
     if outcome.summary.status != "win" or outcome.best is None:
         return []
-    builds = [(u.region, target.build(u, task.graph, "main")) for u in outcome.best.candidate.units]
+    builds = [(u.region, target.build(u, task.graph, "main")) for u in outcome.best.candidate.compiled]
     return [(region, Path(build.library)) for region, build in builds]
+
+
+def winning_graph(task: Task, outcome: Outcome) -> Any | None:
+    """The graph that they are put into, where a win's units in ATen change the task's; else None."""
+    if outcome.summary.status != "win" or outcome.best is None:
+        return None
+    graph = deployed_graph(task.graph, outcome.best.candidate.units)
+    return graph if graph is not task.graph else None
 
 
 def make_target(name: str, config: Config) -> Target:

@@ -16,6 +16,7 @@ from . import plugins
 from .archive.store import Archive
 from .config import Config
 from .errors import WarpsmithError
+from .llm.setup import models_line
 from .progress import counted
 from .targets.base import Finding, Target
 
@@ -34,7 +35,7 @@ SANDBOX_PROBE = (
 def findings(config: Config, target: str = "cpu") -> list[Finding]:
     return [
         _python(), _torch(), *_target(target, config), _sandbox(), _shared_memory(), _cache(config.cache),
-        _archive(config.archive),
+        _archive(config.archive), models_line(),
     ]  # fmt: skip
 
 
