@@ -60,4 +60,5 @@ def test_a_rewrite_crosses_a_disk_whole() -> None:
     )
     again = Candidate.model_validate_json(candidate.model_dump_json())
     assert (again, again.id) == (candidate, candidate.id)
+    assert {again.units, candidate.units} == {candidate.units}
     assert Candidate.model_validate(candidate.model_dump(mode="json")) == candidate
