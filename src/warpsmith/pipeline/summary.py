@@ -101,7 +101,9 @@ def summarize(
 ) -> RunSummary:  # fmt: skip
     """Without what only a judge knows: `seconds`, `seconds_by_stage`."""
     stages: Counter[str] = Counter(a.result.status for a in search.attempts)
-    status, reason = status_of(search, best, ground.admission.admitted, _nothing(memory, stopped))
+    status, reason = status_of(
+        search, best, ground.admission.admitted, _nothing(memory, stopped, len(spent.exchanges))
+    )
     return RunSummary(
         run_id=run_id, task=search.task.name, target=search.target, status=status, reason=reason,
         best=best_of(best) if best is not None else None,
@@ -113,12 +115,15 @@ def summarize(
     )  # fmt: skip
 
 
-def _nothing(memory: Memory | None, stopped: str) -> str:
-    """Why nothing was judged at all."""
+def _nothing(memory: Memory | None, stopped: str, asked: int) -> str:
+    """Why nothing was judged at all: what was wrong with a unit, before what was wrong with any other answer."""
     if memory is None:
         return "the expert covers no part of this graph"
+    if not asked:
+        return f"no model was asked for a kernel: {stopped}"
     memory.settle()
-    last = memory.problems[-1] if memory.problems else stopped
+    problems = sorted(memory.problems, key=lambda p: p.startswith("unit"))
+    last = problems[-1] if problems else stopped
     return f"no answer of a model could be judged: {last}"
 
 
