@@ -99,6 +99,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunSummary, lis
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_run_learns_its_way_through(run: tuple[Path, RunSummary, list[Asked]]) -> None:
     folder, summary, asked = run
     entries = Archive(folder / "archive.db").run_entries(summary.run_id)
@@ -115,6 +116,7 @@ def test_the_run_learns_its_way_through(run: tuple[Path, RunSummary, list[Asked]
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_each_agent_was_told_what_went_wrong(run: tuple[Path, RunSummary, list[Asked]]) -> None:
     asked = run[2]
     mender = next(a for a in asked if "compile agent" in a.system)
@@ -128,6 +130,7 @@ def test_each_agent_was_told_what_went_wrong(run: tuple[Path, RunSummary, list[A
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_report_shows_each_step_and_its_cost(run: tuple[Path, RunSummary, list[Asked]]) -> None:
     folder, summary, asked = run
     report = build_report(Archive(folder / "archive.db"), summary.run_id)
@@ -145,6 +148,7 @@ def test_the_report_shows_each_step_and_its_cost(run: tuple[Path, RunSummary, li
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_run_is_replayed_without_judge_model_or_key(run: tuple[Path, RunSummary, list[Asked]]) -> None:
     folder, summary, _ = run
     again = optimize_task(

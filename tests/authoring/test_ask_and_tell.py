@@ -125,6 +125,7 @@ def get_inputs():
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_a_real_task_from_ask_to_the_report(tmp_path: Path) -> None:
     def warpsmith(*arguments: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "warpsmith", *arguments]

@@ -131,6 +131,7 @@ def phases(judged: Judged, phase: str) -> dict[str, Result]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_each_candidate_has_its_verdict_and_the_best_is_confirmed(judged: Judged) -> None:
     statuses = {name: r.status for name, r in phases(judged, "search").items()}
     assert statuses == {"good": "ok", "wrong": "incorrect", "broken": "build-failed"}
@@ -142,6 +143,7 @@ def test_each_candidate_has_its_verdict_and_the_best_is_confirmed(judged: Judged
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_canary_was_judged_again(judged: Judged) -> None:
     (canary,) = phases(judged, "canary").values()
     first = phases(judged, "search")["good"]
@@ -153,6 +155,7 @@ def test_the_canary_was_judged_again(judged: Judged) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_a_kill_loses_nothing_that_was_verified(judged: Judged) -> None:
     whole = judged.before[: judged.before.rfind(b"\n") + 1]
     assert b'"phase"' in whole
@@ -160,6 +163,7 @@ def test_a_kill_loses_nothing_that_was_verified(judged: Judged) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_when_all_is_done_the_same_command_only_tells(packed: Path, judged: Judged) -> None:
     before = (judged.folder / ROWS).read_bytes()
     command = ("bundle", "run", "b.tar.gz", "--out", "r", "--baselines", "eager", "--key-file", "key")
@@ -171,6 +175,7 @@ def test_when_all_is_done_the_same_command_only_tells(packed: Path, judged: Judg
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_winner_comes_home(packed: Path, judged: Judged) -> None:
     command = [
         sys.executable,

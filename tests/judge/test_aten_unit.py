@@ -85,6 +85,7 @@ def judge(open_judge: Callable[..., Any]) -> Iterator[Judge]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 class TestJudged:
     def unit(self, graph: Graph, change: Callable[[Node], Node] = lambda node: node) -> Unit:
         """The expert's fold; `change` is done to each node of it."""

@@ -63,7 +63,8 @@ def candidate(judge: Judge, name: str, before: str, body: str) -> Candidate:
 def test_each_ends_in_a_result_and_the_honest_one_passes(judge: Judge) -> None:
     round = [candidate(judge, name, before, body) for name, (before, body, _) in HOSTILE.items()]
     *hostile, honest = judge.evaluate([*round, candidate(judge, "honest", "", HONEST)])
-    assert honest.status == "ok", honest.reason
+    assert honest.verdict is not None, honest.reason
+    assert honest.verdict.failed is None  # on a busy machine its timing may not count
     for result, (name, (_, _, expected)) in zip(hostile, HOSTILE.items(), strict=True):
         assert result.status in expected, (name, result.reason)
         assert result.reason

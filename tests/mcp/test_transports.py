@@ -65,6 +65,7 @@ def descendants() -> list[psutil.Process]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_the_full_cycle_over_stdio(environment: dict[str, str], tmp_path: Path) -> None:
     before, during, heard = descendants(), [], []  # type: ignore[var-annotated]
 
