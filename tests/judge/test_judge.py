@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from warpsmith.judge.baselines import audit
+from warpsmith.judge.families import OWN
 from warpsmith.judge.judge import Judge
+from warpsmith.judge.memory import CHECKS
 from warpsmith.judge.opened import LEAST_PATIENCE
 from warpsmith.records import Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region
@@ -145,6 +147,7 @@ def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
     assert judge.bench.timings["eager"] is not old
     assert result.verdict is not None
     assert len({c.family for c in result.verdict.checks}) > 8
+    assert sum(c.family == OWN for c in result.verdict.checks) >= CHECKS
 
 
 def test_a_killed_reference_worker_is_restarted(judge: Judge) -> None:

@@ -31,7 +31,7 @@ from .evidence import Case
 from .labels import labels
 from .layout import output_names
 from .limits import hard_floor
-from .memory import needed_bytes
+from .memory import checked_calls, needed_bytes
 from .opened import Opened
 from .plan import STAND_IN, UNIT_RUNS
 from .region_profiles import region_profiles
@@ -39,7 +39,6 @@ from .verify import FEW_DRAWS, Verification
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 SAMPLED = 1 << 18  # and of a timed run
-CONFIRM_CHECKS = 3  # timed calls whose outputs are checked
 MOST_AT_ONCE = 8  # candidates verified at a time
 ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
 Verified = tuple[Verification, float]  # and the seconds that it took
@@ -180,7 +179,7 @@ class Judge(Opened):
             run = self.bench.time(
                 candidate, libraries, self._next_values, rounds=CONFIRM_ROUNDS if confirm else None,
                 baselines=names,
-                checks=CONFIRM_CHECKS if confirm else 1,
+                checks=checked_calls(self.task.graph) if confirm else 1,
             )  # fmt: skip
         except WorkerTimeout as error:
             return Outcome("timeout", f"as deployed: {error}"), None, ()

@@ -11,6 +11,8 @@ from ..records import Graph, Task
 VALUES_FILES = 5  # the task's own values, two fresh ones and other families'
 PROCESSES = 5  # eager, two compiled, the candidate, the reference worker
 WIDE = 4  # the oracle holds float64, disturbed and not
+CHECKS, CHECKS_LEAST = 12, 3  # timed calls of a confirmation whose outputs are checked
+CHECKED_BYTES = 2 << 30  # that these samples may take together
 
 
 def needed_bytes(graph: Graph) -> int:
@@ -19,6 +21,15 @@ def needed_bytes(graph: Graph) -> int:
     """
     inputs = sum(extent_bytes(i.spec) for i in graph.inputs)
     return inputs * (VALUES_FILES + PROCESSES + WIDE) + live_bytes(graph) * (PROCESSES + WIDE)
+
+
+def checked_calls(graph: Graph) -> int:
+    """How many timed calls of a confirmation are checked: one that skips every second call is missed once in 4096
+    judgements by twelve of them. Of tasks so large that the samples would not fit, fewer.
+    """
+    sample = sum(extent_bytes(i.spec) for i in graph.inputs)
+    sample += sum(extent_bytes(graph.specs[o.value]) for o in graph.outputs if o.value is not None)
+    return min(CHECKS, max(CHECKS_LEAST, CHECKED_BYTES // max(1, sample)))
 
 
 def live_bytes(graph: Graph) -> int:

@@ -24,6 +24,7 @@ from ..judge.evidence import Case
 from ..judge.families import OWN
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
 from ..judge.limits import hard_floor
+from ..judge.memory import checked_calls
 from ..judge.opened import BASELINES, Opened
 from ..judge.plan import MAIN_SEARCH
 from ..judge.session import BaselineLost, TimedSample
@@ -39,7 +40,6 @@ from .verdict import Label, SolutionVerdict, Trace, Traced
 
 QUICK_ROUNDS = 12
 SAMPLED = 1 << 20  # elements of each output of a timed call that are looked at
-CHECKS = 12  # timed calls whose outputs are checked: who skips every second one is missed once in 4096 times
 QUICK_FAMILIES = ("normal", "large")  # at shapes other than the main ones
 ISOLATION = "in a Python process with torch (lower than a unit's runner)"
 
@@ -164,7 +164,9 @@ class SolutionJudge(Opened):
         try:
             process = trial.start(main)
             with process.worker:
-                run = self.bench.measure(process, opponents, values, rounds=rounds, checks=CHECKS)
+                run = self.bench.measure(
+                    process, opponents, values, rounds=rounds, checks=checked_calls(self.task.graph)
+                )
         except BaselineLost:
             raise
         except (WarpsmithError, OSError) as error:
