@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.agents.expert.algebra import summed_map
+from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import plans
 from warpsmith.judge.labels import ALGEBRAIC, labels
 from warpsmith.judge.rewritten import rewritten_graph
@@ -168,3 +169,10 @@ def test_the_win_is_labelled_algorithmic(bench: Any) -> None:
 def test_what_the_identity_does_not_cover_is_left_alone(bench: Any, function: Function) -> None:
     args = (torch.randn(5, 6), torch.randn(16, 6), torch.randn(16))
     assert not found(bench.graph(function, *args))
+
+
+def test_a_sum_before_its_map_is_planned_first_whatever_the_machines_arithmetic(bench: Any) -> None:
+    x, w = torch.randn(64, 256), torch.randn(128, 256)
+    graph = bench.graph(lambda x, w: (F.linear(x, w) / 4).sum(1), x, w)
+    slow = Facts(threads=2, flop_rate=1e6)
+    assert graph.nodes[0].name in {n for r in plans(graph, slow)[0] for n in r.nodes}

@@ -6,6 +6,7 @@ In: a graph, a region or node, and what was measured. Out: bytes and microsecond
 from __future__ import annotations
 
 from ...records import Graph, Node, Region
+from .algebra import summed_map
 from .axes import VIEWS, base_name
 from .facts import Facts
 from .folding import Folded, folded_region
@@ -43,11 +44,21 @@ def _node_bytes(graph: Graph, node: Node) -> int:
 
 
 def hoped_us(graph: Graph, region: Region, facts: Facts) -> float:
-    """The least that a unit for the region may take: at its floor, or where its steps are folded into a linear map that
-    stays the library's, what that takes.
+    """The least that a unit for the region may take: at its floor; where its steps are folded into a linear map that
+    stays the library's, what that takes; where a sum is taken before its map, moving the operands, for little of the
+    arithmetic is left.
     """
     found = folded_region(graph, region)
-    return floor_us(graph, region, facts) if found is None else folded_us(graph, found, facts)
+    if found is not None:
+        return folded_us(graph, found, facts)
+    moved = region_bytes(graph, region) / facts.bandwidth * 1e6
+    return moved if _sums_first(graph, region) else floor_us(graph, region, facts)
+
+
+def _sums_first(graph: Graph, region: Region) -> bool:
+    inside = set(region.nodes)
+    maps = (summed_map(graph, graph.by_name[name]) for name in region.nodes)
+    return any(m is not None and inside.issuperset(n.name for n in m.nodes) for m in maps)
 
 
 def folded_us(graph: Graph, found: Folded, facts: Facts) -> float:
