@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from warpsmith.cli.main import main
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -14,3 +19,22 @@ def _interrupts_arrive() -> None:
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     if ignored and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `warpsmith ARGUMENTS` in this process, in an empty folder with an archive and a cache of its own: exit code,
+    standard output, standard error.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", str(tmp_path / "archive.db"))
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["warpsmith", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call

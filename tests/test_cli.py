@@ -18,7 +18,7 @@ from rich.console import Console
 
 from warpsmith import api
 from warpsmith.cli import options, printing, run
-from warpsmith.cli.main import BUG, CLICK_ERROR, app, ending, main
+from warpsmith.cli.main import BUG, CLICK_ERROR, app, ending
 from warpsmith.errors import ArchiveError, JudgeError, TaskError, ToolchainError, UsageError, WarpsmithError
 from warpsmith.progress import PlainObserver, RichObserver, closing_line, duration
 from warpsmith.records import Best, Budget, Ratio, RunSummary
@@ -37,23 +37,6 @@ def summary(status: str = "win", task: str = "softmax", **changes: Any) -> RunSu
         "baselines": {"eager": 1876.0, "compile": 1234.0},
     }  # fmt: skip
     return RunSummary(**(fields | changes))
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `warpsmith ARGUMENTS` in this process: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", str(tmp_path / "archive.db"))
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["warpsmith", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 class Calls(list[dict[str, Any]]):

@@ -12,31 +12,15 @@ import pytest
 from scripted_sitting import ScriptedSitting, unit
 
 from warpsmith.authoring.desk import Desk
-from warpsmith.cli.main import main
 from warpsmith.records import Task
 
 
 @pytest.fixture
-def command(
-    desk: Desk,
-    task: Task,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> Any:
-    """Runs `warpsmith ARGUMENTS` in this process: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def command(command: Any, desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As everywhere, with the desk's archive and cache."""
     monkeypatch.setenv("WARPSMITH_CACHE", str(desk.config.cache))
     monkeypatch.setenv("WARPSMITH_ARCHIVE", str(desk.config.archive))
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["warpsmith", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command
 
 
 def test_ask_then_tell(command: Any, task: Task, tmp_path: Path) -> None:

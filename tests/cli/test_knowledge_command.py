@@ -3,31 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from warpsmith.archive import Archive
-from warpsmith.cli.main import main
 from warpsmith.records import Lesson
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", str(tmp_path / "archive.db"))
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["warpsmith", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 def test_a_question_prints_the_pages_that_answer(command):
