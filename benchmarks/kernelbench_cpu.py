@@ -31,9 +31,9 @@ from typing import Any
 
 from kernelbench_admission import chosen, facts, known_rows
 from kernelbench_cpu_report import described, markdown, settings
+from lanes import environment, slots, waited
 from shrunk_task import Bounds, shrunk_task
 
-from warpsmith import machine
 from warpsmith.api import optimize_task
 from warpsmith.archive.entries import Entry
 from warpsmith.archive.store import Archive
@@ -119,7 +119,7 @@ def one(path: Path, options: argparse.Namespace, stop: threading.Event) -> Row |
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command(path, row_file, options), start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, env=environment(folder, options),
+                stdout=output, stderr=output, env=environment(folder, options.cache, options.cores),
             )  # fmt: skip
         try:
             ended = waited(process, start + options.timeout, stop)
@@ -137,40 +137,11 @@ def one(path: Path, options: argparse.Namespace, stop: threading.Event) -> Row |
     }  # fmt: skip
 
 
-def waited(process: subprocess.Popen[bytes], deadline: float, stop: threading.Event) -> bool:
-    """Whether it ended by itself before the deadline and before anybody said stop."""
-    while process.poll() is None:
-        if time.monotonic() > deadline or stop.wait(0.5):
-            return False
-    return True
-
-
 def command(path: Path, row: Path, options: argparse.Namespace) -> list[str]:
     names = ("cache", "budget", "time", "seed", "bytes", "flops", "load_timeout", "memory_gb")
     given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
     child = [sys.executable, __file__, str(path), f"--row={row}", f"--parent={os.getpid()}", *given]
     return [*child, "--baselines", *options.baselines] if options.baselines else child
-
-
-def environment(folder: Path, options: argparse.Namespace) -> dict[str, str]:
-    """Nothing is written to the user's own places; torch uses the cores that this process may use."""
-    home = str(options.cache / "home")
-    return {
-        **os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": str(options.cores), "PYTHONUNBUFFERED": "1",
-        "XDG_CACHE_HOME": home, "XDG_DATA_HOME": home,
-    }  # fmt: skip
-
-
-def slots(jobs: int, cores: int) -> list[set[int]]:
-    """Processors for each of `jobs` tasks: neighbouring physical cores, one hyperthread of each. Raises UsageError."""
-    first: dict[str, int] = {}
-    for cpu in machine.affinity():
-        siblings = machine.CPU_DIR / f"cpu{cpu}" / "topology" / "thread_siblings_list"
-        first.setdefault(siblings.read_text().strip() if siblings.exists() else str(cpu), cpu)
-    free = list(first.values())
-    if jobs * cores > len(free):
-        raise UsageError(f"--jobs {jobs} --cores {cores}: there are {len(free)} physical cores")
-    return [set(free[i * cores : (i + 1) * cores]) for i in range(jobs)]
 
 
 def rows_of(todo: list[Path], options: argparse.Namespace) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from typing import Any
 from warpsmith import machine
 from warpsmith.records import RunSummary
 from warpsmith.report.markdown import escape, table
-from warpsmith.report.suite import suite_totals
+from warpsmith.report.scores import suite_totals
 from warpsmith.report.tables import Grid
 from warpsmith.report.wording import baseline_name, interval, share
 

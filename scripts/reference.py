@@ -1,6 +1,8 @@
-"""Writes the generated pages of docs/reference/: the command line, the settings and the records.
+"""Writes the generated pages of docs/reference/: the command line, the settings, the records and the
+columns of shared files.
 
-In: the typer application, and the source of `config.py` and `records/` with its comments. Out: markdown.
+In: the typer application, the source of `config.py` and `records/` with its comments, the tables of columns. Out:
+markdown.
 `python scripts/reference.py` writes the pages; `tests/test_public.py` checks that they are current.
 """
 
@@ -16,6 +18,7 @@ import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
 from warpsmith.cli import app
+from warpsmith.sharing.columns import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "warpsmith"
@@ -29,6 +32,7 @@ def pages() -> dict[Path, str]:
         folder / "cli.md": GENERATED + cli_page(),
         folder / "config.md": GENERATED + config_page(),
         folder / "records.md": GENERATED + records_page(),
+        folder / "shared-columns.md": GENERATED + columns_page(),
     }
 
 
@@ -116,6 +120,16 @@ def config_page() -> str:
         "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def columns_page() -> str:
+    lines = [
+        "# Columns of shared files", "",
+        "What `archive export --format parquet` and `archive dataset` write",
+        "([how to](../how-to/sharing.md)). Columns of an archive may be null where a result has no such value;",
+        "those of training sets never are.", "",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n" + reference()
 
 
 def records_page() -> str:

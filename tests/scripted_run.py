@@ -36,6 +36,7 @@ from warpsmith.records import (
     Limit,
     Region,
     Result,
+    Unit,
 )
 from warpsmith.targets.task_header import region_header
 from warpsmith.testing import chain_task, scripted_result
@@ -55,7 +56,7 @@ UNIT = """// warpsmith-unit: 1
 // family: pointwise   technique: {technique}
 // tunable: UNROLL = 1 {{1, 2}}
 #include "task.h"
-static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) {{ /* {note} */ }}
+static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) {{ run("{technique} {note}", UNROLL); }}
 """
 
 
@@ -66,11 +67,15 @@ class StubTarget:
     def header(self, graph: Graph, region: Region) -> str:
         return region_header(graph, region, 2)
 
+    def build(self, unit: Unit, graph: Graph, variant: str) -> Build:
+        return Build(unit_key=unit.code_key, variant=variant, ok=False)
+
 
 class StubJudge:
     """Opened at once; its times of the reference are of this process."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
+        self.target = StubTarget()
         noise = os.getpid() % 97  # as many digits whatever it is: tokens are counted by characters
         self.baselines = {"eager": BaselineTiming(name="eager", ok=True, median_us=100.0 + noise)}
         self.limit = Limit(

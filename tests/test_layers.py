@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 # Lowest first. Names on one line do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
-    ("errors",),
+    ("errors", "places"),
     ("plugins", "config", "machine", "progress"),
     ("processes",),
     ("tasks",),
@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("profile", "solutions"),
     ("executors",),
     ("archive",),
-    ("knowledge", "llm"),
+    ("knowledge", "llm", "sharing"),
     ("agents",),
     ("search",),
     ("report",),

@@ -35,7 +35,7 @@ def story(folder: Path) -> list[tuple[str, str, str]]:
 
 def comparable(summary: RunSummary) -> dict[str, object]:
     told = summary.model_dump(mode="json")
-    timed = ("run_id", "seconds", "seconds_by_stage", "baselines")
+    timed = ("run_id", "seconds", "seconds_by_stage", "baselines", "base_url")  # a server's port is its own
     return {k: v for k, v in told.items() if k not in timed}
 
 
@@ -59,6 +59,7 @@ def test_a_run_learns_its_way_through(whole) -> None:
     assert (summary.status, summary.fault) == ("win", "")
     assert [status for _, status, _ in story(folder)[:3]] == ["build-failed", "incorrect", "ok"]
     assert summary.exchanges == len(asked) == EXCHANGES
+    assert summary.base_url.startswith("http://127.0.0.1:")
     assert summary.tokens > 0
     assert summary.usd is not None
     assert summary.usd > 0

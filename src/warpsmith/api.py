@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from . import plugins
 from .archive.store import Archive
 from .config import Config
-from .errors import TaskError, UsageError, WarpsmithError
+from .errors import UsageError, WarpsmithError
 from .judge.judge import Judge
 from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
+from .pipeline.suite import Finished, Suite, play_suite
 from .processes.buffers import Scratch
 from .progress import Observer, SilentObserver
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
@@ -30,6 +31,9 @@ from .targets.base import Target
 from .targets.front_matter import unit_from_source
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
+from .tasks.suite import suite_names
+
+INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False}  # settings of searches that are samples
 
 if TYPE_CHECKING:
     import torch
@@ -78,34 +82,30 @@ def run_suite(
     config: Config | None = None,
     observer: Observer | None = None,
     limit: int | None = None,
+    samples: int = 1,
+    finished: Finished | None = None,
 ) -> list[RunSummary]:
-    """Every task of a suite (a name or a directory), in order. A task that was finished with the same settings is not run again.
+    """Every task of a suite (a name or a directory), in order. A run that was finished with the same settings is not run again.
 
     A task that cannot be run becomes a summary of status "failed" with the reason; the others go on. After a summary with a
-    `fault` (its language model is lost) none does.
+    `fault` (its language model is lost) none does. With `samples` above 1 each task is searched so often, with seeds that
+    count up from `seed` (or 0), and without what one search could take from another: results, lessons, units of other tasks.
+    `finished` is called after each run with its summary and how many are still to come.
     """
     config, observer = config or Config.load(), observer or SilentObserver()
     check(config, budget or Budget())
-    paths, summaries = load_suite(suite)[:limit], []
-    for number, path in enumerate(paths, 1):
-        observer.note(f"[{number}/{len(paths)}] {path.stem}")
-        try:
-            summary = optimize_task(
-                str(path),
-                target=target,
-                budget=budget,
-                seed=seed,
-                config=config,
-                observer=observer,
-                reuse=True,
-            )
-        except (TaskError, UsageError) as error:
-            summary = RunSummary(run_id="", task=path.stem, target=target, status="failed", reason=str(error))
-        summaries.append(summary)
-        if summary.fault:
-            observer.note(f"the suite stops here: {summary.fault}")
-            break
-    return summaries
+    make_target(target, config)  # what would fail on every task fails here, before any of them
+    if samples > 1:
+        config = config.model_copy(update=INDEPENDENT)
+    files = load_suite(suite)
+
+    def play(path: str, seed: int | None) -> RunSummary:
+        return optimize_task(
+            path, target=target, budget=budget, seed=seed, config=config, observer=observer, reuse=True
+        )
+
+    tasks = list(zip(suite_names(files), files, strict=True))[:limit]
+    return play_suite(Suite(tasks, target, samples, seed), play, observer, config.cache / "logs", finished)
 
 
 def judge_solution(

@@ -11,6 +11,7 @@ from platformdirs import user_cache_path, user_data_path
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, PositiveInt, ValidationError
 
 from .errors import UsageError
+from .places import ArchiveSetting
 
 PLAYERS = ("model", "reasoner", "synthesizer", "mender", "checker", "orchestrator")
 REACHED = (
@@ -20,13 +21,25 @@ REACHED = (
     "price",
 )  # how models are reached, not what they say
 # Settings that runs of version 0.1 did not have: they take no part in a run's identity at their default.
-LATER = (*PLAYERS, "temperature", "max_answer_tokens", "knowledge", "lessons")
+SEARCHED = (
+    "policy",
+    "islands",
+    "novelty",
+    "selection",
+    "elites",
+    "steering",
+    "worth",
+    "transplant",
+    "simplify",
+    "without",
+)  # how the search is made
+LATER = (*PLAYERS, *SEARCHED, "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse")
 
 
 class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    archive: Path = user_data_path("warpsmith") / "archive.db"  # the file that keeps every result
+    archive: ArchiveSetting = user_data_path("warpsmith") / "archive.db"  # keeps every result: file or URL
     cache: Path = user_cache_path("warpsmith")  # a folder for builds, measured peaks and logs
     compiler: str | None = None  # g++ when None
     threads: int | None = None  # as many as torch would use when None
@@ -35,7 +48,7 @@ class Config(BaseModel):
     branches: int = 3  # hypotheses a round
     variants: int = 2  # variants a hypothesis
     confirm: int = 3  # candidates confirmed at the most
-    tuner: str = "climb"  # climb or random
+    tuner: str = "climb"  # climb, effects, race, random, tpe
     near_limit: float = 0.92  # stop when the best reaches this share of the limit
     patience: int = 3  # rounds without gain before the search stops
     baselines: tuple[Literal["eager", "compile", "compile-max-autotune"], ...] = (
@@ -57,14 +70,25 @@ class Config(BaseModel):
     price: str | None = None  # in/out, dollars per million tokens, of models whose price is not known
     knowledge: bool = True  # models are told written knowledge and good kernels of other tasks
     lessons: bool = True  # models are told what ended failures before, and what they learn is kept
+    policy: Literal["bandit", "even", "fixed"] = "bandit"  # who shares a round among the operators
+    islands: PositiveInt = 3  # populations that breed apart
+    novelty: NonNegativeFloat = 0.995  # likeness from which a candidate is not judged; 0: all are
+    selection: Literal["interval", "point"] = "interval"  # what ranks go by
+    elites: bool = True  # the best of each behaviour stays a parent
+    steering: bool = True  # regions near their limit are left alone
+    worth: PositiveFloat = 1.02  # a gain below this is not worth going on
+    transplant: bool = True  # sound units of other tasks are tried
+    simplify: bool = True  # less code at equal speed wins
+    reuse: bool = True  # what earlier runs judged is taken from the archive, and costs no evaluation
+    without: tuple[str, ...] = ()  # operators that are left out
 
     def identity(self) -> dict[str, Any]:
         """What decides how a run goes, as JSON. Settings that came later are left out at their default, so that they do
         not part runs from those before; how a model is reached is no part of it.
         """
         dumped = self.model_dump(mode="json", exclude=set(REACHED))
-        fields = type(self).model_fields
-        return {k: v for k, v in dumped.items() if k not in LATER or v != fields[k].default}
+        usual = type(self)().model_dump(mode="json", include=set(LATER))
+        return {k: v for k, v in dumped.items() if k not in LATER or v != usual[k]}
 
     @classmethod
     def load(cls, flags: dict[str, Any] | None = None, directory: Path | None = None) -> Config:
@@ -75,7 +99,9 @@ class Config(BaseModel):
             return cls(**merged)
         except ValidationError as error:
             first = error.errors()[0]
-            raise UsageError(f"setting {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+            raise UsageError(
+                f"setting {'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}"
+            ) from error
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -93,5 +119,5 @@ def _from_environment() -> dict[str, Any]:
     for key, value in os.environ.items():
         name = key.removeprefix(prefix).lower()
         if key.startswith(prefix) and name in Config.model_fields:
-            found[name] = tuple(value.split(",")) if name == "baselines" else value
+            found[name] = tuple(value.split(",")) if name in ("baselines", "without") else value
     return found

@@ -17,6 +17,7 @@ from .archive.store import Archive
 from .config import Config
 from .errors import WarpsmithError
 from .llm.setup import models_line
+from .places import ArchiveUrl
 from .progress import counted
 from .targets.base import Finding, Target
 
@@ -94,7 +95,7 @@ def _cache(folder: Path) -> Finding:
     return "cache", free >= CACHE_BYTES // 8, f"{folder}, {free / 2**30:.1f} GiB free{hint}"
 
 
-def _archive(path: Path) -> Finding:
+def _archive(path: Path | ArchiveUrl) -> Finding:
     try:
         archive = Archive(path)
         counts = archive.counts()

@@ -29,6 +29,9 @@ BUILT_IN = MappingProxyType(
         "tuners": {
             "climb": "warpsmith.search.tuner:HillClimb",
             "random": "warpsmith.search.tuner:RandomSearch",
+            "effects": "warpsmith.search.tuner_effects:Effects",
+            "race": "warpsmith.search.tuner_race:Racing",
+            "tpe": "warpsmith.search.tuner_tpe:ParzenTuner",
         },
     }
 )

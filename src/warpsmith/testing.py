@@ -114,7 +114,8 @@ class FakeBrain:
         )
         return [
             Unit(
-                region=hypothesis.region, language="c++", source=f"// {hypothesis.technique}", tunables=tunables,
+                region=hypothesis.region, language="c++", tunables=tunables,
+                source=f"// {hypothesis.technique}\n{hypothesis.technique}(UNROLL, BLOCK);",
                 family=hypothesis.family, technique=hypothesis.technique,
             )
         ][:m]  # fmt: skip

@@ -7,7 +7,7 @@ from warpsmith.agents.compile import MAX_REPAIRS, CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert import brain
 from warpsmith.agents.expert.facts import Facts
-from warpsmith.agents.orchestrator import OrchestratorAgent, lineages
+from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.records import Build, Candidate, Diagnostic, Limit, Lineage, Result, Tunable, Unit
@@ -119,22 +119,11 @@ def test_correctness_names_the_unit_that_went_wrong() -> None:
     assert CorrectnessAgent(FakeBrain()).diagnose(chain_graph(), fine.candidate, fine.result) is None
 
 
-def test_lineages_keep_the_best_of_each_branch() -> None:
-    pool = [
-        attempt(1.0, branch="x"),
-        attempt(1.4, branch="x"),
-        attempt(1.2, branch="y"),
-        attempt("crashed", branch="z"),
-    ]
-    assert [a.speedup for a in lineages(pool, 3)] == [1.4, 1.2]
-    assert [a.speedup for a in lineages(pool, 1)] == [1.4]
-
-
 def test_the_orchestrator_tunes_only_what_works_and_crosses_only_several_regions() -> None:
     boss = OrchestratorAgent(branches=3, variants=2, patience=2, near_limit=0.9)
-    assert boss.plan(situation()).plans == 3
-    later = boss.plan(situation([attempt("incorrect")], round=1))
+    assert boss.rules(situation()).plans == 3
+    later = boss.rules(situation([attempt("incorrect")], round=1))
     assert later.tunes == 0
-    works = boss.plan(situation([attempt(1.5)], round=1))
+    works = boss.rules(situation([attempt(1.5)], round=1))
     assert works.tunes > 0
     assert works.crossovers == 0

@@ -51,6 +51,11 @@ def test_what_stands_out_is_told_with_its_number(changed: dict[str, object], kin
     assert found.gain > 1
 
 
+def test_a_limit_that_is_beaten_closes_nothing() -> None:
+    assert "near" not in kinds(seen(limit_share=7.6, balance=0.5))
+    assert kinds(seen(limit_share=1.02)) == ["near"]
+
+
 def test_near_its_limit_nothing_else_matters() -> None:
     assert kinds(seen(limit_share=0.93, balance=0.5, vector_bits=128)) == ["near"]
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for helpers that are no tests
+
+from postgres_server import Server, why_not
 
 from warpsmith.archive import Archive
 from warpsmith.records import (
@@ -55,13 +61,14 @@ class Maker:
         )  # fmt: skip
 
     def candidate(
-        self, n: int = 0, parents: tuple[str, ...] = (), signature: str = "relu|f32|r2"
+        self, n: int = 0, parents: tuple[str, ...] = (), signature: str = "relu|f32|r2", noise: str = ""
     ) -> Candidate:
+        """`noise`: text of the source that does not compress."""
         region = Region(nodes=("relu",), inputs=("x",), outputs=("relu",), signature=signature)
         unit = Unit(
             region=region,
             language="c++",
-            source=f"// version {n}\nstatic void unit() {{}}\n",
+            source=f"// version {n}\nstatic void unit() {{}}\n{noise}",
             tunables=(Tunable(name="UNROLL", domain=(1, 2, 4), value=2),),
             family="elementwise",
             technique=f"v{n}",
@@ -97,9 +104,51 @@ def make() -> Maker:
     return Maker()
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server of this session's own. Tests that need one are skipped where there can be none."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    running = Server()
+    yield running
+    running.close()
+
+
+DATABASES = count(1)
+
+
 @pytest.fixture
-def archive(tmp_path: Path) -> Archive:
-    return Archive(tmp_path / "a.db")
+def postgres_url(server: Server) -> str:
+    """Of a new, empty database."""
+    return server.make_database(f"archive{next(DATABASES)}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """A place for an archive, on each database."""
+    return tmp_path / "a.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def archive(where: Path | str) -> Iterator[Archive]:
+    """An empty archive, on each database."""
+    opened = Archive(where)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def sql(archive: Archive) -> Callable[[str], list[tuple[object, ...]]]:
+    """Ask or change the archive's database behind its back."""
+
+    def execute(statement: str) -> list[tuple[object, ...]]:
+        engine = archive.database.engine
+        with engine.connect().execution_options(write=True) as connection, connection.begin():
+            done = connection.exec_driver_sql(statement)
+            return [tuple(row) for row in done] if done.returns_rows else []
+
+    return execute
 
 
 @pytest.fixture

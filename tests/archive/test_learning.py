@@ -7,15 +7,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from old_versions import write_old_archive
 
 from warpsmith.archive import Archive, export_jsonl, import_jsonl
-from warpsmith.archive.engine import Database
-from warpsmith.archive.migrations import STEPS, migrate
-from warpsmith.archive.rows import keep, keep_candidate, keep_environment, keep_task, result_columns
-from warpsmith.archive.schema import results, run_results, runs
+from warpsmith.archive.migrations import STEPS
 from warpsmith.errors import ArchiveError
 from warpsmith.records import Exchange, Lesson, Usage
 
@@ -43,7 +40,7 @@ def test_exchanges_come_back_in_order_and_by_key(begun):
     assert archive.exchanges("run-2") == []
 
 
-def test_an_answer_stays_and_a_failure_makes_way(begun):
+def test_an_answer_stays_and_a_failure_makes_way(begun, sql):
     archive = begun()
     archive.add_exchange("run-1", exchange("lost", "", error="timed out"))
     archive.add_exchange("run-1", exchange("other"))
@@ -53,10 +50,7 @@ def test_an_answer_stays_and_a_failure_makes_way(begun):
     assert [e.key for e in archive.exchanges("run-1")] == ["lost", "other"]
     found = archive.find_exchange("run-1", "lost")
     assert (found.answer, found.error, found.usd) == ("second try", "", None)
-    with sqlite3.connect(archive.path) as raw:
-        rows = raw.execute(
-            "SELECT key, role, model, usd, tokens, origin FROM exchanges ORDER BY key"
-        ).fetchall()
+    rows = sql("SELECT key, role, model, usd, tokens, origin FROM exchanges ORDER BY key")
     assert rows == [
         ("lost", "synthesis", "openai:m", None, 15, "local"),
         ("other", "synthesis", "openai:m", 0.25, 15, "local"),
@@ -75,7 +69,7 @@ import sys
 from pathlib import Path
 from warpsmith.archive import Archive
 from warpsmith.records import Exchange
-archive = Archive(Path(sys.argv[1]))
+archive = Archive(sys.argv[1])
 for n in range(100_000):
     archive.add_exchange("run-1", Exchange(key=str(n), role="compile", model="m", system="", prompt="", answer="a"))
     print(n, flush=True)
@@ -84,14 +78,15 @@ for n in range(100_000):
 
 def test_kill_nine_loses_no_exchange(begun):
     archive = begun()
-    command = [sys.executable, "-c", ASKER, str(archive.path)]
+    archive.release_run("run-1")  # the asker is another process
+    command = [sys.executable, "-c", ASKER, archive.name]
     asker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert asker.stdout is not None
     told = [asker.stdout.readline().strip() for _ in range(20)]
     asker.send_signal(signal.SIGKILL)
     told += asker.stdout.read().split()
     asker.wait()
-    kept = [e.key for e in Archive(archive.path).exchanges("run-1")]
+    kept = [e.key for e in Archive(archive.database.where).exchanges("run-1")]
     assert kept[: len(told)] == told
     assert len(kept) <= len(told) + 1
 
@@ -177,29 +172,9 @@ def test_an_exchange_of_an_unknown_run_is_a_bad_line(begun, tmp_path):
         import_jsonl(Archive(tmp_path / "there.db"), tmp_path / "out.jsonl")
 
 
-def version_one(path: Path, make) -> None:
-    """An archive with one run and one result, as the first schema held them."""
-    database = Database(path)
-    candidate = make.candidate(1)
-    result = make.ok(candidate)
-    with database.transaction(write=True) as connection:
-        migrate(connection, database.name, STEPS[:1])
-        keep_task(connection, make.task)
-        keep_environment(connection, make.environment)
-        keep(
-            connection, runs, id="old", task_id=make.task.id, target="cpu", seed=0, config_key="k", config="{}",
-            environment_id=make.environment.id, started_at="2024-01-01T00:00:00.000000+00:00", finished_at="",
-            owner="", baselines="[]", limit_record="", admission="", summary="", origin="local",
-        )  # fmt: skip
-        keep_candidate(connection, candidate)
-        keep(connection, results, number=1, id=result.id, **result_columns(result, "local"))
-        keep(connection, run_results, run_id="old", number=1, result_number=1, kind="search", elapsed=1.0)
-    database.close()
-
-
 def test_an_archive_of_the_first_version_opens_and_is_upgraded(tmp_path, make):
     path = tmp_path / "old.db"
-    version_one(path, make)
+    write_old_archive(path, make, 1)
     with sqlite3.connect(path) as raw:
         assert not raw.execute("SELECT name FROM sqlite_master WHERE name = 'exchanges'").fetchall()
     for _ in range(2):  # the second opening finds nothing to do
@@ -210,4 +185,6 @@ def test_an_archive_of_the_first_version_opens_and_is_upgraded(tmp_path, make):
         archive.add_lesson(lesson(candidate="c"))
         assert (len(archive.exchanges("old")), len(archive.all_lessons())) == (1, 1)
     with sqlite3.connect(path) as raw:
-        assert raw.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone() == ("2",)
+        assert raw.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone() == (
+            str(len(STEPS)),
+        )

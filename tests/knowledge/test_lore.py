@@ -10,6 +10,7 @@ import pytest
 
 from warpsmith.agents.llm.lore import Lore
 from warpsmith.archive import Archive, export_jsonl, import_jsonl
+from warpsmith.archive.store import now
 from warpsmith.knowledge.exemplars import alike, exemplars
 from warpsmith.knowledge.lore import ArchiveLore
 from warpsmith.records import Admission, Candidate, Region
@@ -173,3 +174,24 @@ def test_a_resumed_run_is_told_the_same_and_counts_nothing_twice(kept):
     assert {one.remedy: (one.helped, one.failed) for one in later} == {
         remedy: (one.helped, one.failed) for remedy, one in again.items()
     }
+
+
+def test_warnings_are_the_most_helpful_lesson_of_each_failure(kept):
+    lore = ArchiveLore(kept.archive)
+    for line in (3, 4):
+        lore.learnt(UNDECLARED.format(line, "x"), "cpu", "+ declare it", f"candidate-{line}")
+    lore.learnt(UNDECLARED.format(5, "y"), "cpu", "+ something else", "candidate-5")
+    lore.learnt("incorrect: guard: out0 was written outside", "cpu", "+ store_n", "candidate-6")
+    lore.learnt("build-failed: nvcc: no", "cuda", "+ other target", "candidate-7")
+    assert [lesson.remedy for lesson in lore.warnings("cpu", 5)] == ["+ declare it", "+ store_n"]
+    assert [lesson.remedy for lesson in lore.warnings("cpu", 1)] == ["+ declare it"]
+    assert ArchiveLore(kept.archive, teach=False).warnings("cpu", 5) == []
+
+
+def test_warnings_are_of_before_the_run_and_of_the_run_itself(kept):
+    ArchiveLore(kept.archive).learnt("build-failed: error: early", "cpu", "+ early", "candidate-1")
+    began = now()
+    ArchiveLore(kept.archive).learnt("build-failed: error: of another run", "cpu", "+ other", "candidate-2")
+    lore = ArchiveLore(kept.archive, run_id="run-1", before=began)
+    lore.learnt("build-failed: error: mine", "cpu", "+ mine", "candidate-3")
+    assert [lesson.remedy for lesson in lore.warnings("cpu", 5)] == ["+ early", "+ mine"]

@@ -18,7 +18,7 @@ import pytest
 
 from warpsmith.config import Config
 from warpsmith.errors import ModelError
-from warpsmith.llm.chat import PASSING, BudgetSpent
+from warpsmith.llm.chat import CUT, PASSING, BudgetSpent
 from warpsmith.llm.client import DEAD_AFTER, Patience
 from warpsmith.llm.faults import MOST_CHARACTERS
 from warpsmith.llm.providers import MOST_BYTES
@@ -220,12 +220,15 @@ def test_a_limit_that_is_reached_forbids_the_next_question(asking: Start, limit:
     assert len(it.server.requests) == 3
 
 
-def test_a_question_does_not_outlast_the_run(asking: Start) -> None:
+def test_a_question_does_not_outlast_the_run_and_is_kept_as_cut(asking: Start) -> None:
     it = asking([slow("late", 10.0)], budget=Budget(evaluations=None, seconds=0.5))
     with pytest.raises(BudgetSpent, match="time of"):
         it.ask()
     assert it.meter.seconds < 5
-    assert not it.shelf.kept
+    (kept,) = it.shelf.kept.values()
+    assert kept.error.startswith(CUT)
+    assert kept.error.endswith(str(it.meter.exhausted()))
+    assert (kept.answer, kept.usage, it.meter.tokens) == ("", Usage(), 0)
 
 
 def test_no_more_questions_at_once_than_allowed(asking: Start) -> None:

@@ -13,7 +13,7 @@ from warpsmith.config import Config
 from warpsmith.errors import ModelError
 from warpsmith.llm.chat import BudgetSpent
 from warpsmith.llm.client import Patience
-from warpsmith.llm.scripted_server import Asked, Item, Reply, cut_off, failing
+from warpsmith.llm.scripted_server import Asked, Item, Reply, cut_off, failing, slow
 from warpsmith.llm.setup import replayed_chats
 from warpsmith.records import Budget
 from warpsmith.search.meter import Meter
@@ -73,6 +73,18 @@ def test_a_fault_that_may_have_passed_is_asked_again_on_resume_only(asking: Star
     assert again.ask("r") == cut
     assert len(again.server.requests) == 1
     assert asking([], shelf=shelf).ask("q").answer == "well"
+
+
+def test_a_question_that_was_cut_ends_a_replay_and_is_asked_again_on_resume(
+    asking: Start, shelf: Any
+) -> None:
+    with pytest.raises(BudgetSpent, match="time of"):
+        asking([slow("late", 10.0)], budget=Budget(evaluations=None, seconds=0.5), shelf=shelf).ask("q")
+    chat = replayed_chats(Config(model="openai:scripted"), Meter(Budget()), shelf, "run")["reasoning"]
+    with pytest.raises(BudgetSpent, match=r"^time of"):
+        chat.ask("reasoning", "be brief", "q")
+    assert asking(["well"], shelf=shelf).ask("q").answer == "well"
+    assert chat.ask("reasoning", "be brief", "q").answer == "well"
 
 
 def test_replay_answers_from_the_record_alone(asking: Start, shelf: Any) -> None:

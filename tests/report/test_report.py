@@ -17,8 +17,11 @@ from sample import RUN, RunMaker, failed_run, winning_run
 
 from warpsmith.archive import Archive
 from warpsmith.errors import ArchiveError, UsageError
+from warpsmith.llm.chat import CUT
+from warpsmith.records import Exchange
 from warpsmith.report import FORMATS, Report, build_report, render
 from warpsmith.report.commands import commands
+from warpsmith.report.exchanges import rows
 from warpsmith.report.plots import _progress
 from warpsmith.report.text import renderable
 
@@ -253,6 +256,36 @@ def test_the_command_repeats_the_run_at_its_limits_and_constants(tmp_path: Path)
         """--set 'mode='"'"'a b'"'"'' --set rows=80 --budget 30 --time 0"""
     )
     assert report.startswith(f"warpsmith report {RUN}")
+
+
+def test_the_command_names_baselines_server_and_settings(tmp_path: Path):
+    """Each as it can be given; what is as it is by default, or says where things lie, is left out."""
+    archive = Archive(tmp_path / "a.db")
+    maker = RunMaker(archive)
+    settings = {
+        "archive": "/somewhere/a.db", "baselines": ["eager", "compile"], "tuner": "random", "steering": False,
+        "compiler": "/my tools/g++", "patience": 3, "model": "openai:local", "gone": 1,
+    }  # fmt: skip
+    maker.finish(maker.timed(maker.candidate("a"), 1500), 1500)
+    run = archive.run(RUN)
+    summary = run.summary.model_copy(update={"base_url": "http://localhost:8000/v1"})
+    run = run.model_copy(update={"config": {"config": settings}, "summary": summary})
+    first = commands(run, maker.task, win=False)[0]
+    assert first == (
+        "WARPSMITH_TUNER=random WARPSMITH_STEERING=False WARPSMITH_COMPILER='/my tools/g++' "
+        "warpsmith optimize examples/softmax.py --target cpu --seed 20231 --baselines eager,compile "
+        "--model openai:local --base-url http://localhost:8000/v1"
+    )
+
+
+def test_a_question_that_was_cut_by_a_limit_is_listed():
+    cut = Exchange(
+        key="k", role="synthesis", model="openai:x", system="s", prompt="p", error=f"{CUT}time of 90 s spent"
+    )
+    (row,) = rows([cut], [])
+    assert row.outcome == (
+        "no answer: passing fault: under way when the run had to end, so that its cost is not known: time of 90 s spent"
+    )
 
 
 def test_a_module_from_memory_has_no_command_line(tmp_path: Path):

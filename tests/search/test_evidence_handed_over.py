@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from itertools import count
 
-from test_loop import make_search
+from scripted_search import FACTS, LIMIT, ground_of, searched
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.compile import CompileAgent
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.records import Candidate, Profile, RegionProfile, Unit
-from warpsmith.search.operators import tune
-from warpsmith.search.tuner import HillClimb
+from warpsmith.search.operators.edit import Edit
+from warpsmith.search.operators.tune import Tune
 from warpsmith.testing import FakeBrain, ScriptedExecutor, chain_task, scripted_result
 
 TASK = chain_task()
@@ -28,34 +25,44 @@ def seen(unit: Unit, share: float) -> RegionProfile:
 def parent(shares: tuple[float, ...]) -> Attempt:
     """A correct candidate with a unit for each node of the chain, each so near to its limit."""
     brain = FakeBrain()
-    ideas = brain.hypotheses(Situation(TASK, "cpu", Facts(threads=2), None, (), 0), 2)  # type: ignore[arg-type]
+    ideas = brain.hypotheses(Situation(TASK, "cpu", FACTS, LIMIT, (), 0), 2)
     units = tuple(brain.write_units(TASK.graph, idea, 1)[0] for idea in ideas)
     candidate = Candidate(task_id=TASK.id, target="cpu", units=units)
     profile = Profile(regions=tuple(seen(u, s) for u, s in zip(units, shares, strict=False)))
-    return Attempt(candidate, scripted_result(candidate, 1.5).model_copy(update={"profile": profile}))
+    return Attempt(candidate, scripted_result(candidate, 1.2).model_copy(update={"profile": profile}))
 
 
-def tuned(attempt: Attempt, brain: FakeBrain, n: int = 2, flags: int = 0) -> list[Candidate]:
-    situation = Situation(TASK, "cpu", Facts(threads=2), None, (attempt,), 3)  # type: ignore[arg-type]
-    bred = tune(situation, [attempt], HillClimb(), CompileAgent(brain), n, flags, random.Random(0))
-    return [b.candidate for b in bred]
+def ground(*attempts: Attempt, brain: FakeBrain | None = None):
+    search = searched(lambda c: 1.0, brain=brain, run=False, islands=1)
+    for attempt in attempts:
+        search.attempts.append(attempt)
+        search.methods.population.add(attempt, 0)
+    return ground_of(search)
 
 
-def changed_nodes(attempt: Attempt, candidates: list[Candidate]) -> set[str]:
+def changed_nodes(attempt: Attempt, candidates: list[Candidate]) -> list[str]:
     old = {u.code_key for u in attempt.candidate.units}
-    return {u.region.nodes[0] for c in candidates for u in c.units if u.code_key not in old}
+    return [u.region.nodes[0] for c in candidates for u in c.units if u.code_key not in old]
 
 
-def test_the_unit_with_most_to_gain_is_tuned_first() -> None:
-    for shares, node in (((0.8, 0.3), "n1"), ((0.3, 0.8), "n0")):
-        attempt = parent(shares)
-        assert changed_nodes(attempt, tuned(attempt, FakeBrain())) == {node}
+def tuned(attempt: Attempt, n: int) -> list[str]:
+    return changed_nodes(attempt, [b.candidate for b in Tune().breed(ground(attempt), n)])
+
+
+def edited(brain: FakeBrain, *attempts: Attempt) -> list[str]:
+    return [b.candidate.lineage.reason for b in Edit().breed(ground(*attempts, brain=brain), 1)]
+
+
+def test_the_unit_with_most_to_gain_is_tuned_most() -> None:
+    for shares, node in (((0.85, 0.1), "n1"), ((0.1, 0.85), "n0")):
+        places = tuned(parent(shares), 4)
+        assert len(places) == 4
+        assert places.count(node) >= 3
 
 
 def test_units_near_their_limit_are_not_tuned() -> None:
-    one, both = parent((0.95, 0.3)), parent((0.95, 0.96))
-    assert changed_nodes(one, tuned(one, FakeBrain(), n=12, flags=1)) == {"n1"}
-    assert tuned(both, FakeBrain(), n=12, flags=1) == []
+    assert set(tuned(parent((0.95, 0.3)), 12)) == {"n1"}
+    assert tuned(parent((0.95, 0.96)), 12) == []
 
 
 def test_flags_are_asked_for_with_what_was_seen_and_none_twice() -> None:
@@ -64,13 +71,11 @@ def test_flags_are_asked_for_with_what_was_seen_and_none_twice() -> None:
             return [("-O2",), ("-funroll-loops",)] if seen and seen.limit_share < 0.4 else [("-O1",)]
 
     far, close = parent((0.3, 0.35)), parent((0.5, 0.55))
-    assert tuned(far, Reader(), n=1, flags=1)[-1].lineage.reason == "flags -O2"
-    assert tuned(close, Reader(), n=1, flags=1)[-1].lineage.reason == "flags -O1"
-    first = tuned(far, Reader(), n=1, flags=1)[-1]
-    judged = Attempt(first, scripted_result(first, 1.2))
-    situation = Situation(TASK, "cpu", Facts(threads=2), None, (far, judged), 4)  # type: ignore[arg-type]
-    again = tune(situation, [far], HillClimb(), CompileAgent(Reader()), 1, 1, random.Random(0))
-    assert again[-1].candidate.lineage.reason == "flags -funroll-loops"
+    assert edited(Reader(), far) == ["flags -O2"]
+    assert edited(Reader(), close) == ["flags -O1"]
+    first = Edit().breed(ground(far, brain=Reader()), 1)[0].candidate
+    judged = Attempt(first, scripted_result(first, 1.0))
+    assert edited(Reader(), far, judged) == ["flags -funroll-loops"]
 
 
 def test_a_search_that_ends_at_the_limit_says_so() -> None:
@@ -81,5 +86,5 @@ def test_a_search_that_ends_at_the_limit_says_so() -> None:
                 yield result.model_copy(update={"profile": profile})
 
     faster = count(1)  # so that it does not stop for want of progress
-    search, _ = make_search(Profiled(lambda c: 1.0 + 0.1 * next(faster)))
+    search = searched(Profiled(lambda c: 1.0 + 0.1 * next(faster)), run=False, steering=True, worth=1e-9)
     assert search.run() == "no new idea left; near its limit: 2 regions"

@@ -101,30 +101,6 @@ def test_the_same_seed_judges_the_same_candidates() -> None:
     assert runs[0] == runs[1]
 
 
-def test_crossover_joins_the_faster_units_of_two_parents() -> None:
-    """Region 0 is only fast with `a`, region 1 only with `b`: no single idea has both."""
-
-    class TwoSided(ScriptedExecutor):
-        def run(self, candidates):
-            for candidate, result in zip(candidates, super().run(candidates), strict=True):
-                good = {"n0": "a", "n1": "b"}
-                us = {
-                    u.region.id: 1.0 if good[u.region.nodes[0]] == u.technique else 50.0
-                    for u in candidate.units
-                }
-                timing = result.timing.model_copy(update={"unit_us": us})
-                yield result.model_copy(update={"timing": timing})
-
-    executor = TwoSided(
-        lambda c: 1.0 + 0.1 * sum(u.technique == t for u, t in zip(c.units, "ab", strict=False))
-    )
-    search, _ = make_search(executor, Budget(evaluations=60, seconds=None))
-    search.run()
-    crossed = [a.candidate for a in search.attempts if a.candidate.lineage.operator == "crossover"]
-    assert crossed
-    assert all(len(c.lineage.parents) == 2 for c in crossed)
-
-
 def test_failures_are_kept_and_a_failed_build_is_repaired_once() -> None:
     def outcome(candidate: Candidate) -> float | str:
         return "incorrect" if candidate.units[0].technique == "a" else 1.2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..records import (
     Candidate,
@@ -55,6 +55,7 @@ class Situation:
     limit: Limit
     attempts: tuple[Attempt, ...]
     round: int
+    steered: bool = True  # whether regions near their limit are left alone
 
     @property
     def graph(self) -> Graph:
@@ -67,7 +68,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """How many candidates each operator may make this round."""
+    """What the built-in rules would do in a round, or a brain advises."""
 
     plans: int  # competing cuts of the graph, first round only
     rewrites: int  # hypotheses
@@ -75,6 +76,21 @@ class RoundPlan:
     tunes: int
     crossovers: int
     flags: int
+    edits: int = 0  # of single units, by whoever writes units
+    transplants: int = 0  # from other tasks
+    simplifications: int = 0
+
+    def places(self) -> dict[str, int]:
+        """Candidates by operator."""
+        return {
+            "seed": self.plans * (self.variants + 1), "rewrite": self.rewrites * self.variants, "tune": self.tunes,
+            "crossover": self.crossovers, "edit": self.edits + self.flags, "transplant": self.transplants,
+            "simplify": self.simplifications,
+        }  # fmt: skip
+
+    @property
+    def total(self) -> int:
+        return sum(self.places().values())
 
 
 @dataclass(frozen=True)
@@ -119,6 +135,21 @@ class SynthesisBrain(Protocol):
         self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
     ) -> list[Unit]:
         """At most `m` units for the hypothesis's region; empty when it is not writable. `situation`: what is known so far."""
+        ...
+
+
+@runtime_checkable
+class VaryingBrain(Protocol):
+    """A brain for synthesis that can also vary units that were judged. Not every one does."""
+
+    def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
+        """At most `m` units that differ a little from one of the parent's, the most promising first, each with why in a line."""
+        ...
+
+    def combine_units(
+        self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
+    ) -> list[Unit]:
+        """At most `m` units that take what is good of two or more for the same region, each with its candidate."""
         ...
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 from ..records import RegionProfile, Result
 
 NEAR = 0.9  # share of its limit from which on a region is left alone
+BEATEN = 1.15  # share above which the limit is none: the unit does less arithmetic than the limit counts
 FAR = 0.6  # share below which moving its bytes, or its arithmetic, does not explain the time
 SHORT_US = 25.0  # a call below this and far from its limit is mostly the call itself
 EVEN = 0.8  # balance from which on threads share the work: on a busy machine even work is seen as 0.85
@@ -33,11 +34,18 @@ class Finding:
 
 def findings(seen: RegionProfile) -> list[Finding]:
     """Empty when nothing stands out. A region near its limit has that one finding only."""
-    if seen.limit_share >= NEAR:
+    if is_near(seen):
         return [Finding("near", f"{_share(seen)}: nothing left to gain there")]
     found = [*_sharing(seen), *_vectors(seen), *_distance(seen)]
+    if seen.limit_share > BEATEN:
+        return found
     room = _half(1.0 / max(seen.limit_share, 1e-9))  # nothing gains more than there is up to the limit
     return [Finding(f.kind, f.text, min(f.gain, room)) for f in found]
+
+
+def is_near(seen: RegionProfile) -> bool:
+    """Whether hardly anything is left to gain; a limit that an algebraic technique beats says nothing about that."""
+    return NEAR <= seen.limit_share <= BEATEN
 
 
 def _sharing(p: RegionProfile) -> Iterator[Finding]:

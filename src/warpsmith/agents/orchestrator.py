@@ -1,16 +1,17 @@
-"""The orchestrator: splits a round between writing, tuning and crossing; says when to stop. It reads results, never sources.
+"""The orchestrator: how large a round is, what a brain advises for it, and when to stop. It reads results, never sources.
 
-The built-in rules decide, unless a brain advises something else from the second round on. Advice is bounded by the rules: each
-operator gets at most twice what they would give it (and what their largest round gives), and nobody stops a run before its third round.
+A policy shares a round among the operators (`search.policy`), unless a brain advises a split from the second round on. Advice is
+bounded by the built-in rules: each operator gets at most twice what they would give it (and what their largest round gives), and
+nobody stops a run before its third round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..progress import counted
-from .base import Advice, Attempt, OrchestratorBrain, RoundPlan, Situation
+from .base import Advice, OrchestratorBrain, RoundPlan, Situation
+from .findings import BEATEN
 
 EARLIEST_STOP = 2  # rounds that are played before a brain may stop a run
 WORTH = 1.01  # a round whose best is not 1% better than the last made no progress
@@ -38,11 +39,15 @@ class OrchestratorAgent:
         self.bests: list[float] = []
         self._advice: tuple[int, Advice | None] = (-1, None)
 
-    def plan(self, situation: Situation) -> RoundPlan:
-        rules, advice = self._rules(situation), self._advised(situation)
-        return bounded(advice.plan, rules, self.branches, self.variants) if advice is not None else rules
+    def advised(self, situation: Situation) -> RoundPlan | None:
+        """What a brain wants of the round, within bounds; None: the policy decides."""
+        advice = self._advised(situation)
+        if advice is None:
+            return None
+        return bounded(advice.plan, self.rules(situation), self.branches, self.variants)
 
-    def _rules(self, situation: Situation) -> RoundPlan:
+    def rules(self, situation: Situation) -> RoundPlan:
+        """The split by the built-in rules. Its total is the size of the round, however that is shared."""
         if situation.round == 0:
             plans = self.branches if self.seeds else 0
             return RoundPlan(plans, self.branches, self.variants, tunes=0, crossovers=0, flags=0)
@@ -59,6 +64,8 @@ class OrchestratorAgent:
             tunes=2 * self.branches if works else 0,
             crossovers=self.branches if several else 0,
             flags=1 if works and situation.round >= 2 else 0,
+            edits=1 if works else 0,
+            simplifications=1 if works and situation.round >= 2 else 0,
         )
 
     def _advised(self, situation: Situation) -> Advice | None:
@@ -66,13 +73,19 @@ class OrchestratorAgent:
         if self.brain is None or situation.round == 0:
             return None
         if self._advice[0] != situation.round:
-            self._advice = (situation.round, self.brain.advise(situation, self._rules(situation)))
+            self._advice = (situation.round, self.brain.advise(situation, self.rules(situation)))
         return self._advice[1]
 
     @property
     def idle_rounds(self) -> int:
         """How many rounds in a row may bring nothing to judge: rules that have no idea left never have one again."""
         return 0 if self.seeds else self.patience
+
+    @property
+    def stalled(self) -> bool:
+        """No gain for so long that one more such round would end the run."""
+        waited = max(2, self.patience)
+        return len(self.bests) >= waited and self.bests[-1] < WORTH * self.bests[-waited]
 
     def ended(self, situation: Situation) -> None:
         """Take note of a finished round."""
@@ -84,7 +97,7 @@ class OrchestratorAgent:
         if (
             best is not None
             and best.result.timing is not None
-            and best.result.timing.limit_share >= self.near_limit
+            and self.near_limit <= best.result.timing.limit_share <= BEATEN
         ):
             return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:
@@ -100,24 +113,17 @@ def bounded(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -
     most = replace(
         rules, plans=0, rewrites=2 * branches, variants=2 * variants, tunes=2 * rules.tunes,
         crossovers=2 * rules.crossovers, flags=2 * max(1, rules.flags) if rules.tunes else 0,
+        edits=2 * branches if rules.tunes else 0, transplants=branches, simplifications=branches if rules.tunes else 0,
     )  # fmt: skip
     plan = RoundPlan(
         plans=0, rewrites=_within(wanted.rewrites, most.rewrites), variants=max(1, _within(wanted.variants, most.variants)),
         tunes=_within(wanted.tunes, most.tunes), crossovers=_within(wanted.crossovers, most.crossovers),
-        flags=_within(wanted.flags, most.flags),
+        flags=_within(wanted.flags, most.flags), edits=_within(wanted.edits, most.edits),
+        transplants=_within(wanted.transplants, most.transplants),
+        simplifications=_within(wanted.simplifications, most.simplifications),
     )  # fmt: skip
-    return plan if plan.rewrites or plan.tunes or plan.crossovers else rules
+    return plan if plan.total > plan.flags else rules
 
 
 def _within(wanted: int, most: int) -> int:
     return max(0, min(wanted, most))
-
-
-def lineages(attempts: Sequence[Attempt], keep: int) -> list[Attempt]:
-    """The best of each branch, best branch first: several lines of descent stay alive, whatever their rank."""
-    best: dict[str, Attempt] = {}
-    for attempt in attempts:
-        branch = attempt.candidate.lineage.branch
-        if attempt.speedup > 0 and (branch not in best or attempt.speedup > best[branch].speedup):
-            best[branch] = attempt
-    return sorted(best.values(), key=lambda a: -a.speedup)[:keep]

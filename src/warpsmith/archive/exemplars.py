@@ -6,12 +6,11 @@ failed, and its task was never quarantined.
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, and_, exists, func, select
+from sqlalchemy import ColumnElement, and_, exists, select
 
 from . import schema as s
 from .entries import Entry
 from .reading import ArchiveReader
-from .rows import load_entries
 
 
 def sound_entries(
@@ -27,14 +26,13 @@ def sound_entries(
         .where(u.signature == signature)
     )
     won = r.confirmed & r.win
-    query = (
-        select(s.results)
+    best = (
+        select(r.number)
         .where(r.candidate_id.in_(holding), r.target == target, _sound(before), r.task_id != without)
         .order_by((r.origin == "local").desc(), won.desc(), r.speedup.desc(), r.number)
         .limit(limit)
     )
-    with archive.database.transaction() as connection:
-        return load_entries(connection, connection.execute(query).all())
+    return archive.numbered(best)
 
 
 def sound_signatures(archive: ArchiveReader, target: str, before: str = "", without: str = "") -> list[str]:
@@ -58,11 +56,6 @@ def _sound(before: str) -> ColumnElement[bool]:
         later.c.content_key == r.content_key, later.c.task_id == r.task_id, later.c.number > r.number,
         later.c.status.not_in(("ok", "error")),
     )  # fmt: skip
-    quarantined = exists().where(
-        s.runs.c.task_id == r.task_id, s.runs.c.admission != "",
-        func.json_extract(s.runs.c.admission, "$.admitted") == 0,
-    )  # fmt: skip
-    sound = and_(r.status == "ok", ~failed_since, ~quarantined)
-    if before:
-        sound = sound & (func.json_extract(r.record, "$.judged_at") < before)
-    return sound
+    quarantined = select(s.runs.c.task_id).where(~s.runs.c.admitted)
+    sound = and_(r.status == "ok", ~failed_since, r.task_id.not_in(quarantined))
+    return sound & (r.judged_at < before) if before else sound

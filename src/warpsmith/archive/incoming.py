@@ -1,22 +1,28 @@
 """What a line of an archive export becomes here: one reader a kind. Each validates the record and refuses one that does
 not match its id or that refers to nothing; nothing that was judged or learnt here is overridden.
+
+`take` is the way in for a line of any file: it names the place of what is wrong in one line of an ArchiveError.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, select
+from sqlalchemy.exc import IntegrityError
 
 from ..errors import ArchiveError
 from ..records import Candidate, Environment, Exchange, Hypothesis, Lesson, Record, Result, Task
 from . import schema as s
 from .entries import Kind, RunRecord
+from .foreign import ForeignKernel, keep_foreign, keep_license
 from .learning import keep_exchange, keep_foreign_lesson
 from .rows import (
     BASELINES,
+    admission_columns,
     keep,
     keep_candidate,
     keep_environment,
@@ -27,13 +33,18 @@ from .rows import (
 )
 from .store import config_key, now
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+Reader = Callable[[Connection, "ImportCounts", str, str], None]
+
 
 class ImportCounts(BaseModel):
-    """Lines read, by kind, and how many results and runs were new here."""
+    """Lines read, by kind, and how many results, runs and foreign kernels were new here."""
 
     lines: dict[str, int] = {}
     new_results: int = 0
     new_runs: int = 0
+    new_foreign: int = 0
+    left_out: set[str] = set()  # columns of a table that nothing here knows
 
 
 class PlacedResult(BaseModel):
@@ -46,6 +57,14 @@ class PlacedResult(BaseModel):
     result: str  # Result id
     kind: Kind
     elapsed: float
+
+
+class Licensed(BaseModel):
+    """The licence of a candidate or a foreign kernel, as one line; the line's id says of which."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    license: str
 
 
 class PlacedExchange(BaseModel):
@@ -72,28 +91,15 @@ def _same_id(record: Record, given: str) -> None:
         raise ArchiveError(f"{type(record).__name__.lower()} {given} does not match its content")
 
 
-def _read_environment(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
-    environment = Environment.model_validate_json(text)
-    _same_id(environment, given)
-    keep_environment(connection, environment)
+def _keeper(kind: type[AnyRecord], keep_it: Callable[[Connection, AnyRecord], None]) -> Reader:
+    """The reader of a kind whose id is the hash of its content: kept as it is, once."""
 
+    def read(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+        record = kind.model_validate_json(text)
+        _same_id(record, given)
+        keep_it(connection, record)
 
-def _read_task(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
-    task = Task.model_validate_json(text)
-    _same_id(task, given)
-    keep_task(connection, task)
-
-
-def _read_hypothesis(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
-    hypothesis = Hypothesis.model_validate_json(text)
-    _same_id(hypothesis, given)
-    keep_hypothesis(connection, hypothesis)
-
-
-def _read_candidate(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
-    candidate = Candidate.model_validate_json(text)
-    _same_id(candidate, given)
-    keep_candidate(connection, candidate)
+    return read
 
 
 def _read_result(connection: Connection, counts: ImportCounts, given: str, text: str) -> None:
@@ -126,9 +132,8 @@ def _read_run(connection: Connection, counts: ImportCounts, given: str, text: st
                 environment_id=run.environment.id, started_at=run.started_at,
                 finished_at=run.finished_at, owner="", baselines=BASELINES.dump_json(run.baselines).decode(),
                 limit_record=run.limit.model_dump_json() if run.limit else "",
-                admission=run.admission.model_dump_json() if run.admission else "",
                 summary=run.summary.model_dump_json() if run.summary else "", origin="imported",
-                facts=json.dumps(run.facts) if run.facts else "",
+                facts=json.dumps(run.facts) if run.facts else "", **admission_columns(run.admission),
             )
         )  # fmt: skip
 
@@ -161,8 +166,42 @@ def _read_lesson(connection: Connection, _: ImportCounts, given: str, text: str)
     keep_foreign_lesson(connection, Lesson.model_validate_json(text), now())
 
 
-READERS: dict[str, Callable[[Connection, ImportCounts, str, str], None]] = {
-    "environment": _read_environment, "task": _read_task, "hypothesis": _read_hypothesis,
-    "candidate": _read_candidate, "result": _read_result, "run": _read_run, "place": _read_place,
-    "exchange": _read_exchange, "lesson": _read_lesson,
+def _read_foreign(connection: Connection, counts: ImportCounts, given: str, text: str) -> None:
+    kernel = ForeignKernel.model_validate_json(text)
+    _same_id(kernel, given)
+    counts.new_foreign += keep_foreign(connection, kernel)
+
+
+def _read_license(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
+    keep_license(connection, given, Licensed.model_validate_json(text).license)
+
+
+READERS: dict[str, Reader] = {
+    "environment": _keeper(Environment, keep_environment), "task": _keeper(Task, keep_task),
+    "hypothesis": _keeper(Hypothesis, keep_hypothesis), "candidate": _keeper(Candidate, keep_candidate),
+    "result": _read_result, "run": _read_run, "place": _read_place, "exchange": _read_exchange,
+    "lesson": _read_lesson, "foreign": _read_foreign, "license": _read_license,
 }  # fmt: skip
+
+
+def take(connection: Connection, counts: ImportCounts, where: str, data: dict[str, Any]) -> None:
+    """Keep one line of an export, `{"kind": …, "id": …, "record": …}`. Raises ArchiveError that begins with `where`."""
+    try:
+        kind = data["kind"]
+        READERS[kind](connection, counts, str(data["id"]), json.dumps(data["record"]))
+        counts.lines[kind] = counts.lines.get(kind, 0) + 1
+    except ValidationError as error:
+        raise invalid(where, error) from error
+    except IntegrityError as error:
+        raise ArchiveError(f"{where}: refers to a record that no line before it holds") from error
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ArchiveError(f"{where}: not a line of an archive export ({error})") from error
+    except ArchiveError as error:
+        raise ArchiveError(f"{where}: {error}") from error
+
+
+def invalid(where: str, error: ValidationError) -> ArchiveError:
+    """The first thing that is wrong with a record, in one line."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(p) for p in problem["loc"])
+    return ArchiveError(f"{where}: not a valid {error.title.lower()}: {place}: {problem['msg']}")

@@ -66,7 +66,7 @@ def load_lessons(connection: Connection, wanted: ColumnElement[bool], before: st
 
 
 def _kept(row: Any) -> KeptLesson:
-    counts = {"helped": row.helped, "failed": row.failed}
+    counts = {"helped": int(row.helped), "failed": int(row.failed)}  # PostgreSQL sums to a Decimal
     lesson = Lesson.model_validate_json(row.record).model_copy(update=counts)
     return KeptLesson(lesson=lesson, learnt_at=row.created_at, origin=row.origin)
 

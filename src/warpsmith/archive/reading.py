@@ -1,43 +1,24 @@
-"""The reading half of the archive: results, winners, stepping stones, lineages and runs. Every query by
-task or signature is indexed.
-"""
+"""The reading half of the archive: single records, lineages, runs, what models were asked and what was learnt."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, text, true
+from sqlalchemy import Select, func, select, text, true
 
 from ..errors import ArchiveError
-from ..records import Candidate, Environment, Exchange, Hypothesis, Lesson, Result, Task
+from ..records import Candidate, Environment, Exchange, Hypothesis, Lesson, Task
 from . import schema as s
-from .engine import Database
 from .entries import Entry, KeptLesson, RunRecord
+from .kernels import KernelReader
 from .learning import helpful, load_exchange, load_exchanges, load_lessons
-from .migrations import migrate
-from .rows import load_candidate, load_entries, load_record, run_record
+from .rows import load_candidate, load_candidates, load_record, run_record, whole
+
+MOST_DAMAGED = 10  # runs that may be unreadable before the latest one that is not
 
 
-class ArchiveReader:
-    """Opens an archive (a path, or sqlite:///path), creating it when there is none and upgrading an older
-    one.
-
-    Raises ArchiveError, one line, when it is damaged, newer than this program, read-only, or not an
-    archive at all.
-    """
-
-    def __init__(self, where: Path | str) -> None:
-        self.database = Database(where)
-        with self.database.transaction(write=True) as connection:
-            migrate(connection, self.database.name)
-
-    @property
-    def path(self) -> Path:
-        return self.database.path
-
-    def close(self) -> None:
-        self.database.close()
+class ArchiveReader(KernelReader):
+    """What an archive holds. Opening one creates it when there is none and upgrades an older one."""
 
     # -- single records ----------------------------------------------------------------------------
 
@@ -58,67 +39,6 @@ class ArchiveReader:
         with self.database.transaction() as connection:
             return load_record(connection, s.environments, Environment, environment_id)
 
-    # -- results -----------------------------------------------------------------------------------
-
-    def results(self, task_id: str, target: str) -> list[Entry]:
-        """Every result of a task, imported ones too, oldest first."""
-        here = (s.results.c.task_id == task_id) & (s.results.c.target == target)
-        return self._entries(select(s.results).where(here).order_by(s.results.c.number))
-
-    def judged_keys(self, task_id: str, target: str, environment: str) -> dict[str, Result]:
-        """Content key → latest result judged in this environment (an Environment id), so that no work is
-        repeated.
-
-        Results with status "error" are left out (the judge failed, not the candidate), and so are
-        imported ones.
-        """
-        r = s.results.c
-        here = (r.task_id == task_id) & (r.target == target) & (r.environment_id == environment)
-        query = (
-            select(r.content_key, r.record)
-            .where(here, r.status != "error", r.origin == "local")
-            .order_by(r.number)
-        )
-        with self.database.transaction() as connection:
-            return {key: Result.model_validate_json(record) for key, record in connection.execute(query)}
-
-    def winners(
-        self, task_id: str, target: str, environment: str = "", include_imported: bool = False
-    ) -> list[Entry]:
-        """Confirmed wins, one per content key (its latest confirmation): this environment first, then by
-        speedup.
-
-        Imported wins come last, and only when asked for: they are unverified until judged here.
-        """
-        r = s.results.c
-        wanted: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target) & (r.status != "error")
-        wanted = wanted & (
-            r.confirmed | (r.status != "ok")
-        )  # a later failure outweighs an earlier confirmation
-        if not include_imported:
-            wanted = wanted & (r.origin == "local")
-        latest = select(func.max(r.number)).where(wanted).group_by(r.content_key, r.environment_id, r.origin)
-        entries = self._entries(select(s.results).where(r.number.in_(latest.scalar_subquery()), r.win))
-        entries.sort(key=lambda e: (not e.verified_here, e.result.environment != environment, -_speedup(e)))
-        best: dict[str, Entry] = {}
-        for entry in entries:
-            best.setdefault(entry.candidate.content_key, entry)
-        return list(best.values())
-
-    def by_signature(self, signature: str, target: str | None = None, limit: int = 50) -> list[Entry]:
-        """Stepping stones: correct results, of any task, with a unit for a region of this signature;
-        fastest first.
-        """
-        holding = (
-            select(s.candidate_units.c.candidate_id)
-            .join(s.units, s.units.c.id == s.candidate_units.c.unit_id)
-            .where(s.units.c.signature == signature)
-        )
-        query = select(s.results).where(s.results.c.candidate_id.in_(holding), s.results.c.status == "ok")
-        if target is not None:
-            query = query.where(s.results.c.target == target)
-        return self._entries(query.order_by(s.results.c.speedup.desc(), s.results.c.number).limit(limit))
-
     # -- lineage -----------------------------------------------------------------------------------
 
     def ancestors(self, candidate_id: str) -> list[Candidate]:
@@ -126,14 +46,13 @@ class ArchiveReader:
         stored.
         """
         query = text(
-            "WITH RECURSIVE up (id, depth) AS (SELECT :id, 0 UNION SELECT p.parent_id, up.depth + 1 FROM up "
-            "JOIN candidate_parents p ON p.candidate_id = up.id WHERE up.depth < 10000) "
-            "SELECT id FROM up WHERE depth > 0 GROUP BY id ORDER BY MIN(depth), id"
+            "WITH RECURSIVE up (id, depth) AS (SELECT c.id, 0 FROM candidates c WHERE c.id = :id "
+            "UNION SELECT p.parent_id, up.depth + 1 FROM up JOIN candidate_parents p ON p.candidate_id = up.id "
+            "WHERE up.depth < 10000) SELECT id FROM up WHERE depth > 0 GROUP BY id ORDER BY MIN(depth), id"
         )
         with self.database.transaction() as connection:
             ids = list(connection.execute(query, {"id": candidate_id}).scalars())
-            found = [load_candidate(connection, ancestor) for ancestor in ids if ancestor != candidate_id]
-        return [candidate for candidate in found if candidate is not None]
+            return list(load_candidates(connection, (i for i in ids if i != candidate_id)).values())
 
     def children(self, candidate_id: str) -> list[Candidate]:
         parents = s.candidate_parents.c
@@ -143,28 +62,31 @@ class ArchiveReader:
             .order_by(parents.candidate_id)
         )
         with self.database.transaction() as connection:
-            found = [load_candidate(connection, child) for child in connection.execute(query).scalars().all()]
-        return [candidate for candidate in found if candidate is not None]
+            return list(load_candidates(connection, connection.execute(query).scalars().all()).values())
 
     # -- runs --------------------------------------------------------------------------------------
 
     def runs(self, task_id: str | None = None) -> list[RunRecord]:
         """Every run (of a task), newest first."""
-        query = _RUNS.order_by(s.runs.c.started_at.desc(), text("runs.rowid DESC"))
+        query = _RUNS.order_by(*_NEWEST)
         if task_id is not None:
             query = query.where(s.runs.c.task_id == task_id)
         with self.database.transaction() as connection:
-            return [run_record(row) for row in connection.execute(query)]
+            rows = connection.execute(query).all()
+        found = (whole("run", row.id, run_record, row) for row in rows)
+        return [run for run in found if run is not None]
 
     def run(self, run_id: str | None = None) -> RunRecord:
         """The run with this id, or whose id begins so; None: the latest. Raises ArchiveError when there
         is none.
         """
-        query = _RUNS.order_by(s.runs.c.started_at.desc(), text("runs.rowid DESC"))
+        query = _RUNS.order_by(*_NEWEST)
         if run_id is not None:
             query = query.where(s.runs.c.id.startswith(run_id, autoescape=True))
         with self.database.transaction() as connection:
-            found = [run_record(row) for row in connection.execute(query.limit(2))]
+            rows = connection.execute(query.limit(2 if run_id else MOST_DAMAGED)).all()
+            read = (whole("run", row.id, run_record, row) for row in rows)
+            found = [run for run in read if run is not None][:2]
         exact = [run for run in found if run.run_id == run_id]
         if not found:
             what = f"no run {run_id}" if run_id else "no runs yet"
@@ -184,7 +106,19 @@ class ArchiveReader:
             .where(place.run_id == run_id)
             .order_by(place.number)
         )
-        return self._entries(query)
+        return self.entries(query)
+
+    def run_of(self, result_id: str) -> str | None:
+        """The id of the run that judged this result, rather than of one that took it over."""
+        place = s.run_results.c
+        query = (
+            select(place.run_id)
+            .join(s.results, place.result_number == s.results.c.number)
+            .where(s.results.c.id == result_id)
+            .order_by(place.kind == "reused", place.run_id)
+        )
+        with self.database.transaction() as connection:
+            return connection.execute(query.limit(1)).scalar()
 
     # -- what models were asked, and what was learnt ---------------------------------------------------
 
@@ -205,11 +139,13 @@ class ArchiveReader:
         with self.database.transaction() as connection:
             return helpful(connection, signature, target, before, limit)
 
-    def all_lessons(self, target: str | None = None) -> list[KeptLesson]:
-        """Every lesson (for a target), most helpful first, those that do not help too."""
+    def all_lessons(self, target: str | None = None, before: str = "") -> list[KeptLesson]:
+        """Every lesson (for a target), most helpful first, those that do not help too. With `before` (ISO 8601, UTC) as it
+        was known then.
+        """
         wanted = true() if target is None else s.lessons.c.target == target
         with self.database.transaction() as connection:
-            return load_lessons(connection, wanted)
+            return load_lessons(connection, wanted, before)
 
     def counts(self) -> dict[str, int]:
         """Rows per table, for people."""
@@ -221,18 +157,10 @@ class ArchiveReader:
                 t.name: connection.execute(select(func.count()).select_from(t)).scalar_one() for t in tables
             }
 
-    def _entries(self, query: Select[Any]) -> list[Entry]:
-        with self.database.transaction() as connection:
-            return load_entries(connection, connection.execute(query).all())
-
 
 _RUNS: Select[Any] = (
     select(s.runs, s.tasks.c.name.label("task_name"), s.environments.c.record.label("environment_record"))
     .join(s.tasks, s.tasks.c.id == s.runs.c.task_id)
     .join(s.environments, s.environments.c.id == s.runs.c.environment_id)
 )
-
-
-def _speedup(entry: Entry) -> float:
-    ratio = entry.result.speedup
-    return ratio.median if ratio is not None else 0.0
+_NEWEST = (s.runs.c.started_at.desc(), s.runs.c.id.desc())

@@ -1,16 +1,19 @@
 """Rows to records and back. Every record read is validated, and a candidate put together from its parts
-must hash to its id.
+must hash to its id. In a list a row that is damaged is left out with a warning that names it, so that it takes
+nothing else with it; asked for by its id it is an error.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-from sqlalchemy import Connection, Table, select
-from sqlalchemy.dialects.sqlite import insert
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, Row, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from ..errors import ArchiveError
 from ..records import (
@@ -29,14 +32,26 @@ from ..records import (
 )
 from . import schema as s
 from .entries import Entry, RunRecord
+from .text_index import index_unit
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+Read = TypeVar("Read")
+AT_ONCE = 500  # ids in one query: both databases limit the parameters of a statement
+INSERT: dict[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class ArchiveWarning(UserWarning):
+    """A row of the archive cannot be read and is left out."""
+
+
 BASELINES: TypeAdapter[tuple[BaselineTiming, ...]] = TypeAdapter(tuple[BaselineTiming, ...])
 
 
-def keep(connection: Connection, table: Table, **values: Any) -> None:
-    """Insert a row whose id is the hash of what it holds: there already means nothing to do."""
-    connection.execute(insert(table).values(**values).on_conflict_do_nothing())
+def keep(connection: Connection, table: Table, **values: Any) -> bool:
+    """Insert a row whose id is the hash of what it holds: there already means nothing to do. Whether it is new."""
+    insert = INSERT[connection.dialect.name](table).values(**values).on_conflict_do_nothing()
+    done = connection.execute(insert, execution_options={"preserve_rowcount": True})
+    return done.rowcount == 1
 
 
 def keep_task(connection: Connection, task: Task) -> None:
@@ -58,10 +73,12 @@ def keep_candidate(connection: Connection, candidate: Candidate) -> None:
         content_key=candidate.content_key, lineage=candidate.lineage.model_dump_json(),
     )  # fmt: skip
     for position, unit in enumerate(candidate.units):
-        keep(
+        new = keep(
             connection, s.units, id=unit.id, signature=unit.region.signature, code_key=unit.code_key,
             family=unit.family, record=unit.model_dump_json(),
         )  # fmt: skip
+        if new:
+            index_unit(connection, unit)
         keep(connection, s.candidate_units, candidate_id=candidate.id, position=position, unit_id=unit.id)
     for position, parent in enumerate(candidate.lineage.parents):
         keep(connection, s.candidate_parents, candidate_id=candidate.id, position=position, parent_id=parent)
@@ -76,8 +93,15 @@ def result_columns(result: Result, origin: str) -> dict[str, Any]:
         "win": result.win,
         "confirmed": result.timing is not None and result.timing.confirmed,
         "speedup": speedup.median if speedup is not None else 0.0, "origin": origin,
-        "record": result.model_dump_json(),
+        "judged_at": result.judged_at, "record": result.model_dump_json(),
     }  # fmt: skip
+
+
+def admission_columns(admission: Admission | None) -> dict[str, Any]:
+    """What a row of `runs` holds of whether its task is admitted."""
+    if admission is None:
+        return {"admission": "", "admitted": None}
+    return {"admission": admission.model_dump_json(), "admitted": admission.admitted}
 
 
 def load_record(
@@ -91,46 +115,93 @@ def load_record(
 
 
 def load_candidate(connection: Connection, candidate_id: str) -> Candidate | None:
-    row = connection.execute(select(s.candidates).where(s.candidates.c.id == candidate_id)).one_or_none()
-    if row is None:
-        return None
-    query = (
-        select(s.units.c.record)
-        .join(s.candidate_units, s.candidate_units.c.unit_id == s.units.c.id)
-        .where(s.candidate_units.c.candidate_id == candidate_id)
-        .order_by(s.candidate_units.c.position)
-    )
-    units = tuple(Unit.model_validate_json(text) for text in connection.execute(query).scalars())
-    lineage = Lineage.model_validate_json(row.lineage)
-    candidate = Candidate(task_id=row.task_id, target=row.target, units=units, lineage=lineage)
-    return _matching(candidate, candidate_id)
+    """Raises ArchiveError when its content is not what the id says."""
+    for row, units in _parts(connection, [candidate_id]):
+        return _assembled(row, units)
+    return None
+
+
+def load_candidates(connection: Connection, ids: Iterable[str]) -> dict[str, Candidate]:
+    """The candidates that are stored and whole, by id, in the order of `ids`."""
+    wanted = list(dict.fromkeys(ids))
+    found: dict[str, Candidate] = {}
+    for start in range(0, len(wanted), AT_ONCE):
+        for row, units in _parts(connection, wanted[start : start + AT_ONCE]):
+            candidate = whole("candidate", row.id, _assembled, row, units)
+            if candidate is not None:
+                found[row.id] = candidate
+    return {candidate_id: found[candidate_id] for candidate_id in wanted if candidate_id in found}
 
 
 def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
     """Rows of `results`, possibly joined with `run_results`, as entries; each candidate is read once."""
-    candidates: dict[str, Candidate] = {}
-    hypotheses: dict[str, Hypothesis | None] = {}
+    rows = list(rows)
+    candidates = load_candidates(connection, (row.candidate_id for row in rows))
+    hypotheses: dict[str, Hypothesis | None] = {"": None}
     entries = []
     for row in rows:
-        if row.candidate_id not in candidates:
-            candidate = load_candidate(connection, row.candidate_id)
-            if candidate is None:
-                raise ArchiveError(f"the archive is damaged: candidate {row.candidate_id} is missing")
-            candidates[row.candidate_id] = candidate
-        candidate = candidates[row.candidate_id]
+        candidate = candidates.get(row.candidate_id)
+        if candidate is None:
+            _left_out("result", row.id, f"its candidate {row.candidate_id} is missing or damaged")
+            continue
+        result = whole("result", row.id, Result.model_validate_json, row.record)
+        if result is None:
+            continue
         wanted = candidate.lineage.hypothesis
-        if wanted and wanted not in hypotheses:
-            hypotheses[wanted] = load_record(connection, s.hypotheses, Hypothesis, wanted)
-        place = row._mapping
-        entries.append(
-            Entry(
-                candidate=candidate, result=Result.model_validate_json(row.record), origin=row.origin,
-                run_id=place.get("run_id") or "", number=place.get("place") or 0,
-                kind=place.get("kind") or "search",
-                elapsed=place.get("elapsed") or 0.0, hypothesis=hypotheses.get(wanted),
-            )
-        )  # fmt: skip
+        if wanted not in hypotheses:
+            args = connection, s.hypotheses, Hypothesis, wanted
+            hypotheses[wanted] = whole("hypothesis", wanted, load_record, *args)
+        entries.append(_entry(row, candidate, result, hypotheses[wanted]))
     return entries
+
+
+def _entry(row: Any, candidate: Candidate, result: Result, hypothesis: Hypothesis | None) -> Entry:
+    place = row._mapping
+    return Entry(
+        candidate=candidate, result=result, origin=row.origin, run_id=place.get("run_id") or "",
+        number=place.get("place") or 0, kind=place.get("kind") or "search",
+        elapsed=place.get("elapsed") or 0.0, hypothesis=hypothesis,
+    )  # fmt: skip
+
+
+def _parts(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[Row[Any], list[str]]]:
+    """Each candidate's row with the records of its units, in order."""
+    place = s.candidate_units.c
+    query = (
+        select(place.candidate_id, s.units.c.record)
+        .join(s.units, place.unit_id == s.units.c.id)
+        .where(place.candidate_id.in_(ids))
+        .order_by(place.candidate_id, place.position)
+    )
+    units: dict[str, list[str]] = defaultdict(list)
+    for candidate_id, record in connection.execute(query):
+        units[candidate_id].append(record)
+    for row in connection.execute(select(s.candidates).where(s.candidates.c.id.in_(ids))).all():
+        yield row, units[row.id]
+
+
+def _assembled(row: Any, units: Iterable[str]) -> Candidate:
+    read = tuple(Unit.model_validate_json(text) for text in units)
+    lineage = Lineage.model_validate_json(row.lineage)
+    return _matching(Candidate(task_id=row.task_id, target=row.target, units=read, lineage=lineage), row.id)
+
+
+def whole(what: str, name: str, read: Callable[..., Read], *args: Any) -> Read | None:
+    """What `read` returns; of a damaged row None, with a warning that names it."""
+    try:
+        return read(*args)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        _left_out(what, name, f"{'.'.join(str(p) for p in problem['loc'])}: {problem['msg']}")
+    except (ArchiveError, json.JSONDecodeError) as error:
+        _left_out(what, name, str(error))
+    return None
+
+
+def _left_out(what: str, name: str, why: str) -> None:
+    warnings.warn(
+        f"{what} {name} of the archive is damaged and left out ({why})", ArchiveWarning, stacklevel=2
+    )
 
 
 def run_record(row: Any) -> RunRecord:

@@ -45,6 +45,8 @@ runs = Table(
     Column("summary", Text, nullable=False),  # JSON of RunSummary, or empty
     Column("origin", String, nullable=False),
     Column("facts", Text, nullable=False, server_default=""),  # JSON of what agents reason from, or empty
+    Column("admitted", Boolean),  # NULL: not known
+    Column("seen_at", Float, nullable=False, server_default="0"),  # when its process last wrote, since 1970
 )  # fmt: skip
 
 units = Table(
@@ -54,6 +56,12 @@ units = Table(
     Column("code_key", String, nullable=False),
     Column("family", String, nullable=False),
     Column("record", Text, nullable=False),
+)  # fmt: skip
+
+unit_numbers = Table(
+    "unit_numbers", metadata,
+    Column("number", Integer, primary_key=True),  # of its row in `unit_search`, the full-text index
+    Column("unit_id", ForeignKey("units.id"), nullable=False, unique=True),
 )  # fmt: skip
 
 hypotheses = Table(
@@ -100,6 +108,7 @@ results = Table(
     Column("speedup", Float, nullable=False),  # median against the best baseline; 0 when not timed
     Column("origin", String, nullable=False),
     Column("record", Text, nullable=False),
+    Column("judged_at", String, nullable=False, server_default=""),  # ISO 8601 UTC; empty: not known
 )  # fmt: skip
 
 run_results = Table(
@@ -144,4 +153,17 @@ lesson_outcomes = Table(
     Column("helped", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
     Column("candidate", String, nullable=False),  # that worked or did not; empty: not known
+)  # fmt: skip
+
+foreign_kernels = Table(  # of other projects' archives: sources that are no units, with what is claimed of them
+    "foreign_kernels", metadata,
+    Column("id", String, primary_key=True),
+    Column("op_name", String, nullable=False),
+    Column("record", Text, nullable=False),
+)  # fmt: skip
+
+licenses = Table(  # of what was imported
+    "licenses", metadata,
+    Column("subject", String, primary_key=True),  # id of a candidate or of a foreign kernel
+    Column("license", String, nullable=False),
 )  # fmt: skip

@@ -29,10 +29,11 @@ from ..records import (
 from . import schema as s
 from .entries import Kind, RunRecord
 from .learning import keep_exchange, keep_lesson, keep_told
-from .owner import is_gone, this_process
+from .owner import LEASE_SECONDS, is_gone, this_process
 from .reading import ArchiveReader
 from .rows import (
     BASELINES,
+    admission_columns,
     keep,
     keep_candidate,
     keep_environment,
@@ -44,7 +45,7 @@ from .rows import (
 
 class Archive(ArchiveReader):
     """The store behind `optimize`, `report` and `export`. Safe to use from several processes and threads
-    at once.
+    at once, on PostgreSQL from several machines.
     """
 
     def add_task(self, task: Task) -> None:
@@ -70,7 +71,7 @@ class Archive(ArchiveReader):
                 connection, s.runs, id=run_id, task_id=task.id, target=target, seed=seed,
                 config_key=config_key(config), config=json.dumps(config), environment_id=environment.id,
                 started_at=now(), finished_at="", owner=this_process(), baselines="[]", limit_record="",
-                admission="", summary="", origin="local",
+                admission="", summary="", origin="local", seen_at=self.database.clock(connection),
             )  # fmt: skip
 
     def note_run(
@@ -82,13 +83,13 @@ class Archive(ArchiveReader):
         facts: dict[str, Any] | None = None,
     ) -> None:
         """Keep what a run measured of its task; what is not given stays as it is."""
-        values: dict[str, str] = {}
+        values: dict[str, Any] = {}
         if baselines is not None:
             values["baselines"] = BASELINES.dump_json(tuple(baselines)).decode()
         if limit is not None:
             values["limit_record"] = limit.model_dump_json()
         if admission is not None:
-            values["admission"] = admission.model_dump_json()
+            values |= admission_columns(admission)
         if facts is not None:
             values["facts"] = json.dumps(facts)
         if values:
@@ -124,6 +125,7 @@ class Archive(ArchiveReader):
             _keep_author(connection, candidate, hypothesis)
             number = _keep_result(connection, result)
             if run_id is not None:
+                self._hold(connection, run_id)
                 _place(connection, run_id, number, kind)
 
     def add_confirmation(self, run_id: str | None, candidate: Candidate, result: Result) -> None:
@@ -139,6 +141,7 @@ class Archive(ArchiveReader):
         failure is. Raises ArchiveError when the run was not begun.
         """
         with self.database.transaction(write=True) as connection:
+            self._hold(connection, run_id)
             keep_exchange(connection, run_id, exchange, now(), "local")
 
     def add_lesson(self, lesson: Lesson) -> None:
@@ -153,34 +156,52 @@ class Archive(ArchiveReader):
         with self.database.transaction(write=True) as connection:
             keep_told(connection, (signature, target, remedy), worked, candidate, now())
 
-    def unfinished_run(self, task_id: str, target: str, config_key: str) -> RunRecord | None:
+    def unfinished_run(
+        self, task_id: str, target: str, config_key: str, lease: float = LEASE_SECONDS
+    ) -> RunRecord | None:
         """The newest run of this kind that ended without finishing, taken over by this process; else None.
 
-        A run whose process is alive is left alone, and of two callers at once one only gets the run.
+        A run whose process is alive is left alone; of one on another machine that is known by its writes: none for
+        `lease` seconds. Of two callers at once one only gets the run.
         """
         r = s.runs.c
         here = (r.task_id == task_id) & (r.target == target) & (r.config_key == config_key)
         query = (
-            select(r.id, r.owner)
+            select(r.id, r.owner, r.seen_at)
             .where(here, r.finished_at == "", r.origin == "local")
             .order_by(r.started_at.desc())
         )
         with self.database.transaction(write=True) as connection:
-            taken = next((row.id for row in connection.execute(query).all() if is_gone(row.owner)), None)
+            time = self.database.clock(connection)
+            rows = connection.execute(query).all()
+            taken = next((row.id for row in rows if is_gone(row.owner, time - row.seen_at, lease)), None)
             if taken is None:
                 return None
-            connection.execute(update(s.runs).where(r.id == taken).values(owner=this_process()))
+            change = {"owner": this_process(), "seen_at": time}
+            connection.execute(update(s.runs).where(r.id == taken).values(**change))
         return self.run(taken)
 
     def release_run(self, run_id: str) -> None:
         """Give an interrupted run up, so that it can be resumed while this process lives on."""
         self._change_run(run_id, owner="")
 
-    def _change_run(self, run_id: str, **values: str) -> None:
+    def _change_run(self, run_id: str, **values: Any) -> None:
         with self.database.transaction(write=True) as connection:
-            changed = connection.execute(update(s.runs).where(s.runs.c.id == run_id).values(**values))
-            if changed.rowcount != 1:
-                raise ArchiveError(f"no run {run_id} in {self.database.name}")
+            self._hold(connection, run_id)
+            connection.execute(update(s.runs).where(s.runs.c.id == run_id).values(**values))
+
+    def _hold(self, connection: Connection, run_id: str) -> None:
+        """Renew this process's lease of a run. Raises ArchiveError when there is no such run, or when another process
+        took it over because this one was silent for too long.
+        """
+        r = s.runs.c
+        owner = connection.execute(select(r.owner).where(r.id == run_id)).scalar()
+        if owner is None:
+            raise ArchiveError(f"no run {run_id}: begin it first (in {self.database.name})")
+        if owner not in ("", this_process()):
+            raise ArchiveError(f"run {run_id} was taken over by another process ({owner}): this one stops")
+        seen = {"seen_at": self.database.clock(connection)}
+        connection.execute(update(s.runs).where(r.id == run_id).values(**seen))
 
 
 def config_key(config: dict[str, Any]) -> str:
@@ -215,20 +236,13 @@ def _keep_result(connection: Connection, result: Result) -> int:
 
 def _place(connection: Connection, run_id: str, number: int, kind: Kind) -> None:
     """Append the result to the run, unless the run has it."""
-    run = connection.execute(select(s.runs.c.started_at).where(s.runs.c.id == run_id)).scalar()
-    if run is None:
-        raise ArchiveError(f"no run {run_id}: begin it first")
+    run = connection.execute(select(s.runs.c.started_at).where(s.runs.c.id == run_id)).scalar_one()
     p = s.run_results.c
     if connection.execute(select(p.number).where(p.run_id == run_id, p.result_number == number)).first():
         return
     last = connection.execute(select(func.max(p.number)).where(p.run_id == run_id)).scalar() or 0
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(run)).total_seconds()
     keep(
-        connection,
-        s.run_results,
-        run_id=run_id,
-        number=last + 1,
-        result_number=number,
-        kind=kind,
+        connection, s.run_results, run_id=run_id, number=last + 1, result_number=number, kind=kind,
         elapsed=elapsed,
-    )
+    )  # fmt: skip

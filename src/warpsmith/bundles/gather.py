@@ -81,7 +81,7 @@ class Gathered:
         task = archive.task(task_id)
         if task is None:
             raise BundleError(
-                f"task {task_id} is not in {archive.path}: name the archive that it was asked or run with"
+                f"task {task_id} is not in {archive.name}: name the archive that it was asked or run with"
             )
         return task
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import WarpsmithError
-from . import authoring, bundle, inspect, knowledge, profile, results, run
+from . import authoring, bundle, inspect, knowledge, profile, results, run, sharing
 
 BUG, INTERRUPTED = 70, 130
 CLICK_ERROR: Any = typer.BadParameter.__mro__[2]  # typer carries its own copy of click's ClickException
@@ -46,7 +46,7 @@ def _program(
 ) -> None: ...
 
 
-for group in (run, results, profile, inspect, knowledge, bundle, authoring):
+for group in (run, results, sharing, profile, inspect, knowledge, bundle, authoring):
     group.register(app)
 
 

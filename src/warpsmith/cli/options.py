@@ -22,7 +22,10 @@ SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of every ra
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="PATH|-", help="Write the outcome as JSON.")
 ]
-ArchiveOption = Annotated[Path | None, typer.Option("--archive", help="The archive file to use.")]
+ArchiveOption = Annotated[
+    str | None,
+    typer.Option("--archive", metavar="FILE|URL", help="The archive to use: a file, or postgresql://…"),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the task's file. Repeatable."),
@@ -79,7 +82,7 @@ def overrides(settings: list[str] | None) -> dict[str, Any] | None:
     return found or None
 
 
-def config(archive: Path | None = None, baselines: str | None = None, **flags: Any) -> Config:
+def config(archive: Path | str | None = None, baselines: str | None = None, **flags: Any) -> Config:
     """The settings with these flags on top; a flag that is None leaves the setting as it is."""
     names = tuple(n.strip() for n in baselines.split(",") if n.strip()) if baselines else None
     known = Config().baselines

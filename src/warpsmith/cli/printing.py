@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,9 @@ from rich.text import Text
 from ..errors import UsageError
 from ..progress import counted, duration
 from ..records import Ratio, RunSummary
+
+if TYPE_CHECKING:
+    from ..report.pages import Page
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -36,8 +39,8 @@ def ratio_text(ratio: Ratio) -> str:
     return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
-def write_text(text: str, out: Path | None) -> None:
-    """To a file (its folder is made) or, without one, to standard output."""
+def write_text(text: str, out: Path | None, told: bool = True) -> None:
+    """To a file (its folder is made; standard error says so if `told`) or, without one, to standard output."""
     if out is None:
         print(text.removesuffix("\n"))
         return
@@ -46,7 +49,41 @@ def write_text(text: str, out: Path | None) -> None:
         out.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror or error}") from error
-    print(f"wrote {out}", file=sys.stderr)
+    if told:
+        print(f"wrote {out}", file=sys.stderr)
+
+
+def outputs(json: str | None, out: Sequence[Path] | None) -> dict[Path, str]:
+    """File → format: by its ending, and JSON for the file of --json. Raises UsageError for one that cannot be written."""
+    from ..report.pages import format_of
+
+    files = {path: format_of(path) for path in out or ()}
+    files |= {Path(json): "json"} if json not in (None, "-") else {}
+    for path in files:
+        expect_writable(path)
+    return files
+
+
+def write_page(page: Page, files: Mapping[Path, str], told: bool = True) -> None:
+    """Tables to files; `told` says so on standard error."""
+    from ..report.pages import write
+
+    for path, format in files.items():
+        write_text(write(page, format), path, told)
+
+
+def print_page(page: Page, json: str | None) -> None:
+    """Tables for people on standard output; JSON, and nothing else, for "-"."""
+    from ..report.pages import write
+
+    if json == "-":
+        write_text(write(page, "json"), None)
+        return
+    print("\n\n".join(page.lead))
+    for grid in page.grids:
+        if grid.rows:
+            print(f"\n{grid.title}")
+            print_rows(grid.columns, grid.rows)
 
 
 def expect_writable(where: str | Path | None) -> None:

@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from ..errors import ArchiveError, UsageError
-from ..progress import counted
 from ..records import Ratio
 from . import options as o
 from . import printing
+from .shelves import Kind, print_entries
+from .winners import offer, winner
 
 if TYPE_CHECKING:
     from ..archive.entries import Entry, RunRecord
@@ -78,12 +79,18 @@ def export(
     form: Annotated[Form, typer.Option("--as", help="kernelbench, package or source.")] = Form.kernelbench,
     out: Annotated[Path | None, typer.Option("--out", help="File (kernelbench) or folder to write.")] = None,
     archive: o.ArchiveOption = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Judge the win here first, when it was confirmed elsewhere.")
+    ] = False,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Write it for the machine where it was confirmed.")
+    ] = False,
 ) -> None:
     """Write a verified winner as a KernelBench file, an importable package, or bare source."""
     from ..export import export_winner
 
     store = existing(archive)
-    run, entry = winner(store, what)
+    run, entry = offer(store, *winner(store, what), o.config(archive), confirm, elsewhere)
     name = re.sub(r"\W", "_", run.task_name, flags=re.ASCII)
     name = name if name.isidentifier() else f"task_{name}"
     default = {
@@ -97,8 +104,16 @@ def export(
 
 
 @archive_app.command("list")
-def list_runs(archive: o.ArchiveOption = None, json: o.JsonOption = None) -> None:
-    """Every run, newest first."""
+def list_runs(
+    archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
+    kind: Annotated[Kind | None, typer.Option("--kind", help="Results of this kind instead.")] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Results with --kind at the most.")] = 50,
+) -> None:
+    """Every run, newest first; with --kind the newest results that are winners, stones, quarantined or failed."""
+    if kind is not None:
+        store = existing(archive)
+        return print_entries(store, store.of_kind(kind.value, limit=most), json)
     runs = existing(archive).runs()
     if json is not None:
         printing.write_json([r.model_dump(mode="json", exclude={"config"}) for r in runs], json)
@@ -108,6 +123,18 @@ def list_runs(archive: o.ArchiveOption = None, json: o.JsonOption = None) -> Non
         "run", "task", "target", "status", "over the best baseline", "limit", "judged", "started", "on",
     )  # fmt: skip
     printing.print_rows(columns, [run_row(run) for run in runs])
+
+
+@archive_app.command("find")
+def find_kernels(
+    text: Annotated[str, typer.Argument(help="Words of a kernel: of its source, technique or operations.")],
+    archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Kernels at the most.")] = 10,
+) -> None:
+    """Correct kernels that a text fits, those with all of its words first."""
+    store = existing(archive)
+    print_entries(store, store.find(text, limit=most), json)
 
 
 @archive_app.command("show")
@@ -120,79 +147,22 @@ def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
     printing.print_rows(columns, [entry_row(entry) for entry in store.run_entries(record.run_id)])
 
 
-@archive_app.command("export")
-def export_archive(
-    out: Annotated[Path, typer.Argument(help="A .jsonl file.")], archive: o.ArchiveOption = None
-) -> None:
-    """Write the archive as JSON lines."""
-    from ..archive.transfer import export_jsonl
-
-    print(f"wrote {counted(export_jsonl(existing(archive), out), 'record')} to {out}")
-
-
-@archive_app.command("import")
-def import_archive(
-    source: Annotated[Path, typer.Argument(help="A .jsonl file.")], archive: o.ArchiveOption = None
-) -> None:
-    """Add another machine's results; they count as unverified until they are judged here."""
-    from ..archive.store import Archive
-    from ..archive.transfer import import_jsonl
-
-    counts = import_jsonl(Archive(o.config(archive).archive), source)
-    new = f"{counted(counts.new_results, 'new result')}, {counted(counts.new_runs, 'new run')}"
-    print(f"{new} from {source}")
-
-
 @archive_app.command("path")
 def archive_path(archive: o.ArchiveOption = None) -> None:
     """Where the archive is."""
     print(o.config(archive).archive)
 
 
-def existing(path: Path | None) -> Archive:
+def existing(path: Path | str | None) -> Archive:
     """The archive to read from. Raises ArchiveError for a file that was named and is not there: a typo
     must not make an empty archive.
     """
     from ..archive.store import Archive
 
-    if path is not None and not path.exists():
-        raise ArchiveError(f"no archive at {path}: `warpsmith archive path` says where the usual one is")
-    return Archive(o.config(path).archive)
-
-
-def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
-    """The run with this id, or the task's newest run with a win (None: the latest run), and its confirmed win.
-
-    Raises UsageError when there is no win, ArchiveError when nothing has that name.
-    """
-    name = Path(what).stem if what and what.endswith(".py") else (what or "").rpartition(":")[2]
-    runs = [r for r in archive.runs() if r.task_name == name]
-    for run in runs or [archive.run(what)]:
-        entry = confirmed_win(archive, run)
-        if entry is not None:
-            return run, entry
-    raise UsageError(
-        f"{(runs or [run])[0].task_name} has no win confirmed on this machine to export: "
-        "run `warpsmith optimize` on it first"
-    )
-
-
-def confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
-    """What the run claims, or else its fastest confirmed win, that nothing judged later contradicts. None of
-    an imported run or a quarantined task.
-    """
-    if run.admission is not None and not run.admission.admitted:
-        return None
-    wins = archive.winners(run.task_id, run.target, run.environment.id)
-    standing = {e.candidate.content_key for e in wins if e.result.environment == run.environment.id}
-    mine = [
-        e
-        for e in archive.run_entries(run.run_id)
-        if e.kind == "confirmation" and e.result.win and e.verified_here
-        and e.candidate.content_key in standing
-    ]  # fmt: skip
-    claimed = run.summary.best.candidate_id if run.summary and run.summary.best else ""
-    return max(mine, key=lambda e: (e.candidate.id == claimed, _median(e.result.speedup)), default=None)
+    place = o.config(path).archive
+    if path is not None and isinstance(place, Path) and not place.exists():
+        raise ArchiveError(f"no archive at {place}: `warpsmith archive path` says where the usual one is")
+    return Archive(place)
 
 
 def run_row(run: RunRecord) -> list[str]:
@@ -222,7 +192,3 @@ def _marked(text: str, imported: bool) -> str:
 
 def _over(ratio: Ratio | None) -> str:
     return f"{printing.ratio_text(ratio)} {ratio.baseline}" if ratio else ""
-
-
-def _median(ratio: Ratio | None) -> float:
-    return ratio.median if ratio else 0.0

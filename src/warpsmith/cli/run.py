@@ -1,4 +1,4 @@
-"""Commands that do work: `optimize`, `suite`, `demo`, `judge`.
+"""Commands that do work: `optimize`, `demo`, and `suite`, `compare`, `judge` from their modules.
 
 Progress goes to standard error, outcomes to standard output.
 """
@@ -12,45 +12,34 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ModelError, UsageError, WarpsmithError
+from ..errors import UsageError, WarpsmithError
 from ..progress import observer_for
 from ..records import RunSummary
 from . import options as o
 from . import printing
+from .compare import compare
 from .judge import judge
+from .search_flags import SearchFlags, spread
+from .suite import fail_on_fault, suite
 
 DEMO_TASKS = ("softmax.py", "mlp_epilogue.py", "layernorm.py")
 
 
 def register(app: typer.Typer) -> None:
-    for command in (optimize, suite, demo, judge):
+    for command in (optimize, suite, compare, demo, judge):
         app.command()(command)
 
 
+@spread
 def optimize(
     task: Annotated[list[str], typer.Argument(help="KernelBench-format files or package.module:Class.")],
-    target: o.TargetOption = "cpu",
-    budget: o.BudgetOption = 60,
-    time: o.TimeOption = "120s",
-    seed: o.SeedOption = None,
+    flags: SearchFlags,
     json: o.JsonOption = None,
-    archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
-    baselines: o.BaselinesOption = None,
-    model: o.ModelOption = None,
-    reasoner: o.ReasonerOption = None,
-    synthesizer: o.SynthesizerOption = None,
-    mender: o.MenderOption = None,
-    checker: o.CheckerOption = None,
-    orchestrator: o.OrchestratorOption = None,
-    base_url: o.BaseUrlOption = None,
-    usd: o.UsdOption = None,
-    tokens: o.TokensOption = None,
     replay: Annotated[
         str | None,
         typer.Option("--replay", metavar="RUN", help="Search again from the record of a run alone."),
     ] = None,
-    quiet: o.QuietOption = False,
 ) -> None:
     """Search for a faster, verified implementation of each TASK."""
     from ..api import optimize_task
@@ -58,19 +47,16 @@ def optimize(
     printing.expect_writable(json)
     if replay is not None and len(task) > 1:
         raise UsageError("--replay repeats one run: name its task alone")
-    config = o.config(
-        archive, baselines, model=model, reasoner=reasoner, synthesizer=synthesizer, mender=mender, checker=checker,
-        orchestrator=orchestrator, base_url=base_url,
-    )  # fmt: skip
-    limit, changed = o.budget(budget, time, usd, tokens), o.overrides(settings)
+    config = flags.config()
+    limit, changed = flags.limits(config), o.overrides(settings)
     summaries: list[RunSummary] = []
-    with kept(summaries, json, as_list=len(task) > 1), observer_for(quiet) as observer:
+    with kept(summaries, json, as_list=len(task) > 1), observer_for(flags.quiet) as observer:
         for spec in task:
             done = optimize_task(
                 spec,
-                target=target,
+                target=flags.target,
                 budget=limit,
-                seed=seed,
+                seed=flags.seed,
                 config=config,
                 observer=observer,
                 overrides=changed,
@@ -80,55 +66,8 @@ def optimize(
             if done.fault:
                 break
     _show(summaries, json, as_list=len(task) > 1)
-    _fail_on_fault(summaries)
+    fail_on_fault(summaries)
     raise typer.Exit(1 if any(s.status == "failed" for s in summaries) else 0)
-
-
-def suite(
-    name: Annotated[str, typer.Argument(help="A suite's name (core) or a folder of task files.")],
-    target: o.TargetOption = "cpu",
-    budget: o.BudgetOption = 60,
-    time: o.TimeOption = "120s",
-    seed: o.SeedOption = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N tasks.")] = None,
-    json: o.JsonOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write a markdown report here.")] = None,
-    archive: o.ArchiveOption = None,
-    baselines: o.BaselinesOption = None,
-    model: o.ModelOption = None,
-    reasoner: o.ReasonerOption = None,
-    synthesizer: o.SynthesizerOption = None,
-    mender: o.MenderOption = None,
-    checker: o.CheckerOption = None,
-    orchestrator: o.OrchestratorOption = None,
-    base_url: o.BaseUrlOption = None,
-    usd: o.UsdOption = None,
-    tokens: o.TokensOption = None,
-    quiet: o.QuietOption = False,
-) -> None:
-    """Run every task of a suite; a suite that was interrupted goes on where it stopped."""
-    from ..api import run_suite
-    from ..report import suite_json, suite_table
-
-    for path in (json, out):
-        printing.expect_writable(path)
-    config = o.config(
-        archive, baselines, model=model, reasoner=reasoner, synthesizer=synthesizer, mender=mender, checker=checker,
-        orchestrator=orchestrator, base_url=base_url,
-    )  # fmt: skip
-    per_task = o.budget(budget, time, usd, tokens)
-    with observer_for(quiet) as observer:
-        summaries = run_suite(
-            name, target=target, budget=per_task, seed=seed, config=config, observer=observer, limit=limit
-        )
-    if out is not None:
-        printing.write_text(suite_table(summaries), out)
-    if json is not None:
-        printing.write_text(suite_json(summaries), None if json == "-" else Path(json))
-    if json != "-":
-        printing.print_table(summaries)
-    _fail_on_fault(summaries)
-    raise typer.Exit(1 if all(s.status == "failed" for s in summaries) else 0)
 
 
 def demo(
@@ -179,13 +118,6 @@ def kept(summaries: Sequence[RunSummary], json: str | None, as_list: bool) -> It
         if summaries:
             _show(summaries, json, as_list)
         raise
-
-
-def _fail_on_fault(summaries: Sequence[RunSummary]) -> None:
-    """Raises ModelError when a language model ended a run: what was reached is shown, and is not all there was to reach."""
-    for summary in summaries:
-        if summary.fault:
-            raise ModelError(summary.fault)
 
 
 def _show(summaries: Sequence[RunSummary], json: str | None, as_list: bool) -> None:

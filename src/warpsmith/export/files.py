@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..records import Graph, GraphInput, Task, Unit
 from ..report.wording import claim, hardware
 from ..targets.cpu import HEADERS, CpuTarget
-from ..targets.front_matter import FrontMatterError, parse
+from ..targets.front_matter import chosen_source
 from ..targets.task_header import requirements
 
 SIMD = "warpsmith_simd.h"
@@ -51,25 +51,6 @@ class UnitFiles:
 def unit_files(unit: Unit, graph: Graph, target: CpuTarget) -> UnitFiles:
     header = target.header(graph, unit.region) + requirements(unit.requires)
     return UnitFiles(chosen_source(unit), header, target.flags(unit))
-
-
-def chosen_source(unit: Unit) -> str:
-    """The source with the values and flags that were measured as its own defaults, so that the file alone says
-    what was built. A source without front matter stays as it is.
-    """
-    text = unit.source
-    try:
-        declared = parse(text).flags
-    except FrontMatterError:
-        return text
-    for t in unit.tunables:
-        places = (
-            rf"^([ \t]*//[ \t]*tunable:[ \t]*{t.name}[ \t]*=[ \t]*|#ifndef {t.name}\n#define {t.name} )-?\d+"
-        )
-        text = re.sub(places, rf"\g<1>{t.value}", text, flags=re.MULTILINE)
-    added = [flag for flag in unit.flags if flag not in declared]
-    first, newline, rest = text.partition("\n")
-    return f"{first}\n// flags: {' '.join(added)}{newline}{rest}" if added else text
 
 
 def simd_header() -> str:

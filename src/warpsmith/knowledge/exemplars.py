@@ -23,7 +23,7 @@ def exemplars(
 ) -> list[Unit]:
     """At most `k` units, the most telling first. `before`: judged before then; `without`: not of this task."""
     found: dict[str, Unit] = {}  # by source
-    for signature in (region.signature, *_nearest(archive, region.signature, target, before, without)):
+    for signature in (region.signature, *nearest(archive, region.signature, target, before, without)):
         if len(found) >= k:
             break
         entries = sound_entries(archive, signature, target, before=before, without=without)
@@ -39,7 +39,8 @@ def alike(one: str, other: str) -> float:
     return len(first & second) / len(first | second) if first or second else 0.0
 
 
-def _nearest(archive: ArchiveReader, signature: str, target: str, before: str, without: str) -> list[str]:
+def nearest(archive: ArchiveReader, signature: str, target: str, before: str, without: str) -> list[str]:
+    """Other signatures of sound units with like operations, the most alike first."""
     others = (one for one in sound_signatures(archive, target, before, without) if one != signature)
     ranked = sorted((-alike(signature, one), one) for one in others)
     return [one for negative, one in ranked[:NEARBY] if -negative >= LEAST_ALIKE]

@@ -63,6 +63,21 @@ class ArchiveLore:
         useful = [lesson for lesson in known.values() if lesson.helped >= lesson.failed]
         return sorted(useful, key=lambda one: (one.failed - one.helped, -one.helped))[: max(k, 0)]
 
+    def warnings(self, target: str, k: int) -> list[Lesson]:
+        if not self.teach:
+            return []
+        kept = (one.lesson for one in self.archive.all_lessons(target, self.before))
+        known = {(lesson.signature, lesson.remedy): lesson for lesson in kept}
+        if self.before:
+            for (about, of, remedy), own in self._own.items():
+                if of == target:
+                    known[about, remedy] = _sum(known.get((about, remedy)), own)
+        useful = [lesson for lesson in known.values() if lesson.helped >= lesson.failed]
+        best: dict[str, Lesson] = {}  # by kind of failure
+        for lesson in sorted(useful, key=lambda one: (one.failed - one.helped, -one.helped)):
+            best.setdefault(lesson.signature, lesson)
+        return list(best.values())[: max(k, 0)]
+
     def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         """Raises ArchiveError when the archive cannot be written."""
         sign = signature(failure)

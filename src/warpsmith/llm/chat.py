@@ -7,10 +7,15 @@ from typing import Protocol
 from ..records import Exchange, Role, content_hash
 
 PASSING = "passing fault: "  # how the error of an exchange begins that may go well at another time
+CUT = f"{PASSING}under way when the run had to end, so that its cost is not known: "  # and of one that was not waited for
 
 
 class BudgetSpent(Exception):
-    """No further question may be asked; the message says which limit was reached."""
+    """No further question may be asked; the message says which limit was reached. `cut`: the question that was under way."""
+
+    def __init__(self, reason: str, cut: Exchange | None = None) -> None:
+        super().__init__(reason)
+        self.cut = cut
 
 
 class Chat(Protocol):

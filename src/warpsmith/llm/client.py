@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ModelError
 from ..records import Exchange, Role, Usage
 from .background import Background
-from .chat import PASSING, BudgetSpent, Purse, question_key
+from .chat import CUT, PASSING, BudgetSpent, Purse, question_key
 from .faults import Fault, fault_of, problem_with
 from .prices import Price
 
@@ -71,18 +71,25 @@ class ModelClient:
             async with asyncio.timeout(self._purse.seconds_left):
                 got = await self._patiently(system, prompt)
         except TimeoutError:
-            raise BudgetSpent(self._purse.exhausted() or "time spent") from None
+            reason = self._purse.exhausted() or "time spent"
+            cut = self._exchange(role, system, prompt, turn, Answered(), f"{CUT}{reason}", started)
+            raise BudgetSpent(reason, cut) from None
         fault = got.fault
         passing = fault is not None and fault.kind in ("passing", "slow")
-        exchange = Exchange(
-            key=question_key(role, self.name, system, prompt, turn), role=role, model=self.name, system=system,
-            prompt=prompt, answer=self._clean(got.text), usage=got.usage, usd=got.usd, turn=turn,
-            error="" if fault is None else self._clean(f"{PASSING if passing else ''}{fault.text}"),
-            seconds=round(time.monotonic() - started, 3),
-        )  # fmt: skip
+        error = "" if fault is None else f"{PASSING if passing else ''}{fault.text}"
+        exchange = self._exchange(role, system, prompt, turn, got, error, started)
         self._purse.book(exchange)
         self._note_health(fault)
         return exchange
+
+    def _exchange(
+        self, role: Role, system: str, prompt: str, turn: int, got: Answered, error: str, started: float
+    ) -> Exchange:
+        return Exchange(
+            key=question_key(role, self.name, system, prompt, turn), role=role, model=self.name, system=system,
+            prompt=prompt, answer=self._clean(got.text), usage=got.usage, usd=got.usd, turn=turn,
+            error=self._clean(error), seconds=round(time.monotonic() - started, 3),
+        )  # fmt: skip
 
     def _still_possible(self) -> None:
         if self._dead:

@@ -12,7 +12,7 @@ from collections import defaultdict
 
 from ..errors import ModelError
 from ..records import Exchange, Role
-from .chat import PASSING, Chat, Ledger, Purse, question_key
+from .chat import CUT, PASSING, BudgetSpent, Chat, Ledger, Purse, question_key
 
 
 class Record:
@@ -42,6 +42,11 @@ class Record:
         self._booked.add(exchange.key)  # by who asked
         self._ledger.add_exchange(self.run_id, exchange)
 
+    def add_cut(self, spent: BudgetSpent) -> None:
+        """Keep the question that was under way, if there was one: a run that goes on asks it again."""
+        if spent.cut is not None:
+            self._ledger.add_exchange(self.run_id, spent.cut)
+
     def _book(self, exchange: Exchange) -> None:
         if exchange.key not in self._booked:
             self._booked.add(exchange.key)
@@ -61,7 +66,11 @@ class Recorded:
             kept = self._record.find(key)
             if kept is not None:
                 return kept
-            exchange = self._chat.ask(role, system, prompt, turn)
+            try:
+                exchange = self._chat.ask(role, system, prompt, turn)
+            except BudgetSpent as spent:
+                self._record.add_cut(spent)
+                raise
             self._record.add(exchange)
             return exchange
 
@@ -79,4 +88,6 @@ class Replay:
                 f"run {self._record.run_id} holds no answer to this question of the {role} agent to "
                 f"{self._record.model}: replay it with the task, settings and version it was made with"
             )
+        if kept.error.startswith(CUT):
+            raise BudgetSpent(kept.error.removeprefix(CUT))
         return kept

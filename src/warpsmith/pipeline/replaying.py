@@ -20,7 +20,10 @@ from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
 from ..search.loop import Search, confirm
 from ..search.meter import Meter
+from ..search.methods import Methods, make_methods
+from ..search.novelty import Novelty
 from ..targets.base import Target
+from .stones import ArchiveStones
 from .summary import Ground, Outcome, Spent, recorded_ground, summarize
 from .team import make_memory, make_team
 
@@ -67,13 +70,33 @@ def replay(
 
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
-        RecordedResults(entries), meter, keep, known=known, seed=record.seed,
+        RecordedResults(entries), meter, keep, known=known, seed=record.seed, methods=_methods(config, archive, record, entries),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
     best = confirm(search, config.confirm, lambda attempt: None)
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)
+
+
+class RecordedNovelty(Novelty):
+    """Without a compiler nobody knows which candidates had the machine code of others: those are not in the record."""
+
+    recorded: frozenset[str] = frozenset()  # content keys
+
+    def like(self, candidate: Candidate) -> str:
+        return super().like(candidate) or (
+            "" if candidate.content_key in self.recorded else "not in the record"
+        )
+
+
+def _methods(config: Config, archive: Archive, record: RunRecord, entries: Sequence[Entry]) -> Methods:
+    stones = ArchiveStones(archive, record.target, before=record.started_at, task_id=record.task_id)
+    methods = make_methods(config, stones)
+    if config.novelty:
+        methods.novelty = RecordedNovelty(config.novelty)
+        methods.novelty.recorded = frozenset(e.candidate.content_key for e in entries)
+    return methods
 
 
 def _ground(record: RunRecord, task: Task, target: Target) -> Ground:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .. import plugins
 from ..agents.base import Attempt
 from ..agents.llm.memory import Memory
 from ..archive.entries import Entry, Kind
@@ -29,8 +30,11 @@ from ..progress import Observer, counted
 from ..records import Budget, Result, Role, RunSummary, Task
 from ..search.loop import Search, confirm
 from ..search.meter import Meter
+from ..search.methods import make_methods
 from ..targets.base import Target
+from .machine_code import MachineCode
 from .replaying import replay
+from .stones import ArchiveStones
 from .summary import Ground, Outcome, Spent, facts_record, ground_of, recorded_ground, summarize
 from .team import make_memory, make_team
 
@@ -52,12 +56,13 @@ class Run:
     seed: int | None = None
 
     def play(self) -> Outcome:
-        """Raises UsageError when its models cannot be asked, ToolchainError, JudgeError, ArchiveError, Interrupted.
+        """Raises UsageError when its models or its tuner cannot be had, ToolchainError, JudgeError, ArchiveError, Interrupted.
 
         A model that is lost on the way ends the search: what was reached is confirmed, the summary has the `fault`, and the
         run stays unfinished, so that the same command goes on from there.
         """
         check(self.config, self.budget)
+        plugins.load("tuners", self.config.tuner)()  # what cannot be had is told before any work
         started = time.monotonic()
         run_id, seed = self._identity()
         meter = Meter(self.budget, reserve=CONFIRM_SHARE * (self.budget.seconds or 0.0))
@@ -79,7 +84,8 @@ class Run:
                 stopped, best = self._searched(run_id, search)
             spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
             summary = summarize(run_id, search, ground, best, stopped, spent, memory)
-            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started))
+            asked = {"base_url": self.config.base_url or ""} if chats else {}
+            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started) | asked)
         if summary.fault:
             self.archive.release_run(run_id)
         else:
@@ -143,12 +149,16 @@ class Run:
         memory: Memory | None,
     ) -> Search:
         entries = [e for e in self.archive.run_entries(run_id) if e.kind != "confirmation"]
+        began = self.archive.run(run_id).started_at
+        stones = ArchiveStones(self.archive, self.target.name, before=began, task_id=self.task.id)
+        code = MachineCode(self.target, self.task)
         search = Search(
             self.task, self.target.name, ground.facts, ground.limit,
             make_team(self.config, chats, self.task, self.target, memory), executor, meter,
             lambda attempt: self._keep(run_id, search, attempt, memory),
             known=self._known(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
+            methods=make_methods(self.config, stones, code, code.prepare),
         )  # fmt: skip
         return search
 
@@ -173,7 +183,8 @@ class Run:
         A crash may have been the machine's, and a wide interval says that it was busy: those candidates are judged again.
         Of this run's own it is the result of the search, not of the confirmation, so that the search goes as it went.
         """
-        found = self.archive.judged_keys(self.task.id, self.target.name, environment)
+        judged = self.archive.judged_keys
+        found = judged(self.task.id, self.target.name, environment) if self.config.reuse else {}
         known = {key: result for key, result in found.items() if lasting(result)}
         own = {e.result.content_key: e.result for e in entries if e.result.status != "error"}
         return known | {key: r for key, r in own.items() if r.environment == environment}

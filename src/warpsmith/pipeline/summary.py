@@ -65,7 +65,8 @@ def facts_of(judge: Judge) -> Facts:
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
-        local_facts(), threads=judge.environment.threads, bandwidth=judge.limit.bytes_per_second,
+        local_facts(), target=judge.target.name, threads=judge.environment.threads,
+        bandwidth=judge.limit.bytes_per_second,
         flop_rate=judge.limit.flops_per_second, node_us=node_us,
         total_us=fastest, limit_us=judge.limit.seconds * 1e6,
     )  # fmt: skip
@@ -76,7 +77,8 @@ def facts_record(facts: Facts) -> dict[str, Any]:
 
 
 def facts_from(record: dict[str, Any]) -> Facts | None:
-    return Facts(**record) if set(record) == {f.name for f in fields(Facts)} else None
+    known = {f.name for f in fields(Facts)}
+    return Facts(**record) if known - {"target"} <= set(record) <= known else None
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,12 @@ def summarize(
         baselines={b.name: b.median_us for b in (*ground.baselines, *_rewritten(best)) if b.ok},
         evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, seed=search.seed,
         stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.cpu, fault=search.fault,
+        threads=ground.environment.threads,
         tokens=spent.tokens, usd=spent.usd, exchanges=len(spent.exchanges),
         translation=translation(memory.samples, search.attempts) if memory is not None else None,
+        operators=search.uses, islands=search.methods.population.summary(),
+        rejected=dict(search.methods.novelty.rejected),
+        saved=search.methods.steering.saved.lines(search.meter.evaluations_left, search.meter.seconds_left),
     )  # fmt: skip
 
 
@@ -162,4 +168,5 @@ def best_of(attempt: Attempt) -> Best:
         label=attempt.candidate.lineage.branch, candidate_id=attempt.candidate.id, labels=verdict.labels,
         speedup=timing.best, speedup_eager=eager, median_us=timing.median_us, limit_share=timing.limit_share,
         confirmed=timing.confirmed, speedup_rewritten=timing.ratio("rewritten"),
+        ratios=timing.ratios,
     )  # fmt: skip

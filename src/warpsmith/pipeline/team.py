@@ -53,7 +53,7 @@ def make_team(
     )  # fmt: skip
     return Team(
         ReasoningAgent(brain("reasoning")),
-        SynthesisAgent(brain("synthesis"), workers=config.model_concurrency if written else 1),
+        SynthesisAgent(brain("synthesis"), workers=config.model_concurrency if written else 1, asks=written),
         CompileAgent(brain("compile")), CorrectnessAgent(brain("correctness")), orchestrator,
         plugins.load("tuners", config.tuner)(), memory.credits if memory is not None else Credits(),
     )  # fmt: skip

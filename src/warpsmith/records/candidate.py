@@ -21,6 +21,12 @@ class Region(Record):
     outputs: tuple[str, ...]
     signature: str  # ops, dtypes, layout, rank, shape class: the key for stepping stones from other tasks
 
+    @property
+    def title(self) -> str:
+        """Its first nodes, for people."""
+        more = len(self.nodes) - 3
+        return ", ".join(self.nodes[:3]) + (f" and {more} more" if more > 0 else "")
+
 
 class Tunable(Record):
     """A compile-time constant of a unit, passed as -DNAME=value."""
@@ -89,7 +95,9 @@ class Unit(Record):
 
 class Lineage(Record):
     parents: tuple[str, ...] = ()  # candidate ids
-    operator: Literal["seed", "rewrite", "tune", "crossover", "repair", "given"] = "seed"
+    operator: Literal[
+        "seed", "rewrite", "edit", "tune", "crossover", "transplant", "simplify", "restart", "repair", "given"
+    ] = "seed"
     agent: str = ""
     model: str = "expert"
     hypothesis: str = ""  # Hypothesis id

@@ -27,6 +27,7 @@ class Best(Record):
     limit_share: float
     confirmed: bool
     speedup_rewritten: Ratio | None = None  # of an algorithmic win: over the reference with the same rewrite
+    ratios: tuple[Ratio, ...] = ()  # against each baseline; empty in summaries of version 0.1
 
 
 class Translation(Record):
@@ -40,6 +41,45 @@ class Translation(Record):
     initial_speedup: float = (
         0.0  # of the first correct candidate, against the best baseline; 0: there was none
     )
+
+
+class OperatorUse(Record):
+    """What one operator of the search was given, and what came of it."""
+
+    operator: str
+    bred: int = 0  # candidates it made
+    judged: int = 0  # of these, judged and counted in the budget; the others were known or not novel
+    ok: int = 0  # correct and timed
+    gain: float = 0.0  # verified: sum of log speedups over the best before, by the intervals' low ends
+    cost: float = 0.0  # evaluations
+    rounds: tuple[int, ...] = ()  # candidates of it judged in each round, from round 0
+
+
+class Migration(Record):
+    round: int  # after which it was made, from 0
+    source: int  # island, from 0
+    target: int
+    candidate_id: str
+
+
+class Elite(Record):
+    """The best of one behaviour on an island."""
+
+    bottleneck: str
+    technique: str
+    cover: str  # ids of the regions that have units
+    candidate_id: str
+    speedup: float  # against the best baseline
+
+
+class IslandUse(Record):
+    """One island of the population at the end of a run."""
+
+    candidates: int  # correct and timed, bred there or arrived
+    best: float = 0.0  # speedup; 0: none
+    label: str = ""  # techniques of the best
+    elites: tuple[Elite, ...] = ()
+    arrived: tuple[Migration, ...] = ()
 
 
 class RunSummary(Record):
@@ -61,8 +101,14 @@ class RunSummary(Record):
     stopped: str = ""  # why the search stopped
     admitted: bool = True
     hardware: str = ""
+    threads: int = 0  # of the processor that candidates and baselines may use; 0: not noted
     fault: str = ""  # why a language model ended the run before its time
     exchanges: int = 0  # with language models
+    base_url: str = ""  # the server that these were asked at, where it was named
     tokens: int = 0
     usd: float | None = 0.0  # None: a price is not known
     translation: Translation | None = None
+    operators: tuple[OperatorUse, ...] = ()
+    islands: tuple[IslandUse, ...] = ()
+    rejected: dict[str, int] = {}  # not judged, for they were not novel: why → how many
+    saved: tuple[str, ...] = ()  # what steering by the limit left alone and did not spend, a line each

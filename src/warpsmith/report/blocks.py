@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..records import BaselineTiming, Environment, Limit, Ratio, Record, Translation
+from ..records import (
+    BaselineTiming,
+    Environment,
+    IslandUse,
+    Limit,
+    OperatorUse,
+    Ratio,
+    Record,
+    Translation,
+)
 
 
 class Claim(Record):
@@ -151,6 +160,27 @@ class ExchangeRow(Record):
     seconds: float
 
 
+class EliteRow(Record):
+    """The best candidate of one behaviour, over all islands."""
+
+    bottleneck: str
+    technique: str
+    cover: str  # regions, by their nodes
+    speedup: float
+    number: int  # in the run; 0: not among its entries
+    islands: tuple[int, ...]  # that hold an elite of this behaviour
+
+
+class Evolution(Record):
+    """How the search went about it."""
+
+    operators: tuple[OperatorUse, ...] = ()
+    islands: tuple[IslandUse, ...] = ()
+    elites: tuple[EliteRow, ...] = ()
+    rejected: dict[str, int] = {}  # which test found them not new → candidates
+    saved: tuple[str, ...] = ()
+
+
 class Report(Record):
     run_id: str
     task: str
@@ -183,6 +213,7 @@ class Report(Record):
     chain: tuple[ChainStep, ...] = ()
     exchanges: tuple[ExchangeRow, ...] = ()
     translation: Translation | None = None
+    evolution: Evolution | None = None
     checks: tuple[CheckRow, ...]
     mutants: dict[str, str]
     admitted: bool

@@ -13,6 +13,7 @@ from . import exchanges, wording
 from .blocks import BaselineRow, Claim, Report
 from .chain import chain
 from .commands import commands
+from .evolution import evolution
 from .parts import (
     attempts,
     checks,
@@ -50,7 +51,7 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
         roofline=roofline(run, entries, best), sources=sources(best) if best else (),
         evidence=evidence(archive, entries, best) if best else (), chain=chain(entries),
         exchanges=exchanges.rows(archive.exchanges(run.run_id), entries),
-        translation=summary.translation if summary else None,
+        translation=summary.translation if summary else None, evolution=evolution(summary, entries),
         checks=checks(best) if best else (),
         mutants=run.admission.mutants if run.admission else {},
         admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 
 from ..agents.findings import findings, summary
 from ..archive import Entry
-from ..records import Hypothesis, Region
+from ..records import Hypothesis
 from .blocks import ChainStep
 from .wording import baseline_name, interval, label, share
 
 TITLE = "What was tried, why, and what it taught"
-NAMED = 3  # nodes of a region that a title names
 
 
 def chain(entries: Sequence[Entry]) -> tuple[ChainStep, ...]:
@@ -121,12 +120,7 @@ def _title(entry: Entry, idea: Hypothesis | None) -> str:
     if idea is None:
         return label(entry.candidate)
     values = " ".join(f"{n}={v}" for n, v in idea.values.items())
-    return f"{idea.technique} for {_named(idea.region)}" + (f" at {values}" if values else "")
-
-
-def _named(region: Region) -> str:
-    more = len(region.nodes) - NAMED
-    return ", ".join(region.nodes[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{idea.technique} for {idea.region.title}" + (f" at {values}" if values else "")
 
 
 def _nodes(group: list[Entry]) -> set[str]:

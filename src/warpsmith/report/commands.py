@@ -6,8 +6,11 @@ import shlex
 from typing import Any
 
 from ..archive import RunRecord
-from ..config import PLAYERS
+from ..config import PLAYERS, Config
 from ..records import Task
+
+# Settings that say where things lie, or that have a flag of their own.
+ELSEWHERE = frozenset({*PLAYERS, "archive", "cache", "baselines"})
 
 
 def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:
@@ -20,7 +23,9 @@ def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:
         words = ["warpsmith", "optimize", path, "--target", run.target, "--seed", str(run.seed)]
         for name, value in (task.main.overrides if task is not None else {}).items():
             words += ["--set", f"{name}={value!r}"]
-        found.append(shlex.join([*words, *_limits(run.config), *model_flags(run.config)]))
+        asked = [*model_flags(run.config), *_server(run)]
+        line = shlex.join([*words, *_limits(run.config), *_baselines(run.config), *asked])
+        found.append(" ".join([*_settings(run.config), line]))
         if model_flags(run.config) and run.facts:
             found.append(shlex.join([*words[:5], *words[7:], "--replay", run.run_id]))
     found.append(f"warpsmith report {run.run_id} --format html --out report.html")
@@ -40,7 +45,7 @@ def _limits(config: dict[str, Any]) -> list[str]:
 
 
 def model_flags(config: dict[str, Any]) -> list[str]:
-    """The flags of a run's models and of what they may spend. How they are reached is not kept."""
+    """The flags of a run's models and of what they may spend. How they are reached, its summary has."""
     parts = [config.get("config"), config.get("budget")]
     settings, budget = (part if isinstance(part, dict) else {} for part in parts)
     words: list[str] = []
@@ -49,3 +54,29 @@ def model_flags(config: dict[str, Any]) -> list[str]:
     for name in ("usd", "tokens"):
         words += [f"--{name}", f"{budget[name]:.10g}"] if budget.get(name) else []
     return words
+
+
+def _server(run: RunRecord) -> list[str]:
+    return ["--base-url", run.summary.base_url] if run.summary is not None and run.summary.base_url else []
+
+
+def _changed(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a run that are not what they are by default. One that this version does not know is not told."""
+    kept = config.get("config")
+    usual = Config().model_dump(mode="json")
+    return {k: v for k, v in kept.items() if k in usual and v != usual[k]} if isinstance(kept, dict) else {}
+
+
+def _baselines(config: dict[str, Any]) -> list[str]:
+    named = _changed(config).get("baselines")
+    return ["--baselines", ",".join(named)] if named else []
+
+
+def _settings(config: dict[str, Any]) -> list[str]:
+    """The others, in the way that every setting can be given: in the environment."""
+    changed = {k: v for k, v in _changed(config).items() if k not in ELSEWHERE and v is not None}
+    return [f"WARPSMITH_{name.upper()}={shlex.quote(_text(value))}" for name, value in changed.items()]
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -7,17 +7,17 @@ Everything that comes from the archive is escaped, because an archive can hold a
 from __future__ import annotations
 
 from html import escape
-from importlib import resources
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
 from ..progress import counted
-from . import chain, exchanges, plots, tables
+from . import chain, plots, tables
 from .blocks import Report, Source
+from .fragments import card, grid_html, style
+from .grids import MAIN, lines
 from .lineage_svg import lineage_svg
-from .tables import Grid
 from .wording import interval, microseconds, share
 
 
@@ -26,10 +26,9 @@ def render_html(report: Report) -> str:
     drawn = plots.figures(report)
     body = "\n".join(
         [_header(report), _facts(report), *_plots(drawn),
-         _card(_grid(tables.baselines(report))), _sources(report),
-         _evidence(report), _chain(report), _lineage(report), _card(_grid(tables.attempts(report))),
-         _card(_grid(exchanges.grid(report))),
-         _card(_grid(tables.failures(report))), *_pairs(report), _commands(report)]
+         card(grid_html(MAIN[0](report))), _sources(report),
+         _evidence(report), _chain(report), _lineage(report),
+         *(card(grid_html(make(report))) for make in MAIN[1:]), *_pairs(report), _commands(report)]
     )  # fmt: skip
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -38,7 +37,7 @@ def render_html(report: Report) -> str:
         "script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:; font-src data:\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(report.task)}: {escape(report.status)} · warpsmith</title>\n"
-        f"<style>\n{_style()}\n</style>\n{plots.script() if drawn else ''}\n</head>\n<body>\n<main>\n{body}\n"
+        f"<style>\n{style()}\n</style>\n{plots.script() if drawn else ''}\n</head>\n<body>\n<main>\n{body}\n"
         f"{plots.fit() if drawn else ''}<footer>warpsmith {escape(report.environment.warpsmith)} · "
         f"run {escape(report.run_id)} · "
         f"{escape(report.started_at[:19])} UTC</footer>\n</main>\n</body>\n</html>\n"
@@ -74,41 +73,29 @@ def _facts(report: Report) -> str:
     cells = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts)
     told = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
     told += f" Stopped: {report.stopped}." if report.stopped else ""
-    told += "".join(f" {line[0].upper() + line[1:]}." for line in exchanges.lines(report))
+    told += "".join(f" {line[0].upper() + line[1:]}." for line in lines(report))
     return f'<div class="facts">{cells}</div><p class="soft">{escape(told)}</p>'
 
 
 def _plots(drawn: list[tuple[str, str]]) -> list[str]:
     if not drawn:
         return []
-    return ['<div class="two">' + "".join(_card(f"<h2>{escape(t)}</h2>{h}") for t, h in drawn) + "</div>"]
-
-
-def _grid(grid: Grid) -> str:
-    """A table with its heading; empty when it has no rows."""
-    if not grid.rows:
-        return ""
-    kind = ['class="n"' if i in grid.numbers else "" for i in range(len(grid.columns))]
-    head = "".join(f"<th {k}>{escape(c)}</th>" for k, c in zip(kind, grid.columns, strict=True))
-    rows = "".join(
-        f"<tr{' class=strong' if i in grid.strong else ''}>"
-        + "".join(f"<td {k}>{escape(cell)}</td>" for k, cell in zip(kind, row, strict=True))
-        + "</tr>"
-        for i, row in enumerate(grid.rows)
-    )
-    body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<h2>{escape(grid.title)}</h2><div class="scroll">{body}</div>'
+    return ['<div class="two">' + "".join(card(f"<h2>{escape(t)}</h2>{h}") for t, h in drawn) + "</div>"]
 
 
 def _pairs(report: Report) -> list[str]:
-    grids = [_grid(tables.checks(report)), _grid(tables.environment(report)), _grid(tables.mutants(report))]
-    return ['<div class="two">' + "".join(_card(g) for g in grids if g) + "</div>"]
+    grids = [
+        grid_html(tables.checks(report)),
+        grid_html(tables.environment(report)),
+        grid_html(tables.mutants(report)),
+    ]
+    return ['<div class="two">' + "".join(card(g) for g in grids if g) + "</div>"]
 
 
 def _sources(report: Report) -> str:
     if not report.sources:
         return ""
-    return _card("<h2>Winning source</h2>" + "".join(_source(source) for source in report.sources))
+    return card("<h2>Winning source</h2>" + "".join(_source(source) for source in report.sources))
 
 
 def _source(source: Source) -> str:
@@ -137,7 +124,7 @@ def _evidence(report: Report) -> str:
         lines = "".join(f"<li>{escape(text)}</li>" for text in (step.reason, *step.evidence) if text)
         about = escape(" · ".join(f for f in facts if f))
         steps.append(f"<li><b>{escape(step.label)}</b> <span class=soft>{about}</span><ul>{lines}</ul></li>")
-    return _card(f"<h2>How the winner came about</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
+    return card(f"<h2>How the winner came about</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
 
 
 def _chain(report: Report) -> str:
@@ -145,15 +132,13 @@ def _chain(report: Report) -> str:
     for step in report.chain:
         told = "".join(f"<li><b>{escape(what)}</b> {escape(text)}</li>" for what, text in chain.lines(step))
         steps.append(f"<li><b>{escape(chain.heading(step))}</b><ul>{told}</ul></li>")
-    return _card(f"<h2>{chain.TITLE}</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
+    return card(f"<h2>{chain.TITLE}</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
 
 
 def _lineage(report: Report) -> str:
     if not report.lineage:
         return ""
-    return _card(
-        f'<h2>Lineage</h2><div class="scroll">{lineage_svg(report.lineage)}</div>{_compared(report)}'
-    )
+    return card(f'<h2>Lineage</h2><div class="scroll">{lineage_svg(report.lineage)}</div>{_compared(report)}')
 
 
 def _compared(report: Report) -> str:
@@ -161,16 +146,4 @@ def _compared(report: Report) -> str:
 
 
 def _commands(report: Report) -> str:
-    return _card(f"<h2>Commands</h2><pre>{escape(chr(10).join(report.commands))}</pre>")
-
-
-def _card(inner: str) -> str:
-    return f'<section class="card">{inner}</section>' if inner else ""
-
-
-def _style() -> str:
-    own = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    light = HtmlFormatter(style="friendly").get_style_defs(".hl")
-    dark = HtmlFormatter(style="github-dark").get_style_defs(".hl")
-    code = f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
-    return f"{code}\n{own}\npre.hl {{ background: var(--code); }}"
+    return card(f"<h2>Commands</h2><pre>{escape(chr(10).join(report.commands))}</pre>")

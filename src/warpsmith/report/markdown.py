@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 
 from ..progress import counted
-from . import chain, exchanges, tables
+from . import chain, tables
 from .blocks import Report, Source
+from .grids import grids, lines
 from .tables import Grid
 
 
@@ -24,16 +25,9 @@ def render_markdown(report: Report) -> str:
     parts.append(f"Judged {report.evaluations}: {tables.stages(report)}. Time: {tables.wall(report)}.")
     if report.stopped:
         parts.append(f"Stopped: {escape(report.stopped)}.")
-    parts += [f"{escape(line[0].upper() + line[1:])}." for line in exchanges.lines(report)]
-    for make in (
-        tables.baselines,
-        tables.attempts,
-        exchanges.grid,
-        tables.failures,
-        tables.checks,
-        tables.mutants,
-    ):
-        parts += _section(make(report))
+    parts += [f"{escape(line[0].upper() + line[1:])}." for line in lines(report)]
+    for grid in grids(report):
+        parts += _section(grid)
     parts += [*_evidence(report), *_chain(report)]
     if report.sources:
         parts.append("## Winning source")

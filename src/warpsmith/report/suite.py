@@ -1,141 +1,164 @@
-"""A suite's summaries as a table: speedup over the best baseline and over eager, per task, losses and
-refusals listed.
+"""A suite as a page: what was won over each baseline, every task with its interval, the metrics, losses with reasons.
 
-The geometric mean is over all tasks; one without a claimed win counts as 1, because the user keeps the
-original. `fast_p` is KernelBench's share of tasks that are correct and more than p times faster
-(https://arxiv.org/abs/2502.10517); here a task counts for p ≥ 1 only when its win is claimed, that is
-with the interval above 1.
+In: the summaries of a suite's runs, as `run_suite` returns them. Out: a `Page` for any writer. The geometric mean
+is over all tasks; one without a win counts as 1, because its user keeps the original. Quarantined tasks, on which a
+wrong answer passes, count as not won and stand apart.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from math import exp, log
-from typing import Any
 
-from ..records import Best, Ratio, RunSummary
-from .markdown import escape, table
+from ..progress import counted, duration
+from ..records import Best, RunSummary
+from .pages import Page, write_json, write_markdown
+from .scores import AtK, Mean, SuiteTask, Totals, score, tasks_of, verified
+from .suite_rows import rows
 from .tables import Grid
 from .wording import baseline_name, interval, microseconds, share
 
-THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0)
+TEXTS = ("task", "status", "best baseline", "labels", "run")  # columns that line up on the left
+
+
+def suite_page(summaries: Sequence[RunSummary], name: str = "", left: int = 0) -> Page:
+    """`left`: runs that are still to come. In the data stand the totals and every summary."""
+    totals, tasks = score(summaries), tasks_of(summaries)
+    data = {"suite": name, "left": left, "totals": totals.model_dump(mode="json"),
+            "tasks": [s.model_dump(mode="json") for s in summaries]}  # fmt: skip
+    grids = (
+        _tasks("Tasks", [t for t in tasks if t.shown.admitted]),
+        _tasks("Quarantined: a wrong answer passes on them, so they count as not won",
+               [t for t in tasks if not t.shown.admitted]),
+        _speedups(totals.means), _fast(totals), _at_k(totals.at_k, tasks), _losses(tasks),
+    )  # fmt: skip
+    return Page(f"Suite {name}".strip(), tuple(_lead(summaries, totals, left)), grids, rows(tasks), data)
 
 
 def suite_table(summaries: Sequence[RunSummary]) -> str:
     """The suite as markdown."""
-    totals = suite_totals(summaries)
-    machines = sorted({s.hardware for s in summaries if s.hardware})
-    parts = [
-        f"{totals['wins']} of {totals['tasks']} tasks won, {totals['no_wins']} without a win, "
-        f"{totals['failed']} failed. "
-        f"Geometric mean over all tasks: {totals['geomean_best']:.2f}× the best baseline, "
-        f"{totals['geomean_eager']:.2f}× eager (no valid win counts 1.0).",
-        f"Measured on {escape(', '.join(machines)) or 'an unnamed machine'}. "
-        "Speedups are medians with 95% intervals.",
-        table(_tasks(summaries)),
-        table(_fast(totals)),
-    ]
-    losses = [s for s in summaries if s.status != "win"]
-    if losses:
-        parts.append("Losses and refusals:")
-        parts.append("\n".join(f"- {escape(s.task)} ({s.status}): {escape(_why(s))}" for s in losses))
-    return "\n\n".join(parts) + "\n"
+    return write_markdown(suite_page(summaries))
 
 
 def suite_json(summaries: Sequence[RunSummary]) -> str:
-    """Totals and every task's summary, as JSON."""
-    data = {"totals": suite_totals(summaries), "tasks": [s.model_dump(mode="json") for s in summaries]}
-    return json.dumps(data, indent=2) + "\n"
+    """Totals and every run's summary, as JSON."""
+    return write_json(suite_page(summaries))
 
 
-def suite_totals(summaries: Sequence[RunSummary]) -> dict[str, Any]:
-    best = [s.best.speedup.median if s.best and s.status == "win" else 1.0 for s in summaries]
-    eager = [s.best.speedup_eager.median if s.best and s.status == "win" else 1.0 for s in summaries]
-    return {
-        "tasks": len(summaries),
-        "wins": sum(s.status == "win" for s in summaries),
-        "no_wins": sum(s.status == "no-win" for s in summaries),
-        "failed": sum(s.status == "failed" for s in summaries),
-        "geomean_best": geomean(best),
-        "geomean_eager": geomean(eager),
-        "fast_p_best": {str(p): fast_p(summaries, p) for p in THRESHOLDS},
-        "fast_p_eager": {str(p): fast_p(summaries, p, eager=True) for p in THRESHOLDS},
-    }
-
-
-def geomean(values: Sequence[float]) -> float:
-    """Geometric mean of positive numbers; 1 of none."""
-    return exp(sum(log(v) for v in values) / len(values)) if values else 1.0
-
-
-def fast_p(summaries: Sequence[RunSummary], p: float, eager: bool = False) -> float:
-    """Share of all tasks with a verified candidate more than `p` times as fast as the best baseline (or
-    eager).
-    """
-    if not summaries:
-        return 0.0
-    return sum(_faster(s, p, eager) for s in summaries) / len(summaries)
-
-
-def _faster(summary: RunSummary, p: float, eager: bool) -> bool:
-    if summary.best is None or not summary.admitted:
-        return False
-    ratio = summary.best.speedup_eager if eager else summary.best.speedup
-    claimed = ratio.low > 1.0 and (eager or summary.status == "win")
-    return ratio.median > p and (p < 1.0 or claimed)
-
-
-def _tasks(summaries: Sequence[RunSummary]) -> Grid:
-    rows: list[tuple[str, ...]] = []
-    strong: set[int] = set()
-    for s in summaries:
-        if s.status == "win":
-            strong.add(len(rows))
-        b = s.best
-        if b is None:
-            rows.append(
-                (s.task, s.status, "—", "—", "—", "—", "—", "—", str(s.evaluations), f"{s.seconds:.0f} s")
-            )
-            continue
-        rows.append(
-            (
-                s.task, s.status, interval(b.speedup), _short(b.speedup), interval(b.speedup_eager),
-                microseconds(b.median_us), share(b.limit_share), _labels(b), str(s.evaluations),
-                f"{s.seconds:.0f} s",
-            )
-        )  # fmt: skip
-    columns = (
-        "task", "status", "vs best", "best baseline", "vs eager", "median", "of the limit",
-        "labels", "judged",
-        "time",
-    )  # fmt: skip
-    return Grid("Tasks", columns, tuple(rows), frozenset({2, 4, 5, 6, 8, 9}), frozenset())
-
-
-def _fast(totals: dict[str, Any]) -> Grid:
-    best, eager = totals["fast_p_best"], totals["fast_p_eager"]
-    rows = (
-        ("best baseline", *(f"{v:.2f}" for v in best.values())),
-        ("eager", *(f"{v:.2f}" for v in eager.values())),
+def _lead(summaries: Sequence[RunSummary], totals: Totals, left: int) -> list[str]:
+    machines = sorted({s.hardware for s in summaries if s.hardware})
+    lead = [
+        f"{totals.wins} of {totals.tasks} tasks won, {totals.no_wins} without a win "
+        f"({totals.quarantined} of them quarantined), {totals.failed} failed. "
+        f"Geometric mean over all tasks: {totals.geomean_best:.2f}× the best baseline, "
+        f"{totals.geomean_eager:.2f}× eager (no valid win counts 1.0).",
+        f"Measured on {', '.join(machines) or 'an unnamed machine'}. "
+        "Speedups are medians with 95% intervals.",
+    ]
+    if totals.kernel_rate is not None and totals.limit_share_median is not None:
+        kinds = ", ".join(f"{n} {k}" for k, n in totals.kinds.items() if n)
+        lead.append(
+            f"Wins by kind: {kinds}; real-kernel rate {share(totals.kernel_rate)}. "
+            f"Share of the speed of light, median of correct ones that are not algorithmic: "
+            f"{share(totals.limit_share_median)}."
+        )
+    lead.append(
+        f"{counted(totals.judged, 'candidate')} judged, {totals.correct} of them correct, in {duration(totals.seconds)}."
     )
-    columns = ("fast_p against", *(f"p = {p}" for p in best))
-    return Grid("fast_p", columns, rows, frozenset(range(1, len(columns))))
+    if totals.exchanges:
+        cost = "price not known" if totals.usd is None else f"${totals.usd:.2f}"
+        lead.append(
+            f"Language models: {counted(totals.exchanges, 'exchange')}, {totals.tokens:,} tokens, {cost}."
+        )
+    if totals.samples > 1:
+        lead.append(
+            f"{totals.samples} searches a task; its median one stands for it in every table but the one at k."
+        )
+    if left:
+        lead.append(f"{counted(left, 'run')} still to come: the same command goes on.")
+    return lead
+
+
+def _tasks(title: str, tasks: Sequence[SuiteTask]) -> Grid:
+    several = any(len(t.runs) > 1 for t in tasks)
+    lines = [_task(t, several) for t in tasks]
+    columns = (
+        "task", "status", *(("correct",) if several else ()), "vs best", "best baseline", "vs eager", "median",
+        "of the limit", "labels", "judged", "time", "run",
+    )  # fmt: skip
+    numbers = {i for i, c in enumerate(columns) if c not in TEXTS}
+    strong = frozenset(i for i, t in enumerate(tasks) if t.shown.status == "win")
+    return Grid(title, columns, tuple(lines), frozenset(numbers), strong)
+
+
+def _task(task: SuiteTask, several: bool) -> tuple[str, ...]:
+    s, b = task.shown, task.shown.best
+    correct = f"{sum(verified(r) is not None for r in task.runs)}/{len(task.runs)}"
+    measured = (
+        (interval(b.speedup), baseline_name(b.speedup.baseline), interval(b.speedup_eager),
+         microseconds(b.median_us), share(b.limit_share), _labels(b)) if b else ("—",) * 6
+    )  # fmt: skip
+    spent = str(sum(r.evaluations for r in task.runs)), f"{sum(r.seconds for r in task.runs):.0f} s"
+    return (s.task, s.status, *((correct,) if several else ()), *measured, *spent, s.run_id)
 
 
 def _labels(best: Best) -> str:
     """An algorithmic win with what is left of it over the rewritten reference."""
     over = best.speedup_rewritten
-    told = f" ({interval(over)} {_short(over)})" if over is not None else ""
+    told = f" ({interval(over)} {baseline_name(over.baseline)})" if over is not None else ""
     return ", ".join(f"{label}{told}" if label == "algorithmic" else label for label in best.labels)
 
 
-def _short(ratio: Ratio) -> str:
-    return baseline_name(ratio.baseline)
+def _speedups(means: Sequence[Mean]) -> Grid:
+    lines = [
+        (
+            "best baseline" if m.over == "best" else baseline_name(m.over), m.among, str(m.tasks), f"{m.geomean:.2f}×",
+            f"[{m.low:.2f}, {m.high:.2f}]" if m.low is not None else "—", f"{m.median:.2f}×",
+        )
+        for m in means
+    ]  # fmt: skip
+    columns = ("over", "among", "tasks", "geometric mean", "95% interval, over tasks", "median")
+    return Grid(
+        "Speedups (all tasks: one without a win counts 1)", columns, tuple(lines), frozenset({2, 3, 4, 5})
+    )
+
+
+def _fast(totals: Totals) -> Grid:
+    lines: list[tuple[str, dict[str, float]]] = [
+        ("best baseline", totals.fast_p_best), ("best baseline, surely", totals.sure_p_best),
+        ("eager", totals.fast_p_eager), ("eager, surely", totals.sure_p_eager),
+    ]  # fmt: skip
+    rows = tuple((name, *(f"{v:.2f}" for v in values.values())) for name, values in lines)
+    columns = ("against", *(f"p = {p}" for p in totals.fast_p_best))
+    title = "fast_p: share of all tasks more than p times as fast (surely: with the whole interval)"
+    return Grid(title, columns, rows, frozenset(range(1, len(columns))))
+
+
+def _at_k(found: Sequence[AtK], tasks: Sequence[SuiteTask]) -> Grid:
+    known = any(a.efficiency_at_k is not None for a in found)
+    lines = [
+        (str(a.k), f"{a.pass_at_k:.2f}", f"{a.speedup_at_k:.2f}×",
+         *((f"{a.efficiency_at_k:.2f}" if a.efficiency_at_k is not None else "—",) if known else ()))
+        for a in found
+    ]  # fmt: skip
+    columns = ("k", "pass@k", "speedup@k", *(("efficiency@k",) if known else ()))
+    per = "thread" if {t.target for t in tasks} == {"cpu"} else "device"
+    title = "Of k searches a task, failures counting 0" + (
+        f" (efficiency: speedup per {per})" if known else ""
+    )
+    return Grid(title, columns, tuple(lines), frozenset(range(len(columns))))
+
+
+def _losses(tasks: Sequence[SuiteTask]) -> Grid:
+    lost = [t.shown for t in tasks if t.shown.status != "win"]
+    lines = tuple((s.task, s.status if s.admitted else "quarantined", _found(s), _why(s)) for s in lost)
+    return Grid("Losses and refusals", ("task", "status", "fastest verified", "why"), lines)
+
+
+def _found(summary: RunSummary) -> str:
+    if summary.best is None:
+        return ""
+    return f"{interval(summary.best.speedup)} {baseline_name(summary.best.speedup.baseline)}"
 
 
 def _why(summary: RunSummary) -> str:
-    if summary.best is not None and summary.status == "no-win":
-        found = f"fastest verified {interval(summary.best.speedup)} against {_short(summary.best.speedup)}"
-        return f"{found}; {summary.reason}" if summary.reason else found
-    return summary.reason or "no reason recorded"
+    return "; ".join(t for t in (summary.reason, summary.fault) if t) or "no reason recorded"

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from . import chain, exchanges, tables
+from . import chain, tables
 from .blocks import Report, TreeNode
+from .grids import grids, lines
 from .tables import Grid
 
 WIDTH = 120
@@ -39,18 +40,9 @@ def renderable(report: Report, terminal: bool = True) -> RenderableType:
     parts.append(Text(f"judged {report.evaluations}: {tables.stages(report)}; {tables.wall(report)}"))
     if report.stopped:
         parts.append(Text(f"stopped: {report.stopped}"))
-    parts += [Text(line) for line in exchanges.lines(report)]
-    for make in (
-        tables.baselines,
-        tables.attempts,
-        exchanges.grid,
-        tables.failures,
-        tables.checks,
-        tables.mutants,
-    ):
-        grid = make(report)
-        if grid.rows:
-            parts += ["", _table(grid)]
+    parts += [Text(line) for line in lines(report)]
+    for grid in grids(report):
+        parts += ["", _table(grid)]
     if report.lineage:
         parts += ["", _tree(report) if terminal else _lines(report), Text(tables.compared(report))]
     if report.evidence:

@@ -6,38 +6,25 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..agents.base import Attempt, Credits, RoundPlan, Situation
-from ..agents.compile import CompileAgent
-from ..agents.correctness import CorrectnessAgent
+from ..agents.base import Attempt, Situation
 from ..agents.expert.facts import Facts
 from ..agents.findings import settled
-from ..agents.orchestrator import OrchestratorAgent, lineages
-from ..agents.reasoning import ReasoningAgent
-from ..agents.synthesis import SynthesisAgent
 from ..errors import ModelError
 from ..executors.base import Executor
 from ..llm.chat import BudgetSpent
 from ..progress import counted
-from ..records import Candidate, Limit, Result, Task
-from . import operators
+from ..records import Candidate, Limit, OperatorUse, Result, Task
+from .ledger import Ledger
 from .meter import Meter
-from .operators import Bred
-from .tuner import Tuner
+from .methods import Methods
+from .operators import Bred, Breeding
+from .operators.rewrite import place
+from .operators.simplify import as_fast, code_size, simplest_first
+from .rounds import ROUND, breed
+from .selection import ranked
+from .team import Team
 
-ROUND = 12  # candidates judged in one round at the most
-
-
-@dataclass
-class Team:
-    """The five agents and the tuner. `credits`: which units language models wrote, and what they cost."""
-
-    reasoning: ReasoningAgent
-    synthesis: SynthesisAgent
-    compile: CompileAgent
-    correctness: CorrectnessAgent
-    orchestrator: OrchestratorAgent
-    tuner: Tuner
-    credits: Credits = field(default_factory=Credits)
+__all__ = ["ROUND", "Search", "Team", "confirm"]
 
 
 @dataclass
@@ -58,9 +45,14 @@ class Search:
     known: Mapping[str, Result] = field(default_factory=dict)
     own: Collection[str] = frozenset()
     seed: int = 0
+    methods: Methods = field(default_factory=Methods)
     fault: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     round: int = 0
+
+    def __post_init__(self) -> None:
+        self._ledger = Ledger(self.methods.policy, self.meter.budget)
+        self._islands: dict[str, int] = {}  # content key → island
 
     def run(self) -> str:
         """Search until something says stop; returns why. The first round is judged even when the set-up took all the time."""
@@ -76,17 +68,22 @@ class Search:
         idle = 0  # rounds in a row that brought nothing to judge
         while True:
             situation = self.situation()
-            reason = self.meter.exhausted() or self.team.orchestrator.stop(situation)
+            reason = self.meter.exhausted() or self._stop(situation)
             if reason is not None and self.round > 0:
                 return reason
-            bred = self._fresh(self._breed(self.team.orchestrator.plan(situation), situation, rng))
+            ground, left = self._ground(situation, rng), self.meter.evaluations_left
+            bred = breed(ground, self.methods, self._fresh, left)
             idle = 0 if bred else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
                 return "no new idea left" + self._settled()
             for attempt in self._judge(bred):
                 self._follow_up(attempt)
+            self.methods.population.ended(self.round)
             self.round += 1
             self.team.orchestrator.ended(self.situation())
+
+    def _stop(self, situation: Situation) -> str | None:
+        return self.team.orchestrator.stop(situation) or self.methods.steering.stop(situation)
 
     def _settled(self) -> str:
         """Which regions were left alone, for the reason to stop."""
@@ -94,60 +91,81 @@ class Search:
         return f"; near its limit: {counted(len(closed), 'region')}" if closed else ""
 
     def situation(self) -> Situation:
-        return Situation(self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round)
+        return Situation(
+            self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
+            steered=self.methods.steering.on,
+        )  # fmt: skip
 
-    def _breed(self, plan: RoundPlan, situation: Situation, rng: random.Random) -> list[Bred]:
-        team, parents = self.team, lineages(situation.attempts, keep=3)
-        bred: list[Bred] = []
-        if plan.plans:
-            bred += operators.seed(situation, team.reasoning, team.synthesis, plan.plans, plan.variants + 1)
-        else:
-            bred += operators.rewrite(situation, team.reasoning, team.synthesis, plan.rewrites, plan.variants)
-        if plan.tunes:
-            bred += operators.tune(situation, parents, team.tuner, team.compile, plan.tunes, plan.flags, rng)
-        if plan.crossovers:
-            bred += operators.crossover(situation, plan.crossovers)
-        return bred
+    @property
+    def uses(self) -> tuple[OperatorUse, ...]:
+        """What each operator was given, and what came of it."""
+        return self._ledger.summary()
 
-    def _fresh(self, bred: Sequence[Bred]) -> list[Bred]:
-        """Each content once, none that this run has already, within the round and the budget."""
-        have = {a.candidate.content_key for a in self.attempts}
-        bred = [replace(b, candidate=self.team.credits.sign(b.candidate)) for b in bred]
-        fresh = {b.candidate.content_key: b for b in reversed(bred) if b.candidate.content_key not in have}
-        ordered = [b for b in bred if fresh.get(b.candidate.content_key) is b]
-        left = self.meter.evaluations_left
-        return ordered[: ROUND if left is None else min(ROUND, left)]
+    def _ground(self, situation: Situation, rng: random.Random) -> Breeding:
+        methods, boss = self.methods, self.team.orchestrator
+        return Breeding(
+            situation, self.team, methods.population, methods.steering, rng, methods.stones, methods.by,
+            variants=boss.variants, stalled=boss.stalled,
+        )  # fmt: skip
+
+    def _fresh(self, operator: str, bred: Sequence[Bred], most: int) -> list[Bred]:
+        """Each content once, none that this run has already, or that is like one of them; `most` of them."""
+        if self.methods.prepare is not None:
+            new = [b.candidate for b in bred if b.candidate.content_key not in self._islands]
+            self.methods.prepare(u for c in new[:most] for u in c.units)
+        fresh: list[Bred] = []
+        for one in bred:
+            candidate = self.team.credits.sign(one.candidate)
+            key = candidate.content_key
+            if len(fresh) >= most or key in self._islands:
+                continue
+            self._ledger.bred(operator, key)
+            if operator != "repair" and self.methods.novelty.like(candidate):
+                continue
+            self.methods.novelty.add(candidate)
+            self._islands[key] = one.island
+            fresh.append(replace(one, candidate=candidate))
+        return fresh
 
     def _judge(self, bred: Sequence[Bred]) -> Iterator[Attempt]:
-        """Attempts in order: known ones at once, the others as the executor finishes them."""
-        hypotheses = {b.candidate.content_key: b.hypothesis for b in bred}
+        """Attempts in order, each as soon as the executor has it; known ones are not judged again."""
         objections = {b.candidate.content_key: self._objections(b.candidate) for b in bred}
-        waiting: list[Candidate] = []
-        for candidate in (b.candidate for b in bred):
-            key = candidate.content_key
+        waiting = [
+            b.candidate
+            for b in bred
+            if b.candidate.content_key not in self.known and not objections[b.candidate.content_key]
+        ]
+        results = self.executor.run(waiting)
+        for one in bred:
+            key = one.candidate.content_key
             if key in self.known:
-                yield self._keep(candidate, self.known[key], hypotheses[key], replayed=True)
+                yield self._keep(one, self.known[key], replayed=True)
             elif objections[key]:
-                yield self._keep(candidate, self._refused(candidate, objections[key]), hypotheses[key])
+                yield self._keep(one, self._refused(one.candidate, objections[key]))
             else:
-                waiting.append(candidate)
-        for candidate, result in zip(waiting, self.executor.run(waiting), strict=False):
-            yield self._keep(candidate, result, hypotheses[candidate.content_key])
-            if self.meter.exhausted() and self.situation().best is not None:
-                return
+                result = next(results, None)
+                if result is None:
+                    return
+                yield self._keep(one, result)
+                if self.meter.exhausted() and self.situation().best is not None:
+                    return
 
     def _objections(self, candidate: Candidate) -> list[str]:
         """None to what an earlier run judged; this run's own is reviewed as it was, so that a resumed run goes as it went."""
         key = candidate.content_key
         return [] if key in self.known and key not in self.own else self.team.correctness.review(candidate)
 
-    def _keep(
-        self, candidate: Candidate, result: Result, hypothesis: object, replayed: bool = False
-    ) -> Attempt:
-        attempt = Attempt(candidate, result, hypothesis)  # type: ignore[arg-type]
+    def _keep(self, bred: Bred, result: Result, replayed: bool = False) -> Attempt:
+        attempt = Attempt(bred.candidate, result, bred.hypothesis)
+        key = attempt.candidate.content_key
+        judged = not replayed or key in self.own
+        best = self.methods.population.best()
+        simpler = best is not None and attempt.speedup > 0 and as_fast(attempt, best)
+        simpler = simpler and best is not None and code_size(attempt.candidate) < code_size(best.candidate)
+        self._ledger.note(attempt, judged, simpler and attempt.candidate.lineage.operator == "simplify")
         self.attempts.append(attempt)
-        if not replayed or candidate.content_key in self.own:
-            self.meter.evaluations += 1
+        self.methods.population.add(attempt, self._islands[key])
+        self.meter.evaluations += judged
         self.record(attempt)
         return attempt
 
@@ -157,7 +175,8 @@ class Search:
             return
         repaired = self._repair(attempt)
         if repaired is not None:
-            for again in self._judge(self._fresh([repaired])):
+            bred = replace(repaired, island=self._islands[attempt.candidate.content_key])
+            for again in self._judge(self._fresh("repair", [bred], 1)):
                 self._follow_up(again)
 
     def _repair(self, attempt: Attempt) -> Bred | None:
@@ -180,10 +199,8 @@ class Search:
         units = self.team.synthesis.write(self.task.graph, diagnosis.safer, 1, situation)
         if not units:
             return None
-        return Bred(
-            operators.place(situation, attempt, units[0], diagnosis.safer, agent="correctness"),
-            diagnosis.safer,
-        )
+        safer = place(situation, attempt, units[0], diagnosis.safer, agent="correctness")
+        return Bred(safer, diagnosis.safer)
 
     def _repairs(self, candidate: Candidate) -> int:
         """Repairs in the candidate's line of descent."""
@@ -203,10 +220,15 @@ class Search:
 
 
 def confirm(search: Search, most: int, record: Callable[[Attempt], None]) -> Attempt | None:
-    """The fastest candidates judged afresh, best first, until one still wins; else the best that was confirmed correct."""
-    ranked = sorted((a for a in search.attempts if a.speedup > 0), key=lambda a: -a.speedup)
+    """The fastest candidates judged afresh, best first, until one still wins; else the best that was confirmed correct.
+
+    Of candidates that are as fast as the first, those with less code come before it.
+    """
+    order = ranked(search.attempts, search.methods.by)
+    if search.methods.simplest and order:
+        order = simplest_first(order)
     confirmed: list[Attempt] = []
-    for attempt in ranked[:most]:
+    for attempt in order[:most]:
         if attempt.result.speedup is None or (confirmed and attempt.speedup < 1.0):
             break
         again = Attempt(attempt.candidate, search.executor.confirm(attempt.candidate), attempt.hypothesis)

@@ -1,50 +1,74 @@
-"""Tuners: which values of a unit's tunables to try next, given those already judged. A strategy is one short class."""
+"""Tuners: which values of a unit's tunables to try next, given those already judged. A strategy is one short class.
+
+In: a unit, the settings of its source that were judged with their scores, how many are wanted. Out: the unit at new settings; its own,
+which is known to work, before any other where it was not judged yet. `benchmarks/tuners.py` compares them all.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Protocol
 
 from ..records import Unit
 
 Values = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
+Tried = Sequence[tuple[Values, float]]
 MOST_COMBINATIONS = 4096  # a larger space is sampled, never listed
 
 
 class Tuner(Protocol):
-    def propose(
-        self, unit: Unit, tried: Sequence[tuple[Values, float]], n: int, rng: random.Random
-    ) -> list[Unit]:
-        """At most `n` settings of `unit` not among `tried` (values, score; higher is better)."""
+    def propose(self, unit: Unit, tried: Tried, n: int, rng: random.Random) -> list[Unit]:
+        """At most `n` settings of `unit` not among `tried` (values, score; higher is better, 0: it failed)."""
         ...
 
 
 class HillClimb:
     """Neighbours of the best setting so far, one tunable moved one step in its domain; then random settings."""
 
-    def propose(
-        self, unit: Unit, tried: Sequence[tuple[Values, float]], n: int, rng: random.Random
-    ) -> list[Unit]:
-        seen = {_key(v) for v, _ in tried} | {_key(unit.values)}
+    def propose(self, unit: Unit, tried: Tried, n: int, rng: random.Random) -> list[Unit]:
+        fresh = Fresh(unit, tried, n)
         start = max(tried, key=lambda t: t[1])[0] if tried else unit.values
-        steps = [v for v in _neighbours(unit, start) if _key(v) not in seen]
+        steps = list(neighbours(unit, start))
         rng.shuffle(steps)
-        chosen = steps[:n]
-        seen |= {_key(v) for v in chosen}
-        return [with_values(unit, v) for v in [*chosen, *_random(unit, seen, n - len(chosen), rng)]]
+        for step in steps:
+            fresh.add(step)
+        return fresh.filled(rng)
 
 
 class RandomSearch:
     """Settings drawn evenly from those not tried."""
 
-    def propose(
-        self, unit: Unit, tried: Sequence[tuple[Values, float]], n: int, rng: random.Random
-    ) -> list[Unit]:
-        seen = {_key(v) for v, _ in tried} | {_key(unit.values)}
-        return [with_values(unit, v) for v in _random(unit, seen, n, rng)]
+    def propose(self, unit: Unit, tried: Tried, n: int, rng: random.Random) -> list[Unit]:
+        return Fresh(unit, tried, n).filled(rng)
+
+
+class Fresh:
+    """Collects at most `n` settings that were not tried, each once; the unit's own is the first."""
+
+    def __init__(self, unit: Unit, tried: Tried, n: int) -> None:
+        self._unit, self._left = unit, n
+        self._seen = {key_of(values) for values, _ in tried}
+        self._chosen: list[Values] = []
+        self.add(unit.values)
+
+    def add(self, values: Values) -> bool:
+        """Whether it is taken."""
+        if self._left <= 0 or key_of(values) in self._seen:
+            return False
+        self._seen.add(key_of(values))
+        self._chosen.append(values)
+        self._left -= 1
+        return True
+
+    def filled(self, rng: random.Random) -> list[Unit]:
+        """The settings as units, random ones after those that were added."""
+        for values in _random(self._unit, self._seen, self._left, rng):
+            self.add(values)
+        return [with_values(self._unit, values) for values in self._chosen]
 
 
 def with_values(unit: Unit, values: Values) -> Unit:
@@ -53,11 +77,11 @@ def with_values(unit: Unit, values: Values) -> Unit:
     return unit.model_copy(update={"tunables": tunables})
 
 
-def _key(values: Values) -> Key:
+def key_of(values: Values) -> Key:
     return tuple(sorted(values.items()))
 
 
-def _neighbours(unit: Unit, values: Values) -> Iterator[dict[str, int]]:
+def neighbours(unit: Unit, values: Values) -> Iterator[dict[str, int]]:
     for tunable in unit.tunables:
         domain = sorted(tunable.domain)
         here = values.get(tunable.name, tunable.value)
@@ -67,18 +91,21 @@ def _neighbours(unit: Unit, values: Values) -> Iterator[dict[str, int]]:
                 yield {**values, tunable.name: domain[step]}
 
 
+def every_setting(unit: Unit) -> list[dict[str, int]] | None:
+    """All settings of a unit's tunables; None where there are too many to list."""
+    if prod(len(t.domain) for t in unit.tunables) > MOST_COMBINATIONS:
+        return None
+    names = [t.name for t in unit.tunables]
+    return [dict(zip(names, c, strict=True)) for c in product(*(t.domain for t in unit.tunables))]
+
+
 def _random(unit: Unit, seen: set[Key], n: int, rng: random.Random) -> list[dict[str, int]]:
     """`n` unseen settings; the whole space is listed when small, sampled when large."""
-    names = [t.name for t in unit.tunables]
-    domains = [t.domain for t in unit.tunables]
-    size = 1
-    for domain in domains:
-        size *= len(domain)
-    if n <= 0 or not names:
+    if n <= 0 or not unit.tunables:
         return []
-    if size <= MOST_COMBINATIONS:
-        space = [dict(zip(names, c, strict=True)) for c in product(*domains)]
-        left = [v for v in space if _key(v) not in seen]
+    space = every_setting(unit)
+    if space is not None:
+        left = [v for v in space if key_of(v) not in seen]
         return rng.sample(left, min(n, len(left)))
     draws = ({t.name: rng.choice(t.domain) for t in unit.tunables} for _ in range(10 * n))
-    return list({_key(v): v for v in draws if _key(v) not in seen}.values())[:n]
+    return list({key_of(v): v for v in draws if key_of(v) not in seen}.values())[:n]

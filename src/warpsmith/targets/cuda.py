@@ -164,4 +164,4 @@ def _runtime(nvcc: str, torch: str) -> list[Finding]:
 
 @functools.cache
 def _helpers() -> str:
-    return (HEADERS / "warpsmith_cuda.h").read_text()
+    return "".join(f.read_text() for f in sorted(HEADERS.glob("warpsmith_cuda*.h")))

@@ -57,4 +57,6 @@ def plain_name(symbol: str) -> str:
     while at and (length := _LENGTH.match(symbol, at)) is not None:
         at = length.end() + int(length.group())
         name = symbol[length.end() : at]
+        if not symbol.startswith("_ZN"):  # what follows are the types of its parameters
+            break
     return name

@@ -107,6 +107,25 @@ def body(source: str) -> str:
     return "".join(lines[start:])
 
 
+def chosen_source(unit: Unit) -> str:
+    """The source with the values and flags that were measured as its own defaults, so that the file alone says
+    what was built. A source without front matter stays as it is.
+    """
+    text = unit.source
+    try:
+        declared = parse(text).flags
+    except FrontMatterError:
+        return text
+    for t in unit.tunables:
+        places = (
+            rf"^([ \t]*//[ \t]*tunable:[ \t]*{t.name}[ \t]*=[ \t]*|#ifndef {t.name}\n#define {t.name} )-?\d+"
+        )
+        text = re.sub(places, rf"\g<1>{t.value}", text, flags=re.MULTILINE)
+    added = [flag for flag in unit.flags if flag not in declared]
+    first, newline, rest = text.partition("\n")
+    return f"{first}\n// flags: {' '.join(added)}{newline}{rest}" if added else text
+
+
 def unit_from_source(
     source: str,
     region: Region,

@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import TaskError, UsageError
+from ..errors import TaskError
 from ..processes.buffers import Scratch
 from ..records import Task, TaskSource, Variant
 from .client import TaskHost
 from .source import parse
+from .suite import load_suite
 from .variants import declared_variants, derived_variants
 
 MAX_FILE = 1 << 20  # bytes of a task file
@@ -69,23 +70,6 @@ def read_source(spec: str) -> TaskSource:
 
 def task_name(source: TaskSource) -> str:
     return source.entry if source.kind == "module" else Path(source.path).stem
-
-
-def load_suite(name_or_dir: str) -> list[Path]:
-    """The task files of a folder, or of a suite that comes with the package, in order. Raises UsageError."""
-    folder = Path(name_or_dir)
-    if not folder.is_dir():
-        suites = Path(__file__).parent / "suites"
-        folder = suites / name_or_dir
-        if not name_or_dir.isidentifier() or not folder.is_dir():
-            known = ", ".join(
-                sorted(p.name for p in suites.iterdir() if p.is_dir() and not p.name.startswith("_"))
-            )
-            raise UsageError(f"{name_or_dir} is neither a folder nor a suite; suites: {known}")
-    files = sorted(p for p in folder.glob("*.py") if not p.name.startswith("_"))
-    if not files:
-        raise UsageError(f"{folder} holds no task files (*.py)")
-    return files
 
 
 __all__ = ["TaskHost", "load_suite", "load_task", "read_source", "task_name"]

@@ -107,6 +107,8 @@ def test_a_region_near_its_limit_is_left_alone_and_that_is_said(two: Graph) -> N
     assert second.id in {h.region.id for h in after}
     assert first.id not in {h.region.id for h in after}
     assert all(any(line.startswith(f"left alone: {done.technique}") for line in h.evidence) for h in after)
+    unsteered = brain.hypotheses(two, facts_for(two), history, 60, steered=False)
+    assert first.id in {h.region.id for h in unsteered}
 
 
 def test_effort_goes_where_the_time_is_now(two: Graph) -> None:

@@ -16,6 +16,7 @@ from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.archive import Archive
+from warpsmith.config import Config
 from warpsmith.machine import describe
 from warpsmith.records import (
     Budget,
@@ -32,11 +33,12 @@ from warpsmith.records import (
 from warpsmith.report import render
 from warpsmith.search.loop import Search, Team
 from warpsmith.search.meter import Meter
+from warpsmith.search.methods import make_methods
 from warpsmith.search.tuner import HillClimb
 from warpsmith.testing import ScriptedExecutor
 
 LIMIT = Limit(
-    seconds=3e-4, least_bytes=6 << 20, flops=1 << 20, bytes_per_second=2e10, flops_per_second=1e11,
+    seconds=3e-5, least_bytes=6 << 20, flops=1 << 20, bytes_per_second=2e10, flops_per_second=1e11,
     bound="memory",
 )  # fmt: skip
 COARSE = 16384  # the grain at which one thread does nearly all, as this judge has it
@@ -86,7 +88,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Search, Archive]:
         lambda a: archive.add_result(
             "run1", a.candidate, a.result.model_copy(update={"environment": here.id}), a.hypothesis
         ),
-        seed=7,
+        seed=7, methods=make_methods(Config(without=("edit", "tune"))),
     )  # fmt: skip
     search.run()
     return search, archive

@@ -17,6 +17,8 @@ from warpsmith.testing import chain_task, scripted_result
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UNIT = Unit(region=whole(), language="c++", source=GOOD, family="pointwise", technique="one pass")
+OTHER = UNIT.model_copy(update={"source": GOOD.replace("one pass", "by rows"), "technique": "by rows"})
+EDIT = "<<<<<<< SEARCH\nout0[i] = in0[i];\n=======\nout0[i] = +in0[i];\n>>>>>>> REPLACE"
 IDEA = Hypothesis(
     region=whole(), family="pointwise", technique="one pass", bottleneck="memory", expected_gain=1.5,
     evidence=("n0 takes 60 us",), values={"UNROLL": 2},
@@ -31,6 +33,9 @@ class Told:
 
     def exemplars(self, region: Region, target: str, k: int) -> list[Unit]:
         return [UNIT][:k]
+
+    def warnings(self, target: str, k: int) -> list[Lesson]:
+        return []
 
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
         return [Lesson(signature="s", target=target, problem=failure, remedy="-old\n+new")][:k]
@@ -49,6 +54,13 @@ HISTORY = situation((judged("incorrect"), judged(1.2)), round=2)
 ASKED: dict[str, tuple[str, Callable[..., object]]] = {
     "reasoning": (ideas("another"), lambda brain: brain.hypotheses(HISTORY, 2)),
     "synthesis": (block(GOOD), lambda brain: brain.write_units(HISTORY.graph, IDEA, 1, HISTORY)),
+    "edit": (
+        EDIT, lambda brain: brain.edit_unit(HISTORY, judged(1.2), UNIT, 1)
+    ),
+    "crossover": (
+        block(GOOD.replace("i++", "++i")),
+        lambda brain: brain.combine_units(HISTORY, ((judged(1.2), UNIT), (judged(1.4), OTHER)), 1),
+    ),
     "compile": (
         block(GOOD),
         lambda brain: brain.repair_build(UNIT, [Diagnostic(line=5, kind="error", message="‘x’ was not declared")]),

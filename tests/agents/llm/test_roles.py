@@ -176,6 +176,9 @@ class Lessons:
     def exemplars(self, region, target: str, k: int) -> list[Unit]:
         return []
 
+    def warnings(self, target: str, k: int) -> list[Lesson]:
+        return []
+
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
         return [x for x in self.kept if x.signature == failure][:k] if self.on else []
 
@@ -228,6 +231,24 @@ def test_a_failed_repair_teaches_nothing() -> None:
     assert lore.kept == []
 
 
+class Warned(Lessons):
+    """It also knows what went wrong in other runs."""
+
+    def warnings(self, target: str, k: int) -> list[Lesson]:
+        return [
+            Lesson(signature="race", target=target, problem="incorrect: a race", remedy="+ one part each")
+        ][:k]
+
+
+@pytest.mark.parametrize(("lore", "told"), [(Warned(), True), (Lessons(), False)])
+def test_who_writes_anew_is_warned_of_what_went_wrong_in_other_runs(lore: Lessons, told: bool) -> None:
+    brain, chat, memory = make_brain(lambda *_: block(GOOD), lore)
+    brain.write_units(situation().graph, IDEA, 1, situation())
+    assert ("+ one part each" in chat.asked[0].prompt) is told
+    repaired(brain, memory, "another failure")
+    assert "+ one part each" not in chat.asked[-1].prompt  # a repair is told of its own failure only
+
+
 def test_gain_is_nothing_for_what_is_wrong_and_most_for_a_new_best() -> None:
     worth = [gain_of(attempt(unit(), outcome), 1.2) for outcome in ("incorrect", 1.1, 1.3)]
     assert worth[0] == 0.0 < worth[1] < worth[2] == 1.0
@@ -244,8 +265,10 @@ def advised(answer: str) -> OrchestratorAgent:
 def test_advice_is_taken_within_bounds() -> None:
     working = situation((attempt(unit(), 1.2),), round=1)
     wild = advised('{"rewrites": 500, "variants": 900, "tunes": 999, "crossovers": 7, "flags": 99}')
-    assert wild.plan(working) == RoundPlan(0, 4, 2, 8, 0, 2)
-    assert advised('{"rewrites": 1, "variants": 1, "tunes": 3}').plan(working) == RoundPlan(0, 1, 1, 3, 0, 0)
+    assert wild.advised(working) == RoundPlan(0, 4, 2, 8, 0, 2)
+    assert advised('{"rewrites": 1, "variants": 1, "tunes": 3}').advised(working) == RoundPlan(
+        0, 1, 1, 3, 0, 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -254,7 +277,7 @@ def test_advice_is_taken_within_bounds() -> None:
 def test_invalid_advice_leaves_the_rules(answer: str) -> None:
     working = situation((attempt(unit(), 1.2),), round=1)
     rules = OrchestratorAgent(branches=2, variants=1, patience=3, near_limit=0.9, seeds=False)
-    assert advised(answer).plan(working) == rules.plan(working)
+    assert advised(answer).advised(working) in (None, rules.rules(working))
 
 
 def test_a_model_stops_a_run_from_the_third_round_on_and_is_asked_once_a_round() -> None:
@@ -264,7 +287,7 @@ def test_a_model_stops_a_run_from_the_third_round_on_and_is_asked_once_a_round()
     for number in range(3):
         now = situation((attempt(unit(), 1.2),), round=number)
         stopped.append(agent.stop(now))
-        agent.plan(now)
+        agent.advised(now)
     assert stopped == [None, None, "the orchestrator stopped: near the limit"]
     assert len(chat.asked) == 2
 

@@ -10,17 +10,21 @@ offered again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
-from ..base import Situation
+from ..base import Attempt, Situation
+from .edits import neighbours
 from .facts import Facts, local_facts
-from .families import FAMILIES, Technique
+from .families import Technique
 from .ideas import History, Idea, Known, family_of, ideas, key_of, known, variants
 from .planner import Plan, Planner, plans
 from .program import Unsupported
 from .reasons import evidence
+from .registry import families_of, target_of
 from .review import review
-from .steps import flag_order
+from .steps import CUDA_FLAGS, flag_order
 
 __all__ = [
     "ExpertBrain",
@@ -52,12 +56,22 @@ class ExpertBrain:
         self._facts = situation.facts
         history = [(a.hypothesis, a.result) for a in situation.attempts]
         planned = self._planner.plans(situation.graph, situation.facts)
-        return hypotheses(situation.graph, situation.facts, history, k, planned)
+        return hypotheses(situation.graph, situation.facts, history, k, planned, situation.steered)
 
     def write_units(
         self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
     ) -> list[Unit]:
         return write_units(graph, hypothesis, m, self._facts)
+
+    def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
+        near = neighbours(situation.graph, situation.facts, unit, parent.seen(unit))
+        found = ((u, h.evidence[0]) for h in near for u in self.write_units(situation.graph, h, 1, situation))
+        return [(u.model_copy(update={"flags": unit.flags}), why) for u, why in islice(found, m)]
+
+    def combine_units(
+        self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
+    ) -> list[Unit]:
+        return []  # it joins regions and values, never two sources
 
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
         return repair_build(unit, diagnostics)
@@ -76,10 +90,12 @@ class ExpertBrain:
 
 
 def hypotheses(
-    graph: Graph, facts: Facts, history: History, k: int, planned: Iterable[Plan] | None = None
-) -> list[Hypothesis]:
-    """At most `k` that were not judged yet, best first. `planned`: what `plans` says, if it is known."""
-    seen = known(history)
+    graph: Graph, facts: Facts, history: History, k: int, planned: Iterable[Plan] | None = None, steered: bool = True
+) -> list[Hypothesis]:  # fmt: skip
+    """At most `k` that were not judged yet, best first. `planned`: what `plans` says, if it is known. `steered`: none for
+    regions near their limit.
+    """
+    seen = known(history, steered)
     tried = {key_of(h.region.id, h.family, h.technique, h.values) for h, _ in history if h is not None}
     tried |= {
         key_of(p.region, p.family, p.technique, p.values)
@@ -95,10 +111,11 @@ def write_units(graph: Graph, hypothesis: Hypothesis, m: int, facts: Facts | Non
     """At most `m` variants: the hypothesis' own values, then one tunable at a time moved off them. Empty when
     not writable.
     """
-    family = FAMILIES.get(hypothesis.family)
+    facts = facts or local_facts()
+    family = families_of(facts.target).get(hypothesis.family)
     if family is None:
         return []
-    offered = family.techniques(graph, hypothesis.region, facts or local_facts())
+    offered = family.techniques(graph, hypothesis.region, facts)
     technique = next((t for t in offered if t.name == hypothesis.technique), None)
     if technique is None:
         return []
@@ -127,15 +144,17 @@ def repair_build(unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
 
 def flag_variants(unit: Unit, seen: RegionProfile | None = None) -> list[tuple[str, ...]]:
     """Compiler flags worth a try on this unit, first those that its profile asks for."""
-    return [(*unit.flags, flag) for flag in flag_order(seen) if flag not in unit.flags]
+    order = CUDA_FLAGS if unit.language == "cuda" else flag_order(seen)
+    return [(*unit.flags, flag) for flag in order if flag not in unit.flags]
 
 
 def repair_wrong(graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
     """For wrong bytes: the plainest technique of the family, with short chunks and no streaming, unless this
     was it.
     """
-    found = FAMILIES.get(unit.family)
-    offered = found.techniques(graph, unit.region, local_facts()) if found is not None else []
+    facts = replace(local_facts(), target=target_of(unit.language))
+    found = families_of(facts.target).get(unit.family)
+    offered = found.techniques(graph, unit.region, facts) if found is not None else []
     plain = next(
         (t for t in offered if t.shape.stash is False and t.shape.split is False and not t.single_pass), None
     )

@@ -5,6 +5,8 @@ In: a graph, a region or node, and what was measured. Out: bytes and microsecond
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from ...records import Graph, Node, Region
 from .algebra import summed_map
 from .axes import VIEWS, base_name
@@ -12,7 +14,8 @@ from .facts import Facts
 from .folding import Folded, folded_region
 from .rewriting import folded_nodes
 
-LAUNCH_US = 3.0  # of a small operation of ATen, in a candidate as deployed
+# Of a small operation of ATen, in a candidate as deployed; on a GPU the host is what is waited for.
+LAUNCH_US = MappingProxyType({"cpu": 3.0, "cuda": 5.0})
 
 
 def aten_us(graph: Graph, region: Region, facts: Facts) -> float:
@@ -65,4 +68,8 @@ def folded_us(graph: Graph, found: Folded, facts: Facts) -> float:
     """The map as it is measured, and small operations on its weights before it."""
     small = folded_nodes(graph, found)[:-1]
     moved = 3 * sum(n.output.spec.nbytes for n in small)
-    return node_us(graph, found.map, facts) + LAUNCH_US * len(small) + moved / facts.bandwidth * 1e6
+    return (
+        node_us(graph, found.map, facts)
+        + LAUNCH_US.get(facts.target, 3.0) * len(small)
+        + moved / facts.bandwidth * 1e6
+    )

@@ -22,6 +22,7 @@ class Facts:
     node_us: Mapping[str, float] = field(default_factory=dict)  # node name → time of its ATen kernel alone
     total_us: float = 0.0  # the whole reference, eager
     limit_us: float = 0.0  # speed-of-light floor of the whole task
+    target: str = "cpu"  # what units are written for: "cpu" in C++, "cuda" in CUDA C++
 
 
 def local_facts() -> Facts:

@@ -15,16 +15,17 @@ from ...records import Graph, Hypothesis, Region, RegionProfile, Result
 from ..findings import Finding, fastest, findings, settled
 from .costs import aten_us, floor_us, node_us
 from .facts import Facts
-from .families import FAMILIES, FOLD, AnchoredFamily, Family, Technique
+from .families import FOLD, AnchoredFamily, Family, Technique
 from .folding import folded_region
 from .planner import Plan
+from .registry import families_of
 from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]
 EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
 CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
 WEIGHT = {
-    "BLOCK": 0, "UNROLL": 1, "SPLIT": 1, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
+    "BLOCK": 0, "GROUP": 0, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
 }  # fmt: skip
 
 
@@ -58,7 +59,8 @@ class Known:
     best: Result | None = None  # the fastest that was profiled
 
 
-def known(history: History) -> Known:
+def known(history: History, steered: bool = True) -> Known:
+    """`steered`: whether regions near their limit are closed."""
     results = [result for _, result in history]
     units: dict[tuple[str, str], RegionProfile] = {}
     for result in results:
@@ -68,7 +70,7 @@ def known(history: History) -> Known:
                 units[key] = seen
     timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
     best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
-    return Known(_ratios(history), units, fastest(results), settled(results), best)
+    return Known(_ratios(history), units, fastest(results), settled(results) if steered else {}, best)
 
 
 def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> list[Idea]:
@@ -81,7 +83,7 @@ def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> l
     for region in regions.values():
         offered = (
             (family, technique)
-            for family in ([] if region.id in seen.closed else _families(graph, region))
+            for family in ([] if region.id in seen.closed else _families(graph, region, facts.target))
             for technique in family.techniques(graph, region, facts)
         )
         for family, technique in offered:
@@ -181,16 +183,16 @@ class Place:
         return sum(node_us(self.graph, n, self.facts) for n in self.graph.nodes)
 
 
-def _families(graph: Graph, region: Region) -> list[Family]:
+def _families(graph: Graph, region: Region, target: str) -> list[Family]:
     """The region's own; and folding, which leaves to the library what a family around an anchor writes anew."""
-    found = family_of(graph, region)
+    found = family_of(graph, region, target)
     return [found, *([FOLD] if isinstance(found, AnchoredFamily) else [])] if found is not None else []
 
 
-def family_of(graph: Graph, region: Region) -> Family | None:
-    """The most specific family that has something to offer for one of the region's nodes."""
+def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
+    """The most specific family of a target that has something to offer for one of the region's nodes."""
     folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
-    for family in FAMILIES.values():
+    for family in families_of(target).values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue
         if isinstance(family, AnchoredFamily):

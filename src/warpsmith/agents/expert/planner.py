@@ -17,11 +17,12 @@ from ...tasks.regions import make_region, topological_groups
 from .axes import VIEWS, base_name
 from .costs import aten_us, hoped_us, node_us
 from .facts import Facts
-from .families import ANCHORED, FOLD
+from .families import FOLD
 from .folding import folded_region
 from .growth import is_pointwise, region_around
 from .levels import is_reducing
 from .lower import lower
+from .registry import anchored_of
 
 Plan = tuple[Region, ...]
 HEAVY = 12  # instructions per element that make a single pointwise op worth a kernel
@@ -38,7 +39,12 @@ class Planner:
         self._plans: list[Plan] = []
 
     def plans(self, graph: Graph, facts: Facts) -> list[Plan]:
-        measured = (facts.node_us, facts.bandwidth, facts.flop_rate)  # all that `plans` reads of the facts
+        measured = (
+            facts.node_us,
+            facts.bandwidth,
+            facts.flop_rate,
+            facts.target,
+        )  # all that `plans` reads of the facts
         if graph is not self._graph or measured != self._measured:
             self._graph, self._measured, self._plans = graph, measured, plans(graph, facts)
         return list(self._plans)
@@ -107,7 +113,7 @@ def _anchored(graph: Graph, facts: Facts, fuse: bool, taken: set[str]) -> list[R
     regions: list[Region] = []
     dearest = sorted(graph.nodes, key=lambda n: -node_us(graph, n, facts))
     for node, late in [(n, late) for late in (False, True) for n in dearest]:
-        for family in ANCHORED:
+        for family in anchored_of(facts.target):
             if family.late != late or node.name in taken or not family.covers(graph, node):
                 continue
             region = family.cut(graph, node, taken, fuse)

@@ -36,6 +36,7 @@ STEPS: Mapping[str, tuple[tuple[str, Direction], ...]] = MappingProxyType({
     ),
 })  # fmt: skip
 FLAGS = ("-mprefer-vector-width=512", "-fno-tree-vectorize", "-fprefetch-loop-arrays")
+CUDA_FLAGS = ("--use_fast_math", "-Xptxas=-dlcm=cg")  # whether the first may be is for the oracle to say
 FLAG_FOR: Mapping[str, str] = MappingProxyType({
     "scalar": "-fvect-cost-model=unlimited", "narrow": "-mprefer-vector-width=512",
     "traffic": "-fprefetch-loop-arrays", "arithmetic": "-funroll-loops",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...llm.chat import Chat
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Task, Unit
 from ...targets.base import Target
-from ..base import Advice, RoundPlan, Situation
+from ..base import Advice, Attempt, RoundPlan, Situation
 from ..expert.facts import Facts
 from .compile import LlmCompile
 from .context import Context
@@ -20,6 +20,7 @@ from .memory import Memory
 from .orchestrator import LlmOrchestrator
 from .reasoning import LlmReasoning
 from .synthesis import LlmSynthesis
+from .variation import LlmVariation
 
 
 class LlmBrain:
@@ -31,6 +32,7 @@ class LlmBrain:
         context = Context(chat, task, target, memory)
         self._reasoning = LlmReasoning(context, only_offers)
         self._synthesis = LlmSynthesis(context)
+        self._variation = LlmVariation(context)
         self._compile = LlmCompile(context)
         self._correctness = LlmCorrectness(context)
         self._orchestrator = LlmOrchestrator(context)
@@ -45,6 +47,14 @@ class LlmBrain:
         self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
     ) -> list[Unit]:
         return self._synthesis.write_units(graph, hypothesis, m, situation)
+
+    def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
+        return self._variation.edit_unit(situation, parent, unit, m)
+
+    def combine_units(
+        self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
+    ) -> list[Unit]:
+        return self._variation.combine_units(situation, parents, m)
 
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
         return self._compile.repair_build(unit, diagnostics)

@@ -48,6 +48,10 @@ class Context:
     def lessons(self, failures: Sequence[str]) -> list[Lesson]:
         return self.memory.lessons(failures, LESSONS) if failures else []
 
+    def warnings(self, failures: Sequence[str]) -> list[Lesson]:
+        """For whoever writes anew: also of other runs, so that their mistakes are not made again here first."""
+        return self.memory.warnings(failures, LESSONS)
+
 
 def lessons_text(lessons: Sequence[Lesson]) -> str:
     return "\n\n".join(f"Failure: {x.problem}\nWhat ended it:\n{fence(x.remedy, 'diff')}" for x in lessons)

@@ -27,6 +27,10 @@ class Lore(Protocol):
         """
         ...
 
+    def warnings(self, target: str, k: int) -> list[Lesson]:
+        """What went wrong most often, whatever it was, and what ended it: one for each kind of failure."""
+        ...
+
     def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         """A failure (raw, as above) that a repair ended: `remedy` says what was changed, `candidate` is the id that worked."""
         ...
@@ -46,6 +50,9 @@ class NoLore:
         return []
 
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
+        return []
+
+    def warnings(self, target: str, k: int) -> list[Lesson]:
         return []
 
     def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:

@@ -66,6 +66,11 @@ class Memory:
                 found.setdefault((lesson.signature, lesson.remedy), lesson)
         return list(found.values())[:k]
 
+    def warnings(self, failures: Sequence[str], k: int) -> list[Lesson]:
+        """Lessons on these failures, then on what went wrong most often in any run."""
+        told = [*self.lessons(failures, k), *self.lore.warnings(self.target, k)]
+        return list({(lesson.signature, lesson.remedy): lesson for lesson in told}.values())[:k]
+
     def wrote(self, chat: object, unit: Unit, exchanges: tuple[Exchange, ...]) -> None:
         """A unit came of these exchanges."""
         self.credits.add(unit, exchanges[-1].model, sum(e.usd or 0.0 for e in exchanges))

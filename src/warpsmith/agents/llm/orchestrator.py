@@ -22,6 +22,9 @@ class Wish(BaseModel):
     tunes: int = Field(0, ge=0, le=1000)
     crossovers: int = Field(0, ge=0, le=1000)
     flags: int = Field(0, ge=0, le=1000)
+    edits: int = Field(0, ge=0, le=1000)
+    transplants: int = Field(0, ge=0, le=1000)
+    simplifications: int = Field(0, ge=0, le=1000)
     stop: str | None = ""
 
 
@@ -51,12 +54,16 @@ def read_advice(text: str) -> Advice:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise Problem(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    plan = RoundPlan(0, wish.rewrites, wish.variants, wish.tunes, wish.crossovers, wish.flags)
+    plan = RoundPlan(
+        0, wish.rewrites, wish.variants, wish.tunes, wish.crossovers, wish.flags, wish.edits, wish.transplants,
+        wish.simplifications,
+    )  # fmt: skip
     return Advice(plan, one_line(wish.stop or "", 160))
 
 
 def plan_text(plan: RoundPlan) -> str:
     return (
         f"{plan.rewrites} rewrites of {plan.variants} variants each, {plan.tunes} tunes, "
-        f"{plan.crossovers} crossovers, {plan.flags} flags"
+        f"{plan.crossovers} crossovers, {plan.flags} flags, {plan.edits} edits, {plan.transplants} transplants, "
+        f"{plan.simplifications} simplifications"
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...records import Graph, Limit, Node, Region, Task, TensorSpec, Unit
+from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
 from ..base import Attempt, Situation
 from ..expert.facts import Facts
 from ..failures import failure_of
@@ -125,11 +125,30 @@ def profile_text(attempt: Attempt | None) -> str:
     """What was seen of the best candidate's units."""
     if attempt is None or attempt.result.profile is None:
         return ""
-    lines = []
-    for seen in attempt.result.profile.regions:
-        told = "; ".join(f.text for f in findings(seen))
-        lines.append(f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {told}" if told else ""))
-    return bullets(lines)
+    return bullets([_seen_text(seen) for seen in attempt.result.profile.regions])
+
+
+def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
+    """What was seen of one unit; empty where it was not looked at."""
+    seen = attempt.seen(unit)
+    return bullets([_seen_text(seen)]) if seen is not None else ""
+
+
+def standing_text(attempt: Attempt, unit: Unit) -> str:
+    """What a judged unit is, and how fast the candidate that it is in."""
+    name = f"{unit.technique or unit.family} {_values(unit)}".strip()
+    ratio, timing = attempt.result.speedup, attempt.result.timing
+    if ratio is None or timing is None:
+        return f"- {name}: not timed"
+    us = timing.unit_us.get(unit.region.id)
+    alone = f"{us:.0f} us alone, " if us is not None else ""
+    whole = f"in a candidate at {ratio.median:.2f}x of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return f"- {name}: {alone}{whole}"
+
+
+def _seen_text(seen: RegionProfile) -> str:
+    told = "; ".join(f.text for f in findings(seen))
+    return f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {told}" if told else "")
 
 
 def best_text(situation: Situation) -> str:

@@ -70,12 +70,15 @@ class Layout(Addresses):
         if self.program.totals:
             kept = "ROWS" if self.program.mode == "rows" else "ROWS * COLUMNS"
             w.line(f"constexpr int64_t KEPT = {kept};  // independent reductions")
-        if self.program.mode == "rows" and self.reduces:
-            w.line("// Runs of the innermost axes that make a chunk together.")
-            w.line("constexpr int64_t runs = REDUCE_INNER * 2 > CHUNK ? 1 : CHUNK / (REDUCE_INNER + 1);")
+        self._runs(w)
         for operand in [*self.program.inputs, *(o for o, _ in self.program.outputs)]:
             self._requirements(w, operand)
             self._strides(w, operand)
+
+    def _runs(self, w: Writer) -> None:
+        if self.program.mode == "rows" and self.reduces:
+            w.line("// Runs of the innermost axes that make a chunk together.")
+            w.line("constexpr int64_t runs = REDUCE_INNER * 2 > CHUNK ? 1 : CHUNK / (REDUCE_INNER + 1);")
 
     @contextmanager
     def joined(self, operands: Sequence[Operand]) -> Iterator[bool]:

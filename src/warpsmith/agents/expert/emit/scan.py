@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from .text import Writer
 
-_COMBINE = {
+COMBINE = {
     "sum": ("0.0", "a + b"),
     "product": ("1.0", "a * b"),
     "maximum": ("-__builtin_inf()", "((a > b) | (a != a)) ? a : b"),
@@ -139,7 +139,7 @@ def helpers(kind: str, rank: int, axis: int, reverse: bool, exclusive: bool, lan
     """Constants and functions that the bodies use; `kind` is "sum", "product", "maximum" or "minimum". `lanes`:
     over columns; `short`: a vector's own prefixes are float32.
     """
-    identity, combine = _COMBINE[kind]
+    identity, combine = COMBINE[kind]
     flags = {"reverse": reverse, "exclusive": exclusive, "lanes": lanes}
     text = _CONSTANTS.format(
         rank=rank, axis=axis, identity=identity, combine=combine,

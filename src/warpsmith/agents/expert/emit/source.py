@@ -51,12 +51,12 @@ def unit_file(body: Body, matter: FrontMatter, why: str, operands: Sequence[str]
     """C++ text that includes task.h and defines `unit`, whose parameters are `operands`: in0, in1 …, out0 …"""
     parameters = "".join(f"{'const ' if o.startswith('in') else ''}{o}_t* {o}, " for o in operands)
     parts = [
-        render(matter).rstrip("\n"), f"// {why}", _defaults(matter.tunables), body.above,
+        render(matter).rstrip("\n"), f"// {why}", defaults_of(matter.tunables), body.above,
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
         '#include "task.h"', '#include "warpsmith_simd.h"', "",
         body.w.prelude(), body.before, f"static void unit({parameters}void* workspace, void* stream) {{",
         "  (void)stream;" if body.workspace else "  (void)workspace, (void)stream;",
-        _indent(body.w.text()) + "}",
+        indented(body.w.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 
@@ -90,11 +90,11 @@ def _stash_floats(body: Rows | Columns | Pointwise) -> str:
     return f"#define STASH_FLOATS (((uint64_t){size} + 31) / 16 * 16)"
 
 
-def _defaults(tunables: tuple[Tunable, ...]) -> str:
+def defaults_of(tunables: tuple[Tunable, ...]) -> str:
     return "\n".join(f"#ifndef {t.name}\n#define {t.name} {t.value}\n#endif" for t in tunables)
 
 
-def _indent(text: str) -> str:
+def indented(text: str) -> str:
     return "".join(
         f"  {line}\n" if line and not line.startswith("#") else f"{line}\n" for line in text.splitlines()
     )

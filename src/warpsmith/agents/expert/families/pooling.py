@@ -29,7 +29,7 @@ class Pooling(AnchoredFamily):
 
     def supports(self, graph: Graph, node: Node) -> bool:
         pool = read_pool(graph, node)
-        return pool is not None and not (pool.indices and _channels_last(graph, node, pool))
+        return pool is not None and not (pool.indices and channels_last(graph, node, pool))
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
         """The input, where computing it anew for each window that covers it is cheaper than a round trip."""
@@ -38,12 +38,12 @@ class Pooling(AnchoredFamily):
             return ()
         count = len(pool.windows)
         size, made = graph.specs[node.uses[0]].shape[-count:], node.output.spec.shape[-count:]
-        dims = range(count) if _channels_last(graph, node, pool) else range(count - 1)
+        dims = range(count) if channels_last(graph, node, pool) else range(count - 1)
         return (node.uses[0],) if pool.reads(size, made, dims) <= RECOMPUTED else ()
 
     def run_axis(self, graph: Graph, node: Node) -> int:
         pool = read_pool(graph, node)
-        return -1 if pool is None or not _channels_last(graph, node, pool) else -len(pool.windows) - 1
+        return -1 if pool is None or not channels_last(graph, node, pool) else -len(pool.windows) - 1
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -51,7 +51,7 @@ class Pooling(AnchoredFamily):
         if anchor is None or pool is None:
             return []
         common = (vector_tunable(facts), tunable("UNROLL", 2, 1, 4), stream_tunable(graph, region, facts))
-        if _channels_last(graph, anchor.node, pool):
+        if channels_last(graph, anchor.node, pool):
             why = "pixel by pixel, vectors of channels; the taps inside the image are found once a pixel"
             return [Technique("channels", why, "memory", common)]
         what = (
@@ -72,7 +72,7 @@ class Pooling(AnchoredFamily):
         return Rows(w, anchor, pool, rank - 1).write()
 
 
-def _channels_last(graph: Graph, node: Node, pool: Pool) -> bool:
+def channels_last(graph: Graph, node: Node, pool: Pool) -> bool:
     """Do channels lie next to each other in what is read and in what is written?"""
     specs = (graph.specs[node.uses[0]], node.output.spec)
     return all(_dense_channels(s, len(pool.windows)) for s in specs)

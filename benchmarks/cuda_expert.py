@@ -1,0 +1,141 @@
+"""Pack what the built-in expert writes in CUDA C++ for KernelBench and core tasks as one bundle, to be judged on a machine with a GPU.
+
+In: a checkout of KernelBench and names of its tasks (`level1/40`), names of the suite `core`, exported at their own shapes. Out: a
+bundle with a few candidates a task: the expert's first cut of the graph with the first technique of each region, then other
+techniques and values of its tunables, the most promising first; tasks with the least bytes first. No GPU and no nvcc are needed.
+
+With `--memory GIB` a task that needs more of the host gets its batch divided, as in `authored.py`. The judging is the bundle's:
+resumable, a journal of JSON lines, each task's time bounded by the judge.
+
+    python benchmarks/cuda_expert.py KERNELBENCH OUT [--task NAME …] [--candidates N] [--memory GIB] [--canary N]
+    warpsmith bundle run OUT --out results --limit-time 25m        # where the GPU is; the same command goes on
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import zip_longest
+from math import inf
+from pathlib import Path
+
+from authored import TIMEOUT, load_within
+
+from warpsmith.agents.expert.brain import hypotheses, plans, write_units
+from warpsmith.agents.expert.facts import Facts
+from warpsmith.bundles.bundle import make_bundle
+from warpsmith.bundles.gather import Gathered
+from warpsmith.errors import UsageError, WarpsmithError
+from warpsmith.processes.buffers import Scratch
+from warpsmith.records import Candidate, Hypothesis, Lineage, Task, Unit
+from warpsmith.tasks import suites
+from warpsmith.tasks.load import load_task
+
+CORE = Path(suites.__file__).parent / "core"
+# What an H200 is said to do; only the order of candidates depends on it.
+FACTS = Facts(threads=16, bandwidth=4.2e12, flop_rate=5e13, target="cuda")
+MEMORY_BOUND = (
+    *(f"level1/{n}" for n in (
+        23, 24, 25, 26, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 88, 89, 90, 91,
+        92, 93, 94, 95, 96, 97, 98, 99, 100,
+    )),
+    *(f"level2/{n}" for n in (12, 14, 22, 29, 30, 37, 40, 53, 56, 62, 63, 70, 76, 81, 84, 86, 88, 94, 95, 97, 98, 99)),
+)  # fmt: skip
+
+
+def files(kernelbench: Path, names: Sequence[str]) -> list[Path]:
+    """Task files by name: `level1/40`, or a task of the suite core. Raises UsageError."""
+    found = []
+    for name in names:
+        level, _, number = name.partition("/")
+        roots = (kernelbench / "KernelBench" / level, kernelbench / level)
+        own = [f for root in roots for f in sorted(root.glob(f"{number}_*.py"))] if number else []
+        own = own or ([CORE / f"{name}.py"] if (CORE / f"{name}.py").is_file() else [])
+        if not own:
+            raise UsageError(
+                f"no task {name}: level1/40 names one of KernelBench, layernorm_last one of core"
+            )
+        found.append(own[0])
+    return found
+
+
+def candidates(task: Task, most: int) -> list[tuple[Candidate, Hypothesis]]:
+    """Of the expert's two first cuts: all regions at once, first with their best units, then with others in turn."""
+    found: dict[str, tuple[Candidate, Hypothesis]] = {}
+    ideas = hypotheses(task.graph, FACTS, [], 1000)
+    for plan in plans(task.graph, FACTS)[:2]:
+        columns = [_units(task, [h for h in ideas if h.region == region], most) for region in plan]
+        columns = [c for c in columns if c]
+        for row in range(max(map(len, columns), default=0)):
+            picked = [c[min(row, len(c) - 1)] for c in columns]
+            order = {n.name: i for i, n in enumerate(task.graph.nodes)}
+            units = tuple(sorted((u for _, u in picked), key=lambda u: order[u.region.nodes[0]]))
+            branch = " + ".join(u.technique for u in units)
+            lineage = Lineage(agent="synthesis", hypothesis=picked[0][0].id, branch=branch)
+            made = Candidate(task_id=task.id, target="cuda", units=units, lineage=lineage)
+            found.setdefault(made.content_key, (made, picked[0][0]))
+    return list(found.values())[:most]
+
+
+def _units(task: Task, ideas: Sequence[Hypothesis], most: int) -> list[tuple[Hypothesis, Unit]]:
+    """The first unit of each idea for a region before second ones of any."""
+    written = [[(h, u) for u in write_units(task.graph, h, most, FACTS)] for h in ideas]
+    return [pair for row in zip_longest(*written) for pair in row if pair is not None][:most]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("out", type=Path, help="a new folder, or a file that ends in .tar.gz")
+    parser.add_argument(
+        "--task", action="append", default=[], help="level1/40 or the name of a core task; repeatable"
+    )
+    parser.add_argument("--candidates", type=int, default=6, help="of each task, at most")
+    parser.add_argument(
+        "--memory", type=float, default=inf, help="GiB of host memory that judging a task may need"
+    )
+    parser.add_argument("--canary", type=int, default=0, help="candidates to judge again at the end")
+    given = parser.parse_args(arguments)
+    gathered = Gathered("cuda")
+    try:
+        tasks: list[Task] = []
+        with Scratch() as scratch:
+            for file in files(given.kernelbench, given.task or MEMORY_BOUND):
+                try:
+                    tasks.append(_load(file, scratch, given.memory * 2**30))
+                except WarpsmithError as error:
+                    print(f"left out: {error}", file=sys.stderr, flush=True)
+        for task in sorted(tasks, key=lambda t: t.graph.least_bytes):
+            made = candidates(task, given.candidates)
+            print(
+                f"{task.name:40s} {', '.join(c.lineage.branch for c, _ in made) or 'nothing to propose'}",
+                flush=True,
+            )
+            if made:
+                gathered.add_task(task)
+                gathered.candidates |= {c.id: c for c, _ in made}
+                gathered.hypotheses |= {h.id: h for _, h in made}
+        bundle = make_bundle(
+            "cuda",
+            gathered.tasks.values(),
+            gathered.candidates.values(),
+            gathered.hypotheses.values(),
+            given.canary,
+        )
+        bundle.write(given.out)
+    except WarpsmithError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"wrote {given.out}: {len(bundle.tasks)} tasks, {len(bundle.candidates)} candidates")
+    return 0
+
+
+def _load(file: Path, scratch: Scratch, memory: float) -> Task:
+    if file.parent == CORE:
+        return load_task(str(file), scratch=scratch, timeout=TIMEOUT)
+    return load_within(file, scratch, memory)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

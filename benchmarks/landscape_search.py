@@ -1,0 +1,150 @@
+"""Searches on a landscape: the package's own, by any settings, and simple ones over the flat space of its units.
+
+In: a landscape, a way to search, a seed, a number of evaluations. Out: a `Trace` of what was asked. The package's search is the
+very same as in a run: only the executor answers from the landscape, and the expert is kept to the settings that were
+recorded. Stopping rules are off, since the question is when a search finds something, not whether it goes on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from landscape_flat import FLAT, Flat, facts_of
+
+from warpsmith.agents.base import Attempt, Situation
+from warpsmith.agents.expert.brain import ExpertBrain
+from warpsmith.agents.expert.ideas import variants
+from warpsmith.agents.expert.program import Unsupported
+from warpsmith.agents.expert.registry import families_of
+from warpsmith.config import Config
+from warpsmith.executors.landscape import LandscapeExecutor
+from warpsmith.executors.landscape_data import Landscape, coordinates
+from warpsmith.pipeline.team import make_team
+from warpsmith.records import Budget, Graph, Hypothesis, RegionProfile, Unit
+from warpsmith.search.loop import Search
+from warpsmith.search.meter import Meter
+from warpsmith.search.methods import make_methods
+from warpsmith.search.operators import Stones, no_stones
+
+GOAL = 0.95  # share of the speed of the best candidate that counts as found
+NEVER = 10**9
+
+
+@dataclass
+class Trace:
+    """True microseconds of each candidate in the order of asking; inf for one that failed."""
+
+    us: list[float] = field(default_factory=list)
+    missing: int = 0  # of these, not in the landscape
+
+    def needed(self, landscape: Landscape, goal: float = GOAL) -> int | None:
+        """Evaluations until the first candidate at `goal` of the best's speed; None when there was none."""
+        good = (i for i, us in enumerate(self.us, 1) if landscape.best_us / us >= goal)
+        return next(good, None)
+
+
+class LandscapeBrain(ExpertBrain):
+    """The expert, kept to what a landscape holds. It keeps what it wrote: many searches on one task share it."""
+
+    def __init__(self, landscape: Landscape) -> None:
+        super().__init__(facts_of(landscape))
+        self._landscape, self._here = landscape, facts_of(landscape)
+        self._written: dict[tuple[object, ...], list[Unit]] = {}
+
+    def hypotheses(self, situation: Situation, k: int) -> list[Hypothesis]:
+        found = super().hypotheses(situation, NEVER)
+        return [h for h in found if self._recorded(self._all_units(situation.graph, h)[:1])][:k]
+
+    def write_units(
+        self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
+    ) -> list[Unit]:
+        return self._recorded(self._all_units(graph, hypothesis))[:m]
+
+    def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
+        found = super().edit_unit(situation, parent, unit, NEVER)
+        return [(u, why) for u, why in found if self._recorded([u])][:m]
+
+    def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[tuple[str, ...]]:
+        offered = super().flag_variants(unit, seen)
+        return [f for f in offered if self._recorded([unit.model_copy(update={"flags": f})])]
+
+    def _recorded(self, units: Iterable[Unit]) -> list[Unit]:
+        return [u for u in units if self._landscape.point(u) is not None]
+
+    def _all_units(self, graph: Graph, hypothesis: Hypothesis) -> list[Unit]:
+        """As the expert writes them, kept for the next search."""
+        region, values = hypothesis.region, tuple(sorted(hypothesis.values.items()))
+        key = (region.id, hypothesis.family, hypothesis.technique, values)
+        if key not in self._written:
+            self._written[key] = [self._narrow(u) for u in self._fresh_units(graph, hypothesis)]
+        return self._written[key]
+
+    def _fresh_units(self, graph: Graph, hypothesis: Hypothesis) -> list[Unit]:
+        """A source is written once; its values are set."""
+        region, family = hypothesis.region, families_of(self._here.target).get(hypothesis.family)
+        offered = family.techniques(graph, region, self._here) if family is not None else []
+        technique = next((t for t in offered if t.name == hypothesis.technique), None)
+        if family is None or technique is None:
+            return []
+        try:
+            unit = family.write(graph, region, technique)
+        except Unsupported:
+            return []
+        return [
+            unit.model_copy(update={"tunables": t.tunables})
+            for t in variants(technique.at(hypothesis.values))
+        ]
+
+    def _narrow(self, unit: Unit) -> Unit:
+        kept = self._landscape.domains(unit) or {}
+        tunables = tuple(
+            t.model_copy(update={"domain": tuple(v for v in t.domain if v in kept.get(t.name, (v,)))})
+            for t in unit.tunables
+        )
+        return unit.model_copy(update={"tunables": tunables})
+
+
+def settings(**changes: Any) -> Config:
+    """The package's own settings with these changed and nothing that stops a run before its budget."""
+    return Config(patience=NEVER, near_limit=float(NEVER), **{"worth": 1e-9, **changes})
+
+
+def package_search(
+    landscape: Landscape,
+    brain: LandscapeBrain,
+    config: Config,
+    seed: int,
+    budget: int,
+    stones: Stones = no_stones,
+    record: Callable[[Attempt], None] = lambda attempt: None,
+) -> Trace:
+    """The package's search, by these settings."""
+    team = make_team(config, {}, landscape.header.task, None, None)  # type: ignore[arg-type]
+    for agent in (team.reasoning, team.synthesis, team.compile, team.correctness):
+        agent.brain = brain  # type: ignore[attr-defined]
+    executor = LandscapeExecutor(landscape, seed)
+    search = Search(
+        landscape.header.task, landscape.header.target, facts_of(landscape), landscape.header.limit, team, executor,
+        Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, stones, code_of(landscape)),
+    )  # fmt: skip
+    search.run()
+    return Trace(executor.asked, executor.missing)
+
+
+def code_of(landscape: Landscape) -> Callable[[Unit], str]:
+    """What a unit's machine code is; "" where that is not known. Flags at new settings are of unknown code."""
+
+    def code(unit: Unit) -> str:
+        point = landscape.by_coordinates.get(coordinates(unit))
+        return point.code if point is not None else ""
+
+    return code
+
+
+def flat_search(landscape: Landscape, flat: Flat, way: str, seed: int, budget: int) -> Trace:
+    executor = LandscapeExecutor(landscape, seed)
+    FLAT[way](flat, lambda c: executor.speed(flat.placed(c)), random.Random(seed), budget)
+    return Trace(executor.asked, executor.missing)

@@ -1,0 +1,37 @@
+"""Local edits: what lies next to a unit that was judged. First the steps that its profile speaks for, then the other techniques of
+its family, at the unit's own values as far as they have them.
+
+In: the graph, what was measured, a unit and its profile. Out: hypotheses, one an edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...records import Graph, Hypothesis, RegionProfile, Unit
+from ..findings import findings
+from .facts import Facts
+from .families import Technique
+from .registry import families_of, target_of
+from .steps import steps
+
+
+def neighbours(graph: Graph, facts: Facts, unit: Unit, seen: RegionProfile | None) -> Iterator[Hypothesis]:
+    """Nothing for a unit that the expert did not write."""
+    family = families_of(target_of(unit.language)).get(unit.family)
+    offered = family.techniques(graph, unit.region, facts) if family is not None else []
+    here = next((t.at(unit.values) for t in offered if t.name == unit.technique), None)
+    if here is None:
+        return
+    for values, finding in steps(here, findings(seen) if seen is not None else ()):
+        yield _edit(unit, here.at(values), finding.text, finding.gain)
+    for technique in offered:
+        if technique.name != unit.technique:
+            yield _edit(unit, technique.at(unit.values), technique.why, 1.0)
+
+
+def _edit(unit: Unit, technique: Technique, why: str, gain: float) -> Hypothesis:
+    return Hypothesis(
+        region=unit.region, family=unit.family, technique=technique.name, bottleneck=technique.bottleneck,
+        expected_gain=gain, evidence=(why,), values={t.name: t.value for t in technique.tunables},
+    )  # fmt: skip

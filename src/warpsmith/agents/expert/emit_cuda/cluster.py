@@ -1,0 +1,69 @@
+"""Rows that one block's shared memory cannot hold: a cluster of blocks keeps each, so that every element is read once.
+
+The blocks of a cluster merge their states through each other's shared memory (compute capability 9.0 on). Built for an
+older GPU, the cluster is one block, and what it cannot keep is read again.
+"""
+
+from __future__ import annotations
+
+from ..emit.passes import Pass
+from ..program import Program
+from .reducing import Reducing
+from .threads import Threads
+
+_MERGING = """\
+// Rows are shared by clusters of PARTS blocks.
+#if __CUDA_ARCH_LIST__ >= 900
+#include <cooperative_groups.h>
+constexpr int PARTS = CLUSTER;
+#define BLOCKS_MEET __cluster_dims__(PARTS, 1, 1)
+template <class State>
+__device__ __forceinline__ void cluster_merge(State& state) {
+  __shared__ unsigned mine[sizeof(State) / 4];
+  auto cluster = cooperative_groups::this_cluster();
+  if (threadIdx.x == 0) ws::save(mine, 1, state);
+  cluster.sync();
+  State all;
+#pragma unroll
+  for (int rank = 0; rank < PARTS; rank++) all.merge(ws::load_state<State>(cluster.map_shared_rank(mine, rank), 1));
+  cluster.sync();  // a block's memory must outlive what others read of it
+  state = all;
+}
+#else
+constexpr int PARTS = 1;
+#define BLOCKS_MEET
+template <class State>
+__device__ __forceinline__ void cluster_merge(State&) {}
+#endif
+constexpr int SHARE = ws::ceil_div(PACKS, PARTS);
+// One state out of those of all threads of a row.
+template <class State>
+__device__ __forceinline__ void merge_all(State& state) {
+  ws::group_merge<GROUP>(state);
+  cluster_merge(state);
+}
+"""
+
+
+class ClusterThreads(Threads):
+    def parting(self) -> str:
+        return _MERGING
+
+
+class Cluster(Reducing):
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, "shared")
+        self.threads = ClusterThreads(program, self.layout, parts="CLUSTER")
+        self.totals.threads = self.threads
+        self.attribute, self.share = "BLOCKS_MEET ", "SHARE"
+        self.who = "slot == 0 && inside && part == 0"
+
+    def _place(self) -> None:
+        self.threads.place(self.w, "cluster")
+        self.w.line("const int low = part * SHARE, high = low + SHARE < PACKS ? low + SHARE : PACKS;")
+
+    def _streamed(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
+        super()._streamed(p, begin, end)
+
+    def _number(self) -> str:
+        return "task - low"

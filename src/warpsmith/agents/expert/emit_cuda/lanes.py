@@ -1,0 +1,136 @@
+"""One thread's share of a program: packs of neighbouring elements read into registers, the steps of one element, packs
+written.
+
+In: a program. Out: C++ statements. `V` elements make a pack; `task` is the number of a pack in what a row (or the whole
+space) has of them; `index` its first element, `j` that element's place in the innermost loop, `r0`, `r1` … in the others.
+A pack of operand in0 is `in0_pack[u]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..emit.express import SCALAR_TYPE, Express
+from ..emit.layout import Addresses, Layout
+from ..emit.text import Writer
+from ..program import Expr, Operand, Program
+
+KINDS = {"f": "ws::load_as({})", "m": "(bool){}", "l": "(int64_t){}"}
+
+
+class Places(Addresses):
+    """Where the pack at hand of an operand begins."""
+
+    def element(self, operand: Operand) -> str:
+        raise NotImplementedError
+
+
+class CudaLayout(Layout, Places):
+    """Offsets of a thread: in columns mode each has a column of its own, so that what it walks is the reduced loops."""
+
+    def lane_stride(self, operand: Operand) -> str:
+        loop = self.reduces[-1] if self.program.mode == "columns" else self.inner
+        return f"{operand.name}_{loop.tag}" if self.moves(operand, loop) else "0"
+
+    def split_row(self, w: Writer) -> None:
+        if len(self.rows) < 2:
+            return
+        for i, loop in enumerate(self.rows):
+            below = " * ".join(r.extent for r in self.rows[i + 1 :])
+            quotient = f"row / (index_t)({below})" if below else "row"
+            w.line(f"const index_t {loop.tag} = {quotient}{f' % (index_t){loop.extent}' if i else ''};")
+
+    def split_task(self, w: Writer, whole: str) -> None:
+        """`index`, `j` and `r0` … from `task`; `whole`: the type that they fit."""
+        w.line(f"const {whole} index = task * V;")
+        own = [*self.reduces, *([self.inner] if self.program.mode != "columns" else [])]
+        for i, loop in enumerate(own):
+            below = " * ".join(r.extent for r in own[i + 1 :])
+            name = "j" if loop is self.inner else loop.tag
+            quotient = f"index / ({whole})({below})" if below else "index"
+            w.line(f"const {whole} {name} = {quotient}{f' % ({whole}){loop.extent}' if i else ''};")
+
+    def element(self, operand: Operand) -> str:
+        """Where the pack at hand begins, as the tail of an expression."""
+        terms = self.reduce_offset(operand)
+        if self.program.mode != "columns" and self.moves(operand, self.inner):
+            terms += f" + j * {operand.name}_col"
+        return f"{operand.name}_at{terms}"
+
+    def width(self) -> str:
+        """Elements of a pack: neighbours along the innermost loop; one where each thread has a column of its own."""
+        return "1" if self.program.mode == "columns" else f"ws::widest({self.inner.extent}, VEC)"
+
+    def aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
+        """`in0_whole`: do all packs of an operand start at a multiple of a pack?"""
+        for operand in operands:
+            steps = [r for r in (*self.rows, *self.reduces) if self.moves(operand, r)]
+            tests = " && ".join(f"{operand.name}_{r.tag} % V == 0" for r in steps) or "true"
+            w.line(f"constexpr bool {operand.name}_whole = {tests};")
+
+    def _start(self, operand: Operand) -> str:
+        column = self.program.mode == "columns" and self.moves(operand, self.inner)
+        return super()._start(operand) + (f" + col * {operand.name}_col" if column else "")
+
+    def _runs(self, w: Writer) -> None:
+        """None here: a thread's loops are over packs of the whole reduction."""
+
+
+class Lanes(Express):
+    """Writes what a thread does with its packs."""
+
+    def __init__(self, program: Program, layout: Places, w: Writer) -> None:
+        super().__init__(program, layout, w)
+        self.places = layout
+
+    def operands(self, sources: Sequence[str]) -> list[Operand]:
+        """What has to be read, element by element, for these steps."""
+        return [s.operand for s in self.program.needed(list(sources)) if s.operand is not None]
+
+    def stride(self, operand: Operand) -> str:
+        return self.places.lane_stride(operand)
+
+    def packs(self, operands: Iterable[Operand], count: str) -> None:
+        for operand in operands:
+            self.w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_pack[{count}];")
+
+    def read(self, operand: Operand) -> str:
+        name = operand.name
+        return f"ws::read<V, {self.stride(operand)}, {name}_whole>({self.places.element(operand)})"
+
+    def element(self, sources: Sequence[str]) -> None:
+        """The full steps that `sources` take, for element `v` of the packs numbered `u`."""
+        for step in self.program.needed(list(sources)):
+            if self.constant(step):
+                continue
+            if step.operand is not None:
+                text = KINDS[step.kind].format(f"{step.operand.name}_pack[u].at[v]")
+            else:
+                text = self._pick_one(step) if step.pick else self._fill(step, self._scalar_arg)
+            self.w.line(f"const {SCALAR_TYPE[step.kind]} {step.name} = {text};")
+
+    def value(self, name: str) -> str:
+        """A step, or the constant that it is."""
+        step: Expr = self.table[name]
+        return step.text if self.constant(step) else name
+
+    def write_full(self, outputs: Sequence[tuple[Operand, str]]) -> None:
+        """Compute and write the packs numbered `u` of these outputs."""
+        w = self.w
+        for operand, _ in outputs:
+            w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_made;")
+        w.line("#pragma unroll")
+        with w.block("for (int v = 0; v < V; v++)"):
+            self.element([name for _, name in outputs])
+            for operand, name in outputs:
+                w.line(f"{operand.name}_made.at[v] = ws::narrowed<{operand.name}_t>({self.value(name)});")
+        for operand, _ in outputs:
+            name = operand.name
+            w.line(
+                f"ws::write<V, {self.stride(operand)}, {name}_whole, NT>({self.places.element(operand)}, {name}_made);"
+            )
+
+    def write_rows(self, outputs: Iterable[tuple[Operand, str]]) -> None:
+        """A row's own outputs."""
+        for operand, name in outputs:
+            self.w.line(f"*{operand.name}_at = ws::narrowed<{operand.name}_t>({self.value(name)});")

@@ -1,0 +1,210 @@
+"""Reductions with what is around them as one kernel: every row (or column) is finished by the threads it began with.
+
+Three ways to hold a row between passes: in registers (each thread keeps its packs), in the block's shared memory as far
+as it fits, or not at all: then it is read again. Sums are of float32 in a tree: a thread's own, then the group's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from ..emit.passes import Pass, describe, passes
+from ..emit.text import Writer
+from ..program import Expr, Operand, Program
+from . import states
+from .lanes import CudaLayout, Lanes
+from .source import CudaBody, Launch, kernel_head
+from .threads import Threads
+from .totals import Totals
+
+Holding = Literal["registers", "shared", "none"]
+MOST = 256  # elements of one operand that a thread may keep
+
+
+class Reducing:
+    def __init__(self, program: Program, holding: Holding) -> None:
+        self.program, self.holding = program, holding
+        self.layout, self.top, self.w = CudaLayout(program), Writer(), Writer()
+        self.lanes = Lanes(program, self.layout, self.w)
+        self.threads = Threads(program, self.layout)
+        self.plan = passes(program)
+        self.totals = Totals(program, self.threads)
+        self.attribute, self.share = "", "PACKS"  # of the kernel; packs that a block walks
+        self.who = "slot == 0 && inside"  # stores what a row yields
+        self._done: set[str] = set()
+        self._kept_already: set[str] = set()  # operands whose packs are in shared memory by now
+
+    def body(self) -> CudaBody:
+        w, top = self.w, self.top
+        self.layout.declare(top)
+        self.threads.declare(top)
+        self.layout.aligned(top, self._operands())
+        self._room()
+        extra = ["double* totals"] if self.totals else []
+        with w.block(kernel_head("rows", self.program, "SIZE", extra, self.attribute)):
+            self._place()
+            if self.holding == "registers":
+                self.lanes.packs(self._held(), "ITEMS")
+                with self._items():
+                    self._read(self._held())
+            elif self.holding == "shared":
+                self._shared_rows()
+            self.row_steps(0)
+            for p in self.plan:
+                self._pass(p)
+            self._row_outputs()
+        shared = "SHARED" if self.holding == "shared" else "0"
+        launches = [
+            Launch("rows", self.threads.blocks, "SIZE", shared, "(double*)workspace" if extra else "")
+        ]
+        if self.totals:
+            self.totals.kernel(w)
+            launches.append(self.totals.launch)
+        return CudaBody(top, w, tuple(launches), self.totals.bytes)
+
+    # ---- pieces
+
+    def row_steps(self, stage: int) -> None:
+        """The row's own values that are known once `stage` passes are over."""
+        fresh = [
+            s for s in self.program.steps
+            if not s.full and s.stage == stage and not s.is_reduction and s.name not in self._done
+        ]  # fmt: skip
+        self._done |= {s.name for s in fresh}
+        self.lanes.scalar(fresh)
+
+    def _operands(self) -> list[Operand]:
+        loads = (s.operand for s in self.program.steps if s.operand is not None and s.full)
+        written = (o for o, n in self.program.outputs if self.program.step(n).full)
+        return [*{o.name: o for o in loads}.values(), *written]
+
+    def _held(self) -> list[Operand]:
+        """What several passes read."""
+        reads = [{o.name: o for o in self.lanes.operands(p.sources)} for p in self.plan]
+        every = {name: o for r in reads for name, o in r.items()}
+        if self.holding == "none":
+            return []
+        return [o for n, o in every.items() if sum(n in r for r in reads) > 1]
+
+    def _room(self) -> None:
+        top = self.top
+        if self.holding == "registers":
+            top.line(
+                "constexpr int ITEMS = PACKS > GROUP ? ws::ceil_div(PACKS, GROUP) : 1;  // packs of a thread"
+            )
+            top.line(f'static_assert(ITEMS * V <= {MOST}, "requires: a row that fits registers");')
+        elif self.holding == "shared":
+            sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+            top.line(
+                f"constexpr int ROOM = KEEP * 1024 / (int)(V * ({sizes}));  // packs that a block can keep"
+            )
+            top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
+            top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
+
+    def _place(self) -> None:
+        self.threads.place(self.w)
+
+    def _number(self) -> str:
+        """Of a pack among those that the block keeps."""
+        return "task"
+
+    def _shared_rows(self) -> None:
+        before = "ws::dynamic_shared()"
+        for operand in sorted(self._held(), key=lambda o: -_bytes(o)):  # the widest first: all stay aligned
+            name = operand.name
+            self.w.line(f"ws::Pack<{name}_t, V>* const {name}_kept = (ws::Pack<{name}_t, V>*)({before});")
+            before = f"{name}_kept + KEPT"
+
+    @contextmanager
+    def _items(self, count: str = "ITEMS", end: str = "PACKS") -> Iterator[None]:
+        """The loop over a thread's packs: `task` is the number of the pack, which there is."""
+        base = "slot" if count == "ITEMS" else "base"
+        self.w.line("#pragma unroll")
+        with self.w.block(f"for (int u = 0; u < {count}; u++)"):
+            self.w.line(f"const int task = {base} + u * GROUP;")
+            self.w.line(f"if (task >= {end}) continue;")
+            self.layout.split_task(self.w, "int")
+            yield
+
+    def _read(self, operands: Sequence[Operand]) -> None:
+        held = {o.name for o in self._held()} if self.holding == "shared" else set()
+        for operand in operands:
+            name, text = operand.name, self.lanes.read(operand)
+            if name not in held:
+                self.w.line(f"{name}_pack[u] = {text};")
+            elif name in self._kept_already:
+                here = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
+                self.w.line(f"{name}_pack[u] = {here} : {text};")
+            else:
+                self.w.line(f"{name}_pack[u] = {text};")
+                number = self._number()
+                self.w.line(f"if ({number} < KEPT) {name}_kept[{number}] = {name}_pack[u];")
+
+    def _pass(self, p: Pass) -> None:
+        w = self.w
+        what = "write" if p.last else ", ".join(describe(s) for s in p.reductions)
+        w.line(f"// Pass {p.number}: {what}.")
+        for step in p.reductions:
+            states.declare(w, step)
+        if self.holding == "registers":
+            held = {o.name for o in self._held()}
+            once = [o for o in self.lanes.operands(p.sources) if o.name not in held]
+            with self._items():
+                self.lanes.packs(once, "ITEMS")
+                self._read(once)
+                self._elements(p)
+        else:
+            self._streamed(p)
+        for step in p.reductions:
+            w.line(f"merge_all({step.name}_state);")
+            states.values(w, self.program, step)
+        if not p.last:
+            self.row_steps(p.number)
+
+    def _streamed(self, p: Pass, begin: str = "slot", end: str = "PACKS") -> None:
+        w, read = self.w, self.lanes.operands(p.sources)
+        with w.block(f"for (int base = {begin}; base < {end}; base += GROUP * UNROLL)"):
+            self.lanes.packs(read, "UNROLL")
+            if read:
+                with self._items("UNROLL", end):
+                    self._read(read)
+            with self._items("UNROLL", end):
+                self._elements(p)
+        self._kept_already |= {o.name for o in read}
+
+    def _elements(self, p: Pass) -> None:
+        if p.last:
+            full = [(o, n) for o, n in self.program.outputs if self.program.step(n).full]
+            with self.w.block("if (inside)"):
+                self.lanes.write_full(full)
+        else:
+            add(self.w, self.lanes, p.reductions)
+
+    def _row_outputs(self) -> None:
+        own = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
+        if own or self.totals:
+            with self.w.block(f"if ({self.who})"):
+                self.lanes.write_rows(own)
+                self.totals.save(self.w, self.lanes)
+
+
+def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
+    """The pack numbered `u` into the states of the reductions."""
+    sources = list(dict.fromkeys(s.args[0] for s in reductions))
+    for name in sources:
+        w.line(f"float {name}_lanes[V];")
+    w.line("#pragma unroll")
+    with w.block("for (int v = 0; v < V; v++)"):
+        lanes.element(sources)
+        for name in sources:
+            w.line(f"{name}_lanes[v] = {lanes.value(name)};")
+    for step in reductions:
+        w.line(f"{step.name}_state.add({step.args[0]}_lanes, index);")
+
+
+def _bytes(operand: Operand) -> int:
+    return {"bool": 1, "int8": 1, "uint8": 1, "bfloat16": 2, "float16": 2, "int16": 2, "int64": 8}.get(
+        operand.dtype, 4
+    )

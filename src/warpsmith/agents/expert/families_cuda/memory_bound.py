@@ -1,0 +1,228 @@
+"""Pointwise chains, reductions, softmax, norms and losses on a GPU, from the lowering that the C++ families share.
+
+In: a graph and a region. Out: techniques, which differ in how many threads share a row (or stand above a column) and in
+where the row waits between passes: in registers, in shared memory, or in device memory, and whether blocks share a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ....progress import counted
+from ....records import Graph, Node, Region, Tunable, Unit
+from ..axes import base_name
+from ..emit.passes import passes
+from ..emit_cuda.cluster import Cluster
+from ..emit_cuda.pointwise import pointwise_body
+from ..emit_cuda.reducing import Holding, Reducing
+from ..emit_cuda.source import CudaBody
+from ..emit_cuda.split import Split
+from ..facts import Facts
+from ..families.base import (
+    Bottleneck,
+    Family,
+    Technique,
+    elements_per_reduction,
+    extent_of_group,
+    extent_of_rows,
+    tunable,
+)
+from ..families.loss import COMPOUND
+from ..families.norm import NORM
+from ..families.pointwise import Pointwise as PointwiseFamily
+from ..lower import lower
+from ..program import Program, Unsupported
+from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, cuda_unit, pack, power
+
+IN_REGISTERS = 32  # elements of a row that a thread keeps
+CLUSTER_BYTES = 108 << 10  # of a row in a block of a cluster: two such blocks share a multiprocessor
+_COMPOUND = COMPOUND | NORM.ops
+HOLDING: Mapping[str, Holding] = MappingProxyType(
+    {"registers": "registers", "shared": "shared"}
+)  # others read a row again
+
+
+class Pointwise(PointwiseFamily):
+    """One pass over any chain that the C++ family covers."""
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        program = _lowered(graph, region)
+        if program is None or program.mode != "pointwise":
+            return []
+        tunables = (
+            tunable("UNROLL", 2, 1, 4), tunable("BLOCK", 256, 128, 512), *_common(graph, region, program),
+        )  # fmt: skip
+        why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
+        return [Technique("fused", why, _bottleneck(program), tunables)]
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        return cuda_unit(pointwise_body(lower(graph, region)), region, technique, self.name)
+
+
+@dataclass(frozen=True)
+class ReducingFamily:
+    """As the C++ family of the same name; `ops` says which nodes it grows around."""
+
+    name: str
+    like: Family
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        return self.like.covers(graph, node)
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        program = _lowered(graph, region)
+        if program is None or program.mode == "pointwise":
+            return []
+        compound = any(base_name(graph.by_name[n]) in _COMPOUND for n in region.nodes)
+        shaped = Shaped(graph, region, program, compound)
+        offered = (shaped.registers(), shaped.shared(), shaped.cluster(), shaped.streamed(), shaped.split())
+        return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
+        return cuda_unit(body, region, technique, self.name)
+
+
+class Shaped:
+    """A region with reductions at its main shapes, and what they say for each technique."""
+
+    def __init__(self, graph: Graph, region: Region, program: Program, compound: bool) -> None:
+        self.graph, self.region, self.program, self.compound = graph, region, program, compound
+        self.n, self.rows = elements_per_reduction(program, graph), extent_of_rows(program)
+        self.columns = extent_of_group(program, len(program.groups) - 1) if program.mode == "columns" else 0
+        self.vec = 1 if self.columns else pack(program, graph)
+        self.again = len(passes(program)) > 1  # is a row walked more than once?
+        self.row_bytes = self._held_bytes(lower(graph, region, compound))
+
+    def registers(self) -> Technique | None:
+        """A thread keeps up to 32 elements."""
+        held = self._held_bytes(self.program)
+        if not held or held > 4 * IN_REGISTERS * self._most():
+            return None
+        group = min(self._most(), power(self.n / (4 * self.vec if not self.columns else 8)))
+        least = max(1, power(self.n / IN_REGISTERS))
+        others = (g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most())
+        why = "each thread keeps its part of a row in registers: every element is read once"
+        return self._technique("registers", why, [tunable("GROUP", group, *others)], 1.4)
+
+    def shared(self) -> Technique | None:
+        """One block a row, which is read once as far as it fits."""
+        if not self.row_bytes or self.columns or self.n < 1024:
+            return None
+        keep = next((k for k in SHARED_KIB if 1024 * k >= self.row_bytes), SHARED_KIB[-1])
+        whole = 1024 * keep >= self.row_bytes
+        why = "a block keeps its row in shared memory between passes; what does not fit is read again"
+        sizes = [
+            tunable("KEEP", keep, *(k for k in SHARED_KIB if k < keep)),
+            tunable("GROUP", 1024 if self.row_bytes > 65536 else 512, 256, 512, 1024), _unroll(),
+        ]  # fmt: skip
+        return self._technique("shared", why, sizes, 1.3 if whole else 1.0, self.compound)
+
+    def cluster(self) -> Technique | None:
+        """A cluster of up to eight blocks a row."""
+        if self.columns or self.row_bytes < CLUSTER_BYTES:
+            return None
+        blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * CLUSTER_BYTES), 8)
+        whole = self.row_bytes <= blocks * 1024 * SHARED_KIB[-1]
+        why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
+        sizes = [
+            tunable("CLUSTER", blocks, 2, 4, 8), tunable("GROUP", 512, 1024, 256), _unroll(),
+            tunable("KEEP", *SHARED_KIB[::-1]),
+        ]  # fmt: skip
+        return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
+
+    def streamed(self) -> Technique:
+        group = min(self._most(), 512, power(self.n / (8 * self.vec)))
+        why = "threads walk a row side by side, several loads of each under way"
+        sizes = [tunable("GROUP", group, *self._around(group)), _unroll()]
+        single = self.compound and bool(self.program.reductions)
+        if single:
+            why += "; both states of the reduction from one pass"
+        return self._technique("streamed", why, sizes, 0.9 if self.again else 1.2, single)
+
+    def split(self) -> Technique | None:
+        """Blocks share a row where rows are too few to fill the GPU."""
+        wide = power(min(32, self.columns)) if self.columns else 1
+        bundles = -(-self.rows // wide)
+        long = self.row_bytes > 8 * 1024 * SHARED_KIB[-1]  # too long even for a cluster
+        if not self.program.reductions or self.n < 2048 or bundles >= (64 if long else 4) * MULTIPROCESSORS:
+            return None
+        group = min(self._most(), 8 if self.columns else 256)
+        wanted = max(power(4 * MULTIPROCESSORS / bundles), 4 if long else 1)
+        parts = min(wanted, power(self.n / (group * self.vec * 4)))
+        if parts < 2:
+            return None
+        why = "few long rows: blocks share each of them; their states meet in a fixed order"
+        others = (p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096)
+        sizes = [tunable("SPLIT", parts, *others), tunable("GROUP", group, *self._around(group)), _unroll()]
+        few = bundles < MULTIPROCESSORS
+        return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
+
+    def _held_bytes(self, program: Program) -> int:
+        """Of a row, what several passes read."""
+        reads = [{s.operand for s in program.needed(list(p.sources)) if s.operand} for p in passes(program)]
+        twice = {o for i, r in enumerate(reads) for o in r if any(o in other for other in reads[i + 1 :])}
+        return sum(WIDTH.get(o.dtype, 1) for o in twice) * self.n
+
+    def _most(self) -> int:
+        """Threads that may share a row; those of a block above one column."""
+        return 16 if self.columns else 1024
+
+    def _around(self, group: int) -> list[int]:
+        return [g for g in (2 * group, group // 2, 4 * group, group // 4) if 1 <= g <= self._most()]
+
+    def _technique(
+        self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False
+    ) -> Technique:
+        if self.columns:
+            wide = power(min(32, self.columns))
+            own.append(
+                tunable("WIDE", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns))
+            )
+        else:
+            own.append(tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128))
+        common = _common(self.graph, self.region, self.program)
+        return Technique(name, why, _bottleneck(self.program), (*own, *common), single_pass=single, gain=gain)
+
+
+def reducing_body(program: Program, technique: str) -> CudaBody:
+    if technique == "cluster":
+        return Cluster(program).body()
+    return (
+        Split(program).body()
+        if technique == "split"
+        else Reducing(program, HOLDING.get(technique, "none")).body()
+    )
+
+
+def _lowered(graph: Graph, region: Region) -> Program | None:
+    try:
+        return lower(graph, region)
+    except Unsupported:
+        return None
+
+
+def _within_warp(own: list[Tunable]) -> bool:
+    return any(t.name == "GROUP" and min(t.domain) <= 32 for t in own)
+
+
+def _unroll() -> Tunable:
+    return tunable("UNROLL", 4, 2, 8)
+
+
+def _common(graph: Graph, region: Region, program: Program) -> list[Tunable]:
+    """How many neighbours a load takes; whether what is written passes the caches by."""
+    found = []
+    if program.mode != "columns":
+        width = pack(program, graph)
+        found.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
+    large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
+    found.append(tunable("NT", 1, 0) if large else tunable("NT", 0, 1))
+    return found
+
+
+def _bottleneck(program: Program) -> Bottleneck:
+    """A GPU does some 50 operations in the time of one float's way to memory and back."""
+    return "compute" if sum(s.cost for s in program.steps if s.full) > 200 else "memory"

@@ -1,0 +1,53 @@
+"""Running sums, products and extrema on a GPU, in the forms that the C++ family knows (backwards, exclusive)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....records import Graph, Region
+from ..axes import base_name
+from ..emit.text import Writer
+from ..emit_cuda.scan import scan_kernels
+from ..emit_cuda.source import Launch
+from ..facts import Facts
+from ..families.anchored import Anchor
+from ..families.base import Technique, tunable
+from ..families.scan import OPERATIONS, Scan, axis_of
+from ..families.scan_forms import form
+from .anchored import CudaAnchored
+from .base import MULTIPROCESSORS, power
+
+
+class CudaScan(CudaAnchored):
+    def __init__(self) -> None:
+        super().__init__(Scan())
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        if anchor is None:
+            return []
+        shape = graph.specs[anchor.value].shape
+        large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
+        common = (tunable("VEC", 4, 8, 2), tunable("NT", int(large), int(not large)))
+        if axis_of(anchor.node, len(shape)) != len(shape) - 1:
+            why = "a thread goes down neighbouring columns, several rows under way"
+            tunables = (tunable("UNROLL", 8, 4, 16), tunable("BLOCK", 128, 64, 256), *common)
+            return [Technique("columns", why, "memory", tunables)]
+        rows, n = prod(shape[:-1]), shape[-1]
+        block = min(1024, max(64, power(n / 16)))
+        sizes = (tunable("BLOCK", block, *(b for b in (block // 2, 2 * block) if 32 <= b <= 1024)), *common)
+        why = "a block a row, tile by tile: packs in registers, warps by shuffles, the next tile under way"
+        found = [Technique("rows", why, "memory", (*sizes, tunable("SPLIT", 1)))]
+        parts = min(power(4 * MULTIPROCESSORS / max(1, rows)), n // (block * 4))
+        if parts > 1:
+            why = "few long rows: blocks total their parts of a row, then scan them"
+            split = tunable("SPLIT", parts, *(p for p in (parts // 2, 2 * parts) if p > 1))
+            found.insert(0, Technique("split", why, "memory", (*sizes, split), gain=2.0))
+        return found
+
+    def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
+        graph, node = anchor.graph, anchor.node
+        rank = len(graph.specs[anchor.value].shape)
+        axis = axis_of(node, rank)
+        how = form(graph, node, axis, anchor.region.nodes)
+        return scan_kernels(top, OPERATIONS[base_name(node)], rank, axis, how.reverse, how.exclusive)

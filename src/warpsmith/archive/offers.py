@@ -1,0 +1,50 @@
+"""Whether a winner may be offered here: only where its win was confirmed in this environment.
+
+The environment is part of a winner's identity: another device, driver, compiler or torch makes other code, and other
+numbers. An entry and this machine's environment in, the confirmation that holds here out, or what differs.
+"""
+
+from __future__ import annotations
+
+from ..records import Environment
+from .entries import Entry
+from .reading import ArchiveReader
+
+IDENTITY = ("device", "gpu_driver", "compiler", "torch", "simd", "threads")
+
+
+def differences(there: Environment, here: Environment) -> list[str]:
+    """What makes two environments different ones for a winner: "torch 2.12.0 there, 2.13.0 here". A new kernel of the
+    system or a patch of Python does not.
+    """
+    values = ((name.replace("_", " "), _value(there, name), _value(here, name)) for name in IDENTITY)
+    return [f"{name} {old or 'none'} there, {new or 'none'} here" for name, old, new in values if old != new]
+
+
+def confirmed_in(archive: ArchiveReader, entry: Entry, here: Environment) -> Entry | None:
+    """The confirmation of the same content that stands in this environment: this one, another run's, or none."""
+    same = [
+        e for e in archive.standing(entry.candidate.task_id, entry.candidate.target)
+        if e.verified_here and e.candidate.content_key == entry.candidate.content_key
+        and not _differs(archive, e, here)
+    ]  # fmt: skip
+    mine = (e for e in same if e.result.id == entry.result.id)
+    return next(mine, None) or max(same, key=lambda e: e.result.judged_at, default=None)
+
+
+def why_not_here(archive: ArchiveReader, entry: Entry, here: Environment) -> str:
+    """What differs from where it was confirmed, as one line."""
+    there = archive.environment(entry.result.environment)
+    if there is None:
+        return "where it was confirmed is not known"
+    return "; ".join(differences(there, here)) or "it was contradicted since"
+
+
+def _differs(archive: ArchiveReader, entry: Entry, here: Environment) -> bool:
+    there = archive.environment(entry.result.environment)
+    return there is None or bool(differences(there, here))
+
+
+def _value(environment: Environment, name: str) -> str:
+    value = getattr(environment, name)
+    return str(value or environment.cpu) if name == "device" else str(value)

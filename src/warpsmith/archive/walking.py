@@ -1,0 +1,57 @@
+"""Every result of an archive with what it refers to, for whoever writes all of it down: a page at a time, so that memory
+does not grow with the archive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, select
+
+from . import schema as s
+from .entries import Entry
+from .incoming import PlacedResult
+from .reading import ArchiveReader
+from .rows import load_entries
+
+PAGE = 500  # results read at once
+
+
+def every_entry(archive: ArchiveReader) -> Iterator[tuple[str, Entry]]:
+    """(result id, result with its candidate and hypothesis), in the order in which they came in. The id is that of the
+    result where it was judged: what was imported has lost the paths of its builds.
+    """
+    after = 0
+    while True:
+        query = select(s.results).where(s.results.c.number > after).order_by(s.results.c.number).limit(PAGE)
+        with archive.database.transaction() as connection:
+            rows = connection.execute(query).all()
+            entries = [
+                (row.id, entry) for row, entry in zip(rows, load_entries(connection, rows), strict=False)
+            ]
+            if len(entries) < len(rows):  # a damaged row was left out: which one, the rows one by one tell
+                entries = [(row.id, entry) for row in rows for entry in load_entries(connection, [row])]
+        yield from entries
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].number
+
+
+def judged_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
+    """(task id, target) of everything that has a result, by the task's name."""
+    r, tasks = s.results.c, s.tasks.c
+    query = select(tasks.name, r.task_id, r.target).join(s.tasks, tasks.id == r.task_id).distinct()
+    with archive.database.transaction() as connection:
+        rows = connection.execute(query.order_by(tasks.name, r.task_id, r.target)).all()
+    return [(row.task_id, row.target) for row in rows]
+
+
+def every_place(connection: Connection) -> Iterator[PlacedResult]:
+    """Where each result stands in each run, run by run."""
+    p = s.run_results.c
+    query = select(p.run_id, p.number, s.results.c.id.label("result"), p.kind, p.elapsed)
+    query = query.join(s.results, s.results.c.number == p.result_number).order_by(p.run_id, p.number)
+    for row in connection.execute(query):
+        yield PlacedResult(
+            run_id=row.run_id, number=row.number, result=row.result, kind=row.kind, elapsed=row.elapsed
+        )

@@ -1,0 +1,33 @@
+"""`compare`: two outcomes side by side, task by task, with what is sure and what is noise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options as o
+from . import printing
+from .results import existing
+from .suite import OutOption
+
+SIDE = "A suite's or optimize's JSON file, an archive, or the id of a run."
+
+
+def compare(
+    a: Annotated[str, typer.Argument(help=SIDE)],
+    b: Annotated[str, typer.Argument(help="The same; ratios above 1 say that B is faster.")],
+    json: o.JsonOption = None,
+    out: OutOption = None,
+    archive: o.ArchiveOption = None,
+) -> None:
+    """Which of two outcomes is faster, per task and in all, with intervals."""
+    from ..report.compare import compare_sides
+    from ..report.comparison_page import comparison_page
+    from ..report.sides import read_side
+
+    files = printing.outputs(json, out)
+    left, right = (read_side(what, lambda: existing(archive)) for what in (a, b))
+    page = comparison_page(compare_sides(left, right))
+    printing.write_page(page, files)
+    printing.print_page(page, json)

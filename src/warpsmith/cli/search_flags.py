@@ -1,0 +1,86 @@
+"""The options of every command that searches, written once: a dataclass of them, and a decorator that spreads it.
+
+Typer reads a command's options off its signature. `spread` gives a command whose parameter `flags` is such a
+dataclass the dataclass's fields as options, and hands them over as one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ..config import PLAYERS, Config
+from ..records import Budget
+from . import options as o
+
+TIME, TIME_WITH_MODELS = "120s", "15m"  # a model's answers take a minute or more each, the expert's none
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Time for one task: 90, 120s, 5m, 1h; 0: no limit. "
+        f"{TIME} when not given, {TIME_WITH_MODELS} when a language model plays a role.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SearchFlags:
+    target: o.TargetOption = "cpu"
+    budget: o.BudgetOption = 60
+    time: TimeOption = None
+    seed: o.SeedOption = None
+    archive: o.ArchiveOption = None
+    baselines: o.BaselinesOption = None
+    model: o.ModelOption = None
+    reasoner: o.ReasonerOption = None
+    synthesizer: o.SynthesizerOption = None
+    mender: o.MenderOption = None
+    checker: o.CheckerOption = None
+    orchestrator: o.OrchestratorOption = None
+    base_url: o.BaseUrlOption = None
+    usd: o.UsdOption = None
+    tokens: o.TokensOption = None
+    quiet: o.QuietOption = False
+
+    def config(self) -> Config:
+        """The settings with these flags on top. Raises UsageError."""
+        models = {name: getattr(self, name) for name in (*PLAYERS, "base_url")}
+        return o.config(self.archive, self.baselines, **models)
+
+    def limits(self, config: Config) -> Budget:
+        """For one run with these settings. Raises UsageError."""
+        from ..llm.setup import models_of
+
+        usual = TIME_WITH_MODELS if models_of(config) else TIME
+        return o.budget(self.budget, usual if self.time is None else self.time, self.usd, self.tokens)
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of its dataclass parameter `flags` as keyword parameters of its own, after its others."""
+    hints = get_type_hints(command, include_extras=True)
+    kind: Any = hints["flags"]
+    types = get_type_hints(kind, include_extras=True)
+    own = [
+        p.replace(annotation=hints[p.name])
+        for p in signature(command).parameters.values()
+        if p.name != "flags"
+    ]
+    shared = [
+        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
+        for f in fields(kind)
+    ]
+
+    @wraps(command)
+    def flat(*args: Any, **given: Any) -> None:
+        flags = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
+        command(*args, flags=flags, **given)
+
+    flat.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+    flat.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
+    return flat

@@ -1,0 +1,161 @@
+"""Two outcomes side by side: which is faster on each task, surely or perhaps, and by how much in all.
+
+In: two sides, A and B. Out: a `Comparison`. On a task, the speedups of both over one shared baseline are divided: the
+baseline was measured next to each, so that what the machine did in between cancels. A ratio above 1 says that B is
+faster. A task with several samples counts with its median one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ..judge.stats import Interval
+from ..records import Best, Ratio, Record, RunSummary
+from .metrics import geomean_interval, quotient
+from .scores import SuiteTask, deployed, tasks_of, verified
+from .sides import Side
+
+DRIFT = 1.5  # a baseline that took so much longer on one side was another task, or on a busy machine
+Keyed = dict[tuple[str, str], RunSummary]  # by name and target
+Faster = Literal["A", "B", "not sure", ""]  # "": on one side nothing was verified
+
+
+class TaskComparison(Record):
+    task: str
+    target: str
+    status_a: str
+    status_b: str
+    a: Ratio | None = None  # over the shared baseline
+    b: Ratio | None = None
+    ratio: Ratio | None = None  # b / a
+    faster: Faster = ""
+
+    @property
+    def changed(self) -> bool:
+        return self.status_a != self.status_b
+
+
+class GeomeanRatio(Record):
+    """Of ratios B/A, with a bootstrap interval over the choice of tasks; None of a single task."""
+
+    tasks: int
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+class Comparison(Record):
+    name_a: str
+    name_b: str
+    tasks: tuple[TaskComparison, ...]  # in both
+    surely_a: int
+    surely_b: int
+    verified: GeomeanRatio  # of the fastest verified candidates, on tasks that have one in both
+    deployed: (
+        GeomeanRatio  # of what a user gets, on all tasks in both: without a win the original, which is 1
+    )
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def compare_sides(a: Side, b: Side) -> Comparison:
+    left, right = _matched(tasks_of(a.summaries), tasks_of(b.summaries))
+    pairs = [(left[key], right[key]) for key in left if key in right]
+    tasks = tuple(compare_task(x, y) for x, y in pairs)
+    return Comparison(
+        name_a=a.name, name_b=b.name, tasks=tasks,
+        surely_a=sum(t.faster == "A" for t in tasks), surely_b=sum(t.faster == "B" for t in tasks),
+        verified=_geomean([t.ratio.median for t in tasks if t.ratio is not None]),
+        deployed=_geomean([_deployed(t, x, y) for t, (x, y) in zip(tasks, pairs, strict=True)]),
+        only_a=tuple(name for name, target in left if (name, target) not in right),
+        only_b=tuple(name for name, target in right if (name, target) not in left),
+        warnings=tuple(_warnings(pairs)),
+    )  # fmt: skip
+
+
+def _matched(a: Sequence[SuiteTask], b: Sequence[SuiteTask]) -> tuple[Keyed, Keyed]:
+    """By name and target. A suite of several folders names tasks level1/NAME, an archive NAME: then by NAME, if it tells
+    them apart.
+    """
+    if any("/" in t.name for t in a) != any("/" in t.name for t in b):
+        left, right = ({(t.name.rpartition("/")[2], t.target): t.shown for t in side} for side in (a, b))
+        if (len(left), len(right)) == (len(a), len(b)):
+            return left, right
+    return {(t.name, t.target): t.shown for t in a}, {(t.name, t.target): t.shown for t in b}
+
+
+def compare_task(a: RunSummary, b: RunSummary) -> TaskComparison:
+    row = TaskComparison(task=a.task, target=a.target, status_a=_status(a), status_b=_status(b))
+    if a.best is None or b.best is None or verified(a) is None or verified(b) is None:
+        return row
+    shared = _shared(a.best, b.best)
+    if shared is None:
+        return row
+    ours, theirs = shared
+    found = quotient(_interval(theirs), _interval(ours))
+    ratio = Ratio(baseline="A", median=found.median, low=found.low, high=found.high)
+    faster: Faster = "B" if ratio.low > 1 else "A" if ratio.high < 1 else "not sure"
+    return row.model_copy(update={"a": ours, "b": theirs, "ratio": ratio, "faster": faster})
+
+
+def _shared(a: Best, b: Best) -> tuple[Ratio, Ratio] | None:
+    """Both speedups over one baseline: the best one of a side, if the other was measured against it, else eager."""
+    ours, theirs = _known(a), _known(b)
+    names = (a.speedup.baseline, b.speedup.baseline, "eager", *ours)
+    name = next((n for n in names if n in ours and n in theirs), None)
+    return (ours[name], theirs[name]) if name is not None else None
+
+
+def _known(best: Best) -> dict[str, Ratio]:
+    """Baseline → speedup. The rewritten reference is each candidate's own, so it is nothing to share."""
+    known = (best.speedup, best.speedup_eager, *best.ratios)
+    return {r.baseline: r for r in known if r.baseline != "rewritten"}
+
+
+def _deployed(task: TaskComparison, a: RunSummary, b: RunSummary) -> float:
+    if a.status == b.status == "win" and task.ratio is not None:
+        return task.ratio.median
+    return (deployed(b) or 1.0) / (deployed(a) or 1.0)
+
+
+def _geomean(ratios: Sequence[float]) -> GeomeanRatio:
+    found, several = geomean_interval(ratios), len(ratios) > 1
+    return GeomeanRatio(
+        tasks=len(ratios), ratio=found.median, low=found.low if several else None,
+        high=found.high if several else None,
+    )  # fmt: skip
+
+
+def _warnings(pairs: Sequence[tuple[RunSummary, RunSummary]]) -> list[str]:
+    """What makes the two less comparable than they look."""
+    found = []
+    machines = [sorted({s.hardware for s in side if s.hardware}) for side in zip(*pairs, strict=True)]
+    if machines and machines[0] != machines[1]:
+        found.append(f"measured on different machines: {', '.join(machines[0])}; {', '.join(machines[1])}")
+    apart = [
+        (drift, a.task) for a, b in pairs if (drift := _drift(a, b)) > DRIFT and a.hardware == b.hardware
+    ]
+    if apart:
+        worst, task = max(apart)
+        found.append(
+            f"on {len(apart)} of {len(pairs)} tasks a baseline itself took more than {DRIFT:g} times as long on one side "
+            f"({task}: {worst:.1f} times): other shapes, other settings, or a busy machine"
+        )
+    return found
+
+
+def _drift(a: RunSummary, b: RunSummary) -> float:
+    """The largest factor between the times of one baseline on both sides; 1 where none is shared."""
+    shared = [n for n in a.baselines if b.baselines.get(n) and a.baselines[n] and n != "rewritten"]
+    factors = [a.baselines[n] / b.baselines[n] for n in shared]
+    return max((max(f, 1 / f) for f in factors), default=1.0)
+
+
+def _status(summary: RunSummary) -> str:
+    return summary.status if summary.admitted else "quarantined"
+
+
+def _interval(ratio: Ratio) -> Interval:
+    return Interval(ratio.median, ratio.low, ratio.high)

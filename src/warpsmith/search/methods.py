@@ -1,0 +1,69 @@
+"""How a search is made: its policy, operators, population, novelty and steering, each with an off switch in the settings.
+
+In: the settings, stepping stones of other tasks, and who can say what machine code a unit becomes. Out: `Methods`, for one search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..config import Config
+from ..errors import UsageError
+from ..records import Unit
+from .novelty import Novelty
+from .operators import OPERATORS, Operator, Stones, no_stones
+from .policy import POLICIES, BanditPolicy, Policy
+from .population import Population
+from .selection import By
+from .steering import Steering
+
+Assembly = Callable[[Unit], str]  # the machine code of a unit, or a hash of it; empty when it is not known
+
+
+def every_operator() -> dict[str, Operator]:
+    return {name: kind() for name, kind in OPERATORS.items()}
+
+
+@dataclass
+class Methods:
+    """Of one search: its parts remember. By default all of them are on, and there are no stepping stones.
+
+    `prepare`: told which units' machine code will be asked for next, so that they may be built side by side.
+    """
+
+    policy: Policy = field(default_factory=BanditPolicy)
+    operators: Mapping[str, Operator] = field(default_factory=every_operator)
+    population: Population = field(default_factory=Population)
+    novelty: Novelty = field(default_factory=Novelty)
+    steering: Steering = field(default_factory=Steering)
+    prepare: Callable[[Iterable[Unit]], None] | None = None
+    stones: Stones = no_stones
+    by: By = "interval"
+    simplest: bool = True  # of winners that are as fast, the one with least code is confirmed first
+
+
+def make_methods(
+    config: Config,
+    stones: Stones = no_stones,
+    assembly: Assembly | None = None,
+    prepare: Callable[[Iterable[Unit]], None] | None = None,
+) -> Methods:
+    """Raises UsageError for an operator that does not exist."""
+    unknown = set(config.without) - set(OPERATORS)
+    if unknown:
+        raise UsageError(
+            f"setting without: no operator named {', '.join(sorted(unknown))}; known: {', '.join(OPERATORS)}"
+        )
+    off = {*config.without, *(n for n in ("transplant", "simplify") if not getattr(config, n))}
+    return Methods(
+        policy=POLICIES[config.policy](),
+        operators={name: operator for name, operator in every_operator().items() if name not in off},
+        population=Population(config.islands, elites=config.elites, by=config.selection),
+        novelty=Novelty(config.novelty or None, assembly),
+        steering=Steering(config.worth, config.steering),
+        prepare=prepare if config.novelty else None,
+        stones=stones if "transplant" not in off else no_stones,
+        by=config.selection,
+        simplest="simplify" not in off,
+    )

@@ -1,0 +1,24 @@
+"""Operators that breed candidates from those judged so far, one short module each.
+
+`OPERATORS` is the only list, in the order in which candidates of one round are judged.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from .base import Bred, Breeding, Operator, Stone, Stones, no_stones
+from .crossover import Crossover
+from .edit import Edit
+from .restart import Restart
+from .rewrite import Rewrite
+from .seed import Seed
+from .simplify import Simplify
+from .transplant import Transplant
+from .tune import Tune
+
+OPERATORS = MappingProxyType({
+    kind.name: kind for kind in (Transplant, Seed, Restart, Rewrite, Edit, Tune, Crossover, Simplify)
+})  # fmt: skip
+
+__all__ = ["OPERATORS", "Bred", "Breeding", "Operator", "Stone", "Stones", "no_stones"]

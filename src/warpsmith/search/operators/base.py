@@ -1,0 +1,196 @@
+"""What operators share: the ground they breed on, what they return, and how units are put together.
+
+In: a situation, the agents, the population, and stepping stones of other tasks. Out: `Bred`: candidates with their lineage, the
+hypothesis each is to test, and the island that it will live on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...agents.base import Attempt, Situation
+from ...records import Candidate, Hypothesis, Lineage, Region, Unit
+from ..population import Population, alone_us
+from ..selection import By, ranked
+from ..steering import Steering
+from ..team import Team
+
+HOPEFUL = 0.6  # share of the best speedup below which a candidate is no parent
+
+
+@dataclass(frozen=True)
+class Bred:
+    candidate: Candidate
+    hypothesis: Hypothesis | None = None
+    island: int = 0
+
+
+@dataclass(frozen=True)
+class Stone:
+    """A sound unit of another task. `alike`: 1.0 for a region of the same signature, less for one of like operations."""
+
+    unit: Unit
+    candidate_id: str  # that it is from
+    alike: float = 1.0
+    speedup: float = 0.0  # of that candidate, over its best baseline
+
+
+Stones = Callable[[Region], Sequence[Stone]]  # most telling first
+
+
+def no_stones(region: Region) -> Sequence[Stone]:
+    """There is no other task."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Breeding:
+    """What an operator may look at in one round. `island`: whose parents it takes, where it does not look at all of them."""
+
+    situation: Situation
+    team: Team
+    population: Population
+    steering: Steering
+    rng: random.Random
+    stones: Stones = no_stones
+    by: By = "interval"
+    island: int = 0
+    variants: int = 1  # units a hypothesis
+    edits: int | None = None  # that the synthesis agent may be asked for; None: as many as there is room for
+    free: bool = False  # no model may be asked
+    stalled: bool = False  # the last rounds brought no gain
+    opened: dict[str, bool] = field(default_factory=dict, compare=False)
+
+    @property
+    def asks(self) -> bool:
+        """Whether writing a unit costs a question to a model."""
+        return self.team.synthesis.asks
+
+    @property
+    def writes(self) -> bool:
+        """Whether the synthesis agent may be asked for units."""
+        return not (self.free and self.asks)
+
+    def parents(self, n: int) -> list[Attempt]:
+        """At most `n` of the island, without those that are too slow to be worth more work."""
+        return [a for a in self.population.parents(self.island, n, self.rng) if self._hopeful(a)]
+
+    def _hopeful(self, attempt: Attempt) -> bool:
+        best = self.population.best()
+        return best is not None and attempt.speedup >= HOPEFUL * best.speedup
+
+    def leaders(self) -> list[tuple[int, Attempt]]:
+        """The best of each island that has one, best island first."""
+        found = [
+            (number, best)
+            for number in range(len(self.population.islands))
+            if (best := self.population.best(number)) is not None
+        ]
+        order = {id(a): i for i, a in enumerate(ranked([a for _, a in found], self.by))}
+        return sorted(found, key=lambda pair: order[id(pair[1])])
+
+    def host(self, region: Region) -> tuple[int, Attempt | None]:
+        """Island and candidate that a unit for the region fits into: the best leader that covers all of it by one unit for
+        the same region, or none of it; else the best of all. (0, None) while nothing works.
+        """
+        leaders = [(i, a) for i, a in self.leaders() if self._hopeful(a)]
+        for number, leader in leaders:
+            touched = [u for u in leader.candidate.units if set(u.region.nodes) & set(region.nodes)]
+            if all(u.region.id == region.id for u in touched):
+                return number, leader
+        return leaders[0] if leaders else (0, None)
+
+    def open(self, region: Region) -> bool:
+        """Whether the region is worked on. Asked often, so that the answer is kept for the round."""
+        if region.id not in self.opened:
+            self.opened[region.id] = self.steering.open(self.situation, region.id)
+        return self.opened[region.id]
+
+    def open_units(self, parent: Attempt) -> list[Unit]:
+        """The parent's units in regions that are worked on, the one with most time above its limit first."""
+        units = [u for u in parent.candidate.units if self.open(u.region)]
+        return sorted(units, key=lambda u: -to_gain(parent, u))
+
+    def quotas(self, parent: Attempt, n: int) -> list[tuple[Unit, int]]:
+        """`n` places over the parent's open units, by what steering says of their regions; where it knows nothing, all of them
+        for the unit with most to gain, and then for the next.
+        """
+        split = self.steering.split(self.situation, n)
+        units = self.open_units(parent)
+        steered = [(u, split[u.region.id]) for u in units if split.get(u.region.id, 0) > 0]
+        return [*steered, *((u, n) for u in units)]
+
+    def judged_for(self, region: Region) -> set[str]:
+        """Code keys of the units for a region that were judged."""
+        units = (u for a in self.situation.attempts for u in a.candidate.units)
+        return {u.code_key for u in units if u.region.id == region.id}
+
+
+class Operator(Protocol):
+    """`everywhere`: it looks at all islands at once, so that it is asked once a round."""
+
+    name: str
+    everywhere: bool
+
+    def applies(self, ground: Breeding) -> bool:
+        """Whether it could have anything to offer; cheap, asks no model."""
+        ...
+
+    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+        """At most `n` candidates, the most promising first. What they share with those judged is sorted out behind them."""
+        ...
+
+
+def branch_of(units: Sequence[Unit]) -> str:
+    """The line of descent a candidate belongs to: which regions, by which techniques; values and flags do not matter."""
+    return " + ".join(f"{u.family}/{u.technique}@{u.region.id[:6]}" for u in units)
+
+
+def assemble(situation: Situation, units: Iterable[Unit], lineage: Lineage) -> Candidate:
+    """A candidate of disjoint units in graph order."""
+    order = {node.name: i for i, node in enumerate(situation.graph.nodes)}
+    ordered = tuple(sorted(units, key=lambda u: order[u.region.nodes[0]]))
+    lineage = lineage.model_copy(update={"branch": branch_of(ordered), "round": situation.round})
+    return Candidate(task_id=situation.task.id, target=situation.target, units=ordered, lineage=lineage)
+
+
+def insert(
+    situation: Situation, parent: Attempt | None, units: Sequence[Unit], lineage: Lineage
+) -> Candidate:
+    """The parent's units, less those that overlap, plus `units`; the parent comes first in the lineage."""
+    kept = parent.candidate.units if parent is not None else ()
+    kept = tuple(u for u in kept if all(disjoint(u, new) for new in units))
+    above = (parent.candidate.id,) if parent is not None else ()
+    lineage = lineage.model_copy(update={"parents": (*above, *lineage.parents)})
+    return assemble(situation, [*kept, *units], lineage)
+
+
+def swap(situation: Situation, parent: Attempt, old: Unit, new: Unit | None, lineage: Lineage) -> Candidate:
+    """The parent with one unit replaced, or dropped. Its hypothesis is the parent's."""
+    units = [new if u.region.id == old.region.id else u for u in parent.candidate.units]
+    update = {"parents": (parent.candidate.id,), "hypothesis": parent.candidate.lineage.hypothesis}
+    return assemble(situation, [u for u in units if u is not None], lineage.model_copy(update=update))
+
+
+def disjoint(one: Unit, other: Unit) -> bool:
+    return not set(one.region.nodes) & set(other.region.nodes)
+
+
+def to_gain(attempt: Attempt, unit: Unit) -> float:
+    """Microseconds above the unit's limit; all of its time where it was not profiled."""
+    seen = attempt.seen(unit)
+    return alone_us(attempt, unit) * (max(0.0, 1.0 - seen.limit_share) if seen is not None else 1.0)
+
+
+def changes(old: Unit, new: Unit) -> str:
+    """What differs between two units for one region, in a line."""
+    told = [] if old.technique == new.technique else [f"{old.technique or 'unit'}→{new.technique or 'unit'}"]
+    if not told and old.source != new.source:
+        told.append("source edited")
+    told += [f"{n} {old.values[n]}→{v}" for n, v in new.values.items() if old.values.get(n, v) != v]
+    if old.flags != new.flags:
+        told.append(f"flags {' '.join(f for f in new.flags if f not in old.flags) or 'fewer'}")
+    return ", ".join(told)

@@ -1,0 +1,118 @@
+"""Crossover: two parents' units joined, the values of their tunables mixed, or their sources combined by a model.
+
+Regions that both cover get the unit that ran faster alone; regions that only the other covers are added. Where both have one
+source at other values, each tunable is drawn from either (uniform crossover: G. Syswerda, ICGA 1989). Where their sources for a
+region differ, a brain that can combine them is asked for one, with the profiles of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...agents.base import Attempt
+from ...records import Candidate, Lineage, Unit
+from ..population import alone_us
+from ..tuner import with_values
+from .base import Bred, Breeding, assemble, changes, disjoint, swap
+
+
+class Crossover:
+    name = "crossover"
+    everywhere = False
+
+    def applies(self, ground: Breeding) -> bool:
+        return sum(len(island.members) for island in ground.population.islands) > 1
+
+    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+        """What costs no model first; at most one question."""
+        known = {a.candidate.content_key for a in ground.situation.attempts}
+        pairs = self._pairs(ground, 2 * n + 2)
+        bred: dict[str, Bred] = {}
+        for child in self._children(ground, pairs):
+            if child.content_key not in known:
+                bred.setdefault(child.content_key, Bred(child, None, ground.island))
+            if len(bred) >= n:
+                break
+        return list(bred.values())
+
+    def _children(self, ground: Breeding, pairs: list[tuple[Attempt, Attempt]]) -> Iterator[Candidate]:
+        for pair in pairs:
+            yield from self._joined(ground, *pair)
+        for pair in pairs:
+            yield from self._mixed(ground, *pair)
+        differ = next((d for pair in pairs for d in self._different(ground, *pair)), None)
+        if ground.writes and differ is not None:
+            (one, unit), (other, _) = differ
+            for new in ground.team.synthesis.combined(ground.situation, differ, 1):
+                yield self._child(ground, one, other, unit, new, agent="synthesis")
+
+    def _pairs(self, ground: Breeding, n: int) -> list[tuple[Attempt, Attempt]]:
+        """Of the island; and its best with those of the others, which went other ways."""
+        leaders = dict(ground.leaders())
+        mine = leaders.pop(ground.island % len(ground.population.islands), None)
+        others = [(mine, other) for other in leaders.values() if mine is not None]
+        return [*ground.population.pairs(ground.island, n, ground.rng), *others]
+
+    def _joined(self, ground: Breeding, one: Attempt, other: Attempt) -> Iterator[Candidate]:
+        child = joined(ground, one, other)
+        if child is not None:
+            yield child
+
+    def _mixed(self, ground: Breeding, one: Attempt, other: Attempt) -> Iterator[Candidate]:
+        """One child a pair of units with the same source and different values."""
+        theirs = {u.region.id: u for u in other.candidate.units}
+        for unit in ground.open_units(one):
+            mate = theirs.get(unit.region.id)
+            if mate is None or mate.source != unit.source or mate.values == unit.values:
+                continue
+            values = {
+                name: ground.rng.choice((v, mate.values.get(name, v))) for name, v in unit.values.items()
+            }
+            if values not in (unit.values, mate.values):
+                yield self._child(ground, one, other, unit, with_values(unit, values))
+
+    def _different(
+        self, ground: Breeding, one: Attempt, other: Attempt
+    ) -> Iterator[tuple[tuple[Attempt, Unit], tuple[Attempt, Unit]]]:
+        """Units for the same region with different sources."""
+        theirs = {u.region.id: u for u in other.candidate.units}
+        for unit in ground.open_units(one):
+            mate = theirs.get(unit.region.id)
+            if mate is not None and mate.source != unit.source:
+                yield (one, unit), (other, mate)
+
+    def _child(
+        self,
+        ground: Breeding,
+        one: Attempt,
+        other: Attempt,
+        unit: Unit,
+        new: Unit,
+        agent: str = "orchestrator",
+    ) -> Candidate:
+        made = Lineage(operator="crossover", agent=agent, reason=f"of both: {changes(unit, new)}")
+        child = swap(ground.situation, one, unit, new, made)
+        both = child.lineage.model_copy(update={"parents": (one.candidate.id, other.candidate.id)})
+        return child.model_copy(update={"lineage": both})
+
+
+def joined(ground: Breeding, one: Attempt, other: Attempt) -> Candidate | None:
+    """One parent's units, each replaced by the other's for the same region where that was faster; regions only the other has are added."""
+    units = {u.region.id: u for u in one.candidate.units}
+    changed = 0
+    for unit in other.candidate.units:
+        mine = units.get(unit.region.id)
+        if mine is not None and mine.code_key != unit.code_key:
+            if alone_us(other, unit) < alone_us(one, mine):
+                units[unit.region.id] = unit
+                changed += 1
+        elif mine is None and all(disjoint(unit, u) for u in units.values()):
+            units[unit.region.id] = unit
+            changed += 1
+    if not changed or len(units) < 2:
+        return None
+    lineage = Lineage(
+        parents=(one.candidate.id, other.candidate.id), operator="crossover", agent="orchestrator",
+        reason=f"{changed} of {len(units)} units from the second parent, each faster alone",
+    )  # fmt: skip
+    return assemble(ground.situation, units.values(), lineage)

@@ -1,0 +1,56 @@
+"""Seed: competing cuts of the graph, every region filled at once. Each cut goes to an island of its own.
+
+The first variant of each region is its first idea; the following ones are the other ideas, then other units of any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...records import Hypothesis, Lineage, Region, Unit
+from .base import Bred, Breeding, assemble
+
+Filled = list[list[tuple[Hypothesis, Unit]]]  # one column of units a region
+
+
+class Seed:
+    name = "seed"
+    everywhere = True
+
+    def applies(self, ground: Breeding) -> bool:
+        return ground.situation.round == 0
+
+    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+        team = ground.team
+        ideas = team.reasoning.propose(ground.situation, 1_000)
+        bred: list[Bred] = []
+        for number, plan in enumerate(team.reasoning.plans(ground.situation, team.orchestrator.branches)):
+            columns = [first_units(ground, ideas, region, team.orchestrator.variants + 1) for region in plan]
+            bred += from_plan(ground, [c for c in columns if c], number, self.name)
+        return bred[:n]
+
+
+def from_plan(ground: Breeding, filled: Filled, island: int, operator: str) -> list[Bred]:
+    """One candidate a row; a region with fewer units repeats its last."""
+    bred: list[Bred] = []
+    for row in range(max(map(len, filled), default=0)):
+        picked = [column[min(row, len(column) - 1)] for column in filled]
+        first = picked[0][0]
+        lineage = Lineage.model_validate({
+            "operator": operator, "agent": "synthesis", "hypothesis": first.id,
+            "reason": "; ".join(dict.fromkeys(e for h, _ in picked for e in h.evidence))[:1200],
+        })  # fmt: skip
+        candidate = assemble(ground.situation, [u for _, u in picked], lineage)
+        bred.append(Bred(candidate, first if len(picked) == 1 else None, island))
+    return bred
+
+
+def first_units(
+    ground: Breeding, ideas: Sequence[Hypothesis], region: Region, m: int
+) -> list[tuple[Hypothesis, Unit]]:
+    """Up to `m` units for a region: the first unit of each of its ideas before second units of any."""
+    situation, synthesis = ground.situation, ground.team.synthesis
+    mine = [h for h in ideas if h.region == region][:m]
+    written = [[(h, u) for u in synthesis.write(situation.graph, h, m, situation)] for h in mine]
+    depth = max(map(len, written), default=0)
+    return [units[i] for i in range(depth) for units in written if i < len(units)][:m]

@@ -1,0 +1,104 @@
+"""Simplify: the best candidate with less in it. Of two that are equally fast the one with less code wins.
+
+What may go: a unit that is no faster than ATen, a compiler flag that its source does not ask for, a tunable that its source does
+not use, a source for which a shorter one ran as fast alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ...agents.base import Attempt
+from ...records import Candidate, Lineage, Unit
+from ..population import alone_us
+from ..selection import beats
+from .base import Bred, Breeding, swap
+
+EQUAL = 0.99  # share of the best's median from which on a candidate that it does not surely beat is as fast
+AS_FAST = 1.02  # a unit's time over another's, alone
+IDLE = 0.95  # a unit that takes this share of ATen's time saves nothing
+FLAG, TUNABLE = 20, 10  # what a flag and a tunable count as, in characters
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class Simplify:
+    name = "simplify"
+    everywhere = True
+
+    def applies(self, ground: Breeding) -> bool:
+        return ground.population.best() is not None
+
+    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+        judged = {a.candidate.content_key for a in ground.situation.attempts}
+        bred: dict[str, Bred] = {}
+        for island, parent in ground.leaders():
+            for unit in parent.candidate.units:
+                for new, why in _simpler(ground, parent, unit):
+                    lineage = Lineage(operator="simplify", agent="orchestrator", reason=why)
+                    child = swap(ground.situation, parent, unit, new, lineage)
+                    if child.content_key not in judged:
+                        bred.setdefault(child.content_key, Bred(child, None, island))
+            if len(bred) >= n:
+                break
+        return sorted(bred.values(), key=lambda b: code_size(b.candidate))[:n]
+
+
+def _simpler(ground: Breeding, parent: Attempt, unit: Unit) -> Iterator[tuple[Unit | None, str]]:
+    """Units to take its place, or None for none, with the reason."""
+    us = alone_us(parent, unit)
+    aten = sum(ground.situation.facts.node_us.get(name, 0.0) for name in unit.region.nodes)
+    if len(parent.candidate.units) > 1 and us >= IDLE * aten > 0:
+        yield None, f"without {unit.technique or unit.family}: it takes {us:.0f} us alone, ATen {aten:.0f} us"
+    asked = tuple(f for f in unit.flags if f in unit.source)
+    if unit.flags != asked:
+        yield unit.model_copy(update={"flags": asked}), "without flags that its source does not ask for"
+    used = tuple(t for t in unit.tunables if _uses(unit.source, t.name))
+    if unit.tunables != used:
+        yield _without_tunables(unit, used), "without tunables that its source does not use"
+    for other in _shorter(ground.situation.attempts, unit, us):
+        yield other, f"{other.technique or 'a source'} is shorter and as fast alone"
+
+
+def _shorter(attempts: Iterable[Attempt], unit: Unit, us: float) -> Iterator[Unit]:
+    for attempt in attempts:
+        for other in attempt.candidate.units if attempt.speedup > 0 else ():
+            same = other.region.id == unit.region.id and _size(other) < _size(unit)
+            if same and alone_us(attempt, other) <= AS_FAST * us < float("inf"):
+                yield other
+
+
+def _uses(source: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", _COMMENT.sub("", source)) is not None
+
+
+def _without_tunables(unit: Unit, used: tuple[object, ...]) -> Unit:
+    """Also without the lines of the front matter that declare them."""
+    gone = {t.name for t in unit.tunables if t not in used}
+    lines = [
+        line
+        for line in unit.source.splitlines(keepends=True)
+        if not any(re.match(rf"//\s*tunable:\s*{re.escape(name)}\b", line) for name in gone)
+    ]
+    return unit.model_copy(update={"tunables": used, "source": "".join(lines)})
+
+
+def code_size(candidate: Candidate) -> int:
+    """Characters of code, comments and white space aside; flags and tunables count, too."""
+    return sum(map(_size, candidate.units))
+
+
+def _size(unit: Unit) -> int:
+    code = "".join(_COMMENT.sub("", unit.text).split())
+    return len(code) + FLAG * len(unit.flags) + TUNABLE * len(unit.tunables)
+
+
+def as_fast(one: Attempt, best: Attempt) -> bool:
+    """Not slower, as far as the intervals say, and hardly so by the medians."""
+    return one.speedup >= EQUAL * best.speedup and not beats(best, one)
+
+
+def simplest_first(ranked: list[Attempt]) -> list[Attempt]:
+    """Those that are as fast as the first ordered by how much code they have; the others behind them as they were."""
+    equal = [a for a in ranked if as_fast(a, ranked[0])]
+    return [*sorted(equal, key=lambda a: code_size(a.candidate)), *(a for a in ranked if a not in equal)]

@@ -1,0 +1,69 @@
+"""Selection by intervals: who is surely faster, who ranks first, and who becomes a parent.
+
+In: judged attempts, each with the interval of its speedup over the best baseline. Out: some of them. A lucky measurement of a
+noisy candidate has a high median and a low end that is no better than before, so that ranks go by the low end, and parents are
+drawn from what each speedup may really be (Thompson sampling: W. R. Thompson, Biometrika 25, 1933). What failed is never chosen.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from ..agents.base import Attempt
+from ..records import Ratio
+
+By = Literal["interval", "point"]
+SIDE = 1.96  # standard deviations from the median to either end of a 95% interval
+
+
+def beats(one: Attempt, other: Attempt) -> bool:
+    """Surely faster: the intervals do not overlap. Whatever works beats what failed; a failure beats nothing."""
+    if one.speedup <= 0:
+        return False
+    return other.speedup <= 0 or _ratio(one).low > _ratio(other).high
+
+
+def ranked(attempts: Iterable[Attempt], by: By = "interval") -> list[Attempt]:
+    """The correct and timed ones, best first: by the interval's low end, or by its median. The earlier of equals is first."""
+    working = [a for a in attempts if a.speedup > 0]
+    return sorted(working, key=lambda a: -worth_of(a, by))
+
+
+def pick(attempts: Sequence[Attempt], n: int, rng: random.Random, by: By = "interval") -> list[Attempt]:
+    """At most `n` different ones, best draw first: each is drawn once from its own interval. By "point" the `n` best medians."""
+    if by == "point":
+        return ranked(attempts, by)[:n]
+    drawn = [(min(draw(_ratio(a), rng), _most(a)), a) for a in attempts if a.speedup > 0]
+    return [a for _, a in sorted(drawn, key=lambda pair: -pair[0])][:n]
+
+
+def worth_of(attempt: Attempt, by: By = "interval") -> float:
+    """What an attempt is ranked by; 0 for one that failed."""
+    if attempt.speedup <= 0:
+        return 0.0
+    return _ratio(attempt).low if by == "interval" else attempt.speedup
+
+
+def draw(ratio: Ratio, rng: random.Random) -> float:
+    """A speedup as it may really be: log-normal on either side of the median, each as wide as its end of the interval says."""
+    normal = rng.gauss(0.0, 1.0)
+    end = ratio.low if normal < 0 else ratio.high
+    width = abs(math.log(max(end, 1e-9) / ratio.median)) / SIDE
+    return ratio.median * math.exp(normal * width)
+
+
+def _most(attempt: Attempt) -> float:
+    """The speedup at the physical limit, which no draw exceeds, however noisy the measurement was."""
+    timing = attempt.result.timing
+    share = timing.limit_share if timing is not None else 0.0
+    return attempt.speedup / share if share > 0 else math.inf
+
+
+def _ratio(attempt: Attempt) -> Ratio:
+    ratio = attempt.result.speedup
+    if ratio is None:
+        raise ValueError("an attempt with a speedup was timed")
+    return ratio

@@ -1,0 +1,74 @@
+"""The physical limit decides where effort goes: which regions are worked on, how much, and when to stop.
+
+In: a situation. Out: what each region may still gain (`headroom`), a split of candidates over regions, and the reason to stop when too
+little is left. A region is left alone by the one rule of `agents.findings.settled`. What that saved is kept for the report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ..agents.base import Situation
+from ..agents.findings import settled
+from .headroom import REST, Headroom, Room, headroom
+from .savings import Savings
+
+__all__ = ["REST", "Room", "Savings", "Steering", "proportional"]
+
+
+class Steering:
+    """`worth`: factor on the whole task below which gains are not worth going on. Off: every region is open and gets the same
+    number of candidates, and nothing stops the run.
+    """
+
+    def __init__(self, worth: float = 1.02, on: bool = True) -> None:
+        self.saved = Savings()
+        self._worth, self.on = worth, on
+
+    def rooms(self, situation: Situation) -> list[Room]:
+        """Regions that some correct candidate has a unit for, and the rest, most to gain first. Empty before the best candidate
+        was profiled.
+        """
+        known = self._known(situation)
+        return known.rooms() if known is not None else []
+
+    def open(self, situation: Situation, region_id: str) -> bool:
+        return not self.on or region_id not in settled(a.result for a in situation.attempts)
+
+    def split(self, situation: Situation, n: int) -> dict[str, int]:
+        """How many of `n` candidates each region gets, by the logarithm of its gain; REST stands for regions that have no unit in
+        the best. Empty where nothing is known yet, or nothing is left to gain anywhere.
+        """
+        rooms = self.rooms(situation)
+        for room in rooms:
+            if room.region in self.saved.closed:
+                self.saved.move(room.region, n / len(rooms))
+        return proportional({r.region: math.log(r.gain_left) if self.on else 1.0 for r in rooms}, n)
+
+    def stop(self, situation: Situation) -> str | None:
+        """Why to stop now: the best gain still possible is below `worth`. None to go on, or where nothing is known."""
+        known = self._known(situation)
+        if not self.on or known is None or known.possible() >= self._worth:
+            return None
+        self.saved.stopped = f"at most {known.possible():.2f}x left in the regions worked on"
+        return self.saved.stopped
+
+    def _known(self, situation: Situation) -> Headroom | None:
+        known = headroom(situation, self.on)
+        if known is not None:
+            for region in known.closed:
+                self.saved.close(known.regions[region], known.seen[region].limit_share, situation.round)
+        return known
+
+
+def proportional(weights: Mapping[str, float], n: int) -> dict[str, int]:
+    """`n` things by weight (largest remainder), without those that get none; empty when no weight is above 0."""
+    total = sum(weights.values())
+    if total <= 0 or n <= 0:
+        return {}
+    shares = {key: n * weight / total for key, weight in weights.items() if weight > 0}
+    given = {key: math.floor(share) for key, share in shares.items()}
+    for key in sorted(shares, key=lambda key: given[key] - shares[key])[: n - sum(given.values())]:
+        given[key] += 1
+    return {key: count for key, count in given.items() if count}

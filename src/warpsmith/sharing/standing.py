@@ -1,0 +1,54 @@
+"""Where each candidate of a task stands after everything that was judged of it, machine by machine.
+
+The results of a task in the order in which they came in; out comes one for each candidate and environment: speeds of
+different machines are never compared. A later failure outweighs an earlier success, a confirmation a mere measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..archive.entries import Entry
+from ..records import Ratio
+
+
+def standings(entries: Iterable[Entry], imported: bool) -> list[list[Entry]]:
+    """For each environment the entry that counts of each candidate, in the order in which the candidates came in.
+
+    Results that say nothing of the candidate (the judge itself failed) are left out; so are imported ones unless asked for.
+    """
+    counting: dict[str, dict[str, Entry]] = {}
+    for entry in entries:
+        if entry.result.status == "error" or not (imported or entry.verified_here):
+            continue
+        here = counting.setdefault(entry.result.environment, {})
+        key = entry.candidate.content_key
+        here[key] = _counting(here.get(key), entry)
+    return [list(here.values()) for here in counting.values()]
+
+
+def _counting(before: Entry | None, now: Entry) -> Entry:
+    if before is None or not (correct(before) and correct(now)):
+        return now
+    return before if confirmed(before) and not confirmed(now) else now
+
+
+def correct(entry: Entry) -> bool:
+    """Correct and timed against a baseline."""
+    return entry.result.status == "ok" and entry.result.speedup is not None
+
+
+def confirmed(entry: Entry) -> bool:
+    return entry.result.timing is not None and entry.result.timing.confirmed
+
+
+def speedup(entry: Entry) -> Ratio:
+    """Over the fastest baseline, of an entry that is correct."""
+    ratio = entry.result.speedup
+    assert ratio is not None
+    return ratio
+
+
+def strength(entry: Entry) -> tuple[bool, float]:
+    """To take the best of several: a confirmed win first, then the lower end of the speedup's interval."""
+    return confirmed(entry) and entry.result.win, speedup(entry).low

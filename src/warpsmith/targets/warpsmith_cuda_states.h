@@ -1,0 +1,273 @@
+// What CUDA units of the memory-bound families are made of: packs of neighbouring elements, and what a reduction keeps
+// while it runs, with merging over a warp, a block, or the threads above one column.
+//
+// A state is a struct of floats and integers with `add` (a pack of elements) and `merge` (another state). Merging is in
+// a fixed order, so that a result does not depend on timing. Every thread of the group must take part.
+#ifndef WARPSMITH_CUDA_STATES_H
+#define WARPSMITH_CUDA_STATES_H
+#include <string.h>
+#include "warpsmith_cuda_math.h"
+
+namespace ws {
+
+// An integer that holds N.
+template <bool SMALL>
+struct Integer {
+  using type = int32_t;
+};
+template <>
+struct Integer<false> {
+  using type = int64_t;
+};
+template <int64_t N>
+using Int = typename Integer<(N < 0x7fffffff)>::type;
+
+// The largest power of two that divides n and is at most `most`.
+constexpr int widest(int64_t n, int most) {
+  while (n % most != 0) most /= 2;
+  return most;
+}
+
+// V neighbours STRIDE elements apart (0: one element for all); in one access where WHOLE says that they are aligned.
+template <int V, int64_t STRIDE, bool WHOLE, class T>
+__device__ __forceinline__ Pack<T, V> read(const T* p) {
+  Pack<T, V> values;
+  if constexpr (STRIDE == 1 && WHOLE) {
+    values = load_pack<V>(p);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; v++) values.at[v] = p[v * STRIDE];
+  }
+  return values;
+}
+// STREAM: evict first, for what is not read again.
+template <int V, int64_t STRIDE, bool WHOLE, bool STREAM, class T>
+__device__ __forceinline__ void write(T* p, const Pack<T, V>& values) {
+  if constexpr (STRIDE == 1 && WHOLE && STREAM && sizeof(Pack<T, V>) % 16 == 0) {
+    uint4 bits[sizeof(Pack<T, V>) / 16];
+    memcpy(bits, &values, sizeof bits);
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof bits / 16); i++) __stcs(reinterpret_cast<uint4*>(p) + i, bits[i]);
+  } else if constexpr (STRIDE == 1 && WHOLE) {
+    store_pack<V>(p, values);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; v++) p[v * STRIDE] = values.at[v];
+  }
+}
+template <class T>
+__device__ __forceinline__ T narrowed(float x) { return store_as<T>(x); }
+template <class T>
+__device__ __forceinline__ T narrowed(bool x) { return (T)x; }
+template <class T>
+__device__ __forceinline__ T narrowed(int64_t x) { return (T)x; }
+
+struct SumState {
+  float value = 0.0f;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+    float sum = x[0];
+#pragma unroll
+    for (int v = 1; v < N; v++) sum += x[v];
+    value += sum;
+  }
+  __device__ __forceinline__ void merge(const SumState& other) { value += other.value; }
+};
+struct CountState {
+  int64_t value = 0;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+#pragma unroll
+    for (int v = 0; v < N; v++) value += x[v] != 0.0f;
+  }
+  __device__ __forceinline__ void merge(const CountState& other) { value += other.value; }
+};
+struct ProdState {
+  float value = 1.0f;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+#pragma unroll
+    for (int v = 0; v < N; v++) value *= x[v];
+  }
+  __device__ __forceinline__ void merge(const ProdState& other) { value *= other.value; }
+};
+// SIGN 1: maximum, -1: minimum. NAN_WINS as torch has it; without, a NaN may get lost.
+template <int SIGN, bool NAN_WINS>
+struct ExtremumState {
+  float value = -SIGN * infinity;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+#pragma unroll
+    for (int v = 0; v < N; v++) take(x[v]);
+  }
+  __device__ __forceinline__ void merge(const ExtremumState& other) { take(other.value); }
+  __device__ __forceinline__ void take(float x) {
+    if (SIGN * x > SIGN * value || (NAN_WINS && x != x)) value = x;
+  }
+};
+using MaxState = ExtremumState<1, true>;
+using MinState = ExtremumState<-1, true>;
+using FmaxState = ExtremumState<1, false>;
+
+// The greatest and where it is; NaN above all; among equals the first.
+struct ArgmaxState {
+  float value = -infinity;
+  int32_t index = 0x7fffffff;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t first) {
+#pragma unroll
+    for (int v = 0; v < N; v++) take(x[v], (int32_t)first + v);
+  }
+  __device__ __forceinline__ void merge(const ArgmaxState& other) { take(other.value, other.index); }
+  __device__ __forceinline__ void take(float x, int32_t i) {
+    const bool both = x == value || (x != x && value != value);
+    const bool better = x > value || (x != x && value == value);
+    if (better || (both && i < index)) value = x, index = i;
+  }
+};
+
+// Count, mean and sum of squared deviations, merged as Chan, Golub and LeVeque (1979) do: no cancellation at any offset.
+struct MomentsState {
+  float count = 0.0f, mean = 0.0f, squares = 0.0f;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+    float sum = 0.0f, own = 0.0f;
+#pragma unroll
+    for (int v = 0; v < N; v++) sum += x[v];
+    const float middle = sum / N;
+#pragma unroll
+    for (int v = 0; v < N; v++) own += (x[v] - middle) * (x[v] - middle);
+    merge((float)N, middle, own);
+  }
+  __device__ __forceinline__ void merge(const MomentsState& other) { merge(other.count, other.mean, other.squares); }
+  __device__ __forceinline__ void merge(float more, float middle, float own) {
+    const float all = count + more;
+    if (all == 0.0f) return;
+    const float share = __fdividef(more, all), gap = middle - mean;
+    mean += gap * share;
+    squares += own + gap * gap * count * share;
+    count = all;
+  }
+};
+
+// The largest value so far and the sum of exp(value - largest) (Milakov and Gimelshein, https://arxiv.org/abs/1805.02867).
+// An infinite maximum counts as 0 in the sum, so that a row with +inf sums to inf, one of -inf only to 0.
+struct SoftmaxState {
+  float max = -infinity, sum = 0.0f;
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
+    float top = x[0];
+#pragma unroll
+    for (int v = 1; v < N; v++) top = x[v] > top || top != top ? x[v] : top;
+    if (top > max) {
+      sum *= expf(max - top);
+      max = top;
+    }
+    const float shift = fabsf(max) == infinity ? 0.0f : max;
+#pragma unroll
+    for (int v = 0; v < N; v++) sum += expf(x[v] - shift);
+  }
+  __device__ __forceinline__ void merge(const SoftmaxState& other) {
+    const float top = ws::max(max, other.max);
+    const float mine = max == top ? 1.0f : expf(max - top), theirs = other.max == top ? 1.0f : expf(other.max - top);
+    sum = sum * mine + other.sum * theirs;
+    max = top;
+  }
+};
+
+// A row's values over all rows, in double: their sum ('+'), product ('*'), largest ('>') or least ('<').
+template <char OP>
+struct TotalState {
+  double value = OP == '+' ? 0.0 : OP == '*' ? 1.0 : OP == '>' ? -(double)infinity : (double)infinity;
+  __device__ __forceinline__ void merge(const TotalState& other) { take(other.value); }
+  __device__ __forceinline__ void take(double x) {
+    if constexpr (OP == '+') value += x;
+    else if constexpr (OP == '*') value *= x;
+    else if (x != x || (OP == '>' ? x > value : x < value)) value = x;
+  }
+};
+
+// Another lane's state.
+template <class State>
+__device__ __forceinline__ State shuffled(const State& state, int lanes) {
+  constexpr int WORDS = sizeof(State) / 4;
+  unsigned words[WORDS];
+  memcpy(words, &state, sizeof words);
+#pragma unroll
+  for (int i = 0; i < WORDS; i++) words[i] = __shfl_xor_sync(FULL, words[i], lanes);
+  State other;
+  memcpy(&other, words, sizeof words);
+  return other;
+}
+template <int MEMBERS, class State>
+__device__ __forceinline__ void warp_merge(State& state) {
+#pragma unroll
+  for (int lanes = MEMBERS / 2; lanes > 0; lanes /= 2) {
+    const State other = shuffled(state, lanes);
+    // The lower lane's state comes first on both sides, so that all lanes end with the same bits.
+    if (threadIdx.x & lanes) {
+      State low = other;
+      low.merge(state);
+      state = low;
+    } else {
+      state.merge(other);
+    }
+  }
+}
+// Over the MEMBERS neighbouring threads of a row: a power of two within a warp, or the whole block.
+template <int MEMBERS, class State>
+__device__ __forceinline__ void group_merge(State& state) {
+  warp_merge<(MEMBERS < WARP ? MEMBERS : WARP)>(state);
+  if constexpr (MEMBERS > WARP) {
+    __shared__ unsigned room[MEMBERS / WARP][sizeof(State) / 4];
+    if (threadIdx.x % WARP == 0) memcpy(room[threadIdx.x / WARP], &state, sizeof state);
+    __syncthreads();
+    state = State();
+    const int lane = threadIdx.x % WARP;
+    if (lane < MEMBERS / WARP) memcpy(&state, room[lane], sizeof state);
+    warp_merge<WARP>(state);
+    __syncthreads();  // the room may be used again at once
+  }
+}
+// Over the HIGH threads above a column; SIDE columns side by side. `slot`: which of the HIGH, `column`: which of the SIDE.
+template <int SIDE, int HIGH, class State>
+__device__ __forceinline__ void column_merge(State& state, int slot, int column) {
+  if constexpr (HIGH > 1) {
+    __shared__ unsigned room[HIGH][sizeof(State) / 4][SIDE];
+    unsigned words[sizeof(State) / 4];
+    memcpy(words, &state, sizeof state);
+    for (int i = 0; i < (int)(sizeof state / 4); i++) room[slot][i][column] = words[i];
+    __syncthreads();
+    state = State();
+    for (int d = 0; d < HIGH; d++) {
+      for (int i = 0; i < (int)(sizeof state / 4); i++) words[i] = room[d][i][column];
+      State other;
+      memcpy(&other, words, sizeof other);
+      state.merge(other);
+    }
+    __syncthreads();
+  }
+}
+// To and from the workspace, `apart` words from one word of a state to the next.
+template <class State>
+__device__ __forceinline__ void save(unsigned* to, int64_t apart, const State& state) {
+  unsigned words[sizeof(State) / 4];
+  memcpy(words, &state, sizeof words);
+  for (int i = 0; i < (int)(sizeof(State) / 4); i++) to[i * apart] = words[i];
+}
+template <class State>
+__device__ __forceinline__ State load_state(const unsigned* from, int64_t apart) {
+  unsigned words[sizeof(State) / 4];
+  for (int i = 0; i < (int)(sizeof(State) / 4); i++) words[i] = from[i * apart];
+  State state;
+  memcpy(&state, words, sizeof words);
+  return state;
+}
+
+__device__ __forceinline__ unsigned char* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char memory[];
+  return memory;
+}
+
+}  // namespace ws
+#endif

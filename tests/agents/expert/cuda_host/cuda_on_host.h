@@ -1,0 +1,148 @@
+// CUDA's words for g++, so that a unit's arithmetic and indices can be tested where there is no GPU. Blocks run one
+// after the other, the threads of a block as fibers that change at barriers and shuffles only: what this cannot show is
+// a missing barrier, and anything about speed.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#define __global__ static
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __constant__
+#define __shared__ thread_local
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+
+typedef void* cudaStream_t;
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize };
+template <class F>
+inline int cudaFuncSetAttribute(F*, int, int) { return 0; }
+inline int cudaGetLastError() { return 0; }
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+inline void __stcs(uint4* p, uint4 v) { *p = v; }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+
+struct __half { _Float16 bits; };
+inline float __half2float(__half x) { return (float)x.bits; }
+inline __half __float2half_rn(float x) { return {(_Float16)x}; }
+struct __nv_bfloat16 { uint16_t bits; };
+inline float __bfloat162float(__nv_bfloat16 x) {
+  const uint32_t bits = (uint32_t)x.bits << 16;
+  float r;
+  memcpy(&r, &bits, 4);
+  return r;
+}
+inline __nv_bfloat16 __float2bfloat16_rn(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  if (x != x) return {0x7fff};
+  return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+namespace ws {
+inline thread_local unsigned char memory[256 << 10] __attribute__((aligned(64)));  // dynamic shared memory
+}
+namespace host {
+struct Index { unsigned x, y, z; };
+enum State { RUNS, AT_WARP, AT_BLOCK, DONE };
+struct Fiber {
+  ucontext_t context;
+  Index index;
+  State state;
+  char* stack = nullptr;
+};
+inline Fiber fibers[1024];
+inline Fiber* now;
+inline ucontext_t scheduler;
+inline void (*body)(void*);
+inline void* argument;
+inline uint64_t slots[1024];
+inline Index block_index, block_size;
+
+inline void wait(State state) {
+  now->state = state;
+  swapcontext(&now->context, &scheduler);
+}
+inline void run() {
+  body(argument);
+  now->state = DONE;
+  swapcontext(&now->context, &scheduler);
+}
+// Releases the fibers [first, last) when all that are not done wait at `barrier`.
+inline bool release(int first, int last, State barrier) {
+  bool any = false;
+  for (int i = first; i < last; i++) {
+    if (fibers[i].state != DONE && fibers[i].state != barrier) return false;
+    any |= fibers[i].state == barrier;
+  }
+  for (int i = first; i < last; i++)
+    if (fibers[i].state == barrier) fibers[i].state = RUNS;
+  return any;
+}
+inline void run_block(int threads) {
+  for (int i = 0; i < threads; i++) {
+    Fiber& f = fibers[i];
+    if (f.stack == nullptr) f.stack = (char*)malloc(64 << 10);
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack;
+    f.context.uc_stack.ss_size = 64 << 10;
+    f.context.uc_link = nullptr;
+    f.index = {(unsigned)i, 0, 0};
+    f.state = RUNS;
+    makecontext(&f.context, run, 0);
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int i = 0; i < threads; i++)
+      if (fibers[i].state == RUNS) {
+        now = &fibers[i];
+        swapcontext(&scheduler, &now->context);
+        moved = true;
+      }
+    for (int i = 0; i < threads; i += 32) moved |= release(i, i + 32 < threads ? i + 32 : threads, AT_WARP);
+    moved |= release(0, threads, AT_BLOCK);
+  }
+  for (int i = 0; i < threads; i++)
+    if (fibers[i].state != DONE) fprintf(stderr, "thread %d waits for others for ever\n", i), abort();
+}
+template <class F>
+void launch(unsigned blocks, int threads, int, const F& f) {
+  if (threads > 1024) fprintf(stderr, "%d threads in a block\n", threads), abort();
+  body = [](void* p) { (*(const F*)p)(); };
+  argument = (void*)&f;
+  block_size = {(unsigned)threads, 1, 1};
+  for (unsigned b = 0; b < blocks; b++) {
+    block_index = {b, 0, 0};
+    memset(ws::memory, 0xcd, sizeof ws::memory);
+    run_block(threads);
+  }
+}
+}  // namespace host
+#define threadIdx (host::now->index)
+#define blockIdx (host::block_index)
+#define blockDim (host::block_size)
+inline void __syncthreads() { host::wait(host::AT_BLOCK); }
+inline void __syncwarp() { host::wait(host::AT_WARP); }
+template <class T>
+inline T host_exchange(T x, int from) {
+  memcpy(&host::slots[threadIdx.x], &x, sizeof x);
+  host::wait(host::AT_WARP);
+  T y;
+  memcpy(&y, &host::slots[from], sizeof y);
+  host::wait(host::AT_WARP);
+  return y;
+}
+template <class T>
+inline T __shfl_xor_sync(unsigned, T x, int lanes) { return host_exchange(x, (int)(threadIdx.x ^ lanes)); }
+template <class T>
+inline T __shfl_up_sync(unsigned, T x, int lanes) {
+  const int lane = threadIdx.x % 32;
+  return host_exchange(x, (int)threadIdx.x - (lane >= lanes ? lanes : 0));
+}
+template <class T>
+inline T __shfl_sync(unsigned, T x, int lane) { return host_exchange(x, (int)(threadIdx.x / 32 * 32) + lane); }

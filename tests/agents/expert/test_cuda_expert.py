@@ -1,0 +1,229 @@
+"""CUDA units of the expert: their arithmetic on the CPU by `cuda_host`, against float64; with nvcc, that they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import FACTS, CudaBench
+
+from warpsmith.agents.expert.brain import (
+    ExpertBrain,
+    flag_variants,
+    hypotheses,
+    plans,
+    repair_wrong,
+    write_units,
+)
+from warpsmith.agents.expert.review import review
+from warpsmith.errors import ToolchainError
+from warpsmith.records import Graph, Unit
+from warpsmith.targets import cuda_toolkit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.cuda import CudaTarget
+
+Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
+R = torch.randn
+
+
+def _targets(rows: int, classes: int) -> torch.Tensor:
+    return torch.arange(rows) * 7 % classes
+
+
+def exclusive(x: torch.Tensor) -> torch.Tensor:
+    return torch.cumsum(F.pad(x, (1, 0)), 1)[:, :-1]
+
+
+def backwards(x: torch.Tensor) -> torch.Tensor:
+    return torch.flip(torch.cumsum(torch.flip(x, [1]), 1), [1])
+
+
+QUICK: dict[str, Case] = {
+    "bias": (lambda x, y: F.gelu(x + y), lambda: (R(5, 6, 7, 8), R(6, 1, 1))),
+    "softmax": (lambda x: F.softmax(x, -1), lambda: (R(7, 3000),)),
+    "layer norm of few long rows": (
+        lambda x, w, b: F.layer_norm(x, (4, 40, 40), w, b), lambda: (R(2, 4, 40, 40), R(4, 40, 40), R(4, 40, 40)),
+    ),
+    "argmax of columns": (lambda x: x.argmax(1), lambda: (R(5, 100, 33),)),
+    "cross-entropy": (lambda x, t: F.cross_entropy(x, t), lambda: (R(90, 10), _targets(90, 10))),
+    "long scan": (lambda x: torch.cumsum(x, -1), lambda: (R(2, 9000),)),
+    "max pooling": (lambda x: torch.relu(F.max_pool2d(x, 3, 2, 1)), lambda: (R(2, 3, 19, 21),)),
+}  # fmt: skip
+REST: dict[str, Case] = {
+    "transposed": (lambda x: torch.tanh(x.t()) * 3, lambda: (R(17, 12),)),
+    "bf16": (lambda x, y: torch.sigmoid(x) * y, lambda: (R(16, 64).bfloat16(), R(64).bfloat16())),
+    "short rows": (lambda x: F.softmax(x, -1), lambda: (R(70, 10),)),
+    "log-softmax in the middle": (lambda x: F.log_softmax(x, 1), lambda: (R(4, 33, 20),)),
+    "softmax of few columns": (lambda x: F.softmax(x, 1), lambda: (R(2, 300, 5),)),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (64,), w, b), lambda: (R(9, 64) + 50, R(64), R(64))),
+    "layer norm in half": (lambda x, w: F.layer_norm(x, (64,), w), lambda: (R(9, 64).half(), R(64).half())),
+    "group norm": (lambda x, w, b: F.group_norm(x, 4, w, b), lambda: (R(2, 8, 9, 10), R(8), R(8))),
+    "instance norm": (lambda x: F.instance_norm(x), lambda: (R(2, 3, 20, 20),)),
+    "batch norm": (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True), lambda: (R(6, 5, 11, 8), R(5), R(5)),
+    ),
+    "rows for a cluster": (
+        lambda x, w: F.layer_norm(x, (30000,), w), lambda: (R(3, 30000), R(30000)),
+    ),
+    "rms norm": (
+        lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w, lambda: (R(9, 128), R(128)),
+    ),
+    "l1 norm": (lambda x: x / x.abs().sum(1, keepdim=True), lambda: (R(3, 4096),)),
+    "variance of columns": (lambda x: x.var(0), lambda: (R(500, 7),)),
+    "product": (lambda x: x.prod(1), lambda: (R(5, 10, 33),)),
+    "few columns": (lambda x: x.sum(0), lambda: (R(9000, 3),)),
+    "whole sum": (lambda x: x.sum(), lambda: (R(300, 100),)),
+    "mean squared error": (lambda x, y: torch.mean((x - y) ** 2), lambda: (R(300, 100), R(300, 100))),
+    "argmax": (lambda x: x.argmax(-1), lambda: (R(3, 5000),)),
+    "maximum of odd rows": (lambda x: x.max(-1)[0], lambda: (R(3, 5001),)),
+    "logsumexp": (lambda x: torch.logsumexp(x, -1), lambda: (R(3, 5001),)),
+    "any": (lambda x: (x > 2).any(-1), lambda: (R(4, 300),)),
+    "mean of an image": (lambda x: x.mean((2, 3)), lambda: (R(3, 4, 5, 7),)),
+    "cosine": (lambda x, y: torch.mean(1 - F.cosine_similarity(x, y, 1)), lambda: (R(40, 64), R(40, 64))),
+    "scan of odd rows": (lambda x: torch.cumsum(x * 2, -1) + 1, lambda: (R(5, 3, 1025),)),
+    "masked scan": (lambda x, m: torch.cumsum(x * m, 1), lambda: (R(5, 2048), R(5, 2048) > 0)),
+    "scan backwards": (backwards, lambda: (R(5, 1000),)),
+    "exclusive scan": (exclusive, lambda: (R(6, 4000),)),
+    "running product": (lambda x: torch.cumprod(x, -1), lambda: (1 + R(5, 300) * 0.01,)),
+    "running maximum": (lambda x: torch.cummax(x, -1)[0], lambda: (R(5, 300),)),
+    "scan of columns": (lambda x: torch.cumsum(x, 1), lambda: (R(5, 301, 12),)),
+    "max pooling 1d": (lambda x: F.max_pool1d(x, 5, 2, 1, 2), lambda: (R(2, 3, 190),)),
+    "max pooling 3d": (lambda x: F.max_pool3d(x, 3, 2, 1, 2), lambda: (R(2, 2, 19, 12, 13),)),
+    "average without padding": (
+        lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), lambda: (R(2, 3, 18, 20),),
+    ),
+    "average of computed": (lambda x: F.avg_pool2d(torch.tanh(x), 2, 2), lambda: (R(2, 3, 18, 20),)),
+    "average 3d": (lambda x: F.avg_pool3d(x, 3, 2, 1), lambda: (R(2, 2, 9, 12, 13),)),
+}  # fmt: skip
+EVERY = {**QUICK, **REST}
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
+    folder: Path = tmp_path_factory.mktemp("emulated")
+    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
+
+
+@pytest.fixture(scope="module")
+def toolkit() -> None:
+    try:
+        cuda_toolkit.toolkit()
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+
+
+def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
+    torch.manual_seed(0)
+    function, made = case
+    args = made()
+    graph = bench.graph(function, *args)
+    return graph, args, [unit for _, unit in bench.techniques(graph, bench.whole(graph))]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_first_technique_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, QUICK[name])
+    bench.check(units[0], graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_every_technique_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, EVERY[name])
+    assert units
+    for unit in units:
+        bench.check(unit, graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, QUICK[name])
+    for unit in units:
+        for i, tunable in enumerate(unit.tunables):
+            for value in tunable.domain[1:]:
+                moved = list(unit.tunables)
+                moved[i] = tunable.model_copy(update={"value": value})
+                bench.check(unit.model_copy(update={"tunables": tuple(moved)}), graph, args)
+
+
+def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
+    _, _, units = units_of(bench, QUICK["layer norm of few long rows"])
+    function, _ = QUICK["layer norm of few long rows"]
+    args = (R(3, 4, 40, 40), R(4, 40, 40), R(4, 40, 40))
+    bench.check(units[0], bench.graph(function, *args), args)
+
+
+def test_infinities_and_nans_go_where_torch_has_them(bench: CudaBench) -> None:
+    x = R(6, 3000)
+    x[0, 5], x[1, 7], x[3, 0] = float("inf"), float("nan"), -float("inf")
+    x[2] = -float("inf")
+    graph = bench.graph(lambda x: F.softmax(x, -1), x)
+    for _, unit in bench.techniques(graph, bench.whole(graph)):
+        bench.check(unit, graph, (x,))
+
+
+def test_the_target_decides_the_language(bench: CudaBench) -> None:
+    function, made = QUICK["softmax"]
+    graph = bench.graph(function, *made())
+    for target, language in (("cuda", "cuda"), ("cpu", "c++")):
+        facts = replace(FACTS, target=target)
+        found = hypotheses(graph, facts, [], 3, plans(graph, facts))
+        assert found
+        assert {u.language for h in found for u in write_units(graph, h, 2, facts)} == {language}
+    assert hypotheses(graph, replace(FACTS, target="triton"), [], 3) == []
+
+
+def test_plans_follow_the_target(bench: CudaBench) -> None:
+    """A convolution is written for the CPU only; on a GPU the library keeps it."""
+    graph = bench.graph(lambda x, w: F.conv2d(x, w, padding=1), R(2, 8, 20, 20), R(8, 8, 3, 3))
+    brain = ExpertBrain()
+    assert brain.plans(graph, replace(FACTS, target="cpu"))
+    assert brain.plans(graph, FACTS) == []
+
+
+def test_rows_decide_the_first_technique(bench: CudaBench) -> None:
+    function, _ = QUICK["softmax"]
+    shapes = {"split": (16, 100_000), "registers": (4096, 1024), "cluster": (4096, 200_000)}
+    for first, shape in shapes.items():
+        graph = bench.graph(function, torch.empty(shape))
+        assert next(iter(bench.techniques(graph, bench.whole(graph))))[0].name == first
+
+
+def test_wrong_bytes_lead_to_another_cuda_technique(bench: CudaBench) -> None:
+    graph, _, units = units_of(bench, QUICK["layer norm of few long rows"])
+    split = next(u for u in units if u.technique == "split")
+    safer = repair_wrong(graph, split, "tolerance", "normal")
+    assert safer is not None
+    assert safer.technique != "split"
+    (again,) = write_units(graph, safer, 1, FACTS)
+    assert again.language == "cuda"
+    assert flag_variants(split)[0] == ("--use_fast_math",)
+
+
+def test_units_build_without_spills(bench: CudaBench, toolkit: None, tmp_path: Path) -> None:
+    graph, _, units = units_of(bench, QUICK["long scan"])
+    build = CudaTarget(tmp_path, arch="sm_90a").build(units[0], graph, "main")
+    assert build.ok, build.diagnostics
+    assert {k.name for k in build.kernels} == {"scan", "totals"}
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", EVERY)
+def test_every_technique_builds_without_spills(
+    bench: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+) -> None:
+    graph, _, units = units_of(bench, EVERY[name])
+    target = CudaTarget(tmp_path, arch=arch)
+    for unit in units:
+        build = target.build(unit, graph, "main")
+        assert build.ok, build.diagnostics
+        assert not build.diagnostics
+        assert review(unit) == []
+        assert all(k.spill_store_bytes == 0 for k in build.kernels), build.kernels
