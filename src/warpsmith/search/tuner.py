@@ -57,7 +57,7 @@ class Fresh:
 
     def add(self, values: Values) -> bool:
         """Whether it is taken."""
-        if self._left <= 0 or key_of(values) in self._seen:
+        if self._left <= 0 or not values or key_of(values) in self._seen:
             return False
         self._seen.add(key_of(values))
         self._chosen.append(values)

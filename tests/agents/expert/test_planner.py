@@ -74,6 +74,13 @@ def test_a_single_cheap_op_and_an_unknown_op_are_left_alone() -> None:
     assert plans(graph_of(lambda x: torch.sort(x, 1).values, torch.randn(40, 64)), FACTS) == []
 
 
+def test_a_cheap_op_is_written_when_it_is_all_there_is_and_large() -> None:
+    (plan,) = plans(graph_of(lambda x: torch.relu(x), torch.randn(512, 1024)), FACTS)
+    assert len(plan) == 1
+    both = plans(graph_of(lambda x: torch.sort(torch.relu(x), 1).values, torch.randn(512, 1024)), FACTS)
+    assert both == []
+
+
 def test_a_view_that_only_leads_outside_is_not_written() -> None:
     graph = graph_of(lambda x: F.gelu(x * 2).transpose(0, 1), torch.randn(40, 64))
     (region,) = plans(graph, FACTS)[0]

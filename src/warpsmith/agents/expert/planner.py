@@ -97,7 +97,7 @@ def _cut(
             continue
         reduces = is_reducing(seed)
         region = region_around(graph, seed, taken, producers or not reduces, consumers or not reduces)
-        if region is not None and _worth(graph, region):
+        if region is not None and _worth(graph, region, facts):
             regions.append(region)
             taken |= set(region.nodes)
     order = {n.name: i for i, n in enumerate(graph.nodes)}
@@ -135,9 +135,14 @@ def _runnable(graph: Graph, regions: list[Region]) -> tuple[Region, ...]:
     return tuple(kept)
 
 
-def _worth(graph: Graph, region: Region) -> bool:
-    """Is there work at all? One cheap elementwise op is as fast in ATen; constants alone are nothing."""
+def _worth(graph: Graph, region: Region, facts: Facts) -> bool:
+    """Is there work at all? One cheap elementwise op is as fast in ATen; constants alone are nothing. Where it is all that
+    the graph does, and its result is large, stores that pass the cache by may gain.
+    """
     program = lower(graph, region)
-    if program.reductions or len([n for n in region.nodes if base_name(graph.by_name[n]) not in VIEWS]) > 1:
+    work = {n.name for n in graph.nodes if base_name(n) not in VIEWS}
+    covered = work & set(region.nodes)
+    if program.reductions or len(covered) > 1 or sum(s.cost for s in program.steps) >= HEAVY:
         return True
-    return sum(s.cost for s in program.steps) >= HEAVY
+    large = sum(graph.specs[v].nbytes for v in region.outputs) > facts.l2_bytes
+    return bool(region.inputs) and covered == work and large
