@@ -114,7 +114,7 @@ def test_a_unit_for_what_the_other_leaves_to_aten_complements_it() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(0.1, 9.0), st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 5)), max_size=25),
+    st.lists(st.tuples(st.floats(0.1, 9.0), st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 5)), max_size=25, unique_by=lambda one: one[1:3]),
     st.booleans(), st.integers(1, 4), st.integers(),
 )  # fmt: skip
 def test_whatever_happens_the_best_is_kept(added, elites: bool, islands: int, seed: int) -> None:

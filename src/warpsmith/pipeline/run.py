@@ -102,7 +102,8 @@ class Run:
 
     def finished(self) -> RunSummary | None:
         """The summary of the newest finished run with the same settings on this machine, if there is one."""
-        here, settings = describe(getattr(self.target, "compiler", None)), self._settings()
+        device = "cuda" if self.target.language == "cuda" else "cpu"
+        here, settings = describe(getattr(self.target, "compiler", None), device), self._settings()
         for run in self.archive.runs(self.task.id):
             if run.summary is not None and run.config == settings and run.environment == here:
                 return run.summary

@@ -34,7 +34,7 @@ class ArchiveStones:
         return self._found[region.signature]
 
     def _look(self, wanted: str) -> Iterator[Stone]:
-        """Each technique at its values once."""
+        """Each technique at its values once; of a signature that is only alike each technique at its best alone."""
         seen: set[tuple[object, ...]] = set()
         others = nearest(self.archive, wanted, self.target, self.before, self.task_id)
         for signature in (wanted, *others):
@@ -46,8 +46,9 @@ class ArchiveStones:
             ):
                 unit = stone.unit
                 key = (unit.family, unit.technique, tuple(unit.values.items()), unit.flags)
-                if key not in seen:
-                    seen.add(key)
+                once = key if stone.alike >= 1.0 else (signature, unit.family, unit.technique)
+                if not seen & {key, once}:
+                    seen |= {key, once}
                     yield stone
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 # What share of an operator's candidates may gain something, before anything is known of the task. Units that were each faster
 # alone seldom lose by being joined; a crossover that has none to offer costs nothing.
 PRIOR: Mapping[str, float] = MappingProxyType({
-    "rewrite": 0.3, "tune": 0.3, "crossover": 0.4, "transplant": 0.3, "edit": 0.2, "restart": 0.2, "simplify": 0.05,
+    "rewrite": 0.3, "tune": 0.3, "crossover": 0.4, "transplant": 0.1, "edit": 0.2, "restart": 0.2, "simplify": 0.05,
 })  # fmt: skip
 UNKNOWN = 0.2  # the same for an operator that is not listed
 WEIGHT = 4.0  # candidates that the prior counts as

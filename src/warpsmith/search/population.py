@@ -109,9 +109,13 @@ class Population:
                     found[cell] = attempt
         return found
 
-    def parents(self, island: int, n: int, rng: random.Random) -> list[Attempt]:
-        """At most `n` different ones, of distinct branches first. An island without any takes from all the others."""
-        order = pick(self._pool(island), len(self._pool(island)), rng, self._by)
+    def parents(self, island: int, n: int, rng: random.Random, every: bool = False) -> list[Attempt]:
+        """At most `n` different ones, of distinct branches first. An island without any takes from all the others. `every`: any
+        member that works, for when the elites have nothing new to offer.
+        """
+        pool = list(self.islands[island % len(self.islands)].members.values()) if every else []
+        pool = pool or self._pool(island)
+        order = pick(pool, len(pool), rng, self._by)
         first = {a.candidate.lineage.branch: a for a in reversed(order)}
         leaders = [a for a in order if first[a.candidate.lineage.branch] is a]
         return [*leaders, *(a for a in order if a not in leaders)][:n]

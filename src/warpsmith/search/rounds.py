@@ -18,7 +18,8 @@ from .operators import Bred, Breeding, Operator
 from .steering import proportional
 
 ROUND = 12  # candidates judged in one round at the most
-FIRST_STONES = 3  # of them, in the first round, from other tasks
+FIRST_STONES = 1  # of them, in the first round, from other tasks
+SPARE = 3  # candidates more for each place, where operators have little that is new
 PAID = ("rewrite", "restart")  # operators that can do nothing but ask a model, where one writes the units
 
 Fresh = Callable[[str, Sequence[Bred], int], list[Bred]]
@@ -45,7 +46,14 @@ def breed(ground: Breeding, methods: Methods, fresh: Fresh, left: int | None = N
     except BudgetSpent:
         if not bred:
             raise
-    return bred
+    return _guess_first(bred) if ground.situation.round == 0 else bred
+
+
+def _guess_first(bred: list[Bred]) -> list[Bred]:
+    """The best guess of the agents' own before what is from other tasks: that it is often enough, or far off, is soon known."""
+    return sorted(
+        bred, key=lambda b: b is not next((s for s in bred if s.candidate.lineage.operator == "seed"), None)
+    )
 
 
 def _shares(
@@ -65,7 +73,7 @@ def _shares(
 
 def _first(rules: RoundPlan, applicable: Sequence[str]) -> dict[str, int]:
     """The best guesses, after what is known to be good elsewhere."""
-    seeds = rules.plans * (rules.variants + 1) if "seed" in applicable else 0
+    seeds = rules.plans + rules.variants if "seed" in applicable and rules.plans else 0
     return {
         "transplant": FIRST_STONES,
         "seed": seeds,
@@ -98,7 +106,8 @@ def _instead(
     bred: list[Bred] = []
     for name in sorted(applicable, key=lambda name: -shares.get(name, 0)):
         if not (ground.asks and name in PAID) and (name != "seed" or name in shares):
-            bred += _of(methods.operators[name], ground, n - len(bred), fresh, shares.get(name, 0))
+            had = shares.get(name, 0) + SPARE * n  # much of what is left turns out as known
+            bred += _of(methods.operators[name], ground, n - len(bred), fresh, had)
     return bred
 
 

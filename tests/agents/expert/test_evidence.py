@@ -141,9 +141,9 @@ def test_flags_follow_the_profile(graph: Graph, start: Hypothesis) -> None:
     def flags(**changed: object) -> list[str]:
         return [f[-1] for f in brain.flag_variants(unit, profile_of(start, **changed))]
 
-    assert flags(vector_bits=256)[0] == "-mprefer-vector-width=512"
-    assert flags(vector_share=0.1)[0] == "-fvect-cost-model=unlimited"
-    assert flags(limit_share=0.3)[0] == "-fprefetch-loop-arrays"
+    assert flags(vector_bits=256)[1] == "-mprefer-vector-width=512"
+    assert flags(vector_share=0.1)[1] == "-fvect-cost-model=unlimited"
+    assert flags(limit_share=0.3)[1] == "-fprefetch-loop-arrays"
     assert "-mprefer-vector-width=512" not in flags()
     assert brain.flag_variants(unit) == [(*unit.flags, f) for f in (
-        "-mprefer-vector-width=512", "-fno-tree-vectorize", "-fprefetch-loop-arrays")]  # fmt: skip
+        "-funroll-loops", "-fno-tree-vectorize", "-fprefetch-loop-arrays", "-mprefer-vector-width=512")]  # fmt: skip

@@ -18,6 +18,7 @@ from ..selection import By, ranked
 from ..steering import Steering
 from ..team import Team
 
+EVERYONE = 1 << 30
 HOPEFUL = 0.6  # share of the best speedup below which a candidate is no parent
 
 
@@ -76,7 +77,8 @@ class Breeding:
 
     def parents(self, n: int) -> list[Attempt]:
         """At most `n` of the island, without those that are too slow to be worth more work."""
-        return [a for a in self.population.parents(self.island, n, self.rng) if self._hopeful(a)]
+        found = self.population.parents(self.island, EVERYONE, self.rng, every=self.free)
+        return [a for a in found if self._hopeful(a)][:n]
 
     def _hopeful(self, attempt: Attempt) -> bool:
         best = self.population.best()

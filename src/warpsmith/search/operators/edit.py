@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from ...agents.base import Attempt
 from ...records import Lineage, Unit
-from .base import Bred, Breeding, changes, swap
+from .base import EVERYONE, Bred, Breeding, changes, swap
+
+PARENTS = 2
 
 
 class Edit:
@@ -21,7 +23,7 @@ class Edit:
     def breed(self, ground: Breeding, n: int) -> list[Bred]:
         bred: list[Bred] = []
         asked = 0  # units that the synthesis agent wrote
-        for parent in ground.parents(2):
+        for parent in ground.parents(PARENTS if not ground.free else EVERYONE):
             for unit in ground.open_units(parent):
                 for new, made in self._edited(ground, parent, unit, n - len(bred), asked):
                     asked += made.agent == "synthesis"

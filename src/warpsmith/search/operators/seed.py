@@ -1,4 +1,5 @@
-"""Seed: competing cuts of the graph, every region filled at once. Each cut goes to an island of its own.
+"""Seed: competing cuts of the graph, every region filled at once: all variants of the best cut, then one of each other, then the
+rest. Each cut goes to an island of its own.
 
 The first variant of each region is its first idea; the following ones are the other ideas, then other units of any.
 """
@@ -23,11 +24,12 @@ class Seed:
     def breed(self, ground: Breeding, n: int) -> list[Bred]:
         team = ground.team
         ideas = team.reasoning.propose(ground.situation, 1_000)
-        bred: list[Bred] = []
+        cuts: list[list[Bred]] = []
         for number, plan in enumerate(team.reasoning.plans(ground.situation, team.orchestrator.branches)):
             columns = [first_units(ground, ideas, region, team.orchestrator.variants + 1) for region in plan]
-            bred += from_plan(ground, [c for c in columns if c], number, self.name)
-        return bred[:n]
+            cuts.append(from_plan(ground, [c for c in columns if c], number, self.name))
+        rest = [one for cut in cuts[1:] for one in cut[1:]]
+        return [*(cuts[0] if cuts else ()), *(one for cut in cuts[1:] for one in cut[:1]), *rest][:n]
 
 
 def from_plan(ground: Breeding, filled: Filled, island: int, operator: str) -> list[Bred]:

@@ -14,7 +14,7 @@ from ...records import Hypothesis, Lineage, Region, Unit
 from .base import Bred, Breeding, Stone, assemble, insert
 from .seed import first_units
 
-STONES = 4  # that are looked at for a region
+STONES = 4  # for a region
 Grown = tuple[Unit, Stone]
 
 
@@ -64,13 +64,26 @@ class Transplant:
 
 
 def grown(ground: Breeding, region: Region) -> Iterator[Grown]:
-    """Different units for the region, from its most telling stones."""
+    """Different units for the region, from its most telling stones that something can be made of."""
     seen: set[str] = set()
-    for stone in ground.stones(region)[:STONES]:
+    for stone in _fitting(ground, region):
         unit = respecialised(ground, stone, region) or moved(stone, region)
         if unit is not None and unit.code_key not in seen:
             seen.add(unit.code_key)
             yield unit, stone
+        if len(seen) >= STONES:
+            return
+
+
+def _fitting(ground: Breeding, region: Region) -> list[Stone]:
+    """Where units cost no question: those of a family that the agents themselves would take for the region."""
+    stones = list(ground.stones(region))
+    if ground.asks or not stones:
+        return stones
+    families = {
+        h.family for h in ground.team.reasoning.propose(ground.situation, 1_000) if h.region == region
+    }
+    return [s for s in stones if s.unit.family in families or s.alike >= 1.0]
 
 
 def respecialised(ground: Breeding, stone: Stone, region: Region) -> Unit | None:
@@ -83,7 +96,14 @@ def respecialised(ground: Breeding, stone: Stone, region: Region) -> Unit | None
         expected_gain=max(1.0, stone.speedup), evidence=(told(stone),), values=unit.values,
     )  # fmt: skip
     written = ground.team.synthesis.write(situation.graph, idea, 1, situation)
-    return next(iter(written), None)
+    return _flagged(ground, written[0], stone) if written else None
+
+
+def _flagged(ground: Breeding, unit: Unit, stone: Stone) -> Unit:
+    """With the stone's compiler flags, where they are on offer for this unit."""
+    wanted = set(stone.unit.flags)
+    same = (u for u in ground.team.compile.flag_variants(unit) if set(u.flags) == wanted)
+    return next(same, unit)
 
 
 def moved(stone: Stone, region: Region) -> Unit | None:

@@ -8,7 +8,7 @@ from ...agents.base import Attempt
 from ...records import Lineage, Unit
 from ..population import alone_us
 from ..tuner import Values
-from .base import Bred, Breeding, changes, swap
+from .base import EVERYONE, Bred, Breeding, changes, swap
 
 PARENTS = 3
 
@@ -22,7 +22,7 @@ class Tune:
 
     def breed(self, ground: Breeding, n: int) -> list[Bred]:
         """Most for the first parent, and of its units most for those with most to gain."""
-        parents = ground.parents(PARENTS)
+        parents = ground.parents(PARENTS if not ground.free else EVERYONE)
         bred: list[Bred] = []
         for rank, parent in enumerate(parents):
             quota = max(1, n >> (rank + 1)) if rank + 1 < len(parents) else n - len(bred)
