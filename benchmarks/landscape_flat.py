@@ -1,13 +1,13 @@
 """The candidates of a landscape as one flat space, and simple ways to search it.
 
 In: a landscape, and who says how fast a candidate is. Out: candidates, asked one by one. A candidate is a cut of the graph with a
-source for each region, or none, and values of its tunables; flags are left out.
+source for each region, or none, values of its tunables, and compiler flags, which count as one more tunable.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -22,7 +22,8 @@ def facts_of(landscape: Landscape) -> Facts:
     return Facts(**{name: value for name, value in landscape.header.facts.items() if name in known})
 
 
-Choice = tuple[int, tuple[int, ...]]  # a source and values of its tunables
+# A source, values of its tunables, and last which of its flags it has (0: none)
+Choice = tuple[int, tuple[int, ...]]
 Choices = dict[int, Choice]  # by site; a site that is left out stays ATen
 
 
@@ -31,12 +32,37 @@ class Flat:
 
     def __init__(self, landscape: Landscape) -> None:
         self.landscape = landscape
-        self.points = {(p.source, p.values): p for p in landscape.points if not p.flags}
+        self.flags = {number: self._flags(number) for number in range(len(landscape.sources))}
+        self.points = dict(self._points())
         self.by_site: dict[int, list[int]] = {}
         for number, source in enumerate(landscape.sources):
             if any(at == number for at, _ in self.points):
                 self.by_site.setdefault(source.site, []).append(number)
         self.plans = self._plans()
+
+    def _flags(self, source: int) -> list[tuple[str, ...]]:
+        """None, then those that were tried."""
+        return [(), *sorted({p.flags for p in self.landscape.points if p.source == source and p.flags})]
+
+    def _points(self) -> Iterator[tuple[Choice, Point]]:
+        """What a search by units can ask for: flags at settings that they were not tried at change the time by their usual factor."""
+        recorded = {(p.source, p.values, p.flags): p for p in self.landscape.points}
+        for (source, values, flags), plain in recorded.items():
+            if flags:
+                continue
+            for number, more in enumerate(self.flags[source]):
+                factor = self.landscape.flag_factors.get((source, more), 1.0 if not more else 0.0)
+                exact = recorded.get((source, values, more))
+                if exact is not None or factor:
+                    scaled = {k: getattr(plain, k) * factor for k in ("us", "low", "high")}
+                    point = exact or plain.model_copy(update={"flags": more, **scaled})
+                    yield (source, (*values, number)), point
+
+    def domains(self, source: int) -> tuple[Sequence[int], ...]:
+        return (*self.landscape.sources[source].domains, range(len(self.flags[source])))
+
+    def names(self, source: int) -> tuple[str, ...]:
+        return (*self.landscape.sources[source].names, "flags")
 
     def _plans(self) -> list[list[int]]:
         graph, facts = self.landscape.header.task.graph, facts_of(self.landscape)
@@ -82,12 +108,13 @@ class Flat:
 
     def _near(self, site: int, choice: Choice) -> list[Choice]:
         source, values = choice
-        domains = self.landscape.sources[source].domains
+        domains = self.domains(source)
         near: list[Choice] = [self.default(other) for other in self.by_site[site] if other != source]
         for index, domain in enumerate(domains):
             at = domain.index(values[index]) if values[index] in domain else 0
-            for step in (at - 1, at + 1):
-                if 0 <= step < len(domain):
+            flags = index == len(domains) - 1  # they have no order
+            for step in range(len(domain)) if flags else (at - 1, at + 1):
+                if 0 <= step < len(domain) and step != at:
                     near.append((source, (*values[:index], domain[step], *values[index + 1 :])))
         return [n for n in near if n in self.points]
 
@@ -135,10 +162,9 @@ def flat_tpe(flat: Flat, ask: Callable[[Choices], float], rng: random.Random, bu
         for site in plan:
             source = trial.suggest_categorical(f"{site}", [*flat.by_site[site], -1])
             if source >= 0:
-                space = flat.landscape.sources[source]
                 values = tuple(
                     domain[trial.suggest_int(f"{source}/{name}", 0, len(domain) - 1)]
-                    for name, domain in zip(space.names, space.domains, strict=True)
+                    for name, domain in zip(flat.names(source), flat.domains(source), strict=True)
                 )
                 choices[site] = (source, values)
         known = bool(choices) and all(c in flat.points for c in choices.values())
@@ -150,9 +176,8 @@ def _enqueued(flat: Flat) -> dict[str, Any]:
     first = flat.first()
     found: dict[str, Any] = {"plan": 0}
     for site, (source, values) in first.items():
-        space = flat.landscape.sources[source]
         found[f"{site}"] = source
-        for name, domain, value in zip(space.names, space.domains, values, strict=True):
+        for name, domain, value in zip(flat.names(source), flat.domains(source), values, strict=True):
             found[f"{source}/{name}"] = domain.index(value)
     return found
 

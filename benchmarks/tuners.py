@@ -37,7 +37,7 @@ from warpsmith.search.tuner import Values
 
 GOAL = 0.95
 ROUND = 2  # settings proposed at a time, as a round of the search has places for
-LEAST = 12  # settings of a source that is worth tuning
+LEAST = 8  # settings of a source that is worth tuning
 SOURCES = 4  # of a task, those where settings matter most
 DEPLOYED = 1.0  # seconds that the judge times a candidate as deployed, baselines between
 CALLS, FEW = 60, 3  # calls of that timing; after how many a hopeless one is cut off

@@ -130,7 +130,7 @@ class Landscape(Record):
             return None
         if not more:
             return plain
-        factor = self._flag_factors.get((number, more))
+        factor = self.flag_factors.get((number, more))
         scaled = {k: getattr(plain, k) * factor for k in ("us", "low", "high")} if factor else {}
         return plain.model_copy(update={"flags": more, **scaled}) if factor else None
 
@@ -141,7 +141,7 @@ class Landscape(Record):
         return next((p for p in mine if wanted <= dict(zip(names, p.values, strict=True)).items()), None)
 
     @cached_property
-    def _flag_factors(self) -> dict[tuple[int, tuple[str, ...]], float]:
+    def flag_factors(self) -> dict[tuple[int, tuple[str, ...]], float]:
         """(source, flags) → geometric mean of what they did to the time where they were tried; without those that failed."""
         plain = {(p.source, p.values): p.us for p in self.points if not p.flags and p.status == "ok"}
         logs: dict[tuple[int, tuple[str, ...]], list[float]] = {}
