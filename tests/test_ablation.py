@@ -116,12 +116,12 @@ def test_recorded_landscapes_are_whole_and_small() -> None:
         assert all(0 <= i < len(land.points) for w in land.wholes for i in w.points), path.name
 
 
-@pytest.mark.skipif(not RECORDED, reason="no landscapes are recorded here")
 # A landscape holds all that the expert can write, and the other operators try each of its cuts before a run is stalled: restarts
 # find nothing new there. tests/search shows what they change.
 IDLE = ("no restart",)
 
 
+@pytest.mark.skipif(not RECORDED, reason="no landscapes are recorded here")
 @pytest.mark.parametrize("way", [w for w in ablation.WITHOUT if w not in (ablation.FULL, *IDLE)])
 def test_switching_a_part_off_changes_what_is_asked(way: str) -> None:
     """On one recorded landscape or another, the first of which decides for most."""
