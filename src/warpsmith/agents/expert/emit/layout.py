@@ -136,10 +136,7 @@ class Layout(Addresses):
         """row0, row1 … from `row`, where the kept axes are not one flat run."""
         if len(self.rows) < 2:
             return
-        for i, loop in enumerate(self.rows):
-            below = " * ".join(r.extent for r in self.rows[i + 1 :])
-            quotient = f"row / ({below})" if below else "row"
-            w.line(f"const int64_t {loop.tag} = {quotient}{f' % {loop.extent}' if i else ''};")
+        split_index(w, "row", [(loop.tag, loop.extent) for loop in self.rows], "int64_t")
 
     def _extent(self, group: Group) -> str:
         return " * ".join(self.program.sizes[axis] for axis in group.axes)
@@ -207,3 +204,11 @@ def _runs_on(operand: Operand, axes: Sequence[int]) -> bool:
         )
         for outer, inner in pairwise(where)
     )
+
+
+def split_index(w: Writer, whole: str, parts: Sequence[tuple[str, str]], kind: str, cast: str = "") -> None:
+    """Each part's (name, extent) own index from one over all of them, the last part fastest."""
+    for i, (name, extent) in enumerate(parts):
+        below = " * ".join(size for _, size in parts[i + 1 :])
+        quotient = f"{whole} / {cast}({below})" if below else whole
+        w.line(f"const {kind} {name} = {quotient}{f' % {cast}{extent}' if i else ''};")

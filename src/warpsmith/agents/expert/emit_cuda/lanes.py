@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..emit.express import SCALAR_TYPE, Express
-from ..emit.layout import Addresses, Layout
+from ..emit.layout import Addresses, Layout, split_index
 from ..emit.text import Writer
 from ..program import Expr, Operand, Program
 
@@ -35,20 +35,14 @@ class CudaLayout(Layout, Places):
     def split_row(self, w: Writer) -> None:
         if len(self.rows) < 2:
             return
-        for i, loop in enumerate(self.rows):
-            below = " * ".join(r.extent for r in self.rows[i + 1 :])
-            quotient = f"row / (index_t)({below})" if below else "row"
-            w.line(f"const index_t {loop.tag} = {quotient}{f' % (index_t){loop.extent}' if i else ''};")
+        split_index(w, "row", [(loop.tag, loop.extent) for loop in self.rows], "index_t", "(index_t)")
 
     def split_task(self, w: Writer, whole: str) -> None:
         """`index`, `j` and `r0` … from `task`; `whole`: the type that they fit."""
         w.line(f"const {whole} index = task * V;")
         own = [*self.reduces, *([self.inner] if self.program.mode != "columns" else [])]
-        for i, loop in enumerate(own):
-            below = " * ".join(r.extent for r in own[i + 1 :])
-            name = "j" if loop is self.inner else loop.tag
-            quotient = f"index / ({whole})({below})" if below else "index"
-            w.line(f"const {whole} {name} = {quotient}{f' % ({whole}){loop.extent}' if i else ''};")
+        parts = [("j" if loop is self.inner else loop.tag, loop.extent) for loop in own]
+        split_index(w, "index", parts, whole, f"({whole})")
 
     def element(self, operand: Operand) -> str:
         """Where the pack at hand begins, as the tail of an expression."""
