@@ -181,7 +181,7 @@ def stubbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Config]
     monkeypatch.setattr(api, "make_target", lambda name, config: scripted_run.StubTarget())
     task = chain_task()
     monkeypatch.setattr(api, "_load", lambda spec, *_: task.model_copy(update={"name": Path(spec).stem}))
-    monkeypatch.setattr(scripted_run.run_module, "describe", lambda compiler: scripted_run.HERE)
+    monkeypatch.setattr(scripted_run.run_module, "describe", lambda *_: scripted_run.HERE)
     with scripted_run.stubs():
         yield Config(archive=tmp_path / "a.db", cache=tmp_path / "cache", near_limit=1e9)
 

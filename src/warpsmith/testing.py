@@ -159,11 +159,22 @@ class ScriptedExecutor:
         return result.model_copy(update={"timing": result.timing.model_copy(update={"confirmed": True})})
 
 
-def scripted_result(candidate: Candidate, outcome: float | str) -> Result:
+def chain_candidate(technique: str, source: str = "") -> Candidate:
+    """One unit for the first two nodes of `chain_task`; what it is called tells it from others."""
+    task = chain_task()
+    unit = Unit(
+        region=chain_region(task.graph, 0, 1), language="c++", source=source or f"// {technique}", technique=technique
+    )  # fmt: skip
+    return Candidate(task_id=task.id, target="cpu", units=(unit,))
+
+
+def scripted_result(
+    candidate: Candidate, outcome: float | str, environment: str = "", confirmed: bool = False
+) -> Result:
     """A Result as a judge would give it: a speedup with a 2% interval, or a failure of the given status."""
     common = {
         "candidate_id": candidate.id, "content_key": candidate.content_key, "task_id": candidate.task_id,
-        "target": candidate.target,
+        "target": candidate.target, "environment": environment,
     }  # fmt: skip
     if isinstance(outcome, str):
         where = candidate.units[0].region.id
@@ -176,6 +187,7 @@ def scripted_result(candidate: Candidate, outcome: float | str) -> Result:
     timing = Timing(
         median_us=100 / outcome, low_us=98 / outcome, high_us=102 / outcome, cache="cold", samples=10, ratios=(ratio,),
         unit_us={u.region.id: 50 / outcome for u in candidate.units}, limit_share=0.1 * outcome,
+        confirmed=confirmed,
     )  # fmt: skip
     return Result.model_validate(
         {**common, "status": "ok", "verdict": Verdict(correct=True, checks=()), "timing": timing}

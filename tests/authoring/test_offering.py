@@ -12,21 +12,17 @@ from warpsmith.authoring import offering
 from warpsmith.cli import results
 from warpsmith.config import Config
 from warpsmith.errors import UsageError
-from warpsmith.records import Admission, Candidate, Result, RunSummary, Unit
-from warpsmith.testing import chain_region, chain_task, scripted_result
+from warpsmith.records import Admission, Candidate, Result, RunSummary
+from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 TASK = chain_task()
 HERE = machine.describe()
 THERE = HERE.model_copy(update={"torch": "2.1.0"})
-UNIT = Unit(region=chain_region(TASK.graph, 0, 1), language="c++", source="// a", technique="a")
-CANDIDATE = Candidate(task_id=TASK.id, target="cpu", units=(UNIT,))
+CANDIDATE = chain_candidate("a")
 
 
 def confirmed(speedup: float, environment: str, of: Candidate = CANDIDATE) -> Result:
-    result = scripted_result(of, speedup)
-    assert result.timing is not None
-    timing = result.timing.model_copy(update={"confirmed": True})
-    return result.model_copy(update={"timing": timing, "environment": environment})
+    return scripted_result(of, speedup, environment, confirmed=True)
 
 
 @pytest.fixture(name="archive")
@@ -89,8 +85,7 @@ def test_a_win_that_is_none_here_is_refused(archive: Archive, monkeypatch: pytes
 
 
 def test_of_a_tasks_wins_one_that_holds_here_comes_first(archive: Archive) -> None:
-    unit = UNIT.model_copy(update={"technique": "b", "source": "// b"})
-    other = CANDIDATE.model_copy(update={"units": (unit,)})
+    other = chain_candidate("b")
     archive.begin_run("run-0", TASK, "cpu", 7, {}, HERE)
     archive.add_confirmation("run-0", other, confirmed(1.5, HERE.id, other))
     archive.begin_run("run-9", TASK, "cpu", 7, {}, THERE)

@@ -12,24 +12,15 @@ from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.cli import printing, results
 from warpsmith.errors import ArchiveError, UsageError
-from warpsmith.records import Admission, Candidate, Result, Unit
-from warpsmith.testing import chain_region, chain_task, scripted_result
+from warpsmith.records import Admission, Candidate, Result
+from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 TASK = chain_task()
 ENVIRONMENT = machine.describe()
 
 
-def candidate(technique: str) -> Candidate:
-    region = chain_region(TASK.graph, 0, 1)
-    unit = Unit(region=region, language="c++", source=f"// {technique}", technique=technique)
-    return Candidate(task_id=TASK.id, target="cpu", units=(unit,))
-
-
 def confirmed(of: Candidate, speedup: float, environment: str = ENVIRONMENT.id) -> Result:
-    result = scripted_result(of, speedup)
-    assert result.timing is not None
-    timing = result.timing.model_copy(update={"confirmed": True})
-    return result.model_copy(update={"timing": timing, "environment": environment})
+    return scripted_result(of, speedup, environment, confirmed=True)
 
 
 @pytest.fixture(name="archive")
@@ -38,7 +29,7 @@ def _archive(tmp_path: Path) -> Archive:
     archive = Archive(tmp_path / "a.db")
     for run, technique, speedup in (("run-1", "a", 3.0), ("run-2", "b", 2.0), ("run-3", "c", 0.5)):
         archive.begin_run(run, TASK, "cpu", 7, {}, ENVIRONMENT)
-        of = candidate(technique)
+        of = chain_candidate(technique)
         archive.add_confirmation(run, of, confirmed(of, speedup))
     return archive
 
@@ -73,8 +64,8 @@ def test_a_quarantined_task_has_nothing_to_export(archive: Archive) -> None:
 
 
 def test_a_win_that_failed_later_is_not_exported(archive: Archive) -> None:
-    of = candidate("b")
-    later = scripted_result(of, "incorrect").model_copy(update={"environment": ENVIRONMENT.id})
+    of = chain_candidate("b")
+    later = scripted_result(of, "incorrect", ENVIRONMENT.id)
     archive.add_result("run-3", of, later, kind="confirmation")
     with pytest.raises(UsageError, match="no win"):
         results.winner(archive, "run-2")

@@ -10,8 +10,7 @@ import pytest
 
 from warpsmith import machine
 from warpsmith.archive import Archive
-from warpsmith.records import Candidate, Unit
-from warpsmith.testing import chain_region, chain_task, scripted_result
+from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 TASK = chain_task()
 KERNEL = {
@@ -27,14 +26,8 @@ def some(tmp_path: Path) -> Path:
     environment = machine.describe()
     archive.begin_run("run-1", TASK, "cpu", 7, {}, environment)
     for technique, speedup in (("a", 3.0), ("b", 2.0)):
-        unit = Unit(
-            region=chain_region(TASK.graph, 0, 1),
-            language="c++",
-            source=f"int {technique};",
-            technique=technique,
-        )
-        of = Candidate(task_id=TASK.id, target="cpu", units=(unit,))
-        result = scripted_result(of, speedup).model_copy(update={"environment": environment.id})
+        of = chain_candidate(technique, f"int {technique};")
+        result = scripted_result(of, speedup, environment.id)
         archive.add_result("run-1", of, result)
     return tmp_path / "archive.db"
 

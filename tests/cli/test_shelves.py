@@ -13,8 +13,7 @@ from warpsmith.archive.views import KINDS
 from warpsmith.cli import results
 from warpsmith.cli.shelves import Kind
 from warpsmith.errors import ArchiveError
-from warpsmith.records import Candidate, Unit
-from warpsmith.testing import chain_region, chain_task, scripted_result
+from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 TASK = chain_task()
 HERE = machine.describe()
@@ -26,14 +25,8 @@ def _place(tmp_path: Path) -> str:
     archive = Archive(tmp_path / "a.db")
     archive.begin_run("run-1", TASK, "cpu", 7, {}, HERE)
     for technique, outcome in (("tiled", 1.5), ("naive", "incorrect")):
-        unit = Unit(
-            region=chain_region(TASK.graph, 0, 1),
-            language="c++",
-            source=f"// {technique} rows",
-            technique=technique,
-        )
-        candidate = Candidate(task_id=TASK.id, target="cpu", units=(unit,))
-        result = scripted_result(candidate, outcome).model_copy(update={"environment": HERE.id})
+        candidate = chain_candidate(technique, f"// {technique} rows")
+        result = scripted_result(candidate, outcome, HERE.id)
         archive.add_result("run-1", candidate, result)
     archive.close()
     return str(archive.path)
