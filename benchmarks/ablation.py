@@ -29,6 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from landscape_flat import FLAT, Flat
+from landscape_pages import add_landscapes, landscape_files, leave
 from landscape_search import (
     GOAL,
     LandscapeBrain,
@@ -120,14 +121,16 @@ def by_openevolve(python: Path, file: Path, seeds: int, budget: int) -> Traces:
     ]
 
 
-def results(files: list[Path], options: argparse.Namespace, archive: Path) -> dict[str, dict[str, Traces]]:
+def results(
+    files: Mapping[str, Path], options: argparse.Namespace, archive: Path
+) -> dict[str, dict[str, Traces]]:
     """Way → task → traces; ways that were not done on all tasks within the time are left out."""
     until = time.monotonic() + options.seconds
     jobs: dict[tuple[str, str], Future[Traces]] = {}
     pool = ProcessPoolExecutor(options.jobs)
     for way in options.ways:
-        for file in files:
-            key = way, file.name.partition(".")[0]
+        for task, file in files.items():
+            key = way, task
             if way == OPENEVOLVE:
                 seeds = min(options.seeds, options.openevolve_seeds)
                 jobs[key] = pool.submit(by_openevolve, options.openevolve, file, seeds, options.budget)
@@ -150,23 +153,16 @@ def results(files: list[Path], options: argparse.Namespace, archive: Path) -> di
 
 def main() -> int:
     options = arguments()
-    files = sorted(
-        p for path in options.landscapes for p in (path.glob("*.jsonl.gz") if path.is_dir() else [path])
-    )
-    landscapes = {file.name.partition(".")[0]: read(file) for file in files}
+    files = landscape_files(options)
+    landscapes = {task: read(file) for task, file in files.items()}
     earlier = json.loads(options.add.read_text()) if options.add else {}
     with tempfile.TemporaryDirectory(prefix="ablation-") as folder:
         archive = Path(folder) / "archive.db"
         if TRANSFER in options.ways:
-            fill(archive, files, options.budget)
+            fill(archive, list(files.values()), options.budget)
         found = results(files, options, archive)
     data = figures(found, landscapes, options, earlier)
-    text = page(data)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(text)
-    print(text)
+    leave(options, data, page(data))
     return 0
 
 
@@ -259,7 +255,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("landscapes", type=Path, nargs="+", help="files, or a folder of them")
+    add_landscapes(parser)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=80, help="evaluations of a run")
     parser.add_argument(
@@ -272,7 +268,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--openevolve", type=Path, help="a Python that has OpenEvolve")
     parser.add_argument("--openevolve-seeds", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="without a suffix")
     options = parser.parse_args()
     if options.ways is None:
         flat = [way for way in FLAT if way != "TPE" or find_spec("optuna")]

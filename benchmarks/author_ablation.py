@@ -11,10 +11,9 @@ over one archive, so that lessons and examples carry over. Every way gets the sa
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import cache
@@ -24,10 +23,10 @@ from typing import Any
 
 from author_mistakes import MISTAKES, Failures
 from author_runs import Reached, sequence
+from landscape_pages import add_landscapes, landscape_files, leave
 from landscape_stats import Summary, ratio, summary, table
 from simulated_author import CHANCES, Library
 
-from warpsmith.errors import UsageError
 from warpsmith.executors.landscape_data import Landscape
 from warpsmith.executors.landscape_file import read
 
@@ -62,7 +61,7 @@ def one_seed(files: tuple[Path, ...], mistakes: Path, way: str, seed: int, token
 
 def main() -> int:
     options = arguments()
-    files = tuple(chosen(options.landscapes, options.tasks))
+    files = tuple(landscape_files(options, options.tasks).values())
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = {
             way: [
@@ -77,14 +76,8 @@ def main() -> int:
         "command": " ".join(["python", "benchmarks/author_ablation.py", *sys.argv[1:]]), "seeds": options.seeds,
         "tokens": options.tokens, "chances": dict(CHANCES), "tasks": sorted({r.task for s in rows[FULL] for r in s}),
     }  # fmt: skip
-    text = page(told, data)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        runs = {way: [[kept_of(r) for r in s] for s in mine] for way, mine in rows.items()}
-        kept = json.dumps({**told, "figures": data, "runs": runs}, separators=(",", ":"))
-        options.out.with_suffix(".json").write_text(kept + "\n")
-        options.out.with_suffix(".md").write_text(text)
-    print(text)
+    runs = {way: [[kept_of(r) for r in s] for s in mine] for way, mine in rows.items()}
+    leave(options, {**told, "figures": data, "runs": runs}, page(told, data), indent=None)
     return 0
 
 
@@ -92,15 +85,6 @@ def kept_of(run: Reached) -> dict[str, Any]:
     """Of how the best rose, only the numbers that were reached."""
     steps = [(tokens, round(best, 3)) for tokens, best in run.steps]
     return {**asdict(run), "best": round(run.best, 3), "steps": steps}
-
-
-def chosen(paths: Iterable[Path], names: Sequence[str]) -> list[Path]:
-    """Raises UsageError when there is none."""
-    files = sorted(f for p in paths for f in (p.glob("*.jsonl.gz") if p.is_dir() else [p]))
-    files = [f for f in files if not names or f.name.partition(".")[0] in names]
-    if not files:
-        raise UsageError("there is no landscape: record some with benchmarks/record_landscapes.py")
-    return files
 
 
 # ---------------------------------------------------------------- figures
@@ -212,7 +196,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("landscapes", type=Path, nargs="+", help="files, or a folder of them")
+    add_landscapes(parser)
     parser.add_argument(
         "--tasks", nargs="*", default=list(TASKS), help="only landscapes of these (eight); without a name all"
     )
@@ -220,7 +204,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--tokens", type=int, default=200_000, help="of one run on one task")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--out", type=Path, help="without a suffix")
     return parser.parse_args()
 
 

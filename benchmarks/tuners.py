@@ -11,7 +11,6 @@ is cut off ("cut"), whoever proposed it. Writes <out>.json and <out>.md.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from landscape_flat import facts_of
+from landscape_pages import add_landscapes, landscape_files, leave
 from landscape_search import LandscapeBrain
 from landscape_stats import Summary, summary, table
 
@@ -152,26 +152,18 @@ def task_rows(
 
 def main() -> int:
     options = arguments()
-    files = sorted(
-        p for path in options.landscapes for p in (path.glob("*.jsonl.gz") if path.is_dir() else [path])
-    )
     names = options.tuners or [n for n in plugins.names("tuners") if n != "tpe" or find_spec("optuna")]
     with ProcessPoolExecutor(options.jobs) as pool:
         jobs = {
-            file.name.partition(".")[0]: pool.submit(task_rows, file, names, options.seeds, options.budget)
-            for file in files
+            task: pool.submit(task_rows, file, names, options.seeds, options.budget)
+            for task, file in landscape_files(options).items()
         }
         rows = {task: job.result() for task, job in jobs.items()}
     rows = {task: found for task, found in rows.items() if found}
     results = {name: summaries({t: r[name] for t, r in rows.items()}, options.budget) for name in names}
     told = {"command": " ".join(["python", "benchmarks/tuners.py", *sys.argv[1:]]), "tasks": sorted(rows), "seeds": options.seeds, "budget": options.budget}  # fmt: skip
     data = {**told, "tuners": {n: {k: s.record() for k, s in r.items()} for n, r in results.items()}}
-    text = page(told, results)
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-        options.out.with_suffix(".md").write_text(text)
-    print(text)
+    leave(options, data, page(told, results))
     return 0
 
 
@@ -209,12 +201,11 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("landscapes", type=Path, nargs="+", help="files, or a folder of them")
+    add_landscapes(parser)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=48)
     parser.add_argument("--tuners", nargs="+", help="all that are known when left out")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--out", type=Path, help="without a suffix")
     return parser.parse_args()
 
 
