@@ -67,6 +67,12 @@ class Recorder(Judge):
         self._by_code[unit.region.id, code] = point
         return point
 
+    def again(self, unit: Unit, point: lands.Point) -> lands.Point | None:
+        """The same once more, in a process of its own; None where it does not work any more."""
+        built = self._built([self._alone(unit)])[0]
+        found = self._verified_and_timed(unit, built, point) if built.status == "ok" else None
+        return found if found is not None and found.status == "ok" else None
+
     def _verified_and_timed(self, unit: Unit, built: Built, place: lands.Point) -> lands.Point:
         start = time.monotonic()
         found = self.sampler.verify(self._alone(unit), built.libraries, self._cases, timed=1, most=SEARCHED)

@@ -5,7 +5,8 @@
 For each task every region of every plan, every technique and every setting of its tunables is built, checked by the judge's own
 verification, and timed alone in the isolated runner with cold caches; compiler flags are tried on the fastest settings of each
 source. Domains whose product is beyond `--most`, or beyond what the time allows, lose values evenly, so that what is recorded
-is a full lattice. A few whole candidates are timed as deployed, to check the model that a landscape adds them up by.
+is a full lattice. What is near the best of its region is measured four more times, at other times in other processes, and counts with its
+median: the fastest of a hundred that were measured once is mostly a lucky one. A few whole candidates are timed as deployed, to check the model that a landscape adds them up by.
 
 Many lanes evict each other's cache lines: with `--flush-mib 64` each writes that much between cold calls, instead of what it takes to
 evict a last-level cache alone (512 MiB where that cache has 300).

@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import math
 import random
 import sys
 from math import prod
@@ -12,12 +13,15 @@ from landscape_sample import FACTS, sample_landscape, sample_task
 
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
-from warpsmith.executors.landscape_data import Landscape
+from warpsmith.executors.landscape_data import Landscape, Point
 from warpsmith.executors.landscape_file import line
+from warpsmith.records import Unit
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import record_landscapes
+from landscape_judge import Recorder
+from landscape_recorder import AGAIN, Recording
 from landscape_space import Space
 
 
@@ -56,6 +60,37 @@ def test_what_is_left_of_an_early_end_is_mostly_a_lattice() -> None:
     points = tuple(found.place(u).model_copy(update={"us": 1.0, "low": 1.0, "high": 1.0}) for u in done)
     cut = Landscape(header=sample.header, sites=sample.sites, sources=(source,), points=points).complete()
     assert 2 * len(cut.points) >= len(done)
+
+
+class SlowMinutes(Recorder):
+    """Every measurement of a unit takes as long as it did, times how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def again(self, unit: Unit, point: Point) -> Point:
+        self.asked.append(point.calls)
+        return point.model_copy(update={"us": point.us * (1 + self.asked.count(point.calls))})
+
+
+def test_what_may_be_the_best_is_measured_again_in_turns(tmp_path: Path) -> None:
+    found, judge, file = space(8), SlowMinutes(), tmp_path / "a.jsonl"
+    units = found.settings(random.Random(1))[:4]
+    times = {0: (10.0, "a"), 1: (11.0, "b"), 2: (10.5, "a"), 3: (20.0, "c")}
+    points = [
+        found.place(u).model_copy(update={"us": us, "low": us, "high": us, "calls": i, "code": code})
+        for (i, (us, code)), u in zip(times.items(), units, strict=True)
+    ]
+    file.write_text("\n".join(map(line, points)) + "\n")
+    recording = Recording(file, judge, 0.0, math.inf, 8, 0)
+    recording._measure_again([found], math.inf)
+    recording.lines.close()
+    assert sorted(judge.asked) == sorted([0, 1] * AGAIN)  # one of each machine code near the best
+    assert all(set(judge.asked[i : i + 2]) == {0, 1} for i in range(0, 2 * AGAIN, 2))
+    resumed = Recording(file, judge, 0.0, math.inf, 8, 0)
+    resumed._measure_again([found], math.inf)
+    resumed.lines.close()
+    assert len(judge.asked) == 2 * AGAIN
 
 
 def test_rows_are_packed_the_same_way_each_time(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from warpsmith.agents.expert.planner import plans
 from warpsmith.errors import UsageError
 from warpsmith.executors.base import Executor
 from warpsmith.executors.landscape import LandscapeExecutor
-from warpsmith.executors.landscape_data import Landscape, Point, Whole, rank_correlation
+from warpsmith.executors.landscape_data import Again, Landscape, Point, Whole, rank_correlation
 from warpsmith.executors.landscape_file import line, read
 from warpsmith.records import Candidate, Unit
 from warpsmith.search.tuner import with_values
@@ -131,7 +131,14 @@ def test_of_a_recording_that_ended_early_a_full_lattice_is_kept() -> None:
 
 
 def written(path: Path, landscape: Landscape, cut: int = 0) -> Path:
-    records = [landscape.header, *landscape.sites, *landscape.sources, *landscape.points, *landscape.wholes]
+    records = [
+        landscape.header,
+        *landscape.sites,
+        *landscape.sources,
+        *landscape.points,
+        *landscape.wholes,
+        *landscape.agains,
+    ]
     text = "\n".join(line(r) for r in records)
     data = text[: len(text) - cut].encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
@@ -155,6 +162,21 @@ def test_a_file_that_is_no_landscape_is_told_in_one_line(tmp_path: Path, content
     path.write_bytes(content)
     with pytest.raises(UsageError, match="is no landscape"):
         read(path)
+
+
+def test_what_was_measured_again_counts_with_its_median(tmp_path: Path) -> None:
+    """And so do points of the same machine code in the same region; others stay as they were."""
+    first = LANDSCAPE.points[0]
+    twins = [
+        p.model_copy(update={"code": "abc"}) if i in (0, 1) else p for i, p in enumerate(LANDSCAPE.points)
+    ]
+    twins[1] = twins[1].model_copy(update={"us": first.us})
+    agains = tuple(Again(number=0, us=f * first.us, low=1.0, high=2.0) for f in (1.3, 1.2))
+    made = LANDSCAPE.model_copy(update={"points": tuple(twins), "agains": agains})
+    found = read(written(tmp_path / "a.jsonl.gz", made))
+    assert [p.us for p in found.points[:2]] == pytest.approx([1.2 * first.us] * 2)
+    assert found.points[2:] == made.points[2:]
+    assert found.agains == ()
 
 
 def test_another_version_is_refused(tmp_path: Path) -> None:

@@ -79,6 +79,15 @@ class Point(Record):
     code: str = ""  # fingerprint of the machine code, shortened: the same code was measured once
 
 
+class Again(Record):
+    """A point measured once more, in another process at another time, and with it all of the same machine code in its region."""
+
+    number: int
+    us: float
+    low: float
+    high: float
+
+
 class Whole(Record):
     """A candidate of some of the units, timed as deployed."""
 
@@ -103,6 +112,7 @@ class Landscape(Record):
     sources: tuple[Source, ...]
     points: tuple[Point, ...]
     wholes: tuple[Whole, ...] = ()
+    agains: tuple[Again, ...] = ()
 
     @cached_property
     def by_coordinates(self) -> dict[Coordinates, Point]:
@@ -155,6 +165,26 @@ class Landscape(Record):
         """The settings of a unit's tunables that were recorded, in all combinations; None for a source that was not."""
         found = self._spaces.get((unit.region.nodes, unit.family, unit.technique))
         return dict(zip(found.names, found.domains, strict=True)) if found is not None else None
+
+    def settled(self) -> Landscape:
+        """Each point at the median of its measurements: the best of a hundred that were measured once is mostly a lucky one."""
+        alike: dict[tuple[int, str], list[int]] = {}
+        for i, p in enumerate(self.points):
+            key = (self.sources[p.source].site, p.code) if p.code else (-1, str(i))
+            alike.setdefault(key, []).append(i)
+        members = {i: group for group in alike.values() for i in group}
+        more: dict[int, list[Again]] = {}
+        for again in self.agains:
+            more.setdefault(members[again.number][0], []).append(again)
+        points = list(self.points)
+        for first, found in more.items():
+            times = {
+                k: float(np.median([getattr(points[first], k), *(getattr(a, k) for a in found)]))
+                for k in ("us", "low", "high")
+            }
+            for i in members[first]:
+                points[i] = points[i].model_copy(update=times)
+        return self.model_copy(update={"points": tuple(points), "agains": ()})
 
     def complete(self) -> Landscape:
         """Without values that some combinations are missing of, and the points that have them: a recording may end early."""

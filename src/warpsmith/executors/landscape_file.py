@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 from ..errors import UsageError
 from ..records import Record
-from .landscape_data import Header, Landscape, Point, Site, Source, Whole
+from .landscape_data import Again, Header, Landscape, Point, Site, Source, Whole
 
 VERSION = 1
 KINDS: Mapping[str, type[Record]] = MappingProxyType({
-    "header": Header, "site": Site, "source": Source, "point": Point, "whole": Whole
+    "header": Header, "site": Site, "source": Source, "point": Point, "again": Again, "whole": Whole
 })  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def read(path: Path) -> Landscape:
     if not isinstance(header, Header) or header.version != VERSION:
         raise UsageError(f"{path} was recorded by another version: record it again")
     parts = {f"{kind}s": tuple(records) for kind, records in found.items() if kind != "header"}
-    return Landscape.model_validate({"header": header, **parts}).complete()
+    return Landscape.model_validate({"header": header, **parts}).settled().complete()
 
 
 def line(record: Record) -> str:
