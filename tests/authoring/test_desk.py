@@ -43,7 +43,8 @@ def test_header_for_a_gpu_needs_none(desk: Desk, task: Task) -> None:
         header = other.header(task, "all")
         assert "__constant__ int64_t in0_shape" in header.task_h
         assert "CUDA" in header.rules
-        assert header.example == ""
+        assert '#include "warpsmith_cuda_states.h"' in header.example
+        assert any("16 bytes a load" in line for line in other.region(task, "all").techniques)
 
 
 def test_a_submission_is_judged_kept_and_shown(desk: Desk, task: Task) -> None:

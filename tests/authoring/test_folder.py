@@ -38,6 +38,7 @@ def test_for_a_gpu_a_folder_needs_none(desk: Desk, task: Task, tmp_path: Path) -
         folder = write_folder(other, f"archive:{task.id}", tmp_path / "gpu", "n0")
     assert "__constant__" in (folder / "task.h").read_text()
     assert "answer/first.cu" in (folder / "README.md").read_text()
+    assert covers((folder / "example.cu").read_text()) == "n0"
     (folder / "answer" / "first.cu").write_text(unit(1.0))
     assert target_of([folder]) == "cuda"
     assert read_folder(folder)[0].nodes == ("n0",)

@@ -69,11 +69,8 @@ def _distance(p: RegionProfile) -> Iterator[Finding]:
     if p.limit_share >= FAR:
         return
     if p.seconds * 1e6 < SHORT_US:
-        yield Finding(
-            "short",
-            f"{_share(p)} in {p.seconds * 1e6:.0f} us: the call and its threads cost more than the work",
-            1.1,
-        )
+        what = "the call and its threads cost" if p.threads else "launching costs"
+        yield Finding("short", f"{_share(p)} in {p.seconds * 1e6:.0f} us: {what} more than the work", 1.1)
         return
     gain = _half(1.0 / max(p.limit_share, 1e-9))
     if p.bottleneck == "memory":

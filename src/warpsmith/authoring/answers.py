@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from ..agents.expert.registry import target_of
 from ..errors import UsageError
 from ..records import Candidate, Graph, Lineage, Record, Task, Unit
 from ..targets.front_matter import FrontMatterError, unit_from_source
@@ -78,7 +79,7 @@ def candidate_of(
 
 
 def units_of(graph: Graph, answers: Sequence[Answer], language: Literal["c++", "cuda"]) -> list[Unit]:
-    regions = proposed(graph)
+    regions = proposed(graph, target_of(language))
     units: list[Unit] = []
     taken: dict[str, str] = {}
     for answer in answers:

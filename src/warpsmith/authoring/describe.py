@@ -40,11 +40,13 @@ def task_sheet(
         flops=task.graph.flops, least_bytes=floor.least_bytes if floor else task.graph.least_bytes,
         limit_us=floor.seconds * 1e6 if floor else None, bound=floor.bound if floor else "",
         baselines=baselines, hardware=hardware(target),
-        regions=tuple(region_sheet(task.graph, r, regions, peaks) for r in regions),
+        regions=tuple(region_sheet(task.graph, r, regions, peaks, target) for r in regions),
     )  # fmt: skip
 
 
-def region_sheet(graph: Graph, region: Region, regions: Sequence[Region], peaks: Peaks | None) -> RegionSheet:
+def region_sheet(
+    graph: Graph, region: Region, regions: Sequence[Region], peaks: Peaks | None, target: str
+) -> RegionSheet:
     """`regions`: the proposed ones, which give the region its number."""
     floor = region_limit(graph, region, peaks, cold=True) if peaks is not None else None
     numbers = {r.id: i for i, r in enumerate(regions, 1)}
@@ -57,7 +59,7 @@ def region_sheet(graph: Graph, region: Region, regions: Sequence[Region], peaks:
         signature=region.signature, flops=sum(graph.by_name[n].flops for n in region.nodes),
         least_bytes=floor.least_bytes if floor else sum(graph.specs[v].nbytes for v in values),
         limit_us=floor.seconds * 1e6 if floor else None, bound=floor.bound if floor else "",
-        techniques=techniques(graph, region),
+        techniques=techniques(graph, region, target),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """A task as a folder for an author, and the answers out of it.
 
     README.md  what to do, and the rules        task.py   the module          graph.md      graph, limits, regions
-    region.md  the region that is asked for     task.h    its header          example.cpp   a unit that works (CPU)
+    region.md  the region that is asked for     task.h    its header          example.*     a unit as the expert writes it
     history.md what was judged so far           knowledge.md                  ask.json      which task this is
     answer/    to be filled: a file is a candidate; a folder of files is one candidate of several units
 
@@ -64,8 +64,8 @@ def write_folder(
         ASKED: asked.model_dump_json(indent=2) + "\n",
     }
     files |= {"task.py": sheet.source} if sheet.source else {}
-    files |= {"example.cpp": header.example} if header.example else {}
     suffix = SUFFIXES.get(desk.target_name, (".cpp",))[0]
+    files |= {f"example{suffix}": header.example} if header.example else {}
     files |= {f"other-{n}{suffix}": source for n, source in enumerate(header.others, 1)}
     _write(out, files, desk.target_name)
     return out
@@ -83,7 +83,7 @@ def readme(sheet: TaskSheet, header: HeaderSheet) -> str:
     nodes = ", ".join(header.region.nodes)
     pack = "`warpsmith bundle create OUT --target cuda --answers FOLDER` packs them for a machine with a GPU."
     elsewhere = f" {pack}" if sheet.target == "cuda" else ""
-    example = "`example.cpp` is a unit for it that works. " if header.example else ""
+    example = f"`example{suffix}` is a unit for it that works. " if header.example else ""
     example += "`other-*` are units of other tasks that work. " if header.others else ""
     return (
         f"# Write a faster kernel for {sheet.name}\n\n"

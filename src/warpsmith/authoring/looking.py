@@ -55,19 +55,19 @@ class Looking:
         run = self._measured(task)
         baselines = {b.name: b.median_us for b in run.baselines if b.ok} if run is not None else {}
         return task_sheet(
-            spec or task.name, task, self.target_name, regions.proposed(task.graph), self._rates(), baselines
+            spec or task.name, task, self.target_name, self._proposed(task), self._rates(), baselines
         )
 
     def region(self, task: Task, reference: str = "") -> RegionSheet:
         """Raises UsageError for what is no region."""
-        known = regions.proposed(task.graph)
-        return region_sheet(task.graph, regions.resolve(task.graph, reference, known), known, self._rates())
+        known = self._proposed(task)
+        return self._sheet(task, regions.resolve(task.graph, reference, known), known)
 
     def header(self, task: Task, reference: str = "") -> HeaderSheet:
         """What a unit for the region includes. Raises UsageError for a region that no kernel can take."""
-        known = regions.proposed(task.graph)
+        known = self._proposed(task)
         region = regions.resolve(task.graph, reference, known)
-        sheet = region_sheet(task.graph, region, known, self._rates())
+        sheet = self._sheet(task, region, known)
         others = exemplars(self.archive, region, self.target_name, MOST_OTHERS, without=task.id)
         return HeaderSheet(
             region=sheet, task_h=self._header(task, region), rules=rules.text(self.target_name),
@@ -119,6 +119,12 @@ class Looking:
             self._peaks = peaks_here(self.config, self.target_name)
         return self._peaks
 
+    def _proposed(self, task: Task) -> tuple[Region, ...]:
+        return regions.proposed(task.graph, self.target_name)
+
+    def _sheet(self, task: Task, region: Region, known: tuple[Region, ...]) -> RegionSheet:
+        return region_sheet(task.graph, region, known, self._rates(), self.target_name)
+
     def _header(self, task: Task, region: Region) -> str:
         """No GPU and no nvcc is needed to write for one."""
         try:
@@ -129,8 +135,8 @@ class Looking:
             raise UsageError(f"no kernel can take this region: {error}") from error
 
     def _example(self, task: Task, region: Region) -> str:
-        """The expert writes C++; for another target it would mislead."""
-        unit = regions.example(task.graph, region) if self.target_name == "cpu" else None
+        """As the expert writes it for the target; empty where it does not."""
+        unit = regions.example(task.graph, region, self.target_name)
         return with_covers(unit.source, ", ".join(region.nodes)) if unit is not None and unit.compiled else ""
 
     def _target(self) -> Target:

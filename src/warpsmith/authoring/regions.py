@@ -1,7 +1,7 @@
 """Regions as authors name them: by number among the proposed ones, by their nodes, or "all".
 
-In: a graph, and what an author wrote. Out: a `Region`. The proposals are the expert planner's, at what can
-be known without measuring, so that a number means the same before and after a judge was opened.
+In: a graph, a target, and what an author wrote. Out: a `Region`. The proposals are the expert planner's for the target,
+at what can be known without measuring, so that a number means the same before and after a judge was opened.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ MOST = 12  # regions proposed
 WHOLE = "all"
 
 
-def proposed(graph: Graph) -> tuple[Region, ...]:
-    """Regions of the planner's cuts, the most promising first, and the whole graph where it is one region."""
-    plans = ExpertBrain().plans(graph, local_facts())
+def proposed(graph: Graph, target: str = "cpu") -> tuple[Region, ...]:
+    """Regions of the planner's cuts, the most promising first, and the whole graph where it is one region. What the
+    expert cuts for the CPU alone comes last: an author may write it.
+    """
+    brain = ExpertBrain()
+    plans = [p for t in dict.fromkeys((target, "cpu")) for p in brain.plans(graph, local_facts(t))]
     found = {r.id: r for plan in plans for r in plan}
     regions = list(found.values())[:MOST]
     try:
@@ -53,15 +56,15 @@ def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = Non
         raise UsageError(str(error)) from error
 
 
-def techniques(graph: Graph, region: Region) -> tuple[str, ...]:
-    """What the expert knows for the region, one line each; empty: nothing."""
-    return tuple(f"{t.name}: {t.why}" for t in _offered(graph, region))
+def techniques(graph: Graph, region: Region, target: str = "cpu") -> tuple[str, ...]:
+    """What the expert knows for the region on a target, one line each; empty: nothing."""
+    return tuple(f"{t.name}: {t.why}" for t in _offered(graph, region, target))
 
 
-def example(graph: Graph, region: Region) -> Unit | None:
-    """A unit for the region as the expert writes it, for the CPU; None where it cannot."""
-    family = family_of(graph, region)
-    for technique in _offered(graph, region):
+def example(graph: Graph, region: Region, target: str = "cpu") -> Unit | None:
+    """A unit for the region as the expert writes it; None where it cannot."""
+    family = family_of(graph, region, target)
+    for technique in _offered(graph, region, target):
         try:
             return family.write(graph, region, technique) if family is not None else None
         except Unsupported:
@@ -69,6 +72,6 @@ def example(graph: Graph, region: Region) -> Unit | None:
     return None
 
 
-def _offered(graph: Graph, region: Region) -> list[Technique]:
-    family = family_of(graph, region)
-    return family.techniques(graph, region, local_facts()) if family is not None else []
+def _offered(graph: Graph, region: Region, target: str) -> list[Technique]:
+    family = family_of(graph, region, target)
+    return family.techniques(graph, region, local_facts(target)) if family is not None else []

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from llm_fakes import GOOD, FakeChat, FakeTarget, block, ideas, make_brain, situation, whole
@@ -401,17 +402,27 @@ def test_each_role_has_its_own_brain(tmp_path) -> None:
     assert team(tmp_path, "").orchestrator.seeds
 
 
-def test_on_a_gpu_the_model_is_told_the_architecture_and_none_of_the_cpus_techniques() -> None:
-    class Gpu(FakeTarget):
-        name = "cuda"
-        language = "cuda"
-        arch = "sm_90a"
+class Gpu(FakeTarget):
+    name = "cuda"
+    language = "cuda"
+    arch = "sm_90a"
 
+
+def test_on_a_gpu_the_model_is_told_what_the_expert_offers_there() -> None:
+    here = situation()
+    there = replace(here, target="cuda", facts=replace(here.facts, target="cuda"))
+    chat = FakeChat(lambda *_: ideas("warp per row"))
+    LlmBrain(chat, chain_task(), Gpu(), Memory(NoLore(), "cuda")).hypotheses(there, 1)
+    assert "family pointwise, technique fused" in chat.asked[0].prompt
+
+
+def test_on_a_gpu_the_model_is_told_the_architecture_and_none_of_the_cpus_techniques() -> None:
     chat = FakeChat(lambda *_: ideas("warp per row"))
     brain = LlmBrain(chat, chain_task(), Gpu(), Memory(NoLore(), "cuda"))
     found = brain.hypotheses(situation(), 1)
     assert [h.technique for h in found] == ["warp per row"]
     assert "architecture sm_90a" in chat.asked[0].prompt
+    assert "227 KiB of shared memory" in chat.asked[0].prompt
     assert "built-in techniques" not in chat.asked[0].prompt
     chat.script = lambda *_: block(GOOD)
     assert brain.write_units(situation().graph, found[0], 1, situation())[0].language == "cuda"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ... import machine
 
@@ -25,11 +25,15 @@ class Facts:
     target: str = "cpu"  # what units are written for: "cpu" in C++, "cuda" in CUDA C++
 
 
-def local_facts() -> Facts:
+GPU_BANDWIDTH, GPU_FLOP_RATE = 4e12, 5e13  # of a large GPU: they order plans until one is measured
+
+
+def local_facts(target: str = "cpu") -> Facts:
     """This machine's threads, vectors and caches; nothing that has to be measured."""
     caches = machine.cache_bytes()
-    return Facts(
+    facts = Facts(
         threads=machine.threads(), vector=machine.simd_width_floats(),
         l1_bytes=caches.get("L1", 32 << 10), l2_bytes=caches.get("L2", 1 << 20),
-        l3_bytes=caches.get("L3", 16 << 20),
+        l3_bytes=caches.get("L3", 16 << 20), target=target,
     )  # fmt: skip
+    return replace(facts, bandwidth=GPU_BANDWIDTH, flop_rate=GPU_FLOP_RATE) if target == "cuda" else facts

@@ -89,8 +89,8 @@ class LlmReasoning:
         return [r for r in found.values() if self._has_header(r)][:REGIONS]
 
     def _offers(self, situation: Situation) -> list[Hypothesis]:
-        """What the expert would try: on its own target, or where it writes whatever is proposed."""
-        if self.context.language != "c++" and not self.only_offers:
+        """What the expert would try on this target."""
+        if situation.facts.target != self.context.target.name and not self.only_offers:
             return []
         return self._expert.hypotheses(situation, OFFERS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
@@ -17,6 +18,10 @@ MAX_SOURCE = 16_000  # characters of a task's source
 MAX_NODES = 160
 MAX_HISTORY = 40
 HOT = 8  # nodes whose times are told
+# Of one block at most, by compute capability.
+SHARED_KIB = MappingProxyType({
+    "80": 163, "86": 99, "87": 163, "89": 99, "90": 227, "100": 227, "103": 227, "110": 227, "120": 99,
+})  # fmt: skip
 
 
 def task_text(task: Task) -> str:
@@ -77,10 +82,20 @@ def machine_text(target: str, facts: Facts, arch: str = "") -> str:
     """`arch`: of a GPU, as "sm_90a"."""
     rates = f"{facts.bandwidth / 1e9:.1f} GB/s from main memory, {facts.flop_rate / 1e9:.0f} GFLOP/s in float32 (measured)"
     if target == "cuda":
-        return f"An NVIDIA GPU{f' of architecture {arch}' if arch else ''}: {rates}."
+        return f"An NVIDIA GPU{f' of architecture {arch}' if arch else ''}: {rates}. {_memories(arch)}"
     return (
         f"A CPU: {facts.threads} threads, vectors of {facts.vector} floats, L1 {facts.l1_bytes >> 10} KiB and "
         f"L2 {facts.l2_bytes >> 10} KiB a core, L3 {facts.l3_bytes >> 20} MiB shared; {rates}."
+    )
+
+
+def _memories(arch: str) -> str:
+    """What a block has, by compute capability (CUDA C++ programming guide, "Technical Specifications per Compute Capability")."""
+    kib = SHARED_KIB.get(arch.removeprefix("sm_").rstrip("af"), 48)
+    more = " More than 48 KiB of it is asked for before the launch." if kib > 48 else ""
+    return (
+        f"A block has at most 1024 threads, 64 K registers of 32 bits (255 a thread) and {kib} KiB of shared memory.{more} "
+        "A warp's loads are widest with 16 bytes a thread, neighbouring threads side by side; a thread keeps several under way."
     )
 
 
