@@ -122,6 +122,8 @@ ptxas /tmp/tmpxft_0000157d_00000000-6_e.ptx, line 41; error   : Not a name of an
 ptxas error   : Entry function '_Z3twoPf' uses too much shared data (0x61a80 bytes, 0x38c00 max)
 ptxas fatal   : Ptx assembly aborted due to errors
 ptxas warning : Stack size for entry function '_Z1kv' cannot be statically determined
+ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+non wgmma instructions reading accumulator registers
 nvcc fatal   : Unsupported gpu architecture 'compute_99'
 """
 
@@ -135,6 +137,7 @@ def test_nvcc() -> None:
 
 def test_assembler_of_cuda() -> None:
     found = parse(PTXAS, "unit.cu")
-    assert [d.kind for d in found] == ["error"] * 4 + ["warning"]
+    assert [d.kind for d in found] == ["error"] * 4 + ["warning"] * 2
     assert "uses too much shared data" in found[1].message
     assert found[3].message == "Unsupported gpu architecture 'compute_99'"
+    assert "instructions are serialized due to non wgmma" in found[5].message

@@ -26,6 +26,8 @@ _CUDA_LED_BY = re.compile(r"^\s+.*\bat line (?P<line>\d+) of (?P<file>\S+)$")
 _CUDA_TOOL = re.compile(
     r"^(?:(?:ptxas|nvlink|nvcc|fatbinary|cicc)\b[^;:]*;?\s*)(?P<kind>error|fatal|warning|Warning)\s*: (?P<message>.*)$"
 )
+# Products by warpgroup that wait for each other, registers that cannot be handed over: many times slower.
+_CUDA_LOSS = re.compile(r"^ptxas info\s*: (?P<message>(?:\(C\d+\) )?Potential Performance Loss: .*)$")
 _FRAME = re.compile(
     r"^(?:In file included from|\s+from) (?P<file>[^:\n]+):(?P<line>\d+)"
     r"|^(?P<user>[^:\n]+):(?P<used>\d+):(?:\d+:)?\s+required from"
@@ -56,6 +58,8 @@ def parse(text: str, unit_file: str = "unit.cpp") -> tuple[Diagnostic, ...]:
         elif (tool := _CUDA_TOOL.match(line)) is not None:
             kind = "warning" if tool["kind"].lower() == "warning" else "error"
             found.append(_diagnostic(0, kind, tool["message"]))
+        elif (loss := _CUDA_LOSS.match(line)) is not None:
+            found.append(_diagnostic(0, "warning", loss["message"]))
         elif (frame := _FRAME.match(line)) is not None:
             led_by = _unit_line(frame, unit_file, found) or led_by
         elif (undefined := _UNDEFINED.search(line)) is not None:

@@ -46,8 +46,21 @@ WS_FN int64_t floor_div(int64_t a, int64_t b) {
 
 WS_FN float min(float a, float b) { return a < b ? a : b; }
 WS_FN float max(float a, float b) { return a > b ? a : b; }
+#ifdef __CUDA_ARCH__
+WS_FN float max_nan(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+WS_FN float min_nan(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#else
 WS_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }
 WS_FN float min_nan(float a, float b) { return a < b || a != a ? a : b; }
+#endif
 WS_FN float clamp(float x, float lo, float hi) { return x < lo ? lo : x > hi ? hi : x; }  // NaN stays NaN
 WS_FN float relu(float x) { return x < 0.0f ? 0.0f : x; }
 WS_FN float abs(float x) { return fabsf(x); }

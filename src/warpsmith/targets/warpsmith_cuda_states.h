@@ -102,7 +102,8 @@ struct ExtremumState {
   }
   __device__ __forceinline__ void merge(const ExtremumState& other) { take(other.value); }
   __device__ __forceinline__ void take(float x) {
-    if (SIGN * x > SIGN * value || (NAN_WINS && x != x)) value = x;
+    if constexpr (NAN_WINS) value = SIGN > 0 ? max_nan(x, value) : min_nan(x, value);
+    else if (SIGN * x > SIGN * value) value = x;
   }
 };
 using MaxState = ExtremumState<1, true>;
