@@ -19,6 +19,10 @@ from warpsmith.agents.expert.brain import (
     repair_wrong,
     write_units,
 )
+from warpsmith.agents.expert.families import base
+from warpsmith.agents.expert.families_cuda.base import cuda_unit
+from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
+from warpsmith.agents.expert.lower import lower
 from warpsmith.agents.expert.review import review
 from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
@@ -42,6 +46,10 @@ def backwards(x: torch.Tensor) -> torch.Tensor:
     return torch.flip(torch.cumsum(torch.flip(x, [1]), 1), [1])
 
 
+def last(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
 QUICK: dict[str, Case] = {
     "bias": (lambda x, y: F.gelu(x + y), lambda: (R(5, 6, 7, 8), R(6, 1, 1))),
     "softmax": (lambda x: F.softmax(x, -1), lambda: (R(7, 3000),)),
@@ -51,7 +59,7 @@ QUICK: dict[str, Case] = {
     "argmax of columns": (lambda x: x.argmax(1), lambda: (R(5, 100, 33),)),
     "cross-entropy": (lambda x, t: F.cross_entropy(x, t), lambda: (R(90, 10), _targets(90, 10))),
     "long scan": (lambda x: torch.cumsum(x, -1), lambda: (R(2, 9000),)),
-    "max pooling": (lambda x: torch.relu(F.max_pool2d(x, 3, 2, 1)), lambda: (R(2, 3, 19, 21),)),
+    "max pooling": (lambda x: torch.relu(F.max_pool2d(x, 4, 1, 1)), lambda: (R(2, 2, 10, 16),)),
 }  # fmt: skip
 REST: dict[str, Case] = {
     "transposed": (lambda x: torch.tanh(x.t()) * 3, lambda: (R(17, 12),)),
@@ -97,9 +105,26 @@ REST: dict[str, Case] = {
         lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), lambda: (R(2, 3, 18, 20),),
     ),
     "average of computed": (lambda x: F.avg_pool2d(torch.tanh(x), 2, 2), lambda: (R(2, 3, 18, 20),)),
-    "average 3d": (lambda x: F.avg_pool3d(x, 3, 2, 1), lambda: (R(2, 2, 9, 12, 13),)),
+    "average 3d": (lambda x: F.avg_pool3d(x, 3, 2, 1), lambda: (R(2, 2, 9, 12, 16),)),
+    "positions of maxima": (lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), lambda: (R(2, 3, 10, 13),)),
+    "channels-last pooling": (lambda x: F.max_pool2d(x, 3, 2, 1) * 2, lambda: (last(R(2, 12, 10, 13)),)),
+    "l1 norm of rows that begin anywhere": (lambda x: x / x.abs().mean(1, keepdim=True), lambda: (R(3, 4097),)),
+    "long scan of odd rows": (lambda x: torch.cumsum(x * 2, -1) + 1, lambda: (R(2, 3, 4099),)),
 }  # fmt: skip
-EVERY = {**QUICK, **REST}
+EMULATED: dict[str, Case] = {  # like others as far as a compiler is concerned
+    "max pooling of odd rows": (lambda x: F.max_pool2d(x, 3, 2, 1), lambda: (R(2, 3, 19, 21),)),
+    "pooling in half": (lambda x, y: F.max_pool2d(x, 3, 1, 1) + y, lambda: (R(2, 3, 8, 24).half(), R(3, 1, 1).half())),
+    "average of large windows": (lambda x: F.avg_pool2d(x, 11), lambda: (R(2, 3, 46, 50),)),
+    "adaptive average": (lambda x: F.adaptive_avg_pool2d(x, (3, 5)), lambda: (R(2, 3, 10, 13),)),
+    "channels-last adaptive": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), lambda: (last(R(2, 8, 7, 5)),)),
+    "layer norm of odd rows in half": (lambda x, w: F.layer_norm(x, (2051,), w), lambda: (R(3, 2051).half(), R(2051).half())),
+    "argmax of odd rows": (lambda x: x.argmax(-1), lambda: (R(3, 2, 2053),)),
+    "odd rows for a cluster": (lambda x: x / x.abs().mean(1, keepdim=True), lambda: (R(2, 28001),)),
+    "odd scan backwards": (backwards, lambda: (R(3, 2001),)),
+    "odd exclusive scan": (exclusive, lambda: (R(3, 4001),)),
+}  # fmt: skip
+BUILT = {**QUICK, **REST}
+EVERY = {**BUILT, **EMULATED}
 
 
 @pytest.fixture(scope="session")
@@ -151,6 +176,41 @@ def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
                 bench.check(unit.model_copy(update={"tunables": tuple(moved)}), graph, args)
 
 
+def by_the_batch(bench: CudaBench, cached: int) -> tuple[Unit, Graph, tuple[torch.Tensor, ...]]:
+    """A batch is a row (`cached` 0), or all of them (1): rows of the size that it is for are too large here."""
+    function, made = REST["group norm"]
+    args = made()
+    graph = bench.graph(function, *args)
+    region = bench.whole(graph)
+    values = {"SPLIT": 3, "GROUP": 64, "BLOCK": 128, "UNROLL": 2, "CACHED": cached, "VEC": 4, "NT": 0}
+    tunables = tuple(base.tunable(n, v) for n, v in values.items())
+    technique = base.Technique("batched", "", "memory", tunables)
+    body = reducing_body(lower(graph, region), technique.name)
+    return cuda_unit(body, region, technique, "norm"), graph, args
+
+
+@pytest.mark.parametrize("cached", [0, 1])
+def test_rows_by_the_batch_are_right(bench: CudaBench, cached: int) -> None:
+    bench.check(*by_the_batch(bench, cached))
+
+
+@pytest.mark.slow
+def test_rows_by_the_batch_build(bench: CudaBench, toolkit: None, tmp_path: Path) -> None:
+    unit, graph, _ = by_the_batch(bench, 32)
+    build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics
+
+
+def test_rows_that_fill_the_cache_together_go_by_the_batch(bench: CudaBench) -> None:
+    offered = {}
+    for rows in (2, 32):
+        graph = bench.graph(lambda x: F.layer_norm(x, (512, 1024)), torch.empty(rows, 512, 1024))
+        offered[rows] = [t.name for t, _ in bench.techniques(graph, bench.whole(graph))]
+    assert offered[32][0] == "batched"
+    assert "batched" not in offered[2]
+
+
 def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
     _, _, units = units_of(bench, QUICK["layer norm of few long rows"])
     function, _ = QUICK["layer norm of few long rows"]
@@ -179,8 +239,9 @@ def test_the_target_decides_the_language(bench: CudaBench) -> None:
 
 
 def test_plans_follow_the_target(bench: CudaBench) -> None:
-    """A convolution is written for the CPU only; on a GPU the library keeps it."""
-    graph = bench.graph(lambda x, w: F.conv2d(x, w, padding=1), R(2, 8, 20, 20), R(8, 8, 3, 3))
+    """A convolution of halves that is dense is written for the CPU only; on a GPU the library keeps it."""
+    args = (R(2, 3, 20, 20).bfloat16(), R(8, 3, 3, 3).bfloat16())
+    graph = bench.graph(lambda x, w: F.conv2d(x, w, padding=1), *args)
     brain = ExpertBrain()
     assert brain.plans(graph, replace(FACTS, target="cpu"))
     assert brain.plans(graph, FACTS) == []
@@ -215,7 +276,7 @@ def test_units_build_without_spills(bench: CudaBench, toolkit: None, tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", BUILT)
 def test_every_technique_builds_without_spills(
     bench: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
 ) -> None:

@@ -25,7 +25,8 @@ History = Sequence[tuple[Hypothesis | None, Result]]
 EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
 CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
 WEIGHT = {
-    "BLOCK": 0, "GROUP": 0, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
+    "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "CACHED": 1, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
+    "BM": 0, "BN": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
 }  # fmt: skip
 
 

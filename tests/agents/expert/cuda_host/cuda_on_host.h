@@ -3,6 +3,7 @@
 // a missing barrier, and anything about speed.
 #pragma once
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,29 +50,40 @@ inline thread_local unsigned char memory[256 << 10] __attribute__((aligned(64)))
 }
 namespace host {
 struct Index { unsigned x, y, z; };
-enum State { RUNS, AT_WARP, AT_BLOCK, DONE };
+enum State { RUNS, AT_WARP, AT_BLOCK, AT_PHASE, DONE };
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // where it begins; from its first switch on, `at`: that needs no system call
+  jmp_buf at;
+  bool begun;
   Index index;
   State state;
+  const void* phase_of;  // AT_PHASE: the barrier in shared memory that it waits for
   char* stack = nullptr;
 };
 inline Fiber fibers[1024];
 inline Fiber* now;
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline void (*body)(void*);
 inline void* argument;
 inline uint64_t slots[1024];
 inline Index block_index, block_size;
+inline uint64_t blocks_run;
 
 inline void wait(State state) {
   now->state = state;
-  swapcontext(&now->context, &scheduler);
+  if (_setjmp(now->at) == 0) _longjmp(scheduler, 1);
 }
 inline void run() {
   body(argument);
   now->state = DONE;
-  swapcontext(&now->context, &scheduler);
+  _longjmp(scheduler, 1);
+}
+inline void resume(Fiber& fiber) {
+  now = &fiber;
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.begun) _longjmp(fiber.at, 1);
+  fiber.begun = true;
+  setcontext(&fiber.context);
 }
 // Releases the fibers [first, last) when all that are not done wait at `barrier`.
 inline bool release(int first, int last, State barrier) {
@@ -94,14 +106,14 @@ inline void run_block(int threads) {
     f.context.uc_link = nullptr;
     f.index = {(unsigned)i, 0, 0};
     f.state = RUNS;
+    f.begun = false;
     makecontext(&f.context, run, 0);
   }
   for (bool moved = true; moved;) {
     moved = false;
     for (int i = 0; i < threads; i++)
       if (fibers[i].state == RUNS) {
-        now = &fibers[i];
-        swapcontext(&scheduler, &now->context);
+        resume(fibers[i]);
         moved = true;
       }
     for (int i = 0; i < threads; i += 32) moved |= release(i, i + 32 < threads ? i + 32 : threads, AT_WARP);
@@ -111,13 +123,15 @@ inline void run_block(int threads) {
     if (fibers[i].state != DONE) fprintf(stderr, "thread %d waits for others for ever\n", i), abort();
 }
 template <class F>
-void launch(unsigned blocks, int threads, int, const F& f) {
+void launch(unsigned blocks, int threads, int bytes, const F& f) {
   if (threads > 1024) fprintf(stderr, "%d threads in a block\n", threads), abort();
+  if (bytes > 232448) fprintf(stderr, "%d bytes of shared memory in a block\n", bytes), abort();
   body = [](void* p) { (*(const F*)p)(); };
   argument = (void*)&f;
   block_size = {(unsigned)threads, 1, 1};
   for (unsigned b = 0; b < blocks; b++) {
     block_index = {b, 0, 0};
+    blocks_run++;
     memset(ws::memory, 0xcd, sizeof ws::memory);
     run_block(threads);
   }

@@ -17,6 +17,8 @@ _MERGING = """\
 #include <cooperative_groups.h>
 constexpr int PARTS = CLUSTER;
 #define BLOCKS_MEET __cluster_dims__(PARTS, 1, 1)
+// Clusters of more than eight blocks are not portable and have to be allowed; an H100 has them.
+#define ALLOW(kernel) cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, PARTS > 8)
 template <class State>
 __device__ __forceinline__ void cluster_merge(State& state) {
   __shared__ unsigned mine[sizeof(State) / 4];
@@ -32,6 +34,7 @@ __device__ __forceinline__ void cluster_merge(State& state) {
 #else
 constexpr int PARTS = 1;
 #define BLOCKS_MEET
+#define ALLOW(kernel) (void)0
 template <class State>
 __device__ __forceinline__ void cluster_merge(State&) {}
 #endif
@@ -55,12 +58,13 @@ class Cluster(Reducing):
         super().__init__(program, "shared")
         self.threads = ClusterThreads(program, self.layout, parts="CLUSTER")
         self.totals.threads = self.threads
-        self.attribute, self.share = "BLOCKS_MEET ", "SHARE"
-        self.who = "slot == 0 && inside && part == 0"
+        self.attribute, self.share, self.setup = "BLOCKS_MEET ", "SHARE", "ALLOW(rows);"
+        self.who, self.ends = "slot == 0 && inside && part == 0", "RAGGED && part == 0"
 
     def _place(self) -> None:
         self.threads.place(self.w, "cluster")
-        self.w.line("const int low = part * SHARE, high = low + SHARE < PACKS ? low + SHARE : PACKS;")
+        end = self.layout.end
+        self.w.line(f"const int low = part * SHARE, high = low + SHARE < {end} ? low + SHARE : {end};")
 
     def _streamed(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
         super()._streamed(p, begin, end)

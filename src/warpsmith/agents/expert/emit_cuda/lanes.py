@@ -9,12 +9,14 @@ A pack of operand in0 is `in0_pack[u]`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from ..emit.express import SCALAR_TYPE, Express
 from ..emit.layout import Addresses, Layout, split_index
 from ..emit.text import Writer
 from ..program import Expr, Operand, Program
 
+RAGGED = 256  # packs of a row from which on it is cut at aligned packs, wherever it begins
 KINDS = {"f": "ws::load_as({})", "m": "(bool){}", "l": "(int64_t){}"}
 
 
@@ -25,8 +27,37 @@ class Places(Addresses):
         raise NotImplementedError
 
 
+def bytes_of(operand: Operand) -> int:
+    """Of one element."""
+    narrow = {"bool": 1, "int8": 1, "uint8": 1, "bfloat16": 2, "float16": 2, "int16": 2}
+    return narrow.get(operand.dtype, 8 if operand.dtype in ("int64", "float64") else 4)
+
+
 class CudaLayout(Layout, Places):
-    """Offsets of a thread: in columns mode each has a column of its own, so that what it walks is the reduced loops."""
+    """Offsets of a thread: in columns mode each has a column of its own, so that what it walks is the reduced loops.
+
+    `lead`: the operand by whose alignment rows are cut into packs, where they are long and no whole number of packs
+    (RAGGED); else rows begin with a pack.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.lead = self._lead()
+
+    def _lead(self) -> Operand | None:
+        if self.program.mode != "rows" or self.reduces:
+            return None
+        axes = self.inner.group.axes
+        whole = [
+            o
+            for o in self.program.inputs
+            if set(axes) <= set(o.axes) and o.stride[o.axes.index(axes[-1])] == 1
+        ]
+        lead = max(whole, key=lambda o: prod(o.shape), default=None)
+        if lead is None:
+            return None
+        n, vec = prod(lead.shape[lead.axes.index(a)] for a in axes), 16 // bytes_of(lead)
+        return lead if n % vec and n >= RAGGED * vec else None
 
     def lane_stride(self, operand: Operand) -> str:
         loop = self.reduces[-1] if self.program.mode == "columns" else self.inner
@@ -39,7 +70,7 @@ class CudaLayout(Layout, Places):
 
     def split_task(self, w: Writer, whole: str) -> None:
         """`index`, `j` and `r0` … from `task`; `whole`: the type that they fit."""
-        w.line(f"const {whole} index = task * V;")
+        w.line(f"const {whole} index = {'head + ' if self.lead else ''}task * V;")
         own = [*self.reduces, *([self.inner] if self.program.mode != "columns" else [])]
         parts = [("j" if loop is self.inner else loop.tag, loop.extent) for loop in own]
         split_index(w, "index", parts, whole, f"({whole})")
@@ -53,14 +84,47 @@ class CudaLayout(Layout, Places):
 
     def width(self) -> str:
         """Elements of a pack: neighbours along the innermost loop; one where each thread has a column of its own."""
-        return "1" if self.program.mode == "columns" else f"ws::widest({self.inner.extent}, VEC)"
+        whole = f"ws::widest({self.inner.extent}, VEC)"
+        return "1" if self.program.mode == "columns" else f"RAGGED ? VEC : {whole}" if self.lead else whole
+
+    def ragged(self, w: Writer) -> None:
+        if self.lead:
+            n = self.inner.extent
+            long = f"{n} >= {RAGGED} * VEC && {self.lead.name}_col == 1"
+            w.line(f"constexpr bool RAGGED = {n} % VEC != 0 && {long};  // rows begin anywhere in a pack")
+
+    def cut(self, w: Writer) -> None:
+        """`head`, the elements of a row before its first whole pack, and `packs`, how many of these it has."""
+        if self.lead:
+            name = self.lead.name
+            w.line(f"const int head = RAGGED ? (int)(-({name}_at - {name}) & (V - 1)) : 0;")
+            w.line("const int packs = RAGGED ? (int)((REDUCE - head) / V) : PACKS;")
+
+    @property
+    def end(self) -> str:
+        """How many packs a row has."""
+        return "packs" if self.lead else "PACKS"
 
     def aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
         """`in0_whole`: do all packs of an operand start at a multiple of a pack?"""
         for operand in operands:
             steps = [r for r in (*self.rows, *self.reduces) if self.moves(operand, r)]
             tests = " && ".join(f"{operand.name}_{r.tag} % V == 0" for r in steps) or "true"
+            if self.lead:
+                tests = f"RAGGED ? {self._alike(operand, self.lead)} : {tests}"
             w.line(f"constexpr bool {operand.name}_whole = {tests};")
+
+    def _alike(self, operand: Operand, lead: Operand) -> str:
+        """Do all rows of both begin at the same place in a pack?"""
+
+        def step(o: Operand, tag: str, moves: bool) -> str:
+            return f"{o.name}_{tag}" if moves else "0"
+
+        gaps = [
+            f"({step(operand, r.tag, self.moves(operand, r))} - {step(lead, r.tag, self.moves(lead, r))}) % V == 0"
+            for r in self.rows
+        ]
+        return " && ".join(gaps) or "true"
 
     def _start(self, operand: Operand) -> str:
         column = self.program.mode == "columns" and self.moves(operand, self.inner)

@@ -1,7 +1,8 @@
 """Reductions with what is around them as one kernel: every row (or column) is finished by the threads it began with.
 
 Three ways to hold a row between passes: in registers (each thread keeps its packs), in the block's shared memory as far
-as it fits, or not at all: then it is read again. Sums are of float32 in a tree: a thread's own, then the group's.
+as it fits, or not at all: then it is read again. What goes to shared memory is copied there AHEAD of the pass that uses
+it, each thread its own packs. Sums are of float32 in a tree: a thread's own, then the group's.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Literal
 
 from ..emit.passes import Pass, describe, passes
 from ..emit.text import Writer
-from ..program import Expr, Operand, Program
+from ..program import Operand, Program
 from . import states
-from .lanes import CudaLayout, Lanes
+from .lanes import CudaLayout, Lanes, bytes_of
+from .packs import COPY, add
 from .source import CudaBody, Launch, kernel_head
 from .threads import Threads
 from .totals import Totals
@@ -32,7 +34,9 @@ class Reducing:
         self.plan = passes(program)
         self.totals = Totals(program, self.threads)
         self.attribute, self.share = "", "PACKS"  # of the kernel; packs that a block walks
+        self.setup = ""  # before its launch
         self.who = "slot == 0 && inside"  # stores what a row yields
+        self.ends = "RAGGED"  # who takes what packs leave at both ends of a row
         self._done: set[str] = set()
         self._kept_already: set[str] = set()  # operands whose packs are in shared memory by now
 
@@ -56,9 +60,8 @@ class Reducing:
                 self._pass(p)
             self._row_outputs()
         shared = "SHARED" if self.holding == "shared" else "0"
-        launches = [
-            Launch("rows", self.threads.blocks, "SIZE", shared, "(double*)workspace" if extra else "")
-        ]
+        own = "(double*)workspace" if extra else ""
+        launches = [Launch("rows", self.threads.blocks, "SIZE", shared, own, setup=self.setup)]
         if self.totals:
             self.totals.kernel(w)
             launches.append(self.totals.launch)
@@ -80,13 +83,14 @@ class Reducing:
         written = (o for o, n in self.program.outputs if self.program.step(n).full)
         return [*{o.name: o for o in loads}.values(), *written]
 
-    def _held(self) -> list[Operand]:
+    def read_again(self) -> list[Operand]:
         """What several passes read."""
         reads = [{o.name: o for o in self.lanes.operands(p.sources)} for p in self.plan]
         every = {name: o for r in reads for name, o in r.items()}
-        if self.holding == "none":
-            return []
         return [o for n, o in every.items() if sum(n in r for r in reads) > 1]
+
+    def _held(self) -> list[Operand]:
+        return [] if self.holding == "none" else self.read_again()
 
     def _room(self) -> None:
         top = self.top
@@ -102,6 +106,12 @@ class Reducing:
             )
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
+            top.line('#include "warpsmith_cuda_mma.h"')
+            for line in COPY.splitlines():
+                top.line(line)
+            for o in self._held():
+                whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
+                top.line(f"constexpr bool {o.name}_copied = {whole};")
 
     def _place(self) -> None:
         self.threads.place(self.w)
@@ -112,19 +122,19 @@ class Reducing:
 
     def _shared_rows(self) -> None:
         before = "ws::dynamic_shared()"
-        for operand in sorted(self._held(), key=lambda o: -_bytes(o)):  # the widest first: all stay aligned
+        for operand in sorted(self._held(), key=lambda o: -bytes_of(o)):  # the widest first: all stay aligned
             name = operand.name
             self.w.line(f"ws::Pack<{name}_t, V>* const {name}_kept = (ws::Pack<{name}_t, V>*)({before});")
             before = f"{name}_kept + KEPT"
 
     @contextmanager
-    def _items(self, count: str = "ITEMS", end: str = "PACKS") -> Iterator[None]:
+    def _items(self, count: str = "ITEMS", end: str = "") -> Iterator[None]:
         """The loop over a thread's packs: `task` is the number of the pack, which there is."""
         base = "slot" if count == "ITEMS" else "base"
         self.w.line("#pragma unroll")
         with self.w.block(f"for (int u = 0; u < {count}; u++)"):
             self.w.line(f"const int task = {base} + u * GROUP;")
-            self.w.line(f"if (task >= {end}) continue;")
+            self.w.line(f"if (task >= {end or self.layout.end}) continue;")
             self.layout.split_task(self.w, "int")
             yield
 
@@ -138,9 +148,12 @@ class Reducing:
                 here = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
                 self.w.line(f"{name}_pack[u] = {here} : {text};")
             else:
-                self.w.line(f"{name}_pack[u] = {text};")
                 number = self._number()
-                self.w.line(f"if ({number} < KEPT) {name}_kept[{number}] = {name}_pack[u];")
+                with self.w.block(f"if ({name}_copied && {number} < KEPT)"):
+                    self.w.line(f"{name}_pack[u] = {name}_kept[{number}];")
+                with self.w.block("else"):
+                    self.w.line(f"{name}_pack[u] = {text};")
+                    self.w.line(f"if ({number} < KEPT) {name}_kept[{number}] = {name}_pack[u];")
 
     def _pass(self, p: Pass) -> None:
         w = self.w
@@ -155,6 +168,7 @@ class Reducing:
                 self.lanes.packs(once, "ITEMS")
                 self._read(once)
                 self._elements(p)
+            self._edges(p)
         else:
             self._streamed(p)
         for step in p.reductions:
@@ -163,16 +177,55 @@ class Reducing:
         if not p.last:
             self.row_steps(p.number)
 
-    def _streamed(self, p: Pass, begin: str = "slot", end: str = "PACKS") -> None:
-        w, read = self.w, self.lanes.operands(p.sources)
+    def _streamed(self, p: Pass, begin: str = "slot", end: str = "") -> None:
+        w, read, end = self.w, self.lanes.operands(p.sources), end or self.layout.end
+        held = {o.name for o in self._held()} - self._kept_already if self.holding == "shared" else set()
+        fresh = [o for o in read if o.name in held]
+        if fresh:
+            self._ahead(fresh, begin, end, p.number)
         with w.block(f"for (int base = {begin}; base < {end}; base += GROUP * UNROLL)"):
+            if fresh:
+                w.line("ws::copy_wait<AHEAD - 1>();")
             self.lanes.packs(read, "UNROLL")
             if read:
                 with self._items("UNROLL", end):
                     self._read(read)
             with self._items("UNROLL", end):
                 self._elements(p)
+            if fresh:
+                w.line(f"ahead{p.number}(base + AHEAD * GROUP * UNROLL);")
         self._kept_already |= {o.name for o in read}
+        self._edges(p)
+
+    def _ahead(self, operands: Sequence[Operand], begin: str, end: str, number: int) -> None:
+        """Asks for a thread's first AHEAD times UNROLL packs, and says how to ask for the next ones."""
+        w = self.w
+        with w.block(f"const auto ahead{number} = [&](int base)", "};"):
+            with self._items("UNROLL", f"{end} || {self._number()} >= KEPT"):
+                for o in operands:
+                    where = f"{o.name}_kept + {self._number()}, {self.lanes.places.element(o)}"
+                    w.line(f"copy_pack<{o.name}_copied>({where});")
+            w.line("ws::copy_commit();")
+        w.line("#pragma unroll")
+        w.line(f"for (int i = 0; i < AHEAD; i++) ahead{number}({begin} + i * GROUP * UNROLL);")
+
+    def _edges(self, p: Pass) -> None:
+        """What packs leave at both ends of a ragged row, element by element: packs of one, of which none is kept."""
+        if not self.layout.lead:
+            return
+        w, read = self.w, self.lanes.operands(p.sources)
+        with (
+            w.block(f"if ({self.ends})"),
+            w.block("for (int e = slot; e < (int)REDUCE - packs * V; e += GROUP)"),
+        ):
+            w.line("const int task = e < head ? e : packs * V + e;")
+            with w.block(""):
+                w.line("constexpr int V = 1, head = 0, u = 0;")
+                self.layout.split_task(w, "int")
+                self.lanes.packs(read, "1")
+                for operand in read:
+                    w.line(f"{operand.name}_pack[u] = {self.lanes.read(operand)};")
+                self._elements(p)
 
     def _elements(self, p: Pass) -> None:
         if p.last:
@@ -188,23 +241,3 @@ class Reducing:
             with self.w.block(f"if ({self.who})"):
                 self.lanes.write_rows(own)
                 self.totals.save(self.w, self.lanes)
-
-
-def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
-    """The pack numbered `u` into the states of the reductions."""
-    sources = list(dict.fromkeys(s.args[0] for s in reductions))
-    for name in sources:
-        w.line(f"float {name}_lanes[V];")
-    w.line("#pragma unroll")
-    with w.block("for (int v = 0; v < V; v++)"):
-        lanes.element(sources)
-        for name in sources:
-            w.line(f"{name}_lanes[v] = {lanes.value(name)};")
-    for step in reductions:
-        w.line(f"{step.name}_state.add({step.args[0]}_lanes, index);")
-
-
-def _bytes(operand: Operand) -> int:
-    return {"bool": 1, "int8": 1, "uint8": 1, "bfloat16": 2, "float16": 2, "int16": 2, "int64": 8}.get(
-        operand.dtype, 4
-    )

@@ -3,8 +3,9 @@ takes neighbouring columns.
 
 In: what is scanned and in which form. Out: kernels, general in all shapes. `prologue0` brings packs of the source,
 `epilogue` stores packs of the result. Within a tile: each thread's own pack, then shuffles in warps, then the warps'
-totals (Hillis and Steele 1986); what is carried from tile to tile is double. The next tile is read before this one is
-scanned. A split row is read twice: for what its parts add up to, and for the scan.
+totals (Hillis and Steele 1986); what is carried from tile to tile is double. Two tiles are under way while one is
+scanned. Rows that are no whole number of packs are stored through shared memory, so that neighbouring threads store
+neighbouring elements. A split row is read twice: for what its parts add up to, and for the scan.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ __device__ __forceinline__ T join(T a, T b) {{ return {combine}; }}
 """
 
 _ROWS = """\
-constexpr int V = ws::widest(N, VEC), WARPS = BLOCK / 32;
-constexpr int64_t OUTER = count(false), PACKS = N / V, TILES = ws::ceil_div(PACKS, (int64_t)BLOCK);
+constexpr int V = N >= 64 * VEC ? VEC : ws::widest(N, VEC), WARPS = BLOCK / 32;
+constexpr bool EVEN = N % V == 0;
+constexpr int64_t OUTER = count(false), PACKS = ws::ceil_div(N, (int64_t)V), TILES = ws::ceil_div(PACKS, (int64_t)BLOCK);
 constexpr int64_t PARTS = TILES < SPLIT ? (TILES > 0 ? TILES : 1) : SPLIT, SHARE = ws::ceil_div(TILES, PARTS);
 using Values = ws::Pack<float, V>;
 
@@ -48,10 +50,10 @@ using Values = ws::Pack<float, V>;
 __device__ __forceinline__ Values take(const Operands& o, int64_t (&at)[RANK], int64_t pack) {
   Values values;
   at[LAST] = REVERSE ? N - (pack + 1) * V : pack * V;
-  if (!EXCLUSIVE && pack < PACKS) return prologue0<V>(o, at);
+  if ((EVEN || !REVERSE) && at[LAST] >= 0 && at[LAST] + V <= COUNT) return prologue0<V>(o, at);
 #pragma unroll
   for (int v = 0; v < V; v++) {
-    values.at[v] = pack < PACKS && at[LAST] < COUNT ? prologue0<1>(o, at).at[0] : IDENTITY;
+    values.at[v] = at[LAST] >= 0 && at[LAST] < COUNT ? prologue0<1>(o, at).at[0] : IDENTITY;
     at[LAST]++;
   }
   return values;
@@ -63,9 +65,30 @@ __device__ __forceinline__ float whole(const Values& values) {
   for (int v = 1; v < V; v++) all = join(all, values.at[REVERSE ? V - 1 - v : v]);
   return all;
 }
-// What the threads before this one have together, and what all have.
-__device__ __forceinline__ float before(float mine, float& all) {
-  __shared__ float warps[WARPS];
+// A pack in the order of the scan, where it belongs.
+__device__ __forceinline__ void give(const Operands& o, int64_t (&at)[RANK], int64_t pack, const Values& values) {
+  if constexpr (EVEN) {
+    at[LAST] = REVERSE ? N - (pack + 1) * V : pack * V;
+    if (pack < PACKS) epilogue<V>(o, values, at);
+  } else {
+    __shared__ __align__(16) float rows[WARPS][32 * V];
+    const int lane = threadIdx.x % 32;
+    float* const own = rows[threadIdx.x / 32];
+    *(Values*)(own + (REVERSE ? 31 - lane : lane) * V) = values;
+    __syncwarp();
+    const int64_t least = REVERSE ? N - (pack - lane + 32) * V : (pack - lane) * V;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      at[LAST] = least + v * 32 + lane;
+      if (at[LAST] >= 0 && at[LAST] < N) epilogue<1>(o, {{own[v * 32 + lane]}}, at);
+    }
+    __syncwarp();
+  }
+}
+// What the threads before this one have together, and what all have. One barrier: `turn` alternates between calls.
+__device__ __forceinline__ float before(float mine, float& all, int turn) {
+  __shared__ float both[2][WARPS];
+  float* const warps = both[turn];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
@@ -74,14 +97,15 @@ __device__ __forceinline__ float before(float mine, float& all) {
   }
   if (lane == 31) warps[warp] = mine;
   __syncthreads();
-  float earlier = IDENTITY;
-  all = IDENTITY;
+  float earlier = lane < WARPS ? warps[lane] : IDENTITY;
 #pragma unroll
-  for (int w = 0; w < WARPS; w++) {
-    if (w == warp) earlier = all;
-    all = join(all, warps[w]);
+  for (int step = 1; step < WARPS; step *= 2) {
+    const float other = __shfl_up_sync(ws::FULL, earlier, step);
+    if (lane >= step) earlier = join(other, earlier);
   }
-  __syncthreads();
+  all = __shfl_sync(ws::FULL, earlier, WARPS - 1);
+  earlier = __shfl_sync(ws::FULL, earlier, warp > 0 ? warp - 1 : 0);
+  if (warp == 0) earlier = IDENTITY;
   const float left = __shfl_up_sync(ws::FULL, mine, 1);
   return lane == 0 ? earlier : join(earlier, left);
 }
@@ -94,13 +118,15 @@ __global__ void __launch_bounds__(BLOCK) scan(Operands o, const double* parts) {
   double carry = IDENTITY;
   for (int p = 0; p < part; p++) carry = join(carry, parts[row * PARTS + p]);
   const int64_t end = (part + 1) * SHARE < TILES ? (part + 1) * SHARE : TILES;
-  Values next = take(o, at, part * SHARE * BLOCK + threadIdx.x);
+  Values next = take(o, at, part * SHARE * BLOCK + threadIdx.x), after = next;
+  if (part * SHARE + 1 < end) after = take(o, at, (part * SHARE + 1) * BLOCK + threadIdx.x);
   for (int64_t tile = part * SHARE; tile < end; tile++) {
     Values values = next;
     const int64_t pack = tile * BLOCK + threadIdx.x;
-    if (tile + 1 < end) next = take(o, at, pack + BLOCK);
+    next = after;
+    if (tile + 2 < end) after = take(o, at, pack + 2 * BLOCK);
     float all;
-    float run = join((float)carry, before(whole(values), all));
+    float run = join((float)carry, before(whole(values), all, (int)(tile & 1)));
 #pragma unroll
     for (int k = 0; k < V; k++) {
       const int v = REVERSE ? V - 1 - k : k;
@@ -108,8 +134,7 @@ __global__ void __launch_bounds__(BLOCK) scan(Operands o, const double* parts) {
       values.at[v] = EXCLUSIVE ? run : now;
       run = now;
     }
-    at[LAST] = REVERSE ? N - (pack + 1) * V : pack * V;
-    if (pack < PACKS) epilogue<V>(o, values, at);
+    give(o, at, pack, values);
     carry = join(carry, (double)all);
   }
 }
@@ -123,7 +148,7 @@ __global__ void __launch_bounds__(BLOCK) totals(Operands o, double* parts) {
   const int64_t end = (part + 1) * SHARE < TILES ? (part + 1) * SHARE : TILES;
   for (int64_t tile = part * SHARE; tile < end; tile++) {
     float all;
-    before(whole(take(o, at, tile * BLOCK + threadIdx.x)), all);
+    before(whole(take(o, at, tile * BLOCK + threadIdx.x)), all, (int)(tile & 1));
     carry = join(carry, (double)all);
   }
   if (threadIdx.x == 0) parts[blockIdx.x] = carry;

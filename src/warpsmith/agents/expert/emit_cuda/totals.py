@@ -15,7 +15,7 @@ from .source import Launch, kernel_head
 from .states import TOTALS
 from .threads import Threads
 
-THREADS = 512
+THREADS = 1024
 
 
 class Totals:
@@ -50,6 +50,7 @@ class Totals:
         with w.block(kernel_head("combine", self.program, str(THREADS), ["const double* totals"])):
             for i, step in enumerate(self.totals):
                 w.line(f"ws::TotalState<'{TOTALS[step.total]}'> {step.name}_state;")
+                w.line("#pragma unroll 8")  # loads under way at once
                 with w.block(f"for (int64_t i = threadIdx.x; i < KEPT; i += {THREADS})"):
                     w.line(f"{step.name}_state.take(totals[{i} * KEPT + i]);")
                 w.line(f"ws::group_merge<{THREADS}>({step.name}_state);")

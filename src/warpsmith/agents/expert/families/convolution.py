@@ -65,7 +65,7 @@ class Convolution(AnchoredFamily):
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         rows = technique.name == ROWS
-        window = _window(anchor)
+        window = window_of(anchor)
         (write_rows if rows else write_flat)(w, window)
         return workspace(window, rows)
 
@@ -104,7 +104,7 @@ def _band(anchor: Anchor, facts: Facts) -> Tunable:
     return tunable("BAND", best, *(b for b in (best // 2, best * 2) if b >= 2))
 
 
-def _window(anchor: Anchor) -> Window:
+def window_of(anchor: Anchor) -> Window:
     """Raises Unsupported when no operand tells an extent of the input."""
     node, graph = anchor.node, anchor.graph
     assert anchor.core is not None
@@ -114,7 +114,7 @@ def _window(anchor: Anchor) -> Window:
     def per_dimension(numbers: list[int]) -> tuple[int, ...]:
         return tuple(numbers) if len(numbers) == rank - 2 else (numbers[0],) * (rank - 2)
 
-    padding, (before, after) = per_dimension(node.args[4]), _zeros_around(anchor, rank)
+    padding, (before, after) = per_dimension(node.args[4]), zeros_around(anchor, rank)
     cut = any(base_name(graph.by_name[n]) == "slice" for n in anchor.core.nodes)
     return Window(
         stride=per_dimension(node.args[3]), before=tuple(p + z for p, z in zip(padding, before, strict=True)),
@@ -125,7 +125,7 @@ def _window(anchor: Anchor) -> Window:
     )  # fmt: skip
 
 
-def _zeros_around(anchor: Anchor, rank: int) -> tuple[list[int], list[int]]:
+def zeros_around(anchor: Anchor, rank: int) -> tuple[list[int], list[int]]:
     """What a padding node of the core adds before and after each spatial dimension."""
     pads = [anchor.graph.by_name[n] for n in (anchor.core.nodes if anchor.core is not None else ())]
     widths = next((list(p.args[1]) for p in pads if base_name(p) == "constant_pad_nd"), [])

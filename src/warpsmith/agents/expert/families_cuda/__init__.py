@@ -12,11 +12,20 @@ from ..families.loss import LOSS
 from ..families.norm import NORM
 from ..families.reduction import REDUCTION
 from ..families.softmax import SOFTMAX
+from .convolution import CudaConvolution
+from .direct_convolution import DirectConvolution
+from .matmul import CudaMatMul
 from .memory_bound import Pointwise, ReducingFamily
 from .pooling import CudaPooling
 from .scan import CudaScan
 
-ANCHORED: tuple[AnchoredFamily, ...] = (CudaPooling(), CudaScan())
+ANCHORED: tuple[AnchoredFamily, ...] = (
+    CudaMatMul(),
+    CudaConvolution(),
+    DirectConvolution(),
+    CudaPooling(),
+    CudaScan(),
+)
 _REDUCING = (ReducingFamily(f.name, f) for f in (LOSS, SOFTMAX, NORM, REDUCTION))
 _FIRST, *_REST = _REDUCING
 _ALL: tuple[Family, ...] = (_FIRST, *ANCHORED, *_REST, Pointwise(), FOLD)

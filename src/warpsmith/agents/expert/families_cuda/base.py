@@ -5,10 +5,10 @@ Sizes are for a GPU of about a hundred multiprocessors; they decide defaults and
 
 from __future__ import annotations
 
-from ....records import Graph, Region, Unit
+from ....records import Graph, Region, Tunable, Unit
 from ....targets.front_matter import FrontMatter
 from ..emit_cuda.source import CudaBody, cuda_unit_file
-from ..families.base import Technique
+from ..families.base import Technique, tunable
 from ..program import Program, operand_names
 
 MULTIPROCESSORS = 128
@@ -47,3 +47,13 @@ def power(n: float) -> int:
     while found < n:
         found *= 2
     return found
+
+
+def unroll(narrow: bool) -> Tunable:
+    """Packs of a thread under way at once; more of them where a pack is one element."""
+    return tunable("UNROLL", 8, 4, 16) if narrow else tunable("UNROLL", 4, 2, 8)
+
+
+def ahead() -> Tunable:
+    """Times UNROLL packs that are under way to shared memory before they are used."""
+    return tunable("AHEAD", 4, 2, 8)

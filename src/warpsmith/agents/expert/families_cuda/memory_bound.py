@@ -15,6 +15,7 @@ from ....records import Graph, Node, Region, Tunable, Unit
 from ..axes import base_name
 from ..emit.passes import passes
 from ..emit_cuda.cluster import Cluster
+from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
 from ..emit_cuda.reducing import Holding, Reducing
 from ..emit_cuda.source import CudaBody
@@ -34,10 +35,11 @@ from ..families.norm import NORM
 from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
-from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, cuda_unit, pack, power
+from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, ahead, cuda_unit, pack, power, unroll
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 CLUSTER_BYTES = 108 << 10  # of a row in a block of a cluster: two such blocks share a multiprocessor
+CACHED = 32 << 20  # of rows that stay in the L2 cache from one pass to the next
 _COMPOUND = COMPOUND | NORM.ops
 HOLDING: Mapping[str, Holding] = MappingProxyType(
     {"registers": "registers", "shared": "shared"}
@@ -77,7 +79,8 @@ class ReducingFamily:
             return []
         compound = any(base_name(graph.by_name[n]) in _COMPOUND for n in region.nodes)
         shaped = Shaped(graph, region, program, compound)
-        offered = (shaped.registers(), shaped.shared(), shaped.cluster(), shaped.streamed(), shaped.split())
+        held = (shaped.registers(), shaped.shared(), shaped.cluster())
+        offered = (*held, shaped.streamed(), shaped.split(), shaped.batched())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
@@ -95,11 +98,13 @@ class Shaped:
         self.vec = 1 if self.columns else pack(program, graph)
         self.again = len(passes(program)) > 1  # is a row walked more than once?
         self.row_bytes = self._held_bytes(lower(graph, region, compound))
+        self.ragged = CudaLayout(program).lead is not None
 
     def registers(self) -> Technique | None:
         """A thread keeps up to 32 elements."""
         held = self._held_bytes(self.program)
-        if not held or held > 4 * IN_REGISTERS * self._most():
+        spare = 1 if self.ragged else 0  # the ends of a row take registers, too
+        if not held or held > (4 - spare) * IN_REGISTERS * self._most():
             return None
         group = min(self._most(), power(self.n / (4 * self.vec if not self.columns else 8)))
         least = max(1, power(self.n / IN_REGISTERS))
@@ -108,7 +113,7 @@ class Shaped:
         return self._technique("registers", why, [tunable("GROUP", group, *others)], 1.4)
 
     def shared(self) -> Technique | None:
-        """One block a row, which is read once as far as it fits."""
+        """One block a row."""
         if not self.row_bytes or self.columns or self.n < 1024:
             return None
         keep = next((k for k in SHARED_KIB if 1024 * k >= self.row_bytes), SHARED_KIB[-1])
@@ -116,27 +121,27 @@ class Shaped:
         why = "a block keeps its row in shared memory between passes; what does not fit is read again"
         sizes = [
             tunable("KEEP", keep, *(k for k in SHARED_KIB if k < keep)),
-            tunable("GROUP", 1024 if self.row_bytes > 65536 else 512, 256, 512, 1024), _unroll(),
+            tunable("GROUP", 1024 if self.row_bytes > 65536 else 512, 256, 512, 1024), unroll(self.columns > 0), ahead(),
         ]  # fmt: skip
         return self._technique("shared", why, sizes, 1.3 if whole else 1.0, self.compound)
 
     def cluster(self) -> Technique | None:
-        """A cluster of up to eight blocks a row."""
+        """A cluster of up to sixteen blocks a row; of eight unless tried."""
         if self.columns or self.row_bytes < CLUSTER_BYTES:
             return None
         blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * CLUSTER_BYTES), 8)
         whole = self.row_bytes <= blocks * 1024 * SHARED_KIB[-1]
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
         sizes = [
-            tunable("CLUSTER", blocks, 2, 4, 8), tunable("GROUP", 512, 1024, 256), _unroll(),
-            tunable("KEEP", *SHARED_KIB[::-1]),
+            tunable("CLUSTER", blocks, *(c for c in (2 * blocks, blocks // 2) if c > 1)),
+            tunable("GROUP", 512, 1024, 256), unroll(False), ahead(), tunable("KEEP", *SHARED_KIB[::-1]),
         ]  # fmt: skip
         return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
         why = "threads walk a row side by side, several loads of each under way"
-        sizes = [tunable("GROUP", group, *self._around(group)), _unroll()]
+        sizes = [tunable("GROUP", group, *self._around(group)), unroll(self.columns > 0)]
         single = self.compound and bool(self.program.reductions)
         if single:
             why += "; both states of the reduction from one pass"
@@ -150,15 +155,38 @@ class Shaped:
         if not self.program.reductions or self.n < 2048 or bundles >= (64 if long else 4) * MULTIPROCESSORS:
             return None
         group = min(self._most(), 8 if self.columns else 256)
-        wanted = max(power(4 * MULTIPROCESSORS / bundles), 4 if long else 1)
+        # Many parts, so that the last ones end together.
+        wanted = max(power(16 * MULTIPROCESSORS / bundles), 4 if long else 1)
         parts = min(wanted, power(self.n / (group * self.vec * 4)))
         if parts < 2:
             return None
         why = "few long rows: blocks share each of them; their states meet in a fixed order"
         others = (p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096)
-        sizes = [tunable("SPLIT", parts, *others), tunable("GROUP", group, *self._around(group)), _unroll()]
+        sizes = [
+            tunable("SPLIT", parts, *others),
+            tunable("GROUP", group, *self._around(group)),
+            unroll(self.columns > 0),
+        ]
         few = bundles < MULTIPROCESSORS
         return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
+
+    def batched(self) -> Technique | None:
+        """As `split`, a few rows after the other, where not all of them fit the L2 cache."""
+        program = lower(self.graph, self.region, self.compound)
+        whole = self.rows * self.row_bytes
+        held = 8 * 1024 * SHARED_KIB[-1] < self.row_bytes <= CACHED < whole
+        # Large weights, read anew for every batch, would drive the rows out of the cache.
+        others = sum(sorted(self.graph.specs[v].nbytes for v in self.region.inputs)[:-1])
+        if self.columns or not held or others > CACHED >> 3 or program.ends or not passes(program)[-1].last:
+            return None
+        group, rows = 256, CACHED // self.row_bytes
+        parts = min(power(4 * MULTIPROCESSORS / rows), power(self.n / (group * self.vec * 4)))
+        why = "blocks share each of a few rows, which are still in the L2 cache when they are read again"
+        sizes = [
+            tunable("SPLIT", parts, 2 * parts, parts // 2), tunable("GROUP", group, *self._around(group)),
+            unroll(self.columns > 0), tunable("CACHED", CACHED >> 20, 16, 24, 40),
+        ]  # fmt: skip
+        return self._technique("batched", why, sizes, 2.1, self.compound)
 
     def _held_bytes(self, program: Program) -> int:
         """Of a row, what several passes read."""
@@ -190,11 +218,9 @@ class Shaped:
 def reducing_body(program: Program, technique: str) -> CudaBody:
     if technique == "cluster":
         return Cluster(program).body()
-    return (
-        Split(program).body()
-        if technique == "split"
-        else Reducing(program, HOLDING.get(technique, "none")).body()
-    )
+    if technique in ("split", "batched"):
+        return Split(program, technique == "batched").body()
+    return Reducing(program, HOLDING.get(technique, "none")).body()
 
 
 def _lowered(graph: Graph, region: Region) -> Program | None:
@@ -206,10 +232,6 @@ def _lowered(graph: Graph, region: Region) -> Program | None:
 
 def _within_warp(own: list[Tunable]) -> bool:
     return any(t.name == "GROUP" and min(t.domain) <= 32 for t in own)
-
-
-def _unroll() -> Tunable:
-    return tunable("UNROLL", 4, 2, 8)
 
 
 def _common(graph: Graph, region: Region, program: Program) -> list[Tunable]:

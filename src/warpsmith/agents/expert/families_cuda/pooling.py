@@ -1,33 +1,33 @@
 """Maximum and average pooling over one to three dimensions on a GPU, with fused pointwise neighbours.
 
-Declines what the C++ family declines, and channels-last images, adaptive windows and positions of maxima.
+Covers what the C++ family covers: images with channels last or not, adaptive windows, positions of maxima.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import prod
 
-from ....records import Graph, Node, Region
+from ....records import Graph, Node, Region, Tunable
 from ..emit.text import Writer
-from ..emit_cuda.pooling import pool_kernels
+from ..emit_cuda.pool_boxes import box_kernels
+from ..emit_cuda.pool_taps import tap_kernels
 from ..emit_cuda.source import Launch
 from ..facts import Facts
 from ..families.anchored import Anchor, Core, extents
 from ..families.base import Technique, tunable
-from ..families.pool_windows import read_pool
+from ..families.pool_windows import Pool, read_pool
 from ..families.pooling import Pooling, channels_last
 from .anchored import CudaAnchored
+from .base import WIDTH, power
+
+LARGE = 32  # elements of a window from which on threads may share it
+LONG = 64  # elements across that a thread keeps
 
 
 class CudaPooling(CudaAnchored):
     def __init__(self) -> None:
         super().__init__(Pooling())
-
-    def supports(self, graph: Graph, node: Node) -> bool:
-        pool = read_pool(graph, node)
-        if pool is None or pool.indices or any(w.adaptive for w in pool.windows):
-            return False
-        return not channels_last(graph, node, pool)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         return Core((node.name,), node.output.name, (node.uses[0],))
@@ -42,17 +42,62 @@ class CudaPooling(CudaAnchored):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
         pool = read_pool(graph, anchor.node) if anchor is not None else None
-        if pool is None:
+        if anchor is None or pool is None:
             return []
-        overlap = len(pool.windows) > 1 and pool.windows[-2].kernel > pool.windows[-2].stride
-        strip = tunable("STRIP", 4, 1, 2, 8) if overlap else tunable("STRIP", 1, 2, 4)
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-        tunables = (strip, tunable("BLOCK", 256, 128, 512), tunable("NT", int(large), int(not large)))
-        why = "outputs below each other share a thread, which combines each row of the image once for all of them"
-        return [Technique("strips", why, "memory", tunables)]
+        common = (tunable("BLOCK", 256, 128, 512), tunable("NT", int(large), int(not large)))
+        width = 16 // WIDTH[anchor.node.output.spec.dtype]
+        vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
+        if channels_last(graph, anchor.node, pool):
+            why = "packs of channels; all loads of a small window under way at once"
+            return [Technique("pixels", why, "memory", (tunable("GROUP", 1), vec, *common))]
+        taps = self._taps(graph, anchor.node, pool)
+        why = "neighbouring threads share a window and walk its taps"
+        shared = Technique("windows", why, "memory", (self._group(pool, taps), *common))
+        across = max((w.kernel - 1) * w.dilation + 1 for w in pool.windows)
+        if pool.indices or any(w.adaptive for w in pool.windows) or across > LONG:
+            return [shared]
+        why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
+        boxes = Technique("strips", why, "memory", (*self._box(pool), vec, *common), gain=1.2)
+        apart = all(w.kernel <= w.stride for w in pool.windows)
+        return [boxes, *([shared] if apart and taps >= LARGE else [])]
+
+    @staticmethod
+    def _taps(graph: Graph, node: Node, pool: Pool) -> float:
+        """Of a window, on average."""
+        count = len(pool.windows)
+        sizes = zip(graph.specs[node.uses[0]].shape[-count:], node.output.spec.shape[-count:], strict=True)
+        return prod(
+            i / max(1, o) if w.adaptive else w.kernel for w, (i, o) in zip(pool.windows, sizes, strict=True)
+        )
+
+    @staticmethod
+    def _group(pool: Pool, taps: float) -> Tunable:
+        if pool.indices:
+            return tunable("GROUP", 1)
+        group = min(32, power(taps / 8))
+        return tunable("GROUP", group, *(g for g in (group // 2, 2 * group, group // 4) if 1 <= g <= 32))
+
+    @staticmethod
+    def _box(pool: Pool) -> tuple[Tunable, ...]:
+        """Outputs of a thread below and behind each other: several where windows share rows, planes."""
+        high, deep = (
+            len(pool.windows) > d and pool.windows[-d - 1].kernel > pool.windows[-d - 1].stride
+            for d in (1, 2)
+        )
+        rows = (
+            tunable("STRIP", 4, 2, 8, 1)
+            if high and pool.windows[-2].dilation == 1
+            else tunable("STRIP", 1, 2, 4)
+        )
+        return rows, tunable("DEEP", 1, 2) if deep else tunable("DEEP", 1)
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         pool = read_pool(anchor.graph, anchor.node)
         assert pool is not None  # supports() refuses others
         rank = len(anchor.node.output.spec.shape)
-        return pool_kernels(top, pool, rank, extents(anchor, anchor.node.uses[0]))
+        sizes = extents(anchor, anchor.node.uses[0])
+        if technique.name == "strips":
+            return box_kernels(top, pool, rank, sizes)
+        run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
+        return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))

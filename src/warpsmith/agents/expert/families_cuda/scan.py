@@ -34,7 +34,7 @@ class CudaScan(CudaAnchored):
             tunables = (tunable("UNROLL", 8, 4, 16), tunable("BLOCK", 128, 64, 256), *common)
             return [Technique("columns", why, "memory", tunables)]
         rows, n = prod(shape[:-1]), shape[-1]
-        block = min(1024, max(64, power(n / 16)))
+        block = min(256, max(64, power(n / 16)))  # several a multiprocessor: some scan while others wait
         sizes = (tunable("BLOCK", block, *(b for b in (block // 2, 2 * block) if 32 <= b <= 1024)), *common)
         why = "a block a row, tile by tile: packs in registers, warps by shuffles, the next tile under way"
         found = [Technique("rows", why, "memory", (*sizes, tunable("SPLIT", 1)))]

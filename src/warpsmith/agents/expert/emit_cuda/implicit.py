@@ -1,0 +1,107 @@
+"""Convolutions and transposed convolutions on tensor cores, without the matrix of all windows that gave implicit GEMM its
+name: a block copies the patch of the input that a tile of outputs reads to shared memory, a chunk of channels at a time,
+and every tap reads the same patch, shifted. Rows of the product are pixels, columns output channels, terms of its sums
+taps times input channels. TF32 as torch's convolutions by default: inputs rounded to nearest, sums in float32.
+
+A transposed convolution falls into phases, the remainders of the output's coordinates modulo the stride; each is a
+convolution of stride 1 with taps of its own, so that no zeros are multiplied.
+
+In: a convolution's numbers and the names of its operands. Out: two kernels, `pack` (the weights, into the workspace, in
+the order of use) and `convolve`, general in all shapes. `epilogue` stores the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..emit.text import Writer
+from .implicit_layout import CONSTANTS
+from .implicit_text import CONVOLVE, PACK
+from .source import Launch
+
+
+@dataclass(frozen=True)
+class Convolved:
+    """Stride, padding before and dilation: one for each spatial dimension. `source`, `weight`, `bias`: operands, "" for
+    no bias."""
+
+    stride: tuple[int, ...]
+    before: tuple[int, ...]
+    dilation: tuple[int, ...]
+    transposed: bool
+    groups: int
+    source: str
+    weight: str
+    bias: str
+
+    @property
+    def space(self) -> int:
+        return len(self.stride)
+
+    @property
+    def lists(self) -> int:
+        """Phases of the output: each has taps of its own."""
+        found = 1
+        for stride in self.stride if self.transposed else ():
+            found *= stride
+        return found
+
+
+def implicit_kernels(top: Writer, shape: Convolved) -> tuple[list[Launch], str, str]:
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: PIXELS, CHANNELS, WIDE, DEEP, CHUNK, SLICE,
+    STAGES, FRAGMENTS and NT."""
+    top.line('#include "warpsmith_cuda_mma.h"')
+    _numbers(top, shape)
+    for line in CONSTANTS.splitlines():
+        top.line(line)
+    taps = ["kd", "kh", "kw"][3 - shape.space :]
+    first = [f"(group * INS + in) * {shape.weight}_stride[0]", f"out * {shape.weight}_stride[1]"]
+    if not shape.transposed:
+        first = [f"(group * OUTS + out) * {shape.weight}_stride[0]", f"in * {shape.weight}_stride[1]"]
+    terms = " + ".join([*first, *(f"{k} * {shape.weight}_stride[{2 + i}]" for i, k in enumerate(taps))])
+    bias = f"ws::load_as(o.{shape.bias}[at[1] * {shape.bias}_stride[0]])" if shape.bias else "0.0f"
+    kernels = PACK.replace("@WEIGHT", f"o.{shape.weight}[{terms}]")
+    kernels += "\n" + CONVOLVE.replace("@IN", shape.source).replace("@BIAS", bias)
+    launches = [
+        Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),
+        Launch("convolve", "BLOCKS", "THREADS", "SHARED", "(const uint32_t*)workspace", struct=True),
+    ]  # fmt: skip
+    return launches, kernels, _workspace(shape)
+
+
+def _numbers(w: Writer, shape: Convolved) -> None:
+    space, rank = shape.space, shape.space + 2
+    w.line(f"constexpr int RANK = {rank}, SPACE = {space}, GROUPS = {shape.groups};")
+    w.line(f"constexpr bool TRANSPOSED = {str(shape.transposed).lower()};")
+    x, k = shape.source, shape.weight
+    for i, letter in enumerate("DHW"):
+        d = i - (3 - space)
+        stride, before, dilation = (
+            (shape.stride[d], shape.before[d], shape.dilation[d]) if d >= 0 else (1, 0, 1)
+        )
+        size, jump = (f"{x}_shape[{2 + d}]", f"{x}_stride[{2 + d}]") if d >= 0 else ("1", "0")
+        taps, made = (f"(int){k}_shape[{2 + d}]", f"out0_shape[{2 + d}]") if d >= 0 else ("1", "1")
+        w.line(
+            f"constexpr int K{letter} = {taps}, S{letter} = {stride}, P{letter} = {before}, "
+            f"L{letter} = {dilation};  // taps, stride, padding, dilation"
+        )
+        w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {made}, JUMP_{letter} = {jump};")
+    w.line(f"constexpr int64_t IMAGES = {x}_shape[0], JUMP_N = {x}_stride[0], JUMP_C = {x}_stride[1];")
+    w.line(
+        f"constexpr int64_t INS = {x}_shape[1] / GROUPS, OUTS = out0_shape[1] / GROUPS;  // channels of a group"
+    )
+    w.line(
+        "static_assert((ID - 1) * JUMP_D + (IH - 1) * JUMP_H + (IW - 1) * JUMP_W < 0x7fffffff, "
+        '"requires: images of less than 2^31 elements a channel");'
+    )
+
+
+def _workspace(shape: Convolved) -> str:
+    """Bytes of the packed weights at the most: each list's last slice may be part empty."""
+    weight = shape.weight
+    ins = f"{weight}_shape[0] / {shape.groups}" if shape.transposed else f"{weight}_shape[1]"
+    outs = f"{weight}_shape[1]" if shape.transposed else f"{weight}_shape[0] / {shape.groups}"
+    taps = " * ".join(f"{weight}_shape[{2 + d}]" for d in range(shape.space))
+    chunks, blocks = f"(({ins} + CHUNK - 1) / CHUNK)", f"(({outs} + CHANNELS - 1) / CHANNELS)"
+    slices = f"(({taps} * (CHUNK / 4) + 2 * SLICE - 1) / (2 * SLICE) + {shape.lists})"
+    return f"(uint64_t){shape.groups} * {blocks} * {chunks} * {slices} * (SLICE * 8 * CHANNELS * 4)"

@@ -1,0 +1,39 @@
+"""What a thread of a reduction does with one pack: copies it to shared memory, adds it to the states.
+
+In: where it is, or which reductions there are. Out: C++.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..emit.text import Writer
+from ..program import Expr
+from .lanes import Lanes
+
+COPY = """\
+// A pack to shared memory beside the arithmetic, where it can be copied in whole words.
+template <class T>
+constexpr bool copied = V * sizeof(T) == 4 || V * sizeof(T) == 8 || V * sizeof(T) % 16 == 0;
+template <bool COPIED, class T>
+__device__ __forceinline__ void copy_pack(ws::Pack<T, V>* to, const T* from) {
+  constexpr int BYTES = V * sizeof(T) < 16 ? V * sizeof(T) : 16;
+  if constexpr (COPIED)
+    for (int i = 0; i < (int)(V * sizeof(T)) / BYTES; i++)
+      ws::copy_async<BYTES>((char*)to + i * BYTES, (const char*)from + i * BYTES, true);
+}
+"""
+
+
+def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
+    """The pack numbered `u` into the states of the reductions."""
+    sources = list(dict.fromkeys(s.args[0] for s in reductions))
+    for name in sources:
+        w.line(f"float {name}_lanes[V];")
+    w.line("#pragma unroll")
+    with w.block("for (int v = 0; v < V; v++)"):
+        lanes.element(sources)
+        for name in sources:
+            w.line(f"{name}_lanes[v] = {lanes.value(name)};")
+    for step in reductions:
+        w.line(f"{step.name}_state.add({step.args[0]}_lanes, index);")

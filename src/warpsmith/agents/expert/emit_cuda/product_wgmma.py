@@ -1,0 +1,208 @@
+"""A float32 product on Hopper's tensor cores, warpgroup by warpgroup (`wgmma`), as exact as plain float32.
+
+In: a product that `emit_cuda.product` has declared. Out: its kernels: `split` (`emit_cuda.product_halves`), then `product`.
+There one thread asks for tiles of both factors by bulk copies, STAGES ahead; two warpgroups of a 128 x 128 block multiply:
+low · high + high · low + high · high, small ones first. Tensor cores cut off what they add, so that long sums would drift
+towards zero: each sum starts from zero and holds BK terms, and is scaled back and added by the ordinary units, rounded to
+nearest, while those of the next BK terms are under way. Blocks stay and take tile after tile: the next one's copies run
+while sums are stored.
+"""
+
+from __future__ import annotations
+
+from ....records import Tunable
+from ..families.base import Technique, tunable
+from .product_halves import DEPTH, IMAGES, SIDE, split_kernel
+from .source import Launch
+
+INCLUDE = '#include "warpsmith_cuda_wgmma.h"'
+RATE, BANDWIDTH = 1.1e14, 3.8e12  # of an H200: what three products of halves come to, bytes per second
+BLOCKS = 132  # multiprocessors of an H200; right with any number
+SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33)
+START_US = 4.0  # of both kernels
+
+_PRODUCT = """
+constexpr int STAGE = 2 * (IMAGE + SCALES), PITCH = 40, STAGING = 8 * 16 * PITCH * 4;  // bytes
+constexpr int SHARED = 1024 + STAGES * STAGE + STAGING + 2 * STAGES * 8;
+static_assert(STAGE % 1024 == 0, "the swizzle repeats every 1024 bytes");
+constexpr int THREADS = 384;  // two warpgroups that multiply, one of which a thread asks for tiles
+
+// A piece of work: a tile of the product, or the part of its sums that some slices make up.
+struct Piece {
+  int64_t b, m, n, left, right;  // left, right: the factors' first images
+  int part, slices;
+};
+__device__ __forceinline__ Piece piece(unsigned number) {
+  // Blocks that run together share rows and columns: GROUP tiles down, then over.
+  constexpr unsigned EACH = TILES > 0 ? (unsigned)TILES : 1, AREA = DOWN * OVER > 0 ? (unsigned)(DOWN * OVER) : 1;
+  constexpr unsigned WIDE = OVER > 0 ? GROUP * (unsigned)OVER : 1;
+  const unsigned tile = number % EACH % AREA, above = tile / WIDE * GROUP;
+  const unsigned high = (unsigned)DOWN - above < GROUP ? (unsigned)DOWN - above : GROUP;
+  const unsigned down = above + tile % WIDE % high, over = tile % WIDE / high;
+  Piece p;
+  p.b = number % EACH / AREA, p.m = (int64_t)down * TILE, p.n = (int64_t)over * TILE, p.part = (int)(number / EACH);
+  const int64_t first = p.part * SHARE, last = first + SHARE < SLICES ? first + SHARE : SLICES;
+  p.slices = outside(p.m, p.m + TILE - 1, p.n, p.n + TILE - 1) || last < first ? 0 : (int)(last - first);
+  p.left = (p.b * DOWN + down) * SLICES + first, p.right = LEFT_IMAGES + (p.b * OVER + over) * SLICES + first;
+  return p;
+}
+
+__global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned char* images, float* partial) {
+  unsigned char* const stages = ws::aligned_shared<1024>(ws::dynamic_shared());
+  float* const staging = reinterpret_cast<float*>(stages + STAGES * STAGE);
+  ws::Barrier* const full = reinterpret_cast<ws::Barrier*>(stages + STAGES * STAGE + STAGING);
+  ws::Barrier* const empty = full + STAGES;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, 1), ws::barrier_init(empty + s, 8);
+    ws::barrier_ready();
+  }
+  __syncthreads();
+  int stage = 0;
+  uint32_t phase = 0;
+  if (threadIdx.x >= 256) {
+    ws::registers_less<24>();
+    if (threadIdx.x != 256) return;
+    const unsigned char* const scales = images + IMAGES * IMAGE;
+    for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
+      const Piece p = piece(number);
+      for (int s = 0; s < p.slices; s++) {
+        unsigned char* const to = stages + stage * STAGE;
+        ws::barrier_wait(empty + stage, phase ^ 1);
+        ws::barrier_expect(full + stage, STAGE);
+        ws::bulk_copy(to, images + (p.left + s) * IMAGE, IMAGE, full + stage);
+        ws::bulk_copy(to + IMAGE, images + (p.right + s) * IMAGE, IMAGE, full + stage);
+        ws::bulk_copy(to + 2 * IMAGE, scales + (p.left + s) * SCALES, SCALES, full + stage);
+        ws::bulk_copy(to + 2 * IMAGE + SCALES, scales + (p.right + s) * SCALES, SCALES, full + stage);
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+      }
+    }
+    return;
+  }
+  ws::registers_more<240>();
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+  float* const mine = staging + warp * 16 * PITCH;
+  // Sums of one slice, and of the next one: those are under way while the first are scaled and added.
+  float some[2][64] = {};
+  float sums[64];
+  const auto begin = [&](float (&to)[64]) {
+    const unsigned char* const here = stages + stage * STAGE;
+    ws::barrier_wait(full + stage, phase);
+    constexpr uint64_t LOW = IMAGE / 2 >> 4;  // from a factor's high part to its low one, as descriptors count
+    const uint64_t left = ws::tile_descriptor(here + warp / 4 * 64 * 128), right = ws::tile_descriptor(here + IMAGE);
+    ws::products_begin();
+#pragma unroll
+    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + LOW + 2 * k, right + 2 * k, k > 0);
+#pragma unroll
+    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + 2 * k, right + LOW + 2 * k, true);
+#pragma unroll
+    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + 2 * k, right + 2 * k, true);
+    ws::products_commit();
+    if (++stage == STAGES) stage = 0, phase ^= 1;
+  };
+  int behind = 0;  // the stage of the slice to add
+  const auto add = [&](const float (&from)[64]) {
+    const unsigned char* const here = stages + behind * STAGE;
+    const float* const rows = reinterpret_cast<const float*>(here + 2 * IMAGE) + warp * 16 + g;
+    const float* const columns = reinterpret_cast<const float*>(here + 2 * IMAGE + SCALES) + 2 * t;
+    const float upper = rows[0], lower = rows[8];
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+      const ws::Pack<float, 2> own = ws::load_pack<2>(columns + 8 * j);
+#pragma unroll
+      for (int i = 0; i < 4; i++) sums[4 * j + i] = fmaf(from[4 * j + i] * (i < 2 ? upper : lower), own.at[i % 2], sums[4 * j + i]);
+    }
+    __syncwarp();
+    if (lane == 0) ws::barrier_arrive(empty + behind);
+    if (++behind == STAGES) behind = 0;
+  };
+  for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
+    const Piece p = piece(number);
+#pragma unroll
+    for (int i = 0; i < 64; i++) sums[i] = 0.0f;
+    if (p.slices > 0) {
+      int more = p.slices - 1;
+      begin(some[0]);
+      for (; more >= 2; more -= 2) {
+        begin(some[1]);
+        ws::products_wait<1>(some[0]);
+        add(some[0]);
+        begin(some[0]);
+        ws::products_wait<1>(some[1]);
+        add(some[1]);
+      }
+      if (more > 0) {
+        begin(some[1]);
+        ws::products_wait<1>(some[0]);
+        add(some[0]);
+        ws::products_wait<0>(some[1]);
+        add(some[1]);
+      } else {
+        ws::products_wait<0>(some[0]);
+        add(some[0]);
+      }
+    }
+#pragma unroll
+    for (int quarter = 0; quarter < 4; quarter++) {  // 16 x 32 results at a time, so that a row's neighbours go together
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+          const int at = 4 * (4 * quarter + j) + 2 * h;
+          ws::store_pack<2>(mine + (g + 8 * h) * PITCH + 8 * j + 2 * t, ws::Pack<float, 2>{{sums[at], sums[at + 1]}});
+        }
+      __syncwarp();
+      constexpr int V = OUT_VEC;
+#pragma unroll 1
+      for (int i = lane; i < 16 * 32 / V; i += 32) {
+        const int row = i / (32 / V), column = i % (32 / V) * V;
+        const int64_t m = p.m + warp * 16 + row, n = p.n + 32 * quarter + column;
+        if (m >= M || n >= N) continue;
+        const ws::Pack<float, V> whole = ws::load_pack<V>(mine + row * PITCH + column);
+        if constexpr (PARTS == 1) finish<V>(o, p.b, m, n, whole);
+        else ws::store_pack<V>(partial + ((p.part * BATCH + p.b) * M + m) * N + n, whole);
+      }
+      __syncwarp();
+    }
+  }
+}
+"""
+
+
+def wgmma_kernels(left: str, right: str) -> tuple[list[Launch], str]:
+    """`left`, `right`: the factors' operands."""
+    split, text = split_kernel(left, right)
+    extra = f"{IMAGES}, (float*)workspace"
+    product = Launch(
+        "product", "(WORK < BLOCKS ? WORK : BLOCKS)", "THREADS", "SHARED", extra=extra, struct=True
+    )
+    return [split, product], text + _PRODUCT
+
+
+def wgmma_technique(
+    batch: int, rows: int, columns: int, depth: int, moved: int, share: float, stream: Tunable
+) -> Technique | None:
+    """`moved`: bytes of all operands; `share`: of the result that is computed. None for products that are small or thin
+    in some direction: tiles would be mostly empty, or splitting the factors the greater work."""
+    if min(rows, columns) < SIDE // 2 or depth < DEPTH // 2:
+        return None
+    tiles = max(1.0, share * batch * -(-rows // SIDE) * -(-columns // SIDE))
+    slices = -(-depth // DEPTH)
+
+    def us(split: int) -> float:
+        waves = -(-tiles * split // BLOCKS)
+        flops = (
+            2.0 * SIDE * SIDE * DEPTH * (-(-slices // split) + 1)
+        )  # about a slice's time to begin and to store
+        parts = 8.0 * split * batch * rows * columns / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
+        return waves * flops / (RATE / BLOCKS) * 1e6 + parts
+
+    split = min((s for s in SPLITS if s <= max(1, slices // 4)), key=us)
+    factors = 4.0 * batch * depth * (rows + columns)
+    through = max(us(split), moved / BANDWIDTH * 1e6)
+    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= max(1, slices // 4)} - {split}
+    tunables = (
+        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", 8, 16, 4), tunable("BLOCKS", BLOCKS),
+        tunable("SPLIT", split, *sorted(others)), stream,
+    )  # fmt: skip
+    why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
+    return Technique("wgmma", why, "compute", tunables, us=through + 2 * factors / BANDWIDTH * 1e6 + START_US)

@@ -1,0 +1,137 @@
+"""Convolutions with little arithmetic per element on a GPU: depthwise ones, those of small groups or few channels, plain and
+transposed, in one to three dimensions, with the pointwise nodes after them.
+
+In: a graph and a region around such a convolution (`is_direct`). Out: techniques, which differ in where weights wait: read
+through the caches, for a thread of any channel, or in shared memory, for a block that makes the same output channels.
+Declines images that are not dense along the last dimension, and kernels too long for a thread's registers. What makes
+the image stays outside: each of its elements would be computed for every tap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import gcd, prod
+
+from ....records import Graph, Node, Region
+from ..costs import region_bytes
+from ..emit.text import Writer
+from ..emit_cuda.direct import Loops, direct_kernels
+from ..emit_cuda.source import Launch
+from ..facts import Facts
+from ..families.anchored import Anchor, Core
+from ..families.base import Bottleneck, Technique, tunable
+from ..families.convolution import Convolution, window_of
+from .anchored import CudaAnchored
+from .base import WIDTH, power
+from .convolution_kinds import Kind, is_direct, read_kind
+
+STRIPS, STAGED = "strips", "staged"
+SUMS = 64  # that a thread keeps
+MAX_PHASES, MAX_REACH, MAX_TAPS = 16, 96, 1024
+BANDWIDTH, FLOPS = 3.5e12, 4e13  # bytes and operations a second that a good kernel of this kind reaches
+
+
+class DirectConvolution(CudaAnchored):
+    def __init__(self) -> None:
+        super().__init__(Convolution())
+        self.name = "direct_convolution"
+
+    def supports(self, graph: Graph, node: Node) -> bool:
+        kind = read_kind(graph, node)
+        if kind is None or not is_direct(kind):
+            return False
+        ends = (str(node.args[0]["v"]), node.output.name)
+        dense = all(_dense(graph, v) and graph.specs[v].numel for v in ends)
+        reach = (kind.kernel[-1] - 1) * kind.dilation[-1]
+        fits = reach <= MAX_REACH and kind.kernel[-1] <= 32 and prod(kind.kernel) <= MAX_TAPS
+        return dense and fits and prod(_phases(kind)) <= MAX_PHASES and kind.stride[-1] <= 8
+
+    def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
+        """Zeros around a transposed convolution's input are not its padding."""
+        if node.args[6]:
+            return Core((node.name,), node.output.name, (str(node.args[0]["v"]),))
+        return super().core(graph, node, within)
+
+    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
+        if self.supports(graph, node):
+            core = self.core(graph, node, {n.name for n in graph.nodes} - set(taken))
+            source = graph.producer.get(core.reads[0])
+            taken = {*taken, *([source.name] if source is not None else [])}
+        return super().cut(graph, node, taken, fuse)
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        kind = read_kind(graph, anchor.node) if anchor is not None else None
+        if anchor is None or kind is None:
+            return []
+        lone = kind.channels == 1 and kind.made <= 2
+        offered = [_strips(anchor, kind), _staged(anchor, kind)]
+        return offered if lone else offered[::-1]
+
+    def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
+        kind = read_kind(anchor.graph, anchor.node)
+        assert kind is not None  # supports() refuses others
+        pack = _pack(anchor)
+        staged = technique.name == STAGED
+        return direct_kernels(top, Loops(window_of(anchor), kind.transposed, kind.groups, pack, staged))
+
+
+def _strips(anchor: Anchor, kind: Kind) -> Technique:
+    why = "output rows below each other share a thread: a row of the image, once read, serves all of them"
+    channels = min(power(kind.made), 4)
+    slower = 1.0 if kind.channels == 1 and kind.made <= 2 else 1.3  # each weight is read by every thread
+    return _technique(STRIPS, why, anchor, kind, channels, SUMS // 2, slower)
+
+
+def _staged(anchor: Anchor, kind: Kind) -> Technique:
+    why = "a thread makes several channels and pixels at once, with weights out of shared memory"
+    channels = min(power(kind.made), 4 if kind.transposed else 8)
+    slower = 1.1 if kind.channels == 1 and kind.made <= 2 else 1.0
+    return _technique(STAGED, why, anchor, kind, channels, SUMS, slower)
+
+
+def _technique(
+    name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
+) -> Technique:
+    graph, region = anchor.graph, anchor.region
+    wide, used = _columns(anchor, kind, 4 if name == STAGED else _pack(anchor))
+    room = sums // (channels * used * prod(_phases(kind)))
+    strip = next((s for s in (8, 4, 2) if s <= room), 1)
+    if len(kind.kernel) == 1:
+        strip = 1
+    large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
+    tunables = (
+        tunable("STRIP", strip, *(s for s in (strip // 2, 2 * strip) if s >= 1 and len(kind.kernel) > 1)),
+        tunable("CHANNELS", channels, *(c for c in (channels // 2, 2 * channels) if 1 <= c < 2 * kind.made)),
+        tunable("VEC", wide, *(v for v in (wide // 2, 2 * wide) if v >= 1)),
+        tunable("BLOCK", 128, 256), tunable("NT", int(large), int(not large)),
+    )  # fmt: skip
+    moved = region_bytes(graph, region) / BANDWIDTH
+    worked = 2 * kind.terms * prod(graph.specs[anchor.value].shape) / FLOPS
+    bottleneck: Bottleneck = "memory" if moved > worked else "compute"
+    return Technique(name, why, bottleneck, tunables, us=1e6 * slower * max(moved, worked))
+
+
+def _phases(kind: Kind) -> tuple[int, ...]:
+    """Of the rows and columns of a transposed convolution."""
+    return kind.stride[-2:] if kind.transposed else (1,)
+
+
+def _columns(anchor: Anchor, kind: Kind, most: int) -> tuple[int, int]:
+    """Positions side by side, and how many of them the kernel takes: those that let packs be stored whole."""
+    width = anchor.graph.specs[anchor.value].shape[-1]
+    whole = gcd(width, most)
+    if kind.transposed:
+        wide = max(1, whole // (1 << (kind.stride[-1].bit_length() - 1)))
+        return wide, wide
+    return most, whole
+
+
+def _pack(anchor: Anchor) -> int:
+    """Elements of the image in 16 bytes."""
+    return 16 // WIDTH.get(anchor.graph.specs[str(anchor.node.args[0]["v"])].dtype, 1)
+
+
+def _dense(graph: Graph, value: str) -> bool:
+    spec = graph.specs[value]
+    return spec.shape[-1] == 1 or spec.stride[-1] == 1

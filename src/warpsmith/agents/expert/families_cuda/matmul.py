@@ -1,0 +1,134 @@
+"""Matrix products on a GPU, with the pointwise nodes after them.
+
+In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
+of it. Out: units in the techniques `wgmma` and `tensor-cores` (float32, as exact as plain float32: see
+`emit_cuda.product_wgmma` and `emit_cuda.product_mma`) and `skinny` (few rows or columns, halves too: see
+`emit_cuda.product_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ....records import Graph, Node, Region
+from ..axes import base_name
+from ..emit.product import Named, Product, product_of
+from ..emit.text import Writer
+from ..emit_cuda.product import CudaProduct, Triangle, combining, declare, finish, parts_bytes
+from ..emit_cuda.product_halves import halves_bytes
+from ..emit_cuda.product_mma import INCLUDE as MMA
+from ..emit_cuda.product_mma import mma_kernels
+from ..emit_cuda.product_skinny import MOST, Skinny, skinny_kernels, skinny_slice
+from ..emit_cuda.product_wgmma import INCLUDE as WGMMA
+from ..emit_cuda.product_wgmma import wgmma_kernels, wgmma_technique
+from ..emit_cuda.source import Launch
+from ..facts import Facts
+from ..families.anchored import Anchor, Core
+from ..families.base import Technique, tunable
+from ..families.matmul import MatMul, Sizes
+from ..ops import option
+from ..program import Unsupported
+from .anchored import CudaAnchored
+from .matmul_tiles import mma_technique, skinny_technique
+
+ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
+
+
+class CudaMatMul(CudaAnchored):
+    def __init__(self) -> None:
+        super().__init__(MatMul())
+
+    def supports(self, graph: Graph, node: Node) -> bool:
+        try:
+            made = product_of(graph, node)
+        except Unsupported:
+            return False
+        return node.output.spec.dtype == "float32" or _skinny(graph, node, made) is not None
+
+    def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
+        """None: each element of a factor is read by many blocks."""
+        return ()
+
+    def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
+        found = self.like.core(graph, node, within)
+        return Core(found.nodes, found.value, ())
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        if anchor is None:
+            return []
+        made = product_of(graph, anchor.node)
+        sizes = Sizes(*made.sizes(graph, anchor.node))
+        written = sum(graph.specs[v].nbytes for v in region.outputs)
+        moved = written + sum(graph.specs[v].nbytes for v in region.inputs)
+        stream = tunable("NT", 1, 0) if written > 32 << 20 else tunable("NT", 0, 1)
+        found: list[Technique | None] = []
+        if (skinny := _skinny(graph, anchor.node, made)) is not None:
+            found.append(skinny_technique(sizes, skinny, moved, stream))
+        if anchor.node.output.spec.dtype == "float32":
+            share = 1.0 if _triangle(anchor) is None else 0.5
+            shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
+            found += [
+                wgmma_technique(*shape, moved, share, stream),
+                mma_technique(sizes, moved, share, stream),
+            ]
+        offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
+        fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
+        return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
+
+    def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
+        made = _made(anchor)
+        named = made.named
+        workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
+        if name == "wgmma":
+            top.line(WGMMA)
+            launches, text = wgmma_kernels(named.left, named.right)
+            workspace = halves_bytes(named)
+        elif name == "tensor-cores":
+            top.line(MMA)
+            launches, text = mma_kernels(named.left, named.right)
+        else:
+            skinny = _skinny(anchor.graph, anchor.node, named.product)
+            assert skinny is not None  # techniques() offers it for no other
+            top.line(skinny_slice(skinny))
+            launches, text = skinny_kernels(named, skinny)
+        declare(top, made)
+        w = Writer()
+        finish(w, made)
+        return [*launches, combining()], w.text() + text, workspace
+
+
+def _made(anchor: Anchor) -> CudaProduct:
+    made, names = product_of(anchor.graph, anchor.node), anchor.names
+    addend = names[made.addend] if made.addend is not None else ""
+    shape = anchor.graph.specs[made.addend].shape if made.addend is not None else ()
+    out = names[anchor.region.outputs[0]]
+    named = Named(made, names[made.left.value], names[made.right.value], addend, out)
+    return CudaProduct(named, shape, _triangle(anchor))
+
+
+def _triangle(anchor: Anchor) -> Triangle | None:
+    if anchor.core is None or len(anchor.core.nodes) == 1:
+        return None
+    node = anchor.graph.by_name[anchor.core.nodes[1]]
+    return Triangle(base_name(node) == "tril", int(option(node, 1, "diagonal", 0)))
+
+
+def _skinny(graph: Graph, node: Node, made: Product) -> Skinny | None:
+    """Which factor is the big one where the other has few rows, and its neighbours lie along the sum or across it; None
+    where there is no such factor. One along the sum comes first."""
+    sizes = Sizes(*made.sizes(graph, node))
+    rows = [d for r in made.rows if (d := made.left.dims[r]) is not None]
+    candidates = (
+        (sizes.rows, sizes.columns, made.right, [d for d in (made.right.outer,) if d is not None]),
+        (sizes.columns, sizes.rows, made.left, rows),
+    )
+    found = []
+    for few, many, big, lines in candidates:
+        spec = graph.specs[big.value]
+        along = spec.stride[big.inner] == 1 or spec.shape[big.inner] == 1
+        across = len(lines) == 1 and spec.stride[lines[0]] == 1
+        if few <= MOST and (along or across):
+            found.append((not along, -many, Skinny(right=big is made.right, along=along)))
+    return min(found, key=lambda f: f[:2])[2] if found else None

@@ -1,0 +1,176 @@
+"""Convolutions of the CUDA expert on tensor cores: by `cuda_host` against float64; with nvcc, that they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import FACTS, CudaBench
+
+from warpsmith.agents.expert.ideas import family_of
+from warpsmith.agents.expert.review import review
+from warpsmith.errors import ToolchainError
+from warpsmith.records import Graph, Unit
+from warpsmith.targets import cuda_toolkit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.cuda import CudaTarget
+
+Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
+
+
+def I(*shape: int) -> torch.Tensor:  # noqa: E743
+    """Small whole numbers: their products are exact in TF32, and so are the sums."""
+    return torch.randint(-4, 5, shape).float()
+
+
+QUICK: dict[str, Case] = {
+    "strided and dilated": (
+        lambda x, w, b: F.relu(F.conv2d(x, w, b, stride=2, padding=(0, 2), dilation=(2, 1))),
+        lambda: (I(1, 12, 15, 20), I(20, 12, 3, 3), I(20)),
+    ),
+    "space and residual": (
+        lambda x, w, b, r: F.conv3d(x, w, b, padding=(0, 1, 2)) + r,
+        lambda: (I(1, 3, 6, 7, 9), I(16, 3, 2, 3, 4), I(16), I(1, 16, 5, 7, 10)),
+    ),
+    "transposed, phases of 2 x 3": (
+        lambda x, w: F.conv_transpose2d(
+            x, w, stride=(2, 3), padding=(1, 0), output_padding=(1, 0), dilation=(2, 1), groups=2
+        ),
+        lambda: (I(1, 24, 6, 7), I(24, 8, 5, 4)),
+    ),
+}  # fmt: skip
+REST: dict[str, Case] = {
+    "padded": (lambda x, w, b: F.conv2d(x, w, b, padding=1), lambda: (I(2, 5, 11, 37), I(12, 5, 3, 3), I(12))),
+    "zeros on two sides": (
+        lambda x, w: F.conv2d(F.pad(x, (2, 0, 1, 3)), w), lambda: (I(1, 4, 9, 12), I(8, 4, 3, 3)),
+    ),
+    "causal": (
+        lambda x, w, b: torch.tanh(F.conv1d(x, w, b, padding=6, dilation=3)[:, :, :-6]),
+        lambda: (I(2, 10, 70) / 64, I(9, 10, 3), I(9)),
+    ),
+    "line": (lambda x, w: F.conv1d(x, w, stride=3, dilation=4), lambda: (I(2, 8, 300), I(16, 8, 3))),
+    "groups": (lambda x, w: F.conv2d(x, w, groups=2, padding=1), lambda: (I(1, 8, 9, 10), I(20, 4, 3, 3))),
+    "transposed plane": (
+        lambda x, w, b: F.hardswish(F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1)),
+        lambda: (I(2, 16, 7, 9), I(16, 9, 3, 3), I(9)),
+    ),
+    "transposed space": (
+        lambda x, w, b: F.conv_transpose3d(x, w, b, stride=2, padding=1),
+        lambda: (I(1, 16, 3, 5, 6), I(16, 8, 3, 3, 3), I(8)),
+    ),
+    "phases without taps": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, dilation=2), lambda: (I(1, 16, 5, 6), I(16, 8, 3, 3), I(8)),
+    ),
+    "many phases of a line": (
+        lambda x, w: F.conv_transpose1d(x, w, stride=4, padding=1, dilation=3), lambda: (I(2, 32, 40), I(32, 10, 5)),
+    ),
+    "transposed without stride": (
+        lambda x, w: F.conv_transpose1d(x, w, dilation=3), lambda: (I(2, 12, 140), I(12, 10, 5)),
+    ),
+}  # fmt: skip
+EVERY = {**QUICK, **REST}
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
+    folder: Path = tmp_path_factory.mktemp("emulated")
+    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
+
+
+def unit_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
+    torch.manual_seed(0)
+    function, made = case
+    args = made()
+    graph = bench.graph(function, *args)
+    ((_, unit),) = bench.techniques(graph, bench.whole(graph))
+    return graph, args, unit
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_convolution_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(bench, QUICK[name])
+    assert unit.family == "convolution"
+    bench.check(unit, graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REST)
+def test_other_convolutions_are_right(bench: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(bench, REST[name])
+    bench.check(unit, graph, args)
+
+
+def moved(unit: Unit, values: dict[str, int]) -> Unit:
+    tunables = [
+        t.model_copy(update={"domain": tuple({*t.domain, values[t.name]}), "value": values[t.name]})
+        if t.name in values else t
+        for t in unit.tunables
+    ]  # fmt: skip
+    return unit.model_copy(update={"tunables": tuple(tunables)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(bench, QUICK[name])
+    for tunable in unit.tunables:
+        for value in tunable.domain[1:]:
+            bench.check(moved(unit, {tunable.name: value}), graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["padded", "transposed space"])
+def test_tiles_of_large_images_are_right(bench: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(bench, REST[name])
+    values = {"PIXELS": 128, "CHANNELS": 64, "CHUNK": 16, "FRAGMENTS": 4, "STAGES": 4, "SLICE": 8}
+    bench.check(moved(unit, values), graph, args)
+
+
+def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
+    function, made = QUICK["space and residual"]
+    _, _, unit = unit_of(bench, (function, made))
+    args = (I(2, 6, 5, 4, 21), I(10, 6, 3, 1, 2), I(10), I(2, 10, 3, 6, 24))
+    bench.check(unit, bench.graph(function, *args), args)
+
+
+def test_inputs_are_rounded_to_nearest(bench: CudaBench) -> None:
+    """Cut off, they would all be too small."""
+    x, w = 1 + torch.rand(1, 8, 9, 17), 1 + torch.rand(8, 8, 3, 3)
+    graph = bench.graph(lambda x, w: F.conv2d(x, w), x, w)
+    ((_, unit),) = bench.techniques(graph, bench.whole(graph))
+    values = {i.name: a for i, a in zip(graph.inputs, (x, w), strict=True)}
+    (got,) = bench.run(unit, graph, values)
+    exact = F.conv2d(x.double(), w.double())
+    relative = (got.double() - exact) / exact
+    assert relative.mean().abs() < 2e-5
+    assert 1e-6 < relative.std() < 2e-4
+
+
+def test_what_has_little_arithmetic_is_not_for_tensor_cores(bench: CudaBench) -> None:
+    for channels, groups in ((16, 16), (2, 1)):
+        graph = bench.graph(
+            lambda x, w, groups=groups: F.conv2d(x, w, groups=groups),
+            I(1, channels, 9, 9),
+            I(16, channels // groups, 3, 3),
+        )
+        family = family_of(graph, bench.whole(graph), FACTS.target)
+        assert family is None or family.name != "convolution"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "arch"), [("transposed space", "sm_90a"), ("strided and dilated", "sm_80")])
+def test_convolutions_build_without_spills(bench: CudaBench, tmp_path: Path, name: str, arch: str) -> None:
+    try:
+        cuda_toolkit.toolkit()
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    graph, _, unit = unit_of(bench, EVERY[name])
+    build = CudaTarget(tmp_path, arch=arch).build(unit, graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics
+    assert review(unit) == []
+    assert {k.name for k in build.kernels} == {"pack", "convolve"}
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels)

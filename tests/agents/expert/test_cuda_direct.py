@@ -1,0 +1,169 @@
+"""Direct convolutions on a GPU: their arithmetic on the CPU by `cuda_host`, against float64; with nvcc, that they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import FACTS, CudaBench
+
+from warpsmith.agents.expert.families_cuda.convolution_kinds import is_direct, read_kind
+from warpsmith.agents.expert.families_cuda.direct_convolution import DirectConvolution
+from warpsmith.agents.expert.ideas import family_of
+from warpsmith.agents.expert.review import review
+from warpsmith.errors import ToolchainError
+from warpsmith.records import Graph, Unit
+from warpsmith.targets import cuda_toolkit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.cuda import CudaTarget
+
+Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
+R = torch.randn
+FAMILY = DirectConvolution()
+
+
+def causal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.conv1d(x, w, None, 1, 4, 2, 3)[:, :, :-4]
+
+
+QUICK: dict[str, Case] = {
+    "depthwise": (
+        lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1, groups=3)), lambda: (R(2, 3, 18, 20), R(3, 1, 3, 3), R(3)),
+    ),
+    "transposed 3d": (
+        lambda x, w, b: F.conv_transpose3d(x, w, b, 2, 1) * 2, lambda: (R(2, 3, 3, 5, 6), R(3, 5, 3, 3, 3), R(5)),
+    ),
+    "few made of many": (
+        lambda x, w, y: F.conv2d(x, w, None, 1, 1) + y, lambda: (R(1, 90, 7, 10), R(6, 90, 3, 3), R(1, 6, 7, 10)),
+    ),
+}  # fmt: skip
+REST: dict[str, Case] = {
+    "tall kernel": (lambda x, w: F.conv2d(x, w, None, groups=2), lambda: (R(2, 2, 20, 13), R(2, 1, 7, 1))),
+    "wide kernel": (lambda x, w: F.conv2d(x, w, None, groups=2), lambda: (R(2, 2, 9, 38), R(2, 1, 1, 7))),
+    "strided": (lambda x, w: F.conv2d(x, w, None, 2, 2, 1, 3), lambda: (R(2, 3, 23, 32), R(3, 1, 5, 5))),
+    "dilated": (lambda x, w: F.conv2d(x, w, None, 1, (2, 4), (2, 4), 3), lambda: (R(1, 3, 19, 24), R(3, 1, 3, 3))),
+    "large kernel": (lambda x, w: F.conv2d(x, w, None, 1, 5, 1, 2), lambda: (R(1, 2, 17, 20), R(2, 1, 11, 11))),
+    "line": (lambda x, w, b: F.gelu(F.conv1d(x, w, b, 2, 3, 1, 4)), lambda: (R(2, 4, 101), R(4, 1, 7), R(4))),
+    "few to many in a line": (lambda x, w: F.conv1d(x, w, None, 1, 1), lambda: (R(2, 2, 67), R(20, 2, 3))),
+    "causal": (causal, lambda: (R(2, 3, 40), R(3, 1, 3))),
+    "surrounded by zeros": (
+        lambda x, w: F.conv2d(F.pad(x, (1, 2, 0, 3)), w, None, 1, 0, 1, 3), lambda: (R(2, 3, 9, 13), R(3, 1, 3, 3)),
+    ),
+    "depthwise 3d": (lambda x, w: F.conv3d(x, w, None, 1, 1, 1, 3), lambda: (R(2, 3, 5, 6, 12), R(3, 1, 3, 3, 3))),
+    "multiplier": (lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 3), lambda: (R(2, 3, 10, 12), R(6, 1, 3, 3))),
+    "groups of two": (lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 3), lambda: (R(2, 6, 10, 12), R(6, 2, 3, 3))),
+    "groups to three": (lambda x, w: F.conv2d(x, w, None, 1, 0, 1, 2), lambda: (R(2, 10, 9, 11), R(6, 5, 3, 3))),
+    "transposed depthwise": (
+        lambda x, w: F.conv_transpose2d(x, w, None, 2, 1, 1, 3), lambda: (R(2, 3, 7, 10), R(3, 1, 3, 3)),
+    ),
+    "transposed groups": (
+        lambda x, w, b: torch.tanh(F.conv_transpose2d(x, w, b, (2, 3), (1, 2), 0, 2, (2, 1))),
+        lambda: (R(2, 6, 9, 11), R(6, 9, 3, 5), R(18)),
+    ),
+    "transposed line": (
+        lambda x, w: F.conv_transpose1d(x, w, None, 3, 1, 2, 1, 2), lambda: (R(2, 4, 37), R(4, 5, 4)),
+    ),
+    "bf16": (
+        lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 3), lambda: (R(2, 3, 9, 16).bfloat16(), R(3, 1, 3, 3).bfloat16()),
+    ),
+    "rows apart": (
+        lambda x, w: F.conv2d(x[:, :, :, :17], w, None, 1, 1, 1, 3), lambda: (R(2, 3, 9, 20), R(3, 1, 3, 3)),
+    ),
+}  # fmt: skip
+EVERY = {**QUICK, **REST}
+
+
+@pytest.fixture(scope="session")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
+    folder: Path = tmp_path_factory.mktemp("emulated")
+    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
+
+
+def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
+    torch.manual_seed(0)
+    function, made = case
+    args = made()
+    graph = bench.graph(function, *args)
+    node = next(n for n in graph.nodes if FAMILY.covers(graph, n))
+    region = FAMILY.cut(graph, node, (), True)
+    assert region is not None
+    return graph, args, [FAMILY.write(graph, region, t) for t in FAMILY.techniques(graph, region, FACTS)]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_first_technique_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, QUICK[name])
+    bench.check(units[0], graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_every_technique_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, EVERY[name])
+    assert {u.technique for u in units} == {"strips", "staged"}
+    for unit in units:
+        bench.check(unit, graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["depthwise", "transposed 3d"])
+def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
+    graph, args, units = units_of(bench, QUICK[name])
+    for unit in units:
+        for i, tunable in enumerate(unit.tunables):
+            for value in tunable.domain[1:]:
+                moved = list(unit.tunables)
+                moved[i] = tunable.model_copy(update={"value": value})
+                bench.check(unit.model_copy(update={"tunables": tuple(moved)}), graph, args)
+
+
+@pytest.mark.slow
+def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
+    _, _, units = units_of(bench, QUICK["transposed 3d"])
+    args = (R(1, 3, 2, 7, 5), R(3, 5, 3, 3, 3), R(5))
+    bench.check(units[0], bench.graph(QUICK["transposed 3d"][0], *args), args)
+
+
+def test_what_makes_the_image_and_much_arithmetic_stay_outside(bench: CudaBench) -> None:
+    graph = bench.graph(
+        lambda x, w: F.conv2d(torch.tanh(x), w, None, 1, 1, 1, 4), R(2, 4, 9, 9), R(4, 1, 3, 3)
+    )
+    tanh, convolution = graph.nodes
+    region = FAMILY.cut(graph, convolution, (), True)
+    assert region is not None
+    assert tanh.name not in region.nodes
+    many = bench.graph(lambda x, w: F.conv2d(x, w), R(2, 8, 9, 9), R(16, 8, 3, 3))
+    kind = read_kind(many, many.nodes[0])
+    assert kind is not None
+    assert not is_direct(kind)
+    assert FAMILY.cut(many, many.nodes[0], (), True) is None
+
+
+def test_the_expert_takes_depthwise_convolutions(bench: CudaBench) -> None:
+    function, made = QUICK["depthwise"]
+    graph = bench.graph(function, *made())
+    family = family_of(graph, bench.whole(graph), "cuda")
+    assert family is not None
+    assert family.name == "direct_convolution"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arch"), [("depthwise", "sm_80"), ("depthwise", "sm_90a"), ("transposed 3d", "sm_90a")]
+)
+def test_the_first_technique_builds_without_spills(
+    bench: CudaBench, tmp_path: Path, name: str, arch: str
+) -> None:
+    try:
+        cuda_toolkit.toolkit()
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    graph, _, units = units_of(bench, QUICK[name])
+    build = CudaTarget(tmp_path, arch=arch).build(units[0], graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics
+    assert review(units[0]) == []
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels

@@ -1,0 +1,128 @@
+"""Products by warpgroup: their arithmetic on the CPU by `cuda_host`, against float64; with nvcc, that they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import CudaBench
+
+from warpsmith.errors import ToolchainError
+from warpsmith.records import Graph, Unit
+from warpsmith.targets import cuda_toolkit
+from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.cuda import CudaTarget
+
+R = torch.randn
+Made = Callable[[], tuple[torch.Tensor, ...]]
+Case = tuple[Callable[..., object], Made, dict[str, int]]  # … and values of tunables
+
+CASES: dict[str, Case] = {
+    "several slices, ragged": (lambda a, b: a @ b, lambda: (R(131, 200), R(200, 75)), {}),
+    "rows of two dimensions": (
+        lambda x, w, b: F.gelu(F.linear(x, w, b)), lambda: (R(3, 30, 66), R(135, 66), R(135)), {},
+    ),
+    "across the sum, in parts": (
+        lambda a, b: torch.relu(a @ b), lambda: (R(330, 70).t(), R(66, 330).t()), {"SPLIT": 3, "STAGES": 2},
+    ),
+    "batched": (lambda a, b: torch.bmm(a, b), lambda: (R(2, 65, 70), R(2, 70, 68)), {}),
+    "several tiles a block": (
+        lambda a, b, c: torch.addmm(c, a, b, beta=0.5, alpha=2), lambda: (R(260, 70), R(70, 68), R(68)), {"BLOCKS": 2},
+    ),
+    "a triangle": (lambda a, b: torch.tril(a @ b), lambda: (R(140, 40), R(40, 140)), {}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
+    folder: Path = tmp_path_factory.mktemp("warpgroups")
+    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
+
+
+def unit_of(bench: CudaBench, graph: Graph, values: dict[str, int]) -> Unit:
+    found = bench.techniques(graph, bench.whole(graph))
+    unit = next(unit for technique, unit in found if technique.name.endswith("wgmma"))
+    moved = (t.model_copy(update={"value": values.get(t.name, t.value)}) for t in unit.tunables)
+    return unit.model_copy(update={"tunables": tuple(moved)})
+
+
+def product(bench: CudaBench, left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(what the unit makes, the truth in float64)"""
+    graph = bench.graph(lambda a, b: a @ b, left, right)
+    values = dict(zip((i.name for i in graph.inputs), (left, right), strict=True))
+    (got,) = bench.run(unit_of(bench, graph, {"SPLIT": 1}), graph, values)
+    return got.double(), left.double() @ right.double()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_products_are_right(bench: CudaBench, name: str) -> None:
+    torch.manual_seed(0)
+    function, made, values = CASES[name]
+    args = made()
+    graph = bench.graph(function, *args)
+    bench.check(unit_of(bench, graph, values), graph, args)
+
+
+def test_sums_do_not_drift_towards_zero(bench: CudaBench) -> None:
+    """Tensor cores cut off: over a long sum of positive terms that must stay within float32's own error."""
+    torch.manual_seed(0)
+    left, right = torch.rand(64, 640), torch.rand(640, 64)
+    got, exact = product(bench, left, right)
+    plain = torch.zeros(64, 64)
+    for k in range(640):
+        plain += left[:, k : k + 1] * right[k : k + 1]
+    assert (got - exact).norm() < (plain.double() - exact).norm()
+
+
+def test_every_row_has_its_own_scale(bench: CudaBench) -> None:
+    torch.manual_seed(0)
+    scales = torch.logspace(-30, 30, 64)[:, None]
+    left, right = R(64, 70) * scales, R(70, 64) * torch.logspace(-6, 6, 64)
+    left[5] = 0.0
+    got, exact = product(bench, left, right)
+    off = (got - exact).abs() / (left.double().abs() @ right.double().abs()).clamp_min(1e-300)
+    assert off.max() < 2.0**-21
+    assert got[5].eq(0).all()
+
+
+def test_small_elements_beside_large_ones_count(bench: CudaBench) -> None:
+    """Down to 2^-18 of the largest of a row they keep all bits that two halves hold."""
+    left = torch.full((64, 64), 2.0**-17) * (1 + torch.rand(64, 64))
+    left[:, 0] = 1.0
+    right = torch.eye(64)
+    right[0, 0] = 0.0
+    got, exact = product(bench, left, right)
+    assert ((got - exact).abs() <= exact * 2.0**-22)[:, 1:].all()
+    assert got[:, 0].eq(0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [("(octet ^ r % 8)", "octet"), ("ws::products_wait<1>(some[0]);", ""), ("warp / 4 * 64 * 128", "0")],
+)
+def test_emulation_shows_mistakes(bench: CudaBench, part: str, wrong: str) -> None:
+    """A missing swizzle, sums that are used before they are there, the other warpgroup's rows."""
+    args = (R(100, 130), R(130, 66))
+    graph = bench.graph(lambda a, b: a @ b, *args)
+    unit = unit_of(bench, graph, {"SPLIT": 1})
+    assert part in unit.source
+    with pytest.raises(AssertionError):
+        bench.check(unit.model_copy(update={"source": unit.source.replace(part, wrong)}), graph, args)
+
+
+@pytest.mark.slow
+def test_products_build_without_spills(bench: CudaBench, tmp_path: Path) -> None:
+    try:
+        cuda_toolkit.toolkit()
+    except ToolchainError as missing:
+        pytest.skip(str(missing))
+    function, made, values = CASES["rows of two dimensions"]
+    graph = bench.graph(function, *made())
+    build = CudaTarget(tmp_path, arch="sm_90a").build(unit_of(bench, graph, values), graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics  # nor that products wait for each other
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
