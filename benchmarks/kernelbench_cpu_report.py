@@ -57,7 +57,8 @@ def settings(options: argparse.Namespace) -> str:
     """The options that decide what comes out, without this machine's paths."""
     names = ("budget", "time", "seed", "jobs", "cores", "bytes", "flops", "timeout")
     given = [f"--{name} {getattr(options, name)}" for name in names]
-    return " ".join(["KernelBench/KernelBench --levels", *map(str, options.levels), *given])
+    chosen = ["--baselines", *options.baselines] if options.baselines else []
+    return " ".join(["KernelBench/KernelBench --levels", *map(str, options.levels), *given, *chosen])
 
 
 def described() -> str:
@@ -73,7 +74,7 @@ def _conditions(rows: Sequence[Row]) -> list[str]:
     """On which machines the rows were made, and how many tasks ran at a time there."""
     ran = Counter((row["machine"], row["jobs"], row["cores"]) for row in rows)
     return [
-        f"{count} tasks on {escape(where)}; {jobs} at a time, each on {cores} cores of its own"
+        f"{count} tasks on {escape(where)}; {jobs} at a time, each on {cores} core{'s' * (cores != 1)} of its own"
         + (" (memory bandwidth and last cache shared)." if jobs > 1 else ".")
         for (where, jobs, cores), count in ran.items()
     ]

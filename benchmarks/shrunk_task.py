@@ -3,7 +3,8 @@
 A task file in, a `Task` of one variant out. Sizes are module-level integers, divided by powers of two: the
 batch alone if that suffices, because it leaves the values what they are; then the other sizes that only the
 inputs have; then all of them. A shape counts only if the graph still runs the same ops with the same options.
-Where a smaller shape does not construct, less shrinking is tried, and what came closest is returned.
+Where a smaller shape does not construct, or is smaller than it has to be (a product's cost goes with the cube of its one size),
+less shrinking is tried, and what came closest is returned.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from warpsmith.tasks.load import read_source, task_name
 from warpsmith.tasks.source import constants, parse
 from warpsmith.tasks.variants import _attempts, _shrunk, op_difference
 
-TRIES = 4  # exports for one set of sizes
+TRIES = 6  # exports for one set of sizes
 LEAST = 2  # no size becomes smaller: a batch of one hides what mixes rows
 
 
@@ -63,12 +64,12 @@ def shrunk_task(path: str, bounds: Bounds, *, scratch: Scratch, timeout: float) 
 def _smaller(
     host: TaskHost, tree: ast.Module, full: Graph, slots: Any, alike: bool, bounds: Bounds
 ) -> tuple[dict[str, Any], Graph] | None:
-    """The best of a few shifts of these sizes: more where it is still too large, less where it fails."""
-    known, best = constants(tree), None
-    least, most = 0, max((_value(known, s).bit_length() - 1 for s in slots), default=0)
+    """The best of a few shifts of these sizes: more where it is still too large, less where it fails or fits."""
+    known, best, found_fit = constants(tree), None, False
+    large, most = 0, max((_value(known, s).bit_length() - 1 for s in slots), default=0)
     shift = min(most, _more(bounds.excess(full), len(slots)))
     for _ in range(TRIES):
-        if not least < shift <= most:
+        if not large < shift <= most:
             break
         overrides = _shrunk(known, slots, alike, lambda values: [_divided(v, shift) for v in values])  # noqa: B023
         try:
@@ -78,13 +79,13 @@ def _smaller(
             if not host.worker.alive:
                 break
             fails = True
-        if fails:
-            most, shift = shift - 1, (least + shift) // 2
-            continue
-        best, least = (overrides, graph), shift
-        if bounds.excess(graph) <= 1:
-            break
-        shift = min(most, shift + _more(bounds.excess(graph), len(slots)))
+        fits = not fails and bounds.excess(graph) <= 1
+        if fits or not (fails or found_fit):
+            best, found_fit = (overrides, graph), fits
+        if fails or fits:
+            most, shift = shift - 1, (large + shift) // 2
+        else:
+            large, shift = shift, min(most, shift + _more(bounds.excess(graph), len(slots)))
     return best
 
 

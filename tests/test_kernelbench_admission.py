@@ -116,3 +116,17 @@ def test_shapes_shrink_until_they_fit_and_no_further_than_the_task_allows(
         task = shrunk_task(str(tmp_path / "task.py"), limits, scratch=scratch, timeout=60.0)
     assert task.main.overrides == overrides
     assert (limits.excess(task.graph) <= 1) == fits
+
+
+def test_a_product_is_no_smaller_than_it_has_to_be(tmp_path: Path) -> None:
+    """Its operations go with the cube of its size: eight times too many are half of it, not an eighth."""
+    from shrunk_task import Bounds, shrunk_task
+
+    (tmp_path / "square.py").write_text(
+        "import torch\nN = 256\nclass Model(torch.nn.Module):\n    def forward(self, a, b):\n        return a @ b\n"
+        "def get_inputs():\n    return [torch.rand(N, N), torch.rand(N, N)]\ndef get_init_inputs():\n    return []\n"
+    )
+    with Scratch() as scratch:
+        limits = Bounds(1e9, 1e9, 5e6)
+        task = shrunk_task(str(tmp_path / "square.py"), limits, scratch=scratch, timeout=60.0)
+    assert task.main.overrides == {"N": 128}
