@@ -65,7 +65,7 @@ def facts_of(judge: Judge) -> Facts:
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
-        local_facts(), target=judge.target.name, threads=judge.environment.threads,
+        local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), threads=judge.environment.threads,
         bandwidth=judge.limit.bytes_per_second,
         flop_rate=judge.limit.flops_per_second, node_us=node_us,
         total_us=fastest, limit_us=judge.limit.seconds * 1e6,
@@ -78,7 +78,7 @@ def facts_record(facts: Facts) -> dict[str, Any]:
 
 def facts_from(record: dict[str, Any]) -> Facts | None:
     known = {f.name for f in fields(Facts)}
-    return Facts(**record) if known - {"target"} <= set(record) <= known else None
+    return Facts(**record) if known - {"target", "arch"} <= set(record) <= known else None
 
 
 @dataclass(frozen=True)

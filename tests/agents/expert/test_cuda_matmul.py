@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,16 @@ def test_shapes_decide_technique_and_tiles(bench: CudaBench) -> None:
     found = {t.name: t for t in CudaMatMul().techniques(graph, bench.whole(graph), FACTS)}
     split = next(t for t in found["tensor-cores"].tunables if t.name == "SPLIT")
     assert split.value >= 16  # four tiles of results, and a GPU to fill
+
+
+@pytest.mark.parametrize(("arch", "offered"), [("sm_90a", True), ("", True), ("sm_80", False)])
+def test_an_architecture_without_the_instructions_is_not_offered_them(
+    bench: CudaBench, arch: str, offered: bool
+) -> None:
+    graph = bench.graph(torch.matmul, torch.empty(4096, 4096), torch.empty(4096, 4096))
+    found = CudaMatMul().techniques(graph, bench.whole(graph), replace(FACTS, arch=arch))
+    assert ("wgmma" in {t.name for t in found}) == offered
+    assert "tensor-cores" in {t.name for t in found}
 
 
 def test_the_library_stays_a_competitor(bench: CudaBench) -> None:

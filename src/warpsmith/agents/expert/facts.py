@@ -23,6 +23,7 @@ class Facts:
     total_us: float = 0.0  # the whole reference, eager
     limit_us: float = 0.0  # speed-of-light floor of the whole task
     target: str = "cpu"  # what units are written for: "cpu" in C++, "cuda" in CUDA C++
+    arch: str = ""  # of the GPU that units are built for, such as "sm_90a"; "" where it is not known
 
 
 GPU_BANDWIDTH, GPU_FLOP_RATE = 4e12, 5e13  # of a large GPU: they order plans until one is measured

@@ -33,6 +33,7 @@ from .anchored import CudaAnchored
 from .matmul_tiles import mma_technique, skinny_technique
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
+WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
 
 
 class CudaMatMul(CudaAnchored):
@@ -69,10 +70,9 @@ class CudaMatMul(CudaAnchored):
         if anchor.node.output.spec.dtype == "float32":
             share = 1.0 if _triangle(anchor) is None else 0.5
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
-            found += [
-                wgmma_technique(*shape, moved, share, stream),
-                mma_technique(sizes, moved, share, stream),
-            ]
+            if facts.arch in ("", WGMMA_ARCH):
+                found.append(wgmma_technique(*shape, moved, share, stream))
+            found.append(mma_technique(sizes, moved, share, stream))
         offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
         fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
         return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
