@@ -181,10 +181,13 @@ def test_rows_without_any_key(bench: Any, by_mask: Callable[..., object]) -> Non
 
 
 def test_large_scores_do_not_overflow(bench: Any) -> None:
+    """Scores of 1e5 are known to some 1e-2 in float32, so that two keys that nearly tie are weighed to a percent or so."""
+    torch.manual_seed(0)
     q, k, v = heads(1, 2, 140, 32)
     args = (q * 60, k * 60, v * 1e-30)
     graph = bench.graph(library, *args)
-    check(bench, graph, [(graph, args)])
+    for _, unit in bench.techniques(graph, region_of(graph)):
+        bench.check(unit, graph, args, ulp=1e5)
 
 
 def test_every_value_of_the_tunables_is_right(bench: Any) -> None:

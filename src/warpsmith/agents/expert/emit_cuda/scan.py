@@ -110,7 +110,7 @@ __device__ __forceinline__ float before(float mine, float& all, int turn) {
   return lane == 0 ? earlier : join(earlier, left);
 }
 
-__global__ void __launch_bounds__(BLOCK) scan(Operands o, const double* parts) {
+__global__ void __launch_bounds__(BLOCK, 1) scan(Operands o, const double* parts) {
   int64_t at[RANK];
   const int64_t row = blockIdx.x / PARTS;
   const int part = (int)(blockIdx.x % PARTS);
