@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from warpsmith.cli.main import main
+from warpsmith.errors import ToolchainError
+from warpsmith.targets import cuda_toolkit
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -38,3 +40,12 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Capt
         return int(ended.value.code or 0), out, err
 
     return call
+
+
+@pytest.fixture
+def toolkit() -> None:
+    """What builds CUDA, or the test is skipped."""
+    try:
+        cuda_toolkit.toolkit()
+    except ToolchainError as missing:
+        pytest.skip(str(missing))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
-from warpsmith.errors import ToolchainError, UsageError
+from warpsmith.errors import UsageError
 from warpsmith.judge.memory import needed_bytes
 from warpsmith.processes.buffers import Scratch
-from warpsmith.targets import cuda_toolkit, source_rules
+from warpsmith.targets import source_rules
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.targets.front_matter import parse
 
@@ -86,11 +86,9 @@ def test_the_bundle_holds_each_unit_for_its_task_the_smallest_first(bundle: Bund
 
 
 @pytest.mark.slow
-def test_what_was_packed_builds_for_every_shape_without_spills(bundle: Bundle, tmp_path: Path) -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+def test_what_was_packed_builds_for_every_shape_without_spills(
+    bundle: Bundle, toolkit: None, tmp_path: Path
+) -> None:
     target = CudaTarget(tmp_path, arch="sm_90a")
     task = next(t for t in bundle.tasks.values() if t.name == "23_Softmax")
     (unit,) = bundle.candidates_of(task.id)[0].units

@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +18,21 @@ from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
 from warpsmith.agents.expert.ideas import family_of
 from warpsmith.records import Graph, Region, Unit
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.task_header import cuda_region_header
 
 HOST = Path(__file__).parent / "cuda_host"
 HEADERS = Path(targets.__file__).parent
 LAUNCH = re.compile(r"(\w+)<<<(.*), (\w+), (\w+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
+Made = Callable[[], tuple[torch.Tensor, ...]]
+
+
+def at_other_values(unit: Unit) -> Iterator[Unit]:
+    """At every further value of each tunable, one at a time."""
+    for tunable in unit.tunables:
+        for value in tunable.domain[1:]:
+            yield with_values(unit, {tunable.name: value})
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,12 @@ class CudaBench(Bench):
         assert family is not None
         for technique in family.techniques(graph, region, FACTS):
             yield technique, family.write(graph, region, technique)
+
+    def case(self, function: Callable[..., object], made: Made) -> tuple[Graph, tuple[torch.Tensor, ...]]:
+        """A graph and what it is called with: the same at each call."""
+        torch.manual_seed(0)
+        args = made()
+        return self.graph(function, *args), args
 
     def library(self, unit: Unit, graph: Graph) -> ctypes.CDLL:
         source = LAUNCH.sub(r"host::launch(\2, \3, \4, [&] { \1(\5); });", unit.source)

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, at_other_values
 
 from warpsmith.agents.expert.ideas import family_of
 from warpsmith.agents.expert.review import review
-from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
-from warpsmith.targets import cuda_toolkit
-from warpsmith.targets.cpu import CpuTarget
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -74,100 +72,79 @@ REST: dict[str, Case] = {
 EVERY = {**QUICK, **REST}
 
 
-@pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
-    folder: Path = tmp_path_factory.mktemp("emulated")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
-
-
-def unit_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
-    torch.manual_seed(0)
-    function, made = case
-    args = made()
-    graph = bench.graph(function, *args)
-    ((_, unit),) = bench.techniques(graph, bench.whole(graph))
+def unit_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
+    graph, args = emulated.case(*case)
+    ((_, unit),) = emulated.techniques(graph, emulated.whole(graph))
     return graph, args, unit
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_convolution_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(bench, QUICK[name])
+def test_a_convolution_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(emulated, QUICK[name])
     assert unit.family == "convolution"
-    bench.check(unit, graph, args)
+    emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REST)
-def test_other_convolutions_are_right(bench: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(bench, REST[name])
-    bench.check(unit, graph, args)
-
-
-def moved(unit: Unit, values: dict[str, int]) -> Unit:
-    tunables = [
-        t.model_copy(update={"domain": tuple({*t.domain, values[t.name]}), "value": values[t.name]})
-        if t.name in values else t
-        for t in unit.tunables
-    ]  # fmt: skip
-    return unit.model_copy(update={"tunables": tuple(tunables)})
+def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(emulated, REST[name])
+    emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
-def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(bench, QUICK[name])
-    for tunable in unit.tunables:
-        for value in tunable.domain[1:]:
-            bench.check(moved(unit, {tunable.name: value}), graph, args)
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(emulated, QUICK[name])
+    for other in at_other_values(unit):
+        emulated.check(other, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["padded", "transposed space"])
-def test_tiles_of_large_images_are_right(bench: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(bench, REST[name])
+def test_tiles_of_large_images_are_right(emulated: CudaBench, name: str) -> None:
+    graph, args, unit = unit_of(emulated, REST[name])
     values = {"PIXELS": 128, "CHANNELS": 64, "CHUNK": 16, "FRAGMENTS": 4, "STAGES": 4, "SLICE": 8}
-    bench.check(moved(unit, values), graph, args)
+    emulated.check(with_values(unit, values), graph, args)
 
 
-def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
+def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     function, made = QUICK["space and residual"]
-    _, _, unit = unit_of(bench, (function, made))
+    _, _, unit = unit_of(emulated, (function, made))
     args = (I(2, 6, 5, 4, 21), I(10, 6, 3, 1, 2), I(10), I(2, 10, 3, 6, 24))
-    bench.check(unit, bench.graph(function, *args), args)
+    emulated.check(unit, emulated.graph(function, *args), args)
 
 
-def test_inputs_are_rounded_to_nearest(bench: CudaBench) -> None:
+def test_inputs_are_rounded_to_nearest(emulated: CudaBench) -> None:
     """Cut off, they would all be too small."""
     x, w = 1 + torch.rand(1, 8, 9, 17), 1 + torch.rand(8, 8, 3, 3)
-    graph = bench.graph(lambda x, w: F.conv2d(x, w), x, w)
-    ((_, unit),) = bench.techniques(graph, bench.whole(graph))
+    graph = emulated.graph(lambda x, w: F.conv2d(x, w), x, w)
+    ((_, unit),) = emulated.techniques(graph, emulated.whole(graph))
     values = {i.name: a for i, a in zip(graph.inputs, (x, w), strict=True)}
-    (got,) = bench.run(unit, graph, values)
+    (got,) = emulated.run(unit, graph, values)
     exact = F.conv2d(x.double(), w.double())
     relative = (got.double() - exact) / exact
     assert relative.mean().abs() < 2e-5
     assert 1e-6 < relative.std() < 2e-4
 
 
-def test_what_has_little_arithmetic_is_not_for_tensor_cores(bench: CudaBench) -> None:
+def test_what_has_little_arithmetic_is_not_for_tensor_cores(emulated: CudaBench) -> None:
     for channels, groups in ((16, 16), (2, 1)):
-        graph = bench.graph(
+        graph = emulated.graph(
             lambda x, w, groups=groups: F.conv2d(x, w, groups=groups),
             I(1, channels, 9, 9),
             I(16, channels // groups, 3, 3),
         )
-        family = family_of(graph, bench.whole(graph), FACTS.target)
+        family = family_of(graph, emulated.whole(graph), FACTS.target)
         assert family is None or family.name != "convolution"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "arch"), [("transposed space", "sm_90a"), ("strided and dilated", "sm_80")])
-def test_convolutions_build_without_spills(bench: CudaBench, tmp_path: Path, name: str, arch: str) -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
-    graph, _, unit = unit_of(bench, EVERY[name])
+def test_convolutions_build_without_spills(
+    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+) -> None:
+    graph, _, unit = unit_of(emulated, EVERY[name])
     build = CudaTarget(tmp_path, arch=arch).build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics

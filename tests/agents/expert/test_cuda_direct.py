@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, at_other_values
 
 from warpsmith.agents.expert.families_cuda.convolution_kinds import is_direct, read_kind
 from warpsmith.agents.expert.families_cuda.direct_convolution import DirectConvolution
 from warpsmith.agents.expert.ideas import family_of
 from warpsmith.agents.expert.review import review
-from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
-from warpsmith.targets import cuda_toolkit
-from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -76,17 +73,8 @@ REST: dict[str, Case] = {
 EVERY = {**QUICK, **REST}
 
 
-@pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
-    folder: Path = tmp_path_factory.mktemp("emulated")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
-
-
-def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
-    torch.manual_seed(0)
-    function, made = case
-    args = made()
-    graph = bench.graph(function, *args)
+def units_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
+    graph, args = emulated.case(*case)
     node = next(n for n in graph.nodes if FAMILY.covers(graph, n))
     region = FAMILY.cut(graph, node, (), True)
     assert region is not None
@@ -94,58 +82,55 @@ def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, .
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_first_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
-    bench.check(units[0], graph, args)
+def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
+    emulated.check(units[0], graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
-def test_every_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, EVERY[name])
+def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, EVERY[name])
     assert {u.technique for u in units} == {"strips", "staged"}
     for unit in units:
-        bench.check(unit, graph, args)
+        emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["depthwise", "transposed 3d"])
-def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
     for unit in units:
-        for i, tunable in enumerate(unit.tunables):
-            for value in tunable.domain[1:]:
-                moved = list(unit.tunables)
-                moved[i] = tunable.model_copy(update={"value": value})
-                bench.check(unit.model_copy(update={"tunables": tuple(moved)}), graph, args)
+        for other in at_other_values(unit):
+            emulated.check(other, graph, args)
 
 
 @pytest.mark.slow
-def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
-    _, _, units = units_of(bench, QUICK["transposed 3d"])
+def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
+    _, _, units = units_of(emulated, QUICK["transposed 3d"])
     args = (R(1, 3, 2, 7, 5), R(3, 5, 3, 3, 3), R(5))
-    bench.check(units[0], bench.graph(QUICK["transposed 3d"][0], *args), args)
+    emulated.check(units[0], emulated.graph(QUICK["transposed 3d"][0], *args), args)
 
 
-def test_what_makes_the_image_and_much_arithmetic_stay_outside(bench: CudaBench) -> None:
-    graph = bench.graph(
+def test_what_makes_the_image_and_much_arithmetic_stay_outside(emulated: CudaBench) -> None:
+    graph = emulated.graph(
         lambda x, w: F.conv2d(torch.tanh(x), w, None, 1, 1, 1, 4), R(2, 4, 9, 9), R(4, 1, 3, 3)
     )
     tanh, convolution = graph.nodes
     region = FAMILY.cut(graph, convolution, (), True)
     assert region is not None
     assert tanh.name not in region.nodes
-    many = bench.graph(lambda x, w: F.conv2d(x, w), R(2, 8, 9, 9), R(16, 8, 3, 3))
+    many = emulated.graph(lambda x, w: F.conv2d(x, w), R(2, 8, 9, 9), R(16, 8, 3, 3))
     kind = read_kind(many, many.nodes[0])
     assert kind is not None
     assert not is_direct(kind)
     assert FAMILY.cut(many, many.nodes[0], (), True) is None
 
 
-def test_the_expert_takes_depthwise_convolutions(bench: CudaBench) -> None:
+def test_the_expert_takes_depthwise_convolutions(emulated: CudaBench) -> None:
     function, made = QUICK["depthwise"]
-    graph = bench.graph(function, *made())
-    family = family_of(graph, bench.whole(graph), "cuda")
+    graph = emulated.graph(function, *made())
+    family = family_of(graph, emulated.whole(graph), "cuda")
     assert family is not None
     assert family.name == "direct_convolution"
 
@@ -155,13 +140,9 @@ def test_the_expert_takes_depthwise_convolutions(bench: CudaBench) -> None:
     ("name", "arch"), [("depthwise", "sm_80"), ("depthwise", "sm_90a"), ("transposed 3d", "sm_90a")]
 )
 def test_the_first_technique_builds_without_spills(
-    bench: CudaBench, tmp_path: Path, name: str, arch: str
+    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
 ) -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
-    graph, _, units = units_of(bench, QUICK[name])
+    graph, _, units = units_of(emulated, QUICK[name])
     build = CudaTarget(tmp_path, arch=arch).build(units[0], graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics

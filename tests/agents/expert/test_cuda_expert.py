@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, at_other_values
 
 from warpsmith.agents.expert.brain import (
     ExpertBrain,
@@ -24,10 +24,7 @@ from warpsmith.agents.expert.families_cuda.base import cuda_unit
 from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
 from warpsmith.agents.expert.lower import lower
 from warpsmith.agents.expert.review import review
-from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
-from warpsmith.targets import cuda_toolkit
-from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -127,61 +124,41 @@ BUILT = {**QUICK, **REST}
 EVERY = {**BUILT, **EMULATED}
 
 
-@pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
-    folder: Path = tmp_path_factory.mktemp("emulated")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
-
-
-@pytest.fixture(scope="module")
-def toolkit() -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
-
-
-def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
-    torch.manual_seed(0)
-    function, made = case
-    args = made()
-    graph = bench.graph(function, *args)
-    return graph, args, [unit for _, unit in bench.techniques(graph, bench.whole(graph))]
+def units_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
+    graph, args = emulated.case(*case)
+    return graph, args, [unit for _, unit in emulated.techniques(graph, emulated.whole(graph))]
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_first_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
-    bench.check(units[0], graph, args)
+def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
+    emulated.check(units[0], graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
-def test_every_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, EVERY[name])
+def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, EVERY[name])
     assert units
     for unit in units:
-        bench.check(unit, graph, args)
+        emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
-def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
     for unit in units:
-        for i, tunable in enumerate(unit.tunables):
-            for value in tunable.domain[1:]:
-                moved = list(unit.tunables)
-                moved[i] = tunable.model_copy(update={"value": value})
-                bench.check(unit.model_copy(update={"tunables": tuple(moved)}), graph, args)
+        for other in at_other_values(unit):
+            emulated.check(other, graph, args)
 
 
-def by_the_batch(bench: CudaBench, cached: int) -> tuple[Unit, Graph, tuple[torch.Tensor, ...]]:
+def by_the_batch(emulated: CudaBench, cached: int) -> tuple[Unit, Graph, tuple[torch.Tensor, ...]]:
     """A batch is a row (`cached` 0), or all of them (1): rows of the size that it is for are too large here."""
     function, made = REST["group norm"]
     args = made()
-    graph = bench.graph(function, *args)
-    region = bench.whole(graph)
+    graph = emulated.graph(function, *args)
+    region = emulated.whole(graph)
     values = {"SPLIT": 3, "GROUP": 64, "BLOCK": 128, "UNROLL": 2, "CACHED": cached, "VEC": 4, "NT": 0}
     tunables = tuple(base.tunable(n, v) for n, v in values.items())
     technique = base.Technique("batched", "", "memory", tunables)
@@ -190,46 +167,46 @@ def by_the_batch(bench: CudaBench, cached: int) -> tuple[Unit, Graph, tuple[torc
 
 
 @pytest.mark.parametrize("cached", [0, 1])
-def test_rows_by_the_batch_are_right(bench: CudaBench, cached: int) -> None:
-    bench.check(*by_the_batch(bench, cached))
+def test_rows_by_the_batch_are_right(emulated: CudaBench, cached: int) -> None:
+    emulated.check(*by_the_batch(emulated, cached))
 
 
 @pytest.mark.slow
-def test_rows_by_the_batch_build(bench: CudaBench, toolkit: None, tmp_path: Path) -> None:
-    unit, graph, _ = by_the_batch(bench, 32)
+def test_rows_by_the_batch_build(emulated: CudaBench, toolkit: None, tmp_path: Path) -> None:
+    unit, graph, _ = by_the_batch(emulated, 32)
     build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
 
 
-def test_rows_that_fill_the_cache_together_go_by_the_batch(bench: CudaBench) -> None:
+def test_rows_that_fill_the_cache_together_go_by_the_batch(emulated: CudaBench) -> None:
     offered = {}
     for rows in (2, 32):
-        graph = bench.graph(lambda x: F.layer_norm(x, (512, 1024)), torch.empty(rows, 512, 1024))
-        offered[rows] = [t.name for t, _ in bench.techniques(graph, bench.whole(graph))]
+        graph = emulated.graph(lambda x: F.layer_norm(x, (512, 1024)), torch.empty(rows, 512, 1024))
+        offered[rows] = [t.name for t, _ in emulated.techniques(graph, emulated.whole(graph))]
     assert offered[32][0] == "batched"
     assert "batched" not in offered[2]
 
 
-def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
-    _, _, units = units_of(bench, QUICK["layer norm of few long rows"])
+def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
+    _, _, units = units_of(emulated, QUICK["layer norm of few long rows"])
     function, _ = QUICK["layer norm of few long rows"]
     args = (R(3, 4, 40, 40), R(4, 40, 40), R(4, 40, 40))
-    bench.check(units[0], bench.graph(function, *args), args)
+    emulated.check(units[0], emulated.graph(function, *args), args)
 
 
-def test_infinities_and_nans_go_where_torch_has_them(bench: CudaBench) -> None:
+def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:
     x = R(6, 3000)
     x[0, 5], x[1, 7], x[3, 0] = float("inf"), float("nan"), -float("inf")
     x[2] = -float("inf")
-    graph = bench.graph(lambda x: F.softmax(x, -1), x)
-    for _, unit in bench.techniques(graph, bench.whole(graph)):
-        bench.check(unit, graph, (x,))
+    graph = emulated.graph(lambda x: F.softmax(x, -1), x)
+    for _, unit in emulated.techniques(graph, emulated.whole(graph)):
+        emulated.check(unit, graph, (x,))
 
 
-def test_the_target_decides_the_language(bench: CudaBench) -> None:
+def test_the_target_decides_the_language(emulated: CudaBench) -> None:
     function, made = QUICK["softmax"]
-    graph = bench.graph(function, *made())
+    graph = emulated.graph(function, *made())
     for target, language in (("cuda", "cuda"), ("cpu", "c++")):
         facts = replace(FACTS, target=target)
         found = hypotheses(graph, facts, [], 3, plans(graph, facts))
@@ -238,25 +215,25 @@ def test_the_target_decides_the_language(bench: CudaBench) -> None:
     assert hypotheses(graph, replace(FACTS, target="triton"), [], 3) == []
 
 
-def test_plans_follow_the_target(bench: CudaBench) -> None:
+def test_plans_follow_the_target(emulated: CudaBench) -> None:
     """A convolution of halves that is dense is written for the CPU only; on a GPU the library keeps it."""
     args = (R(2, 3, 20, 20).bfloat16(), R(8, 3, 3, 3).bfloat16())
-    graph = bench.graph(lambda x, w: F.conv2d(x, w, padding=1), *args)
+    graph = emulated.graph(lambda x, w: F.conv2d(x, w, padding=1), *args)
     brain = ExpertBrain()
     assert brain.plans(graph, replace(FACTS, target="cpu"))
     assert brain.plans(graph, FACTS) == []
 
 
-def test_rows_decide_the_first_technique(bench: CudaBench) -> None:
+def test_rows_decide_the_first_technique(emulated: CudaBench) -> None:
     function, _ = QUICK["softmax"]
     shapes = {"split": (16, 100_000), "registers": (4096, 1024), "cluster": (4096, 200_000)}
     for first, shape in shapes.items():
-        graph = bench.graph(function, torch.empty(shape))
-        assert next(iter(bench.techniques(graph, bench.whole(graph))))[0].name == first
+        graph = emulated.graph(function, torch.empty(shape))
+        assert next(iter(emulated.techniques(graph, emulated.whole(graph))))[0].name == first
 
 
-def test_wrong_bytes_lead_to_another_cuda_technique(bench: CudaBench) -> None:
-    graph, _, units = units_of(bench, QUICK["layer norm of few long rows"])
+def test_wrong_bytes_lead_to_another_cuda_technique(emulated: CudaBench) -> None:
+    graph, _, units = units_of(emulated, QUICK["layer norm of few long rows"])
     split = next(u for u in units if u.technique == "split")
     safer = repair_wrong(graph, split, "tolerance", "normal")
     assert safer is not None
@@ -266,8 +243,8 @@ def test_wrong_bytes_lead_to_another_cuda_technique(bench: CudaBench) -> None:
     assert flag_variants(split)[0] == ("--use_fast_math",)
 
 
-def test_units_build_without_spills(bench: CudaBench, toolkit: None, tmp_path: Path) -> None:
-    graph, _, units = units_of(bench, QUICK["long scan"])
+def test_units_build_without_spills(emulated: CudaBench, toolkit: None, tmp_path: Path) -> None:
+    graph, _, units = units_of(emulated, QUICK["long scan"])
     build = CudaTarget(tmp_path, arch="sm_90a").build(units[0], graph, "main")
     assert build.ok, build.diagnostics
     assert {k.name for k in build.kernels} == {"scan", "totals"}
@@ -278,9 +255,9 @@ def test_units_build_without_spills(bench: CudaBench, toolkit: None, tmp_path: P
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", BUILT)
 def test_every_technique_builds_without_spills(
-    bench: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
 ) -> None:
-    graph, _, units = units_of(bench, EVERY[name])
+    graph, _, units = units_of(emulated, EVERY[name])
     target = CudaTarget(tmp_path, arch=arch)
     for unit in units:
         build = target.build(unit, graph, "main")

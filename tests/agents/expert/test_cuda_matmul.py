@@ -14,10 +14,8 @@ from cuda_bench import FACTS, CudaBench
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
 from warpsmith.agents.expert.families_cuda.matmul import CudaMatMul
 from warpsmith.agents.expert.review import review
-from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
-from warpsmith.targets import cuda_toolkit
-from warpsmith.targets.cpu import CpuTarget
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -65,103 +63,89 @@ REST: dict[str, Case] = {
 EVERY = {**QUICK, **REST}
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
-    folder: Path = tmp_path_factory.mktemp("products")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
-
-
-def with_values(unit: Unit, values: dict[str, int]) -> Unit:
-    moved = (t.model_copy(update={"value": values.get(t.name, t.value)}) for t in unit.tunables)
-    return unit.model_copy(update={"tunables": tuple(moved)})
-
-
-def units_of(bench: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
-    torch.manual_seed(0)
-    function, made = case
-    args = made()
-    graph = bench.graph(function, *args)
-    own = [u for t, u in bench.techniques(graph, bench.whole(graph)) if t.name in OWN]
+def units_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
+    graph, args = emulated.case(*case)
+    own = [u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name in OWN]
     return graph, args, [with_values(u, SMALL) for u in own]
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_first_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
-    bench.check(units[0], graph, args)
+def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
+    emulated.check(units[0], graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
-def test_every_technique_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, EVERY[name])
+def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, EVERY[name])
     assert units
     for unit in units:
-        bench.check(unit, graph, args)
+        emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["odd", "long sum", "matrix times vector", "vector times matrix"])
-def test_every_value_of_a_tunable_is_right(bench: CudaBench, name: str) -> None:
-    graph, args, units = units_of(bench, QUICK[name])
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, QUICK[name])
     for tunable in units[0].tunables:
         for value in tunable.domain:
-            bench.check(with_values(units[0], {tunable.name: value}), graph, args)
-    bench.check(with_values(units[0], {"SPLIT": 3}), graph, args)
+            emulated.check(with_values(units[0], {tunable.name: value}), graph, args)
+    emulated.check(with_values(units[0], {"SPLIT": 3}), graph, args)
 
 
-def test_a_unit_is_right_at_other_shapes(bench: CudaBench) -> None:
-    _, _, units = units_of(bench, EVERY["few rows"])
+def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
+    _, _, units = units_of(emulated, EVERY["few rows"])
     assert [u.technique for u in units] == ["skinny", "tensor-cores"]
     args = (R(11, 131), R(7, 131), R(7))  # more rows than are taken at once, and odd ones
-    graph = bench.graph(EVERY["few rows"][0], *args)
+    graph = emulated.graph(EVERY["few rows"][0], *args)
     for unit in units:
-        bench.check(unit, graph, args)
+        emulated.check(unit, graph, args)
 
 
-def test_long_sums_are_as_exact_as_in_float32(bench: CudaBench) -> None:
+def test_long_sums_are_as_exact_as_in_float32(emulated: CudaBench) -> None:
     """Tensor cores cut off what they add; the emulator does so after every four terms."""
     torch.manual_seed(0)
     a, b = R(64, 2048), R(2048, 32)
-    graph = bench.graph(lambda a, b: a @ b, a, b)
-    found = {t.name: u for t, u in bench.techniques(graph, bench.whole(graph))}
+    graph = emulated.graph(lambda a, b: a @ b, a, b)
+    found = {t.name: u for t, u in emulated.techniques(graph, emulated.whole(graph))}
     unit = with_values(found["tensor-cores"], {"BM": 64, "BN": 32, "BK": 32, "WM": 32, "SPLIT": 1})
-    (got,) = bench.run(unit, graph, {i.name: x for i, x in zip(graph.inputs, (a, b), strict=True)})
+    (got,) = emulated.run(unit, graph, {i.name: x for i, x in zip(graph.inputs, (a, b), strict=True)})
     exact, chain = a.double() @ b.double(), torch.zeros(64, 32)
     for k in range(2048):
         chain = chain + a[:, k : k + 1] * b[k : k + 1]
     assert (got.double() - exact).norm() <= (chain.double() - exact).norm()
 
 
-def test_shapes_decide_technique_and_tiles(bench: CudaBench) -> None:
+def test_shapes_decide_technique_and_tiles(emulated: CudaBench) -> None:
     def first(*shapes: tuple[int, ...]) -> Unit:
-        graph = bench.graph(torch.matmul, *(torch.empty(s) for s in shapes))
-        return next(iter(bench.techniques(graph, bench.whole(graph))))[1]
+        graph = emulated.graph(torch.matmul, *(torch.empty(s) for s in shapes))
+        return next(iter(emulated.techniques(graph, emulated.whole(graph))))[1]
 
     assert first((2048, 1 << 18), (1 << 18,)).technique == "skinny"
     assert first((4096, 4096), (4096, 4096)).technique != "skinny"
-    graph = bench.graph(torch.matmul, torch.empty(256, 1 << 19), torch.empty(1 << 19, 256))
-    found = {t.name: t for t in CudaMatMul().techniques(graph, bench.whole(graph), FACTS)}
+    graph = emulated.graph(torch.matmul, torch.empty(256, 1 << 19), torch.empty(1 << 19, 256))
+    found = {t.name: t for t in CudaMatMul().techniques(graph, emulated.whole(graph), FACTS)}
     split = next(t for t in found["tensor-cores"].tunables if t.name == "SPLIT")
     assert split.value >= 16  # four tiles of results, and a GPU to fill
 
 
 @pytest.mark.parametrize(("arch", "offered"), [("sm_90a", True), ("", True), ("sm_80", False)])
 def test_an_architecture_without_the_instructions_is_not_offered_them(
-    bench: CudaBench, arch: str, offered: bool
+    emulated: CudaBench, arch: str, offered: bool
 ) -> None:
-    graph = bench.graph(torch.matmul, torch.empty(4096, 4096), torch.empty(4096, 4096))
-    found = CudaMatMul().techniques(graph, bench.whole(graph), replace(FACTS, arch=arch))
+    graph = emulated.graph(torch.matmul, torch.empty(4096, 4096), torch.empty(4096, 4096))
+    found = CudaMatMul().techniques(graph, emulated.whole(graph), replace(FACTS, arch=arch))
     assert ("wgmma" in {t.name for t in found}) == offered
     assert "tensor-cores" in {t.name for t in found}
 
 
-def test_the_library_stays_a_competitor(bench: CudaBench) -> None:
-    graph = bench.graph(lambda x, w: F.gelu(F.linear(x, w)), R(64, 64), R(64, 64))
+def test_the_library_stays_a_competitor(emulated: CudaBench) -> None:
+    graph = emulated.graph(lambda x, w: F.gelu(F.linear(x, w)), R(64, 64), R(64, 64))
     kinds = [{n for region in plan for n in region.nodes} for plan in plans(graph, FACTS)]
     assert {n.name for n in graph.nodes} in kinds
     assert any(len(nodes) < len(graph.nodes) for nodes in kinds)
-    halves = bench.graph(lambda x, w: F.linear(x, w), R(64, 64).half(), R(64, 64).half())
+    halves = emulated.graph(lambda x, w: F.linear(x, w), R(64, 64).half(), R(64, 64).half())
     assert not CudaMatMul().supports(halves, halves.nodes[0])
     (best,) = hypotheses(graph, FACTS, [], 1)
     assert write_units(graph, best, 1, FACTS)
@@ -170,12 +154,10 @@ def test_the_library_stays_a_competitor(bench: CudaBench) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "arch"), [("linear", "sm_90a"), ("both across the sum", "sm_80"), ("few rows", "sm_90a"),
                                             ("few rows, across", "sm_90a")])  # fmt: skip
-def test_units_build_without_spills(bench: CudaBench, tmp_path: Path, name: str, arch: str) -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
-    graph, _, units = units_of(bench, EVERY[name])
+def test_units_build_without_spills(
+    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+) -> None:
+    graph, _, units = units_of(emulated, EVERY[name])
     unit = with_values(units[0], {"BM": 128, "BN": 128, "BK": 32})
     build = CudaTarget(tmp_path, arch=arch).build(unit, graph, "main")
     assert build.ok, build.diagnostics

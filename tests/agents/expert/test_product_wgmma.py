@@ -10,10 +10,8 @@ import torch
 import torch.nn.functional as F
 from cuda_bench import CudaBench
 
-from warpsmith.errors import ToolchainError
 from warpsmith.records import Graph, Unit
-from warpsmith.targets import cuda_toolkit
-from warpsmith.targets.cpu import CpuTarget
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 R = torch.randn
@@ -36,65 +34,58 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
-    folder: Path = tmp_path_factory.mktemp("warpgroups")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
-
-
-def unit_of(bench: CudaBench, graph: Graph, values: dict[str, int]) -> Unit:
-    found = bench.techniques(graph, bench.whole(graph))
+def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int]) -> Unit:
+    found = emulated.techniques(graph, emulated.whole(graph))
     unit = next(unit for technique, unit in found if technique.name.endswith("wgmma"))
-    moved = (t.model_copy(update={"value": values.get(t.name, t.value)}) for t in unit.tunables)
-    return unit.model_copy(update={"tunables": tuple(moved)})
+    return with_values(unit, values)
 
 
-def product(bench: CudaBench, left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def product(
+    emulated: CudaBench, left: torch.Tensor, right: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(what the unit makes, the truth in float64)"""
-    graph = bench.graph(lambda a, b: a @ b, left, right)
+    graph = emulated.graph(lambda a, b: a @ b, left, right)
     values = dict(zip((i.name for i in graph.inputs), (left, right), strict=True))
-    (got,) = bench.run(unit_of(bench, graph, {"SPLIT": 1}), graph, values)
+    (got,) = emulated.run(unit_of(emulated, graph, {"SPLIT": 1}), graph, values)
     return got.double(), left.double() @ right.double()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_products_are_right(bench: CudaBench, name: str) -> None:
-    torch.manual_seed(0)
+def test_products_are_right(emulated: CudaBench, name: str) -> None:
     function, made, values = CASES[name]
-    args = made()
-    graph = bench.graph(function, *args)
-    bench.check(unit_of(bench, graph, values), graph, args)
+    graph, args = emulated.case(function, made)
+    emulated.check(unit_of(emulated, graph, values), graph, args)
 
 
-def test_sums_do_not_drift_towards_zero(bench: CudaBench) -> None:
+def test_sums_do_not_drift_towards_zero(emulated: CudaBench) -> None:
     """Tensor cores cut off: over a long sum of positive terms that must stay within float32's own error."""
     torch.manual_seed(0)
     left, right = torch.rand(64, 640), torch.rand(640, 64)
-    got, exact = product(bench, left, right)
+    got, exact = product(emulated, left, right)
     plain = torch.zeros(64, 64)
     for k in range(640):
         plain += left[:, k : k + 1] * right[k : k + 1]
     assert (got - exact).norm() < (plain.double() - exact).norm()
 
 
-def test_every_row_has_its_own_scale(bench: CudaBench) -> None:
+def test_every_row_has_its_own_scale(emulated: CudaBench) -> None:
     torch.manual_seed(0)
     scales = torch.logspace(-30, 30, 64)[:, None]
     left, right = R(64, 70) * scales, R(70, 64) * torch.logspace(-6, 6, 64)
     left[5] = 0.0
-    got, exact = product(bench, left, right)
+    got, exact = product(emulated, left, right)
     off = (got - exact).abs() / (left.double().abs() @ right.double().abs()).clamp_min(1e-300)
     assert off.max() < 2.0**-21
     assert got[5].eq(0).all()
 
 
-def test_small_elements_beside_large_ones_count(bench: CudaBench) -> None:
+def test_small_elements_beside_large_ones_count(emulated: CudaBench) -> None:
     """Down to 2^-18 of the largest of a row they keep all bits that two halves hold."""
     left = torch.full((64, 64), 2.0**-17) * (1 + torch.rand(64, 64))
     left[:, 0] = 1.0
     right = torch.eye(64)
     right[0, 0] = 0.0
-    got, exact = product(bench, left, right)
+    got, exact = product(emulated, left, right)
     assert ((got - exact).abs() <= exact * 2.0**-22)[:, 1:].all()
     assert got[:, 0].eq(0).all()
 
@@ -104,25 +95,21 @@ def test_small_elements_beside_large_ones_count(bench: CudaBench) -> None:
     ("part", "wrong"),
     [("(octet ^ r % 8)", "octet"), ("ws::products_wait<1>(some[0]);", ""), ("warp / 4 * 64 * 128", "0")],
 )
-def test_emulation_shows_mistakes(bench: CudaBench, part: str, wrong: str) -> None:
+def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) -> None:
     """A missing swizzle, sums that are used before they are there, the other warpgroup's rows."""
     args = (R(100, 130), R(130, 66))
-    graph = bench.graph(lambda a, b: a @ b, *args)
-    unit = unit_of(bench, graph, {"SPLIT": 1})
+    graph = emulated.graph(lambda a, b: a @ b, *args)
+    unit = unit_of(emulated, graph, {"SPLIT": 1})
     assert part in unit.source
     with pytest.raises(AssertionError):
-        bench.check(unit.model_copy(update={"source": unit.source.replace(part, wrong)}), graph, args)
+        emulated.check(unit.model_copy(update={"source": unit.source.replace(part, wrong)}), graph, args)
 
 
 @pytest.mark.slow
-def test_products_build_without_spills(bench: CudaBench, tmp_path: Path) -> None:
-    try:
-        cuda_toolkit.toolkit()
-    except ToolchainError as missing:
-        pytest.skip(str(missing))
+def test_products_build_without_spills(emulated: CudaBench, toolkit: None, tmp_path: Path) -> None:
     function, made, values = CASES["rows of two dimensions"]
-    graph = bench.graph(function, *made())
-    build = CudaTarget(tmp_path, arch="sm_90a").build(unit_of(bench, graph, values), graph, "main")
+    graph = emulated.graph(function, *made())
+    build = CudaTarget(tmp_path, arch="sm_90a").build(unit_of(emulated, graph, values), graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
