@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from warpsmith.judge.turns import Turns
+import pytest
+
+from warpsmith.errors import JudgeError
+from warpsmith.judge.turns import WAITING, Turns
 
 PATIENCE = 5.0
 
@@ -64,3 +69,89 @@ def test_a_turn_ends_with_an_error() -> None:
             pass
     with turns.measuring():
         pass
+
+
+def test_a_turn_may_be_taken_again() -> None:
+    turns = Turns()
+    with turns.measuring(), turns.measuring(), turns.computing():
+        pass
+    waits = pytest.raises(RuntimeError, match="its own thread computes")
+    with turns.computing(), turns.computing(), waits, turns.measuring():
+        pass
+    with turns.measuring():
+        pass
+
+
+def test_runs_share_a_file(tmp_path: Path) -> None:
+    """Two locks opened apart, as two processes open them."""
+    said: list[str] = []
+    one, two = (Turns(tmp_path / "gpu.lock", said.append) for _ in range(2))
+    with one.computing(), two.computing():
+        assert not said, "computing is shared"
+    order, entered = [], threading.Event()
+
+    def other(kind: str) -> None:
+        entered.set()
+        with getattr(two, kind)():
+            order.append(kind)
+
+    for kind in ("computing", "measuring"):
+        entered.clear()
+        with ThreadPoolExecutor(1) as pool:
+            with one.measuring():
+                job = pool.submit(other, kind)
+                assert entered.wait(PATIENCE)
+                end = time.monotonic() + PATIENCE
+                while not said and time.monotonic() < end:
+                    time.sleep(0.001)
+                order.append("alone")
+            job.result(PATIENCE)
+        assert order == ["alone", kind]
+        assert set(said) == {WAITING}
+        order.clear(), said.clear()
+
+
+def test_a_measurement_of_another_run_goes_first(tmp_path: Path) -> None:
+    first, measurer, late = (Turns(tmp_path / "gpu.lock") for _ in range(3))
+    order, inside, leave = [], threading.Event(), threading.Event()
+
+    def compute(turns: Turns, name: str) -> None:
+        with turns.computing():
+            order.append(name)
+            inside.set()
+            assert leave.wait(PATIENCE)
+
+    def measure() -> None:
+        with measurer.measuring():
+            order.append("measured")
+
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(compute, first, "first")]
+        assert inside.wait(PATIENCE)
+        jobs.append(pool.submit(measure))
+        end = time.monotonic() + PATIENCE
+        while gate_free(tmp_path / "gpu.gate") and time.monotonic() < end:
+            time.sleep(0.001)
+        jobs.append(pool.submit(compute, late, "late"))
+        time.sleep(0.05)
+        assert order == ["first"], "who would compute waits behind who would measure"
+        leave.set()
+        for job in jobs:
+            job.result(PATIENCE)
+    assert order == ["first", "measured", "late"]
+
+
+def gate_free(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JudgeError, match="cannot open"):
+        Turns(tmp_path / "gpu.lock")
+    assert not (tmp_path / "elsewhere").exists()

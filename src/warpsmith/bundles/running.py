@@ -163,7 +163,7 @@ class _BundleRun:
     def _judge(self, task: Task, seed: int, scratch: Scratch) -> Judge:
         return Judge(
             task, self.target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=self.observer.stage,
-            baselines=self.config.baselines, peaks_cache=self.config.cache,
+            baselines=self.config.baselines, peaks_cache=self.config.cache, profile=False,
         )  # fmt: skip
 
     def _row(self, task: Task, seed: int) -> TaskRow:

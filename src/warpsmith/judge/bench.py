@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -41,6 +42,7 @@ from .session import (
     plan,
 )
 from .timed_process import Block, TimedProcess, fork_candidate, start_zygote
+from .turns import Turns
 
 __all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
 
@@ -83,15 +85,12 @@ class Bench:
         progress: Callable[[str], None] = lambda message: None,
         cache_dir: Path | None = None,
         device: str = "cpu",
+        turns: Turns | None = None,
     ) -> None:
-        self.device = device
-        self.task, self.scratch, self.workdir, self.threads, self.progress = (
-            task,
-            scratch,
-            workdir,
-            threads,
-            progress,
-        )
+        """`turns`: whatever is timed has the device to itself; while baselines load and compile nothing is timed."""
+        self.device, self._turns, self._loading = device, turns or Turns(), ExitStack()
+        self.task, self.scratch, self.workdir = task, scratch, workdir
+        self.threads, self.progress = threads, progress
         self.flush_bytes = GPU_FLUSH if device == "cuda" else flush_bytes(threads)
         if device == "cpu" and task.graph.least_bytes > self.flush_bytes:
             self.flush_bytes = 0  # the task evicts its own data; on a GPU the flush also hides the launch
@@ -114,6 +113,7 @@ class Bench:
         """
         self._names = self._names if names is None else tuple(names)
         self._fresh = fresh_values
+        self._loading.enter_context(self._turns.computing())
         self._baselines = Baselines(
             self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
             threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
@@ -139,10 +139,12 @@ class Bench:
         if self._baselines is None:
             self.begin(names, fresh_values=fresh_values)
         assert self._baselines is not None
-        self.progress("compiling the baselines")
-        self._baselines.ready()
+        with self._loading:
+            self.progress("compiling the baselines")
+            self._baselines.ready()
         self.progress("timing the baselines")
-        self._time_baselines(self._baselines, fresh_values)
+        with self._turns.measuring():
+            self._time_baselines(self._baselines, fresh_values)
         return self.timings
 
     def _time_baselines(self, baselines: Baselines, fresh_values: FreshValues) -> None:
@@ -185,13 +187,15 @@ class Bench:
         self._rewritten, values = graph, [fresh_values(), fresh_values()]
         usual = self.timings[self.best].median_us * 1e-6
         try:
-            process = self._fork([], REWRITTEN, graph)
-            self._baselines.add(process)
-            process.expected = self._estimate(process, values[0])
-            if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
-                self.drop_rewritten(f"it takes {process.expected / usual:.0f} times as long as {self.best}")
-            else:
-                self._time_together([process], values, {})
+            with self._turns.measuring():
+                process = self._fork([], REWRITTEN, graph)
+                self._baselines.add(process)
+                process.expected = self._estimate(process, values[0])
+                if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
+                    times = process.expected / usual
+                    self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
+                else:
+                    self._time_together([process], values, {})
         except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
             self.drop_rewritten(str(error))
 
@@ -287,6 +291,13 @@ class Bench:
         """One process against others, whatever it runs; `launches` as in `agree_with_batch` (None: one for
         each node). Raises as `time` does.
         """
+        with self._turns.measuring():
+            return self._measured(process, opponents, values, rounds, target_seconds, cold, checks, launches)
+
+    def _measured(
+        self, process: TimedProcess, opponents: Sequence[TimedProcess], values: Sequence[Path], rounds: int | None,
+        target_seconds: float | None, cold: bool, checks: int, launches: int | None,
+    ) -> BenchRun:  # fmt: skip
         process.expected = self._estimate(process, values[0])
         warm = self._check_clocks(process)
         session = self._session([process, *opponents], values, cold)
@@ -418,6 +429,7 @@ class Bench:
 
     def close(self) -> None:
         """End every process."""
+        self._loading.close()
         if self._baselines is not None:
             self._baselines.close()
         if self._zygote is not None:

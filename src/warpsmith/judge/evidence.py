@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ..processes.buffers import Scratch, ValuesFile
 from ..records import Region, Task, TensorSpec
+from .allowance import Allowance
 from .families import OWN
 from .layout import noise_specs, oracle_specs, output_names, rows_of
 from .tolerance import Budget, Truth
@@ -58,6 +59,7 @@ class Expected:
         self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
         self.valid: bool = answer["finite"]
         self._draws, self._exact = answer["draws"], answer["exact"]
+        self._allowances = [Allowance(*a) if a is not None else None for a in answer["allowances"]]
         self._rows = tuple(rows)
 
     @cached_property
@@ -86,8 +88,9 @@ class Expected:
         native = ValuesFile(Path(f"{self.stem}.native"), self._output_specs).arrays()
         oracle = ValuesFile(Path(f"{self.stem}.oracle"), oracle_specs(self._output_specs)).arrays()
         noise = ValuesFile(Path(f"{self.stem}.noise"), noise_specs(self._output_specs, self._draws)).arrays()
-        found = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, strict=True)
-        return [Budget(Truth(s.dtype, a, b, c, max(d, 1), e)) for s, a, b, c, d, e in found]
+        truths = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, strict=True)
+        found = (Truth(s.dtype, a, b, c, max(d, 1), e) for s, a, b, c, d, e in truths)
+        return [Budget(t, given) for t, given in zip(found, self._allowances, strict=True)]
 
     @property
     def usable(self) -> bool:

@@ -34,6 +34,7 @@ from .limits import Peaks, limit, measure_peaks
 from .memory import check_memory
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
+from .turns import Turns, device_lock
 from .verify import Limits, Verifier
 from .workers import Workers
 
@@ -50,11 +51,13 @@ class Opened:
     def __init__(
         self, task: Task, target: Target, *, scratch: Scratch, workdir: Path, seed: int,
         progress: Callable[[str], None] = lambda text: None, quick: bool = False,
-        baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None,
+        baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None, profile: bool = True,
     ) -> None:  # fmt: skip
+        """`profile`: whether each part of the reference is timed alone, for who proposes candidates."""
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
-        self.progress, self.quick = progress, quick
+        self.progress, self.quick, self._profiled = progress, quick, profile
         self.device = "cuda" if target.language == "cuda" else "cpu"
+        self.turns = Turns(device_lock(self.device), progress)
         # The ordinary three stand for all that the device has.
         ordinary = tuple(baselines) == BASELINES
         self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)
@@ -99,21 +102,24 @@ class Opened:
                 self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
                 for note in audit(self.baselines, self.limit):
                     self.progress(note)
-            with self._stage("profile", "timing each part of the reference"):
-                self._profile()
+            if self._profiled:
+                with self._stage("profile", "timing each part of the reference"):
+                    self._profile()
 
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
-            peaks = measure_peaks(
-                self._peaks_cache, self.environment.threads, refresh=refresh, device=self.device
-            )
+            with self.turns.measuring():
+                peaks = measure_peaks(
+                    self._peaks_cache, self.environment.threads, refresh=refresh, device=self.device
+                )
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
         main = str(self.evidence.values(self._own))
-        answer = self.evidence.workers.call(
-            "profile_nodes", CALL_SECONDS, variant=self._own.variant, values=main
-        )
+        with self.turns.measuring():
+            answer = self.evidence.workers.call(
+                "profile_nodes", CALL_SECONDS, variant=self._own.variant, values=main
+            )
         self.node_us = {str(k): float(v) for k, v in answer["microseconds"].items()}
 
     def _start_bench(self) -> None:
@@ -124,13 +130,13 @@ class Opened:
             self.bench = Bench(
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
-                cache_dir=self._peaks_cache / "inductor", device=self.device,
+                cache_dir=self._peaks_cache / "inductor", device=self.device, turns=self.turns,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
             self.bench.begin(self._names, fresh_values=self._next_values)
 
     def _start_workers(self) -> None:
-        workers = Workers(self.task, self.scratch, self.environment.threads, self.device)
+        workers = Workers(self.task, self.scratch, self.environment.threads, self.device, self.turns)
         self._workers = self._stack.enter_context(workers)
         capacity = int(psutil.virtual_memory().available) // EVIDENCE_SHARE
         self._own = Case(self.task.main.name, OWN, self._draw())
@@ -142,6 +148,7 @@ class Opened:
             self.evidence,
             self.scratch,
             Limits(threads=self.environment.threads, memory_bytes=memory),
+            self.turns,
         )
 
     def _check_baselines(self) -> None:

@@ -12,7 +12,7 @@ TF32, and the fp64 oracle in fp64.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,15 +24,20 @@ from ..records import Graph, Region, Task, TensorSpec
 from ..runtime.interpreter import run_graph
 from ..runtime.tensors import open_tensors, write_tensors
 from . import families
+from .allowance import HALVES, Allowance, Piece, allowance
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
-from .layout import noise_specs, oracle_specs, output_names, rows_of
+from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
 from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
+PIECE = {
+    "cpu": 1 << 18,
+    "cuda": 1 << 25,
+}  # elements of which a budget is made at a time: bounds the temporaries
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
 
@@ -126,7 +131,7 @@ class Reference:
         truths = oracle.truths(tensors, seed, family=family)
         if not all(t.finite for t in truths.values()):
             return {"valid": False}
-        judged = {o: (t, Budget(_as_truth(graph.specs[o].dtype, t))) for o, t in truths.items()}
+        judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
         caught, same = {}, []
         for name, made in mutants(graph, oracle.outputs, tensors, self._values(graph, others), dropped):
             if name == TF32_TWIN and self._in_tf32(graph):
@@ -208,14 +213,40 @@ class Reference:
             made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
             specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
         draws = [t.draws if t.native.is_floating_point() else t.noise.shape[0] for t in made]
+        given = [allowed(s.dtype, t) for s, t in zip(specs, made, strict=True)]
         write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
         write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
-        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [t.noise for t in made])
-        return {"finite": finite, "draws": draws, "exact": [t.exact for t in made]}
+        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [elements for elements, _ in given])
+        rules = [(rule.rms, rule.steady) if rule is not None else None for _, rule in given]
+        return {"finite": finite, "draws": draws, "exact": [t.exact for t in made], "allowances": rules}
 
 
-def _as_truth(dtype: str, made: TruthTensors) -> Truth:
-    return Truth(dtype, _numpy(made.native), _numpy(made.oracle), _numpy(made.noise), made.draws, made.exact)
+def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, Allowance | None]:
+    """What each element may miss by, and the whole; the noise as it is where values are compared otherwise."""
+    if dtype not in FLOATS or made.exact:
+        return made.noise, None
+    native, oracle, noise = (t.reshape(-1) for t in (made.native, made.oracle, made.noise))
+    elements, at = torch.empty_like(oracle), 0
+
+    def pieces() -> Iterator[Piece]:
+        for start in range(0, oracle.numel(), PIECE[oracle.device.type]):
+            part = slice(start, start + PIECE[oracle.device.type])
+            ideal = oracle[part].to(native.dtype).double() if dtype in HALVES else None
+            yield Piece(native[part].double(), oracle[part], noise[part], ideal)
+
+    def keep(piece: torch.Tensor) -> None:
+        nonlocal at
+        elements[at : at + piece.numel()] = piece
+        at += piece.numel()
+
+    rule = allowance(torch, dtype, made.draws, pieces, keep)
+    return elements.view(made.oracle.shape), rule
+
+
+def _budget(dtype: str, made: TruthTensors) -> Budget:
+    elements, rule = allowed(dtype, made)
+    native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
+    return Budget(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
 
 
 def copied_to(tensor: torch.Tensor, device: str) -> torch.Tensor:

@@ -18,7 +18,7 @@ fp16 accumulation 3.3e-4 and more; 1.2 times the honest error separates them.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,21 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..processes.buffers import NUMPY_DTYPE
+from .allowance import FLOOR, HALVES, UNIT_ROUNDOFF, Allowance, Piece, allowance
 from .forensics import likely_cause
 from .layout import FLOATS
 
 Array = npt.NDArray[Any]
-HALVES = ("float16", "bfloat16")
-UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-# Below these a result may be flushed to zero (the smallest normal number; for fp16 the smallest subnormal
-# one).
-FLOOR = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
-OWN_ULP = {"float64": 2.0, "float32": 2.0, "float16": 1.0, "bfloat16": 1.0}  # granted to every element
-REACH = 8.0  # noise is a standard deviation; the largest of 1e8 normal draws lies at 5.7
-RMS_MULTIPLE = 2.5
-HALF_MULTIPLE = 1.2
-POOL = 32  # noise draws that a pooled estimate rests on
 CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
+PIECE = 1 << 16  # and those of which a budget is made: so many stay in the cache
 
 
 @dataclass(frozen=True)
@@ -97,43 +89,30 @@ def from_float64(array: Array, dtype: str) -> Array:
 class Budget:
     """What one output may miss its oracle by. Built once, used for every candidate."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, truth: Truth, given: Allowance | None = None) -> None:
+        """`given`: with it, `truth.noise` holds what each element may miss by; without it, that is found here."""
         self.truth = truth
         self.steady = True  # whether the reference keeps its own budget
         if truth.floating and not truth.exact:
-            self._build()
+            if given is None:
+                made: list[Array] = []
+                with np.errstate(invalid="ignore", over="ignore"):
+                    given = allowance(np, truth.dtype, truth.draws, self._pieces, made.append)
+                self.element = np.concatenate(made or [np.empty(0)]).reshape(truth.oracle.shape)
+            else:
+                self.element = truth.noise
+            self.steady, self.rms = given.steady, given.rms
 
-    def _build(self) -> None:
+    def _pieces(self) -> Iterator[Piece]:
         truth = self.truth
-        oracle = truth.oracle.reshape(-1)
-        with np.errstate(invalid="ignore"):
-            missed = np.abs(to_float64(truth.native, truth.dtype).reshape(-1) - oracle)
-        missed = np.nan_to_num(missed, nan=0.0, posinf=0.0)
-        noise = np.nan_to_num(truth.noise.reshape(-1), nan=0.0, posinf=0.0)
-        own = np.nan_to_num(np.abs(oracle), nan=0.0, posinf=0.0)
-        pooled = pool(own, noise**2 + missed**2, draws=truth.draws)
-        unit = UNIT_ROUNDOFF[truth.dtype]
-        spread = np.sqrt(np.maximum(pooled, noise**2))
-        nearest = 2 * OWN_ULP[truth.dtype] * unit * own + FLOOR[truth.dtype]
-        allowed = nearest + REACH * spread
-        # Where the reference itself misses by more, the inputs are ill-conditioned: rounding to a half flips
-        # a tie of logits, say. Whoever shares its error may still round otherwise.
-        self.steady = bool((missed <= allowed).all())
-        allowed = np.where(missed > allowed, missed + nearest + REACH * noise, allowed)
-        self.element = allowed.reshape(truth.oracle.shape)
-        self.rms = self._rms_budget(own, spread, missed, unit)
-
-    def _rms_budget(self, own: Array, spread: Array, missed: Array, unit: float) -> float:
-        if own.size == 0:
-            return float("inf")
-        luck = 1 + 3 / np.sqrt(_effective_count(own))  # a few elements say little about a root mean square
-        floor = FLOOR[self.truth.dtype]
-        if self.truth.dtype in HALVES:
-            ideal = to_float64(from_float64(self.truth.oracle, self.truth.dtype), self.truth.dtype)
-            with np.errstate(invalid="ignore"):
-                rounding = rms(np.nan_to_num(ideal - self.truth.oracle, nan=0.0, posinf=0.0, neginf=0.0))
-            return float(HALF_MULTIPLE * luck * max(rounding, rms(missed)) + floor)
-        return float(luck * (RMS_MULTIPLE * rms(spread) + 2 * unit * rms(own)) + floor)
+        native, oracle, noise = (a.reshape(-1) for a in (truth.native, truth.oracle, truth.noise))
+        for start in range(0, oracle.size, PIECE):
+            part = slice(start, start + PIECE)
+            value = oracle[part]
+            ideal = (
+                to_float64(from_float64(value, truth.dtype), truth.dtype) if truth.dtype in HALVES else None
+            )
+            yield Piece(to_float64(native[part], truth.dtype), value, noise[part], ideal)
 
     def compare(self, actual: Array, inputs: tuple[Array, ...] = (), most: int | None = None) -> Comparison:
         """`actual` has the truth's shape and storage type. `inputs` serve the forensics only. `most`: look at
@@ -236,47 +215,3 @@ def _places(count: int, most: int | None) -> Sequence[int]:
     if wanted >= len(starts):
         return starts
     return [*secrets.SystemRandom().sample(starts[:-1], wanted - 1), starts[-1]]
-
-
-def rms(values: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
-
-
-def _effective_count(weights: Array) -> float:
-    """How many elements a root mean square averages over: one, if one is far larger than the rest."""
-    scale = float(weights.max(initial=0.0))
-    if scale == 0 or not np.isfinite(scale):
-        return float(max(weights.size, 1))
-    squares = np.square(weights / scale)
-    return float(squares.sum() ** 2 / np.square(squares).sum())
-
-
-def pool(magnitude: Array, squares: Array, draws: int) -> Array:
-    """Mean of `squares` over elements whose magnitude has a like exponent; windows widen until `POOL` draws
-    lie inside.
-    """
-    if magnitude.size == 0:
-        return squares
-    _, exponent = np.frexp(magnitude)
-    exponent[magnitude == 0] = exponent.min() - 1  # else zeros, which nothing made, would lie with 0.5
-    low = int(exponent.min())
-    index = exponent - low
-    counts = np.bincount(index)
-    sums = np.bincount(index, weights=squares)
-    counts_to, sums_to = np.concatenate([[0], np.cumsum(counts)]), np.concatenate([[0.0], np.cumsum(sums)])
-    need = min(-(-POOL // draws), magnitude.size)
-    means = np.zeros(len(counts))
-    for bin_ in np.flatnonzero(counts):
-        means[bin_] = _window_mean(int(bin_), sums, counts, counts_to, need, sums_to)
-    return means[index]
-
-
-def _window_mean(
-    centre: int, sums: Array, counts: Array, counts_to: Array, need: int, sums_to: Array
-) -> float:
-    first, last = centre, centre + 1
-    while counts_to[last] - counts_to[first] < need:
-        first, last = max(first - 1, 0), min(last + 1, len(counts))
-    # Cumulative sums lose small bins next to huge ones, so add the window's bins themselves.
-    total = float(sums[first:last].sum()) if last - first < 64 else float(sums_to[last] - sums_to[first])
-    return total / float(counts_to[last] - counts_to[first])

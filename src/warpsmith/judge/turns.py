@@ -1,43 +1,121 @@
 """Who may use a device: many compute at a time, or one measures alone.
 
-A measurement that is waiting goes before those who would begin to compute, so that it gets its turn.
+In: nothing, for the threads of one judge; or a file that all judges of a device share, so that several runs on one GPU
+take turns, too. A measurement that is waiting goes before those who would begin to compute, so that it gets its turn.
+Whoever has a turn may take one again.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from .. import machine
+from ..errors import JudgeError
+
+WAITING = "waiting for the GPU, which another run has"
+
+
+def device_lock(device: str) -> Path | None:
+    """The file that this user's runs on the GPU share; None for a CPU, whose processors runs divide among them."""
+    found = machine.gpu() if device == "cuda" else None
+    name = f"warpsmith-{os.getuid()}-{found.uuid}.lock" if found is not None else ""
+    return Path(tempfile.gettempdir()) / name if name else None
 
 
 class Turns:
-    def __init__(self) -> None:
+    def __init__(self, lock: Path | None = None, progress: Callable[[str], None] = lambda text: None) -> None:
         self._changed = threading.Condition()
         self._computing = self._waiting = 0
         self._measuring = False
+        self._mine = threading.local()
+        self._shared = _FileLock(lock, progress) if lock is not None else None
 
     @contextmanager
     def computing(self) -> Iterator[None]:
+        if getattr(self._mine, "turn", ""):
+            yield
+            return
         with self._changed:
             self._changed.wait_for(lambda: not self._measuring and not self._waiting)
+            if self._shared is not None and not self._computing:
+                self._shared.take(fcntl.LOCK_SH)
             self._computing += 1
+        self._mine.turn = "computing"
         try:
             yield
         finally:
+            self._mine.turn = ""
             with self._changed:
                 self._computing -= 1
+                if self._shared is not None and not self._computing:
+                    self._shared.give()
                 self._changed.notify_all()
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
+        """Raises RuntimeError in a thread that is computing: it would wait for itself."""
+        if getattr(self._mine, "turn", "") == "measuring":
+            yield
+            return
+        if getattr(self._mine, "turn", ""):
+            raise RuntimeError("a measurement cannot begin while its own thread computes")
         with self._changed:
             self._waiting += 1
-            self._changed.wait_for(lambda: not self._measuring and not self._computing)
-            self._waiting -= 1
-            self._measuring = True
+            try:
+                self._changed.wait_for(lambda: not self._measuring and not self._computing)
+                if self._shared is not None:
+                    self._shared.take(fcntl.LOCK_EX)
+                self._measuring = True
+            finally:
+                self._waiting -= 1
+        self._mine.turn = "measuring"
         try:
             yield
         finally:
+            self._mine.turn = ""
             with self._changed:
                 self._measuring = False
+                if self._shared is not None:
+                    self._shared.give()
                 self._changed.notify_all()
+
+
+class _FileLock:
+    """Shared or exclusive, among processes; it ends with the process. Who wants it passes a gate, one after the other, so
+    that those who share it cannot keep out for ever one who wants it alone."""
+
+    def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._turn, self._gate = (os.open(p, flags, 0o600) for p in (path, path.with_suffix(".gate")))
+        except OSError as error:
+            raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
+
+    def take(self, how: int) -> None:
+        self._lock(self._gate, fcntl.LOCK_EX)
+        try:
+            self._lock(self._turn, how)
+        finally:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def _lock(self, file: int, how: int) -> None:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._progress(WAITING)
+            fcntl.flock(file, how)
+
+    def give(self) -> None:
+        fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    def __del__(self) -> None:
+        for name in ("_turn", "_gate"):
+            if (file := getattr(self, name, None)) is not None:
+                os.close(file)

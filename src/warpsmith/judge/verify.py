@@ -66,9 +66,11 @@ Runner = CandidateRunner | AtenRunner
 
 
 class Verifier:
-    def __init__(self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits) -> None:
+    def __init__(
+        self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits, turns: Turns | None = None
+    ) -> None:
         self.task, self.evidence, self.scratch, self.limits = task, evidence, scratch, limits
-        self._turns = Turns()
+        self._turns = turns or Turns()
 
     def verify(
         self,

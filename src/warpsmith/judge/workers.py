@@ -14,6 +14,7 @@ from ..processes.buffers import Scratch
 from ..processes.worker import Worker
 from ..records import Task
 from ..tasks.client import TaskHost
+from .turns import Turns
 
 REFERENCE_MODULE = "warpsmith.judge.reference"
 OPEN_SECONDS = 120.0  # a torch import on a busy machine
@@ -24,8 +25,11 @@ class Workers:
     raises (reference worker) and TaskError (host).
     """
 
-    def __init__(self, task: Task, scratch: Scratch, threads: int, device: str = "cpu") -> None:
+    def __init__(
+        self, task: Task, scratch: Scratch, threads: int, device: str = "cpu", turns: Turns | None = None
+    ) -> None:
         self.task, self.scratch, self.threads, self.device = task, scratch, threads, device
+        self._turns = turns or Turns()
         self._host: TaskHost | None = None
         self._reference: Worker | None = None
         self._file = scratch.new("task")
@@ -48,7 +52,8 @@ class Workers:
         if not self._opened:
             self._reference.receive(OPEN_SECONDS)
             self._opened = True
-        return self._reference.call(op, timeout, **fields)
+        with self._turns.computing():
+            return self._reference.call(op, timeout, **fields)
 
     def materialise(self, variant: str, seed: int, path: Path) -> None:
         """The task's own values at a seed."""

@@ -111,12 +111,14 @@ class SolutionJudge(Opened):
         start = time.monotonic()
         self.progress("building and verifying it")
         trial = Trial(self._context, source.name, text, folder)
-        found = trial.verify(self._cases)
+        with self.turns.computing():
+            found = trial.verify(self._cases)
         notes = []
         if found.fault is not None and found.fault.rule in VALUE_RULES and trial.parameters == "name":
             self.progress("verifying it with the parameters that it was built with")
             again = Trial(self._context, source.name, text, folder, "seed")
-            retried = again.verify(self._cases)
+            with self.turns.computing():
+                retried = again.verify(self._cases)
             if retried.fault is None:
                 trial, found = again, retried
                 notes.append(
