@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from math import inf
 from pathlib import Path
@@ -24,6 +24,7 @@ from authored import TIMEOUT, load_within
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
 from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.expert.planner import Plan
 from warpsmith.bundles.bundle import make_bundle
 from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import UsageError, WarpsmithError
@@ -61,21 +62,34 @@ def files(kernelbench: Path, names: Sequence[str]) -> list[Path]:
 
 
 def candidates(task: Task, most: int) -> list[tuple[Candidate, Hypothesis]]:
-    """Of the expert's two first cuts: all regions at once, first with their best units, then with others in turn."""
-    found: dict[str, tuple[Candidate, Hypothesis]] = {}
+    """All regions of a cut at once, first with their best units, then with others in turn: of the two cuts that write most
+    of the arithmetic anew, and of the best one that leaves to the library what takes most of it. The last two may be
+    the better ones: what the library takes is not known here.
+    """
     ideas = hypotheses(task.graph, FACTS, [], 1000)
-    for plan in plans(task.graph, FACTS)[:2]:
-        columns = [_units(task, [h for h in ideas if h.region == region], most) for region in plan]
-        columns = [c for c in columns if c]
-        for row in range(max(map(len, columns), default=0)):
-            picked = [c[min(row, len(c) - 1)] for c in columns]
-            order = {n.name: i for i, n in enumerate(task.graph.nodes)}
-            units = tuple(sorted((u for _, u in picked), key=lambda u: order[u.region.nodes[0]]))
-            branch = " + ".join(u.technique for u in units)
-            lineage = Lineage(agent="synthesis", hypothesis=picked[0][0].id, branch=branch)
-            made = Candidate(task_id=task.id, target="cuda", units=units, lineage=lineage)
-            found.setdefault(made.content_key, (made, picked[0][0]))
+    by_name, cuts = task.graph.by_name, plans(task.graph, FACTS)
+    cuts.sort(key=lambda p: -sum(by_name[n].flops for r in p for n in r.nodes))
+    heavy = max((by_name[n] for r in cuts[0] for n in r.nodes), key=lambda n: n.flops) if cuts else None
+    narrow = [p for p in cuts if heavy is not None and all(heavy.name not in r.nodes for r in p)]
+    rows = [list(_of_cut(task, plan, ideas, most)) for plan in cuts[:2] + narrow[:1]]
+    found: dict[str, tuple[Candidate, Hypothesis]] = {}
+    for pair in (pair for row in zip_longest(*rows) for pair in row if pair is not None):
+        found.setdefault(pair[0].content_key, pair)
     return list(found.values())[:most]
+
+
+def _of_cut(
+    task: Task, plan: Plan, ideas: Sequence[Hypothesis], most: int
+) -> Iterator[tuple[Candidate, Hypothesis]]:
+    columns = [_units(task, [h for h in ideas if h.region == region], most) for region in plan]
+    columns = [c for c in columns if c]
+    order = {n.name: i for i, n in enumerate(task.graph.nodes)}
+    for row in range(max(map(len, columns), default=0)):
+        picked = [c[min(row, len(c) - 1)] for c in columns]
+        units = tuple(sorted((u for _, u in picked), key=lambda u: order[u.region.nodes[0]]))
+        branch = " + ".join(u.technique for u in units)
+        lineage = Lineage(agent="synthesis", hypothesis=picked[0][0].id, branch=branch)
+        yield Candidate(task_id=task.id, target="cuda", units=units, lineage=lineage), picked[0][0]
 
 
 def _units(task: Task, ideas: Sequence[Hypothesis], most: int) -> list[tuple[Hypothesis, Unit]]:

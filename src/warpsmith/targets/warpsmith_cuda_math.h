@@ -57,7 +57,14 @@ WS_FN float min_nan(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }
+// For terms of a sum, in two instructions where expf is eight: good to 2 ulp and 2^-23 |x| of the result; 0 below 2^-126.
+WS_FN float exp_term(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950f));
+  return r;
+}
 #else
+WS_FN float exp_term(float x) { return expf(x); }
 WS_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }
 WS_FN float min_nan(float a, float b) { return a < b || a != a ? a : b; }
 #endif

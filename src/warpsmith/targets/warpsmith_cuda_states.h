@@ -159,18 +159,19 @@ struct SoftmaxState {
   __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
     float top = x[0];
 #pragma unroll
-    for (int v = 1; v < N; v++) top = x[v] > top || top != top ? x[v] : top;
+    for (int v = 1; v < N; v++) top = fmaxf(top, x[v]);  // a NaN is lost here, not in the sum
     if (top > max) {
-      sum *= expf(max - top);
+      sum *= exp_term(max - top);
       max = top;
     }
     const float shift = fabsf(max) == infinity ? 0.0f : max;
 #pragma unroll
-    for (int v = 0; v < N; v++) sum += expf(x[v] - shift);
+    for (int v = 0; v < N; v++) sum += exp_term(x[v] - shift);
   }
   __device__ __forceinline__ void merge(const SoftmaxState& other) {
     const float top = ws::max(max, other.max);
-    const float mine = max == top ? 1.0f : expf(max - top), theirs = other.max == top ? 1.0f : expf(other.max - top);
+    const float mine = max == top ? 1.0f : exp_term(max - top);
+    const float theirs = other.max == top ? 1.0f : exp_term(other.max - top);
     sum = sum * mine + other.sum * theirs;
     max = top;
   }

@@ -66,6 +66,20 @@ __device__ __forceinline__ uint64_t tile_descriptor(const void* p) {
   return start | leading << 16 | stride << 32 | swizzle << 62;
 }
 
+// Rows of 16 bytes, eight of them packed: `leading` to the second 8 terms of all rows, `stride` from eight rows to the next,
+// both in units of 16 bytes (no swizzle). `p` is a multiple of 16. Further places: add them, in units of 16 bytes.
+__device__ __forceinline__ uint64_t packed_descriptor(const void* p, uint32_t leading, uint32_t stride) {
+  return (uint64_t)((shared_place(p) & 0x3ffff) >> 4 | leading << 16) | (uint64_t)stride << 32;
+}
+// What this thread has stored to shared memory is seen by products that come after a barrier.
+__device__ __forceinline__ void shared_stored() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Two floats, rounded to nearest: a in the lower half.
+__device__ __forceinline__ uint32_t two_halves(float a, float b) {
+  uint32_t both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+  return both;
+}
+
 // A warpgroup gives registers back, or takes them, so that each of its threads has COUNT (a multiple of 8). The kernel has
 // __launch_bounds__(threads, 1), and each role is one branch.
 template <int COUNT>
@@ -113,6 +127,71 @@ __device__ __forceinline__ void products_wait(float (&d)[64]) {
       : "memory");
 }
 #undef WS_SUMS
+
+#define WS_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define WS_SUMS_8(i) WS_SUMS_4(i), WS_SUMS_4(i + 4)
+#define WS_SUMS_16(i) WS_SUMS_8(i), WS_SUMS_8(i + 8)
+#define WS_SUMS_32(i) WS_SUMS_16(i), WS_SUMS_16(i + 16)
+// The same for N columns, a multiple of 8, where b has a packed descriptor and its rows lie packed. d: N / 2 sums, of thread
+// t of warp w d[4 j + i] as above.
+template <int N>
+__device__ __forceinline__ void product_64(float* d, uint64_t a, uint64_t b, bool add) {
+  if constexpr (N == 8) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\nwgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{%0, %1, %2, %3}, "
+        "%4, %5, p, 1, 1, 0, 0;\n}"
+        : WS_SUMS_4(0)
+        : "l"(a), "l"(b), "r"((int)add));
+  } else if constexpr (N == 16) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\nwgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "%8, %9, p, 1, 1, 0, 0;\n}"
+        : WS_SUMS_8(0)
+        : "l"(a), "l"(b), "r"((int)add));
+  } else if constexpr (N == 32) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\nwgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "%16, %17, p, 1, 1, 0, 0;\n}"
+        : WS_SUMS_16(0)
+        : "l"(a), "l"(b), "r"((int)add));
+  } else if constexpr (N == 64) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0;\n}"
+        : WS_SUMS_32(0)
+        : "l"(a), "l"(b), "r"((int)add));
+  } else if constexpr (N == 128) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0;\n}"
+        : WS_SUMS_32(0), WS_SUMS_32(32)
+        : "l"(a), "l"(b), "r"((int)add));
+  } else {
+    constexpr int PART = N > 64 ? 64 : N > 32 ? 32 : N > 16 ? 16 : 8;
+    product_64<PART>(d, a, b, add);
+    product_64<N - PART>(d + PART / 2, a, b + PART, add);
+  }
+}
+#undef WS_SUMS_4
+#undef WS_SUMS_8
+#undef WS_SUMS_16
+#undef WS_SUMS_32
+// Until all of them are done; then `sums_done` of every array of sums before it is used.
+__device__ __forceinline__ void products_done() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+template <int COUNT>
+__device__ __forceinline__ void sums_done(float (&d)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(d[i]) :: "memory");
+}
 
 }  // namespace ws
 #endif

@@ -16,7 +16,7 @@ from unit_bench import Bench
 from warpsmith import machine, targets
 from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
-from warpsmith.agents.expert.ideas import family_of
+from warpsmith.agents.expert.registry import family_of
 from warpsmith.records import Graph, Region, Unit
 from warpsmith.search.tuner import with_values
 from warpsmith.targets.task_header import cuda_region_header

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from warpsmith.agents.expert.brain import family_of
 from warpsmith.agents.expert.emit.text import Writer
 from warpsmith.agents.expert.families import ANCHORED, Technique
 from warpsmith.agents.expert.families.anchored import Anchor
@@ -16,6 +15,7 @@ from warpsmith.agents.expert.families.base import tunable
 from warpsmith.agents.expert.families.local_response import LocalResponse
 from warpsmith.agents.expert.families.scan import Scan
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.expert.registry import family_of
 from warpsmith.records import Graph, Region
 from warpsmith.tasks.regions import make_region
 

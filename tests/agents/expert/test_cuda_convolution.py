@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from cuda_bench import FACTS, CudaBench, at_other_values
 
-from warpsmith.agents.expert.ideas import family_of
+from warpsmith.agents.expert.registry import family_of
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
 from warpsmith.search.tuner import with_values
@@ -72,10 +72,15 @@ REST: dict[str, Case] = {
 EVERY = {**QUICK, **REST}
 
 
-def unit_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
+def unit_of(
+    emulated: CudaBench, case: Case, technique: str = "patches"
+) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
     graph, args = emulated.case(*case)
-    ((_, unit),) = emulated.techniques(graph, emulated.whole(graph))
-    return graph, args, unit
+    return graph, args, unit_for(emulated, graph, technique)
+
+
+def unit_for(emulated: CudaBench, graph: Graph, technique: str) -> Unit:
+    return next(u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == technique)
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -119,7 +124,7 @@ def test_inputs_are_rounded_to_nearest(emulated: CudaBench) -> None:
     """Cut off, they would all be too small."""
     x, w = 1 + torch.rand(1, 8, 9, 17), 1 + torch.rand(8, 8, 3, 3)
     graph = emulated.graph(lambda x, w: F.conv2d(x, w), x, w)
-    ((_, unit),) = emulated.techniques(graph, emulated.whole(graph))
+    unit = unit_for(emulated, graph, "patches")
     values = {i.name: a for i, a in zip(graph.inputs, (x, w), strict=True)}
     (got,) = emulated.run(unit, graph, values)
     exact = F.conv2d(x.double(), w.double())

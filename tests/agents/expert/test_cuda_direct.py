@@ -12,7 +12,7 @@ from cuda_bench import FACTS, CudaBench, at_other_values
 
 from warpsmith.agents.expert.families_cuda.convolution_kinds import is_direct, read_kind
 from warpsmith.agents.expert.families_cuda.direct_convolution import DirectConvolution
-from warpsmith.agents.expert.ideas import family_of
+from warpsmith.agents.expert.registry import family_of
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget

@@ -19,10 +19,6 @@ from warpsmith.agents.expert.brain import (
     repair_wrong,
     write_units,
 )
-from warpsmith.agents.expert.families import base
-from warpsmith.agents.expert.families_cuda.base import cuda_unit
-from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
-from warpsmith.agents.expert.lower import lower
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget
@@ -153,41 +149,6 @@ def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> No
             emulated.check(other, graph, args)
 
 
-def by_the_batch(emulated: CudaBench, cached: int) -> tuple[Unit, Graph, tuple[torch.Tensor, ...]]:
-    """A batch is a row (`cached` 0), or all of them (1): rows of the size that it is for are too large here."""
-    function, made = REST["group norm"]
-    args = made()
-    graph = emulated.graph(function, *args)
-    region = emulated.whole(graph)
-    values = {"SPLIT": 3, "GROUP": 64, "BLOCK": 128, "UNROLL": 2, "CACHED": cached, "VEC": 4, "NT": 0}
-    tunables = tuple(base.tunable(n, v) for n, v in values.items())
-    technique = base.Technique("batched", "", "memory", tunables)
-    body = reducing_body(lower(graph, region), technique.name)
-    return cuda_unit(body, region, technique, "norm"), graph, args
-
-
-@pytest.mark.parametrize("cached", [0, 1])
-def test_rows_by_the_batch_are_right(emulated: CudaBench, cached: int) -> None:
-    emulated.check(*by_the_batch(emulated, cached))
-
-
-@pytest.mark.slow
-def test_rows_by_the_batch_build(emulated: CudaBench, toolkit: None, tmp_path: Path) -> None:
-    unit, graph, _ = by_the_batch(emulated, 32)
-    build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
-    assert build.ok, build.diagnostics
-    assert not build.diagnostics
-
-
-def test_rows_that_fill_the_cache_together_go_by_the_batch(emulated: CudaBench) -> None:
-    offered = {}
-    for rows in (2, 32):
-        graph = emulated.graph(lambda x: F.layer_norm(x, (512, 1024)), torch.empty(rows, 512, 1024))
-        offered[rows] = [t.name for t, _ in emulated.techniques(graph, emulated.whole(graph))]
-    assert offered[32][0] == "batched"
-    assert "batched" not in offered[2]
-
-
 def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     _, _, units = units_of(emulated, QUICK["layer norm of few long rows"])
     function, _ = QUICK["layer norm of few long rows"]
@@ -226,7 +187,7 @@ def test_plans_follow_the_target(emulated: CudaBench) -> None:
 
 def test_rows_decide_the_first_technique(emulated: CudaBench) -> None:
     function, _ = QUICK["softmax"]
-    shapes = {"split": (16, 100_000), "registers": (4096, 1024), "cluster": (4096, 200_000)}
+    shapes = {"split": (16, 7_000), "registers": (4096, 1024), "resident": (4096, 200_000)}
     for first, shape in shapes.items():
         graph = emulated.graph(function, torch.empty(shape))
         assert next(iter(emulated.techniques(graph, emulated.whole(graph))))[0].name == first

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from warpsmith.agents.expert.brain import family_of
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.expert.registry import family_of
 
 EXAMPLES = int(os.environ.get("WARPSMITH_TEST_EXAMPLES", "3"))
 SIZES = st.sampled_from([1, 2, 3, 5, 7, 8, 16, 17, 31, 33, 65, 130, 257])

@@ -18,7 +18,7 @@ from ..base import Attempt, Situation
 from .edits import neighbours
 from .facts import Facts, local_facts
 from .families import Technique
-from .ideas import History, Idea, Known, family_of, ideas, key_of, known, variants
+from .ideas import History, Idea, Known, ideas, key_of, known, variants
 from .planner import Plan, Planner, plans
 from .program import Unsupported
 from .reasons import evidence
@@ -29,7 +29,6 @@ from .steps import CUDA_FLAGS, flag_order
 __all__ = [
     "ExpertBrain",
     "History",
-    "family_of",
     "flag_variants",
     "hypotheses",
     "plans",

@@ -19,13 +19,15 @@ LAUNCH_US = MappingProxyType({"cpu": 3.0, "cuda": 5.0})
 
 
 def aten_us(graph: Graph, region: Region, facts: Facts) -> float:
-    """Measured time of the region's nodes; for those not measured, what moving their operands takes."""
+    """Measured time of the region's nodes; for those not measured, what `node_us` supposes."""
     return sum(node_us(graph, graph.by_name[name], facts) for name in region.nodes)
 
 
 def node_us(graph: Graph, node: Node, facts: Facts) -> float:
-    """Measured time of a node; until it is measured, what moving its operands takes."""
-    return facts.node_us.get(node.name, _node_bytes(graph, node) / facts.bandwidth * 1e6)
+    """Measured time of a node; until it is measured, what moving its operands or its arithmetic takes."""
+    if node.name in facts.node_us:
+        return facts.node_us[node.name]
+    return max(_node_bytes(graph, node) / facts.bandwidth, node.flops / facts.flop_rate) * 1e6
 
 
 def region_bytes(graph: Graph, region: Region) -> int:

@@ -16,16 +16,15 @@ from ..findings import Finding, fastest, findings, settled
 from .costs import aten_us, floor_us, node_us
 from .facts import Facts
 from .families import FOLD, AnchoredFamily, Family, Technique
-from .folding import folded_region
 from .planner import Plan
-from .registry import families_of
+from .registry import family_of
 from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]
 EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
 CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
 WEIGHT = {
-    "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "CACHED": 1, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
+    "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "TEAMS": 1, "AHEAD": 2, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
     "BM": 0, "BN": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
 }  # fmt: skip
 
@@ -188,20 +187,6 @@ def _families(graph: Graph, region: Region, target: str) -> list[Family]:
     """The region's own; and folding, which leaves to the library what a family around an anchor writes anew."""
     found = family_of(graph, region, target)
     return [found, *([FOLD] if isinstance(found, AnchoredFamily) else [])] if found is not None else []
-
-
-def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
-    """The most specific family of a target that has something to offer for one of the region's nodes."""
-    folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
-    for family in families_of(target).values():
-        if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
-            continue
-        if isinstance(family, AnchoredFamily):
-            if family.anchor(graph, region) is not None:
-                return family
-        elif not folds or family is FOLD:
-            return family
-    return None
 
 
 def key_of(region: str, family: str, technique: str, values: Mapping[str, int]) -> tuple[object, ...]:

@@ -22,7 +22,7 @@ from .folding import folded_region
 from .growth import is_pointwise, region_around
 from .levels import is_reducing
 from .lower import lower
-from .registry import anchored_of
+from .registry import anchored_of, family_of
 
 Plan = tuple[Region, ...]
 HEAVY = 12  # instructions per element that make a single pointwise op worth a kernel
@@ -55,7 +55,9 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     saves is known, and what kernels save is hoped for. Empty when nothing can be covered.
     """
     widest = _cut(graph, facts, producers=True, consumers=True, anchored=True)
+    tailed = any(family.tails for family in anchored_of(facts.target))
     found = [
+        *([_cut(graph, facts, producers=True, consumers=True, anchored=True, tails=True)] if tailed else []),
         widest,
         _cut(graph, facts, producers=True, consumers=True),
         _cut(graph, facts, producers=False, consumers=True),
@@ -77,18 +79,26 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
 
 def saving(graph: Graph, plan: Iterable[Region], facts: Facts) -> float:
     """Microseconds that a plan may save: the regions' ATen time less what units for them take at the least."""
-    return sum(aten_us(graph, r, facts) - hoped_us(graph, r, facts) for r in plan)
+    return sum(aten_us(graph, r, facts) - _unit_us(graph, r, facts) for r in plan)
+
+
+def _unit_us(graph: Graph, region: Region, facts: Facts) -> float:
+    """What the region's fastest technique says it takes; its floor where none says."""
+    family = family_of(graph, region, facts.target)
+    offered = family.techniques(graph, region, facts) if family is not None else []
+    return min((t.us for t in offered if t.us is not None), default=hoped_us(graph, region, facts))
 
 
 def _cut(
-    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False, fold: bool = False
-) -> tuple[Region, ...]:
-    """`anchored`: operations that a family has loops of its own for are covered, and first. `fold`: before them, scales
-    and shifts are folded into linear maps.
+    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False, fold: bool = False,
+    tails: bool = False,
+) -> tuple[Region, ...]:  # fmt: skip
+    """`anchored`: operations that a family has loops of its own for are covered, and first; with `tails`, along with what
+    follows them. `fold`: before them, scales and shifts are folded into linear maps.
     """
     regions = _folds(graph) if fold else []
     if anchored:
-        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes})
+        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes}, tails)
     taken = {n for r in regions for n in r.nodes}
     seeds = [n for n in graph.nodes if is_reducing(n)]
     seeds.sort(key=lambda n: -node_us(graph, n, facts))
@@ -108,13 +118,16 @@ def _folds(graph: Graph) -> list[Region]:
     return [make_region(graph, FOLD.cut(graph, n)) for n in graph.nodes if FOLD.covers(graph, n)]
 
 
-def _anchored(graph: Graph, facts: Facts, fuse: bool, taken: set[str]) -> list[Region]:
-    """Regions around anchors, the dearest anchor first."""
+def _anchored(graph: Graph, facts: Facts, fuse: bool, taken: set[str], tails: bool) -> list[Region]:
+    """Regions around anchors, those with what follows them before others, the dearest anchor first."""
     regions: list[Region] = []
     dearest = sorted(graph.nodes, key=lambda n: -node_us(graph, n, facts))
-    for node, late in [(n, late) for late in (False, True) for n in dearest]:
+    turns = [(tail, late) for tail in ((True, False) if tails else (False,)) for late in (False, True)]
+    for turn, node in [(turn, n) for turn in turns for n in dearest]:
         for family in anchored_of(facts.target):
-            if family.late != late or node.name in taken or not family.covers(graph, node):
+            if (family.tails, family.late) != turn:
+                continue
+            if node.name in taken or not family.covers(graph, node):
                 continue
             region = family.cut(graph, node, taken, fuse)
             if region is not None and not taken & set(region.nodes):

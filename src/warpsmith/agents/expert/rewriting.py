@@ -17,13 +17,15 @@ from .algebra import SummedMap
 from .folding import COMMUTES, Affine, Folded, Norm, Operand, bias_of
 
 
-def rewritten_region(graph: Graph, region: Region, found: SummedMap) -> Graph:
-    """The region with the sum taken before the map; what is around the pattern stays as it is."""
+def rewritten_region(graph: Graph, region: Region, found: SummedMap, own: bool = False) -> Graph:
+    """The region with the sum taken before the map; what is around the pattern stays as it is. `own`: the result is
+    memory of its own, as that of a unit has to be, not a view.
+    """
     core = {n.name for n in found.nodes}
     nodes: list[Node] = []
     for name in region.nodes:
         if name == found.reduction.name:
-            nodes += _Rewriting(graph, found).nodes()
+            nodes += _Rewriting(graph, found).nodes(own)
         elif name not in core:
             nodes.append(graph.by_name[name])
     return region_graph(graph, region, nodes)
@@ -75,7 +77,7 @@ class _Rewriting(NodeMaker):
         super().__init__(graph, f"{found.reduction.name}_first", found.reduction.output.spec.dtype)
         self.found = found
 
-    def nodes(self) -> list[Node]:
+    def nodes(self, own: bool) -> list[Node]:
         found, bias = self.found, self.found.map.bias
         named = {found.summed.value: self._sum(found.summed.value, found.summed_dims)}
         if bias is not None:
@@ -85,7 +87,10 @@ class _Rewriting(NodeMaker):
             named[node.output.name] = self.add(node.op, _renamed(node.args, named), shape)
         if not found.keepdim:
             last = named[found.nodes[-2].output.name]
-            self.add("aten.squeeze.dims", ({"v": last}, list(found.dims)), found.reduction.output.spec.shape)
+            sizes = found.reduction.output.spec.shape
+            last = self.add("aten.squeeze.dims", ({"v": last}, list(found.dims)), sizes)
+            if own:
+                self.add("aten.clone.default", ({"v": last},), sizes)
         return self.ending(found.reduction.output)
 
     def _sum(self, value: str, dims: list[int]) -> str:

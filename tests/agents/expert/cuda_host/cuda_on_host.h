@@ -1,14 +1,18 @@
 // CUDA's words for g++, so that a unit's arithmetic and indices can be tested where there is no GPU. Blocks run one
-// after the other, the threads of a block as fibers that change at barriers and shuffles only: what this cannot show is
-// a missing barrier, and anything about speed.
+// after the other, or at once as threads of the CPU where they are launched together; the threads of a block as fibers that
+// change at barriers and shuffles only: what this cannot show is a missing barrier, and anything about speed.
 #pragma once
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include <atomic>
+#include <thread>
+#include <vector>
 #define __global__ static
 #define __device__
 #define __host__
@@ -24,6 +28,8 @@ template <class F>
 inline int cudaFuncSetAttribute(F*, int, int) { return 0; }
 inline int cudaGetLastError() { return 0; }
 struct alignas(16) uint4 { unsigned x, y, z, w; };
+inline int cudaMemsetAsync(void* p, int byte, size_t bytes, cudaStream_t) { return memset(p, byte, bytes) == nullptr; }
+inline void __threadfence_block() {}
 inline void __stcs(uint4* p, uint4 v) { *p = v; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
@@ -60,14 +66,16 @@ struct Fiber {
   const void* phase_of;  // AT_PHASE: the barrier in shared memory that it waits for
   char* stack = nullptr;
 };
-inline Fiber fibers[1024];
-inline Fiber* now;
-inline jmp_buf scheduler;
-inline void (*body)(void*);
-inline void* argument;
-inline uint64_t slots[1024];
-inline Index block_index, block_size;
-inline uint64_t blocks_run;
+// Of the block that this thread of the CPU runs.
+inline thread_local Fiber fibers[1024];
+inline thread_local Fiber* now;
+inline thread_local jmp_buf scheduler;
+inline thread_local void (*body)(void*);
+inline thread_local void* argument;
+inline thread_local uint64_t slots[1024];
+inline thread_local Index block_index, block_size, grid_size;
+inline thread_local uint64_t blocks_run;  // the number of this block
+inline std::atomic<uint64_t> last_block;
 
 inline void wait(State state) {
   now->state = state;
@@ -123,25 +131,58 @@ inline void run_block(int threads) {
     if (fibers[i].state != DONE) fprintf(stderr, "thread %d waits for others for ever\n", i), abort();
 }
 template <class F>
-void launch(unsigned blocks, int threads, int bytes, const F& f) {
-  if (threads > 1024) fprintf(stderr, "%d threads in a block\n", threads), abort();
-  if (bytes > 232448) fprintf(stderr, "%d bytes of shared memory in a block\n", bytes), abort();
+void run_one(unsigned block, unsigned blocks, int threads, const F& f) {
   body = [](void* p) { (*(const F*)p)(); };
   argument = (void*)&f;
   block_size = {(unsigned)threads, 1, 1};
-  for (unsigned b = 0; b < blocks; b++) {
-    block_index = {b, 0, 0};
-    blocks_run++;
-    memset(ws::memory, 0xcd, sizeof ws::memory);
-    run_block(threads);
-  }
+  grid_size = {blocks, 1, 1};
+  block_index = {block, 0, 0};
+  blocks_run = ++last_block;
+  memset(ws::memory, 0xcd, sizeof ws::memory);
+  run_block(threads);
+}
+inline void check(int threads, int bytes) {
+  if (threads > 1024) fprintf(stderr, "%d threads in a block\n", threads), abort();
+  if (bytes > 232448) fprintf(stderr, "%d bytes of shared memory in a block\n", bytes), abort();
+}
+template <class F>
+void launch(unsigned blocks, int threads, int bytes, const F& f) {
+  check(threads, bytes);
+  for (unsigned b = 0; b < blocks; b++) run_one(b, blocks, threads, f);
+}
+// All blocks at once, so that they may wait for each other.
+template <class F>
+void launch_together(unsigned blocks, int threads, int bytes, const F& f) {
+  check(threads, bytes);
+  std::vector<std::thread> running;
+  for (unsigned b = 0; b < blocks; b++)
+    running.emplace_back([=, &f] {
+      run_one(b, blocks, threads, f);
+      for (Fiber& fiber : fibers) free(fiber.stack);
+    });
+  for (std::thread& thread : running) thread.join();
 }
 }  // namespace host
 #define threadIdx (host::now->index)
 #define blockIdx (host::block_index)
 #define blockDim (host::block_size)
+#define gridDim (host::grid_size)
 inline void __syncthreads() { host::wait(host::AT_BLOCK); }
+inline int __syncthreads_or(int any) {
+  host::slots[threadIdx.x] = any != 0;
+  host::wait(host::AT_BLOCK);
+  int found = 0;
+  for (unsigned i = 0; i < host::block_size.x; i++) found |= (int)host::slots[i];
+  host::wait(host::AT_BLOCK);
+  return found;
+}
 inline void __syncwarp() { host::wait(host::AT_WARP); }
+// Other threads of the block, and other blocks, go on.
+inline void __nanosleep(unsigned) {
+  static thread_local unsigned turns;
+  host::wait(host::RUNS);
+  if (++turns % 1024 == 0) sched_yield();
+}
 template <class T>
 inline T host_exchange(T x, int from) {
   memcpy(&host::slots[threadIdx.x], &x, sizeof x);
@@ -153,6 +194,10 @@ inline T host_exchange(T x, int from) {
 }
 template <class T>
 inline T __shfl_xor_sync(unsigned, T x, int lanes) { return host_exchange(x, (int)(threadIdx.x ^ lanes)); }
+inline bool __all_sync(unsigned, bool x) {
+  for (int lanes = 1; lanes < 32; lanes *= 2) x = __shfl_xor_sync(0, x, lanes) && x;
+  return x;
+}
 template <class T>
 inline T __shfl_up_sync(unsigned, T x, int lanes) {
   const int lane = threadIdx.x % 32;

@@ -105,7 +105,7 @@ struct Copies {
   int groups = 0;
   uint64_t block = 0;
 };
-inline Copies of_thread[1024];
+inline thread_local Copies of_thread[1024];
 inline Copies& own_copies() {
   Copies& mine = of_thread[threadIdx.x];
   if (mine.block != host::blocks_run) mine.queue.clear(), mine.groups = 0, mine.block = host::blocks_run;

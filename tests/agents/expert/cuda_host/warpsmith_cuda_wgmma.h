@@ -88,11 +88,28 @@ inline uint64_t tile_descriptor(const void* p) {
   const uint64_t start = (shared_place(p) & 0x3ffff) >> 4, leading = 1, stride = 1024 >> 4, swizzle = 1;
   return start | leading << 16 | stride << 32 | swizzle << 62;
 }
+inline uint64_t packed_descriptor(const void* p, uint32_t leading, uint32_t stride) {
+  if (shared_place(p) % 16 != 0 || leading >= 1 << 14 || stride >= 1 << 14) refuse("a factor that no descriptor can tell");
+  return (uint64_t)((shared_place(p) & 0x3ffff) >> 4 | leading << 16) | (uint64_t)stride << 32;
+}
+inline void shared_stored() {}
+inline uint32_t two_halves(float a, float b) {
+  const __half both[] = {__float2half_rn(a), __float2half_rn(b)};
+  uint32_t bits;
+  memcpy(&bits, both, 4);
+  return bits;
+}
 // Element (row, k) of a K-major matrix of halves: PTX ISA 9.0, 9.7.15.5.1.2, "Matrix descriptor format" and "Canonical
 // layouts": ((8, m), (T, 2 k)) : ((8 T, SBO), (1, T)), T elements of 16 bytes, then bits 4 to 6 of the address XOR bits 7
-// to 9 of it.
+// to 9 of it; without a swizzle ((8, m), (T, 2 k)) : ((T, SBO), (1, LBO)).
 inline float element(uint64_t descriptor, int row, int k) {
   const uint32_t start = (descriptor & 0x3fff) << 4, stride = (descriptor >> 32 & 0x3fff) << 4;
+  if (descriptor >> 46 == 0) {
+    const uint32_t leading = (descriptor >> 16 & 0x3fff) << 4;
+    __half plain;
+    memcpy(&plain, at_place(start + row / 8 * stride + row % 8 * 16 + k / 8 * leading + k % 8 * 2), 2);
+    return __half2float(plain);
+  }
   if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0) refuse("a descriptor of another layout");
   uint32_t place = start + row / 8 * stride + row % 8 * 128 + 2 * k;
   place ^= (place >> 7 & 7) << 4;
@@ -115,6 +132,7 @@ inline void registers_more() {}
 struct Asked {
   uint64_t a, b;
   bool add;
+  int columns;
 };
 struct Warpgroup {
   std::vector<Asked> asked;  // by those who came first; the others must ask for the same
@@ -142,22 +160,24 @@ inline Warpgroup& warpgroup() {
   return own;
 }
 inline void products_begin() { warpgroup().begun[threadIdx.x % 128] = true; }
-inline void product_64x128(float (&d)[64], uint64_t a, uint64_t b, bool add) {
+template <int N>
+inline void product_64(float* d, uint64_t a, uint64_t b, bool add) {
   Warpgroup& own = warpgroup();
   const int me = threadIdx.x % 128;
   if (!own.begun[me]) refuse("a product before products_begin");
   const size_t number = own.done[me]++;
-  if (number == own.asked.size()) own.asked.push_back({a, b, add});
+  if (number == own.asked.size()) own.asked.push_back({a, b, add, N});
   const Asked& same = own.asked[number];
   if (same.a != a || same.b != b || same.add != add) refuse("a warpgroup's threads ask for different products");
   products[threadIdx.x].queue.push_back({same, d, products[threadIdx.x].groups});
 }
+inline void product_64x128(float (&d)[64], uint64_t a, uint64_t b, bool add) { product_64<128>(d, a, b, add); }
 inline void products_commit() { products[threadIdx.x].groups++; }
 inline void multiply(const Asked& p, float* d) {
   const int lane = threadIdx.x % 32, first = threadIdx.x % 128 / 32 * 16 + lane / 4;
   float at[2][16], bt[16];
   for (int k = 0; k < 16; k++) at[0][k] = element(p.a, first, k), at[1][k] = element(p.a, first + 8, k);
-  for (int j = 0; j < 16; j++)
+  for (int j = 0; j < p.columns / 8; j++)
     for (int odd = 0; odd < 2; odd++) {
       for (int k = 0; k < 16; k++) bt[k] = element(p.b, 8 * j + lane % 4 * 2 + odd, k);
       for (int half = 0; half < 2; half++) {
@@ -168,12 +188,12 @@ inline void multiply(const Asked& p, float* d) {
       }
     }
 }
-template <int LEFT>
-inline void products_wait(float (&d)[64]) {
+// `d`: sums that have to be among what is done, or null.
+inline void finish_products(int left, const float* d) {
   Products& own = products[threadIdx.x];
-  bool found = false;
+  bool found = d == nullptr;
   size_t done = 0;
-  for (; done < own.queue.size() && own.queue[done].group < own.groups - LEFT; done++) {
+  for (; done < own.queue.size() && own.queue[done].group < own.groups - left; done++) {
     multiply(own.queue[done].what, own.queue[done].to);
     found |= own.queue[done].to == d;
   }
@@ -181,6 +201,11 @@ inline void products_wait(float (&d)[64]) {
   own.queue.erase(own.queue.begin(), own.queue.begin() + done);
   if (own.queue.empty()) warpgroup().begun[threadIdx.x % 128] = false;
 }
+template <int LEFT>
+inline void products_wait(float (&d)[64]) { finish_products(LEFT, d); }
+inline void products_done() { finish_products(0, nullptr); }
+template <int COUNT>
+inline void sums_done(float (&)[COUNT]) {}
 
 }  // namespace ws
 #endif

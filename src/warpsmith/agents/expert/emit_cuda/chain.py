@@ -4,6 +4,7 @@ In: a chain as `emit.chain` finds it. Out: device functions over a pack, V neigh
 where chain and kernel meet, from the index `at` on (one entry a dimension):
 
     prologue0<V>(o, at)        what the kernel reads, computed from inputs, as float
+    dressed<V>(o, acc, at)     what the kernel made, changed, for the kernel to go on with
     epilogue<V>(o, acc, at)    what the kernel made → stored to the outputs
 
 `o` holds the unit's operands.
@@ -38,12 +39,13 @@ def write_operands(w: Writer, names: Sequence[str]) -> None:
 def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
     """`axis`: the dimension that packs lie along."""
     program, stored = chain.program, chain.stored
-    makes = any(o.name == "to" for o, _ in stored)
+    made = [(o, n) for o, n in stored if o.name in BUFFERS]
     operands = {o.name: o for o in [s.operand for s in program.steps if s.operand is not None]}
     written = [(o, n) for o, n in stored if o.name not in BUFFERS]
     run = axis % max(1, len(stored[0][0].axes))
     lanes = Lanes(program, _Run(), w)
-    result, acc = ("ws::Pack<float, V>", "") if makes else ("void", "const ws::Pack<float, V>& acc, ")
+    result = "ws::Pack<float, V>" if made else "void"
+    acc = "" if any(o.name == "to" for o, _ in made) else "const ws::Pack<float, V>& acc, "
     w.line("template <int V>")
     head = f"__device__ __forceinline__ {result} {name}([[maybe_unused]] const Operands& o, {acc}[[maybe_unused]] const int64_t* at)"
     with w.block(head):
@@ -52,30 +54,30 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
             w.line("const ws::Pack<float, V> acc_pack[] = {acc};")
         for operand in operands.values():
             if operand.name not in BUFFERS:
-                _place(w, operand, run)
+                place(w, operand, run)
                 w.line(
                     f"const ws::Pack<{operand.name}_t, V> {operand.name}_pack[] = {{{lanes.read(operand)}}};"
                 )
         for operand, _ in written:
-            _place(w, operand, run)
+            place(w, operand, run)
             w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_made;")
-        if makes:
+        if made:
             w.line("ws::Pack<float, V> to;")
         w.line("#pragma unroll")
         with w.block("for (int v = 0; v < V; v++)"):
             lanes.element([n for _, n in stored])
             for operand, step in written:
                 w.line(f"{operand.name}_made.at[v] = ws::narrowed<{operand.name}_t>({lanes.value(step)});")
-            if makes:
-                w.line(f"to.at[v] = {lanes.value(next(n for o, n in stored if o.name == 'to'))};")
+            for _, step in made:
+                w.line(f"to.at[v] = {lanes.value(step)};")
         for operand, _ in written:
             name = operand.name
             w.line(f"ws::write<V, {name}_run, {name}_whole, NT>({name}_at, {name}_made);")
-        if makes:
+        if made:
             w.line("return to;")
 
 
-def _place(w: Writer, operand: Operand, run: int) -> None:
+def place(w: Writer, operand: Operand, run: int) -> None:
     """`in0_at`, where the operand's part of the pack starts; `in0_run`, its stride there; `in0_whole`: is it aligned?"""
     name = operand.name
     steps = {a: f"({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])"
@@ -88,6 +90,6 @@ def _place(w: Writer, operand: Operand, run: int) -> None:
     terms = "".join(f" + at[{axis}] * {name}_s{axis}" for axis in sorted(steps))
     const = "const " if name.startswith("in") else ""
     w.line(f"{const}{name}_t* const {name}_at = o.{name}{terms};")
-    w.line(f"constexpr int64_t {name}_run = {f'{name}_s{run}' if run in steps else '0'};")
+    w.line(f"[[maybe_unused]] constexpr int64_t {name}_run = {f'{name}_s{run}' if run in steps else '0'};")
     tests = " && ".join(f"{name}_s{a} % V == 0" for a in sorted(steps) if a != run) or "true"
-    w.line(f"constexpr bool {name}_whole = {tests};")
+    w.line(f"[[maybe_unused]] constexpr bool {name}_whole = {tests};")

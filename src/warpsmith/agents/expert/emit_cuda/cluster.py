@@ -11,7 +11,7 @@ from ..program import Program
 from .reducing import Reducing
 from .threads import Threads
 
-_MERGING = """\
+CLUSTERS = """\
 // Rows are shared by clusters of PARTS blocks.
 #if __CUDA_ARCH_LIST__ >= 900
 #include <cooperative_groups.h>
@@ -19,8 +19,17 @@ constexpr int PARTS = CLUSTER;
 #define BLOCKS_MEET __cluster_dims__(PARTS, 1, 1)
 // Clusters of more than eight blocks are not portable and have to be allowed; an H100 has them.
 #define ALLOW(kernel) cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, PARTS > 8)
+#else
+constexpr int PARTS = 1;
+#define BLOCKS_MEET
+#define ALLOW(kernel) (void)0
+#endif
+"""
+
+_MERGING = """\
 template <class State>
 __device__ __forceinline__ void cluster_merge(State& state) {
+#if __CUDA_ARCH_LIST__ >= 900
   __shared__ unsigned mine[sizeof(State) / 4];
   auto cluster = cooperative_groups::this_cluster();
   if (threadIdx.x == 0) ws::save(mine, 1, state);
@@ -30,14 +39,8 @@ __device__ __forceinline__ void cluster_merge(State& state) {
   for (int rank = 0; rank < PARTS; rank++) all.merge(ws::load_state<State>(cluster.map_shared_rank(mine, rank), 1));
   cluster.sync();  // a block's memory must outlive what others read of it
   state = all;
-}
-#else
-constexpr int PARTS = 1;
-#define BLOCKS_MEET
-#define ALLOW(kernel) (void)0
-template <class State>
-__device__ __forceinline__ void cluster_merge(State&) {}
 #endif
+}
 constexpr int SHARE = ws::ceil_div(PACKS, PARTS);
 // One state out of those of all threads of a row.
 template <class State>
@@ -50,7 +53,7 @@ __device__ __forceinline__ void merge_all(State& state) {
 
 class ClusterThreads(Threads):
     def parting(self) -> str:
-        return _MERGING
+        return CLUSTERS + _MERGING
 
 
 class Cluster(Reducing):

@@ -15,29 +15,40 @@ from dataclasses import dataclass
 
 from ..emit.convolution import Window
 from ..emit.text import Writer
-from .direct_text import CONSTANTS, KERNEL
+from .direct_text import CONSTANTS, PARTS, STORED
 from .source import Launch
 
 
 @dataclass(frozen=True)
 class Loops:
-    """`window`: as for the C++ kernels. `pack`: elements of the input in 16 bytes."""
+    """`window`: as for the C++ kernels. `pack`: elements of the input in 16 bytes. `made`: channels and sizes of the
+    convolution's result as C++, where that is not out0."""
 
     window: Window
     transposed: bool
     groups: int
     pack: int
     staged: bool  # weights in shared memory, a block for each group of output channels
+    made: tuple[str, ...] = ()
+    together: str = "1"  # maps whose weights a block stages, as C++
 
 
 def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`."""
+    direct_constants(top, loops)
+    blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")
+    launch = Launch("direct", blocks, "BLOCK", "SHARED" if loops.staged else "0", struct=True)
+    return [launch], PARTS + "\n" + STORED, ""
+
+
+def direct_constants(top: Writer, loops: Loops) -> None:
+    """All that `PARTS` wants."""
     window, rank = loops.window, loops.window.rank
     space, weight = rank - 2, window.weight
     ones = ["1"] * (3 - space)
     kernel = [*ones, *(f"(int){weight}_shape[{d}]" for d in range(2, rank))]
     inner = [*ones, *window.extents[2:]]
-    outer = [*ones, *(f"out0_shape[{d}]" for d in range(2, rank))]
+    outer = [*ones, *(loops.made[1:] or [f"out0_shape[{d}]" for d in range(2, rank)])]
     strides, befores, dilations = (
         [*(rest,) * (3 - space), *numbers]
         for rest, numbers in ((1, window.stride), (0, window.before), (1, window.dilation))
@@ -55,14 +66,11 @@ def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     deep, made = (f"{weight}_shape[0] / GROUPS", f"{weight}_shape[1]")
     if not loops.transposed:
         deep, made = made, deep
-    top.line(f"constexpr int64_t GROUPS = {loops.groups}, IMAGES = out0_shape[0];")
+    top.line(f"constexpr int64_t GROUPS = {loops.groups}, IMAGES = {window.extents[0]};")
     top.line(f"constexpr int64_t DEEP = {deep}, MADE = {made};  // channels of a group: input, output")
-    for line in CONSTANTS.splitlines():
+    for line in CONSTANTS.replace("@TOGETHER", loops.together).splitlines():
         top.line(line)
     _readers(top, loops)
-    blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")
-    launch = Launch("direct", blocks, "BLOCK", "SHARED" if loops.staged else "0", struct=True)
-    return [launch], KERNEL, ""
 
 
 def _readers(top: Writer, loops: Loops) -> None:

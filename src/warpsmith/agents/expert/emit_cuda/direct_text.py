@@ -1,7 +1,7 @@
-"""The text of the kernel of direct convolutions: constants of a thread's part, and the loops.
+"""The text of the kernel of direct convolutions: constants of a thread's part, the loops, and the kernel that stores parts.
 
-`CONSTANTS` wants those of `direct.py` before it; between the two go `weight` and `bias`. The kernel calls `prologue0` and
-`epilogue`, and is general in all shapes.
+`CONSTANTS` wants those of `direct.py` before it; between it and `PARTS` go `weight` and `bias`. Elements come by `prologue0`,
+`epilogue` stores what was made; all is general in the shapes.
 """
 
 CONSTANTS = """\
@@ -14,6 +14,10 @@ constexpr int DOWN = TRANSPOSED ? HIGH : HIGH * SH, STEP = TRANSPOSED ? V : V * 
 constexpr int64_t STRIPS = ws::ceil_div(OH, (int64_t)ROWS), ACROSS = ws::ceil_div(OW, (int64_t)COLS);
 constexpr int64_t BLOCKS = ws::ceil_div(MADE, (int64_t)CHANNELS), MAPS = GROUPS * BLOCKS;
 constexpr int64_t TASKS = IMAGES * (STAGED ? 1 : MAPS) * OD * STRIPS * ACROSS;
+constexpr int64_t power_of(int64_t n) { return n < 2 ? 1 : 2 * power_of((n + 1) / 2); }  // the least that is no less
+// Maps that neighbouring threads of a block make, of the same places; where that is more than one, some may be of no channel.
+constexpr int TOGETHER = @TOGETHER;
+constexpr bool ALL_THERE = MADE % (CHANNELS * TOGETHER) == 0;
 static_assert(ID < 0x7fffffff && IH < 0x7fffffff && IW < 0x7fffffff, "requires: dimensions of less than 2^31");
 static_assert(OD < 0x7fffffff && OH < 0x7fffffff && OW < 0x7fffffff, "requires: dimensions of less than 2^31");
 using index_t = ws::Int<TASKS + 1024>;
@@ -37,7 +41,8 @@ __host__ __device__ constexpr int end_of(int sign, int outputs, int taps, int st
 }
 constexpr int TOP = end_of(1, ROWS, KH, SH, PH, LH), BOTTOM = end_of(-1, ROWS, KH, SH, PH, LH);
 constexpr int LEFT = end_of(1, COLS, KW, SW, PW, LW), RIGHT = end_of(-1, COLS, KW, SW, PW, LW), WIDE = RIGHT - LEFT + 1;
-constexpr bool UNROLLED = KH * KW * CHANNELS <= 64 && BOTTOM - TOP < 64;
+constexpr int TAPPED = KH * KW * CHANNELS;  // weights of a plane
+constexpr bool UNROLLED = (TAPPED <= 64 || TAPPED * HIGH * V <= 256) && BOTTOM - TOP < 64;
 // The largest power of two up to `most` that divides both.
 __host__ __device__ constexpr int common(int64_t a, int64_t b, int most) {
   while (a % most != 0 || b % most != 0) most /= 2;
@@ -52,10 +57,10 @@ __host__ __device__ constexpr int load_width(int at) {
 constexpr int64_t TAPS = KD * KH * KW;
 constexpr int64_t ROOM = 4096 / (TAPS * CHANNELS) > 0 ? 4096 / (TAPS * CHANNELS) : 1;
 constexpr int CHUNK = !STAGED || DEEP < ROOM ? (int)DEEP : (int)ROOM;  // input channels whose weights are staged at once
-[[maybe_unused]] constexpr int SHARED = STAGED ? (int)(4 * CHUNK * TAPS * CHANNELS) : 0;
+[[maybe_unused]] constexpr int MAP_SIZE = (int)(CHUNK * TAPS * CHANNELS), SHARED = STAGED ? 4 * TOGETHER * MAP_SIZE : 0;
 """
 
-KERNEL = """\
+PARTS = """\
 typedef float Part[CHANNELS][ROWS][COLS];
 struct Slice {  // which weights
   const float* staged;
@@ -68,7 +73,7 @@ __device__ __forceinline__ ws::Pack<float, CHANNELS> taps_at(const Operands& o, 
   } else {
 #pragma unroll
     for (int q = 0; q < CHANNELS; q++) {
-      const bool there = MADE % CHANNELS == 0 || slice.made + q < MADE;
+      const bool there = ALL_THERE || slice.made + q < MADE;
       taps.at[q] = there ? weight(o, slice.group, slice.made + q, slice.channel, slice.kz, ky, kx) : 0.0f;
     }
   }
@@ -152,13 +157,50 @@ __device__ __forceinline__ void stage(const Operands& o, float* to, int group, i
   __syncthreads();
   for (int i = threadIdx.x; i < count * (int)TAPS * CHANNELS; i += BLOCK) {
     const int tap = i % (int)TAPS, q = i / (int)TAPS % CHANNELS, c = i / ((int)TAPS * CHANNELS);
-    const bool there = MADE % CHANNELS == 0 || made + q < MADE;
+    const bool there = ALL_THERE || made + q < MADE;
     const int kz = tap / (KH * KW), ky = tap / KW % KH, kx = tap % KW;
     to[(c * (int)TAPS + tap) * CHANNELS + q] = there ? weight(o, group, made + q, first + c, kz, ky, kx) : 0.0f;
   }
   __syncthreads();
 }
+// One plane of a thread's part, with bias. `fresh`: no weights are staged yet.
+__device__ __forceinline__ void make_part(
+    const Operands& o, float* staged, int64_t (&at)[RANK], int group, int made, int z, int y, int x, bool fresh, Part& acc) {
+#pragma unroll
+  for (int q = 0; q < CHANNELS; q++) {
+    const float start = ALL_THERE || made + q < MADE ? bias(o, (int64_t)group * MADE + made + q) : 0.0f;
+#pragma unroll
+    for (int s = 0; s < ROWS; s++)
+#pragma unroll
+      for (int c = 0; c < COLS; c++) acc[q][s][c] = start;
+  }
+#pragma unroll 1
+  for (int first = 0; first < DEEP; first += CHUNK) {
+    const int count = DEEP - first < CHUNK ? (int)DEEP - first : CHUNK;
+    if (STAGED && (fresh || CHUNK < DEEP))
+      for (int m = 0; m < TOGETHER; m++)
+        stage(o, staged + m * MAP_SIZE, group, TOGETHER > 1 ? m * CHANNELS : made, first, count);
+    const float* const own = staged + (TOGETHER > 1 ? made / CHANNELS * MAP_SIZE : 0);
+#pragma unroll 1
+    for (int c = 0; c < count; c++) {
+      at[1] = (int64_t)group * DEEP + first + c;
+#pragma unroll 1
+      for (int kz = 0; kz < KD; kz++) {
+        const int deep = TRANSPOSED ? z + PD - kz * LD : z * SD - PD + kz * LD;
+        if (deep < 0 || (TRANSPOSED && deep % SD != 0)) continue;
+        const int iz = TRANSPOSED ? deep / SD : deep;
+        if (iz >= ID) continue;
+        if constexpr (SPACE > 2) at[RANK - 3] = iz;
+        const Slice slice = {own + (c * KD + kz) * KH * KW * CHANNELS, group, made, first + c, kz};
+        if constexpr (UNROLLED) add_rows<TOP>(o, at, slice, y, x, acc);
+        else add_taps(o, at, slice, y, x, acc);
+      }
+    }
+  }
+}
+"""
 
+STORED = """\
 __global__ void __launch_bounds__(BLOCK) direct(Operands o) {
   float* const staged = reinterpret_cast<float*>(ws::dynamic_shared());
   // Staged weights are those of one map: a group's CHANNELS outputs. Blocks side by side read the same part of the input.
@@ -174,39 +216,12 @@ __global__ void __launch_bounds__(BLOCK) direct(Operands o) {
   int64_t at[RANK];
   at[0] = STAGED ? lead : lead / (index_t)MAPS;
   Part acc;
-#pragma unroll
-  for (int q = 0; q < CHANNELS; q++) {
-    const float start = MADE % CHANNELS == 0 || made + q < MADE ? bias(o, (int64_t)group * MADE + made + q) : 0.0f;
-#pragma unroll
-    for (int s = 0; s < ROWS; s++)
-#pragma unroll
-      for (int c = 0; c < COLS; c++) acc[q][s][c] = start;
-  }
-#pragma unroll 1
-  for (int first = 0; first < DEEP; first += CHUNK) {
-    const int count = DEEP - first < CHUNK ? (int)DEEP - first : CHUNK;
-    if constexpr (STAGED) stage(o, staged, group, made, first, count);
-#pragma unroll 1
-    for (int c = 0; c < count; c++) {
-      at[1] = (int64_t)group * DEEP + first + c;
-#pragma unroll 1
-      for (int kz = 0; kz < KD; kz++) {
-        const int deep = TRANSPOSED ? z + PD - kz * LD : z * SD - PD + kz * LD;
-        if (deep < 0 || (TRANSPOSED && deep % SD != 0)) continue;
-        const int iz = TRANSPOSED ? deep / SD : deep;
-        if (iz >= ID) continue;
-        if constexpr (SPACE > 2) at[RANK - 3] = iz;
-        const Slice slice = {staged + (c * KD + kz) * KH * KW * CHANNELS, group, made, first + c, kz};
-        if constexpr (UNROLLED) add_rows<TOP>(o, at, slice, y, x, acc);
-        else add_taps(o, at, slice, y, x, acc);
-      }
-    }
-  }
+  make_part(o, staged, at, group, made, z, y, x, true, acc);
   if (!inside) return;
   if constexpr (SPACE > 2) at[RANK - 3] = z;
 #pragma unroll
   for (int q = 0; q < CHANNELS; q++) {
-    if (MADE % CHANNELS != 0 && made + q >= MADE) continue;
+    if (!ALL_THERE && made + q >= MADE) continue;
     at[1] = (int64_t)group * MADE + made + q;
 #pragma unroll
     for (int s = 0; s < ROWS; s++) {

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ..emit.text import Writer
 from .implicit_layout import CONSTANTS
+from .implicit_store import STORE
 from .implicit_text import CONVOLVE, PACK
 from .source import Launch
 
@@ -23,7 +24,7 @@ from .source import Launch
 @dataclass(frozen=True)
 class Convolved:
     """Stride, padding before and dilation: one for each spatial dimension. `source`, `weight`, `bias`: operands, "" for
-    no bias."""
+    no bias. `made`: channels and sizes of the convolution's result as C++, where that is not out0."""
 
     stride: tuple[int, ...]
     before: tuple[int, ...]
@@ -33,6 +34,11 @@ class Convolved:
     source: str
     weight: str
     bias: str
+    made: tuple[str, ...] = ()
+
+    def size(self, dimension: int) -> str:
+        """Of the result, from the channels on."""
+        return self.made[dimension] if self.made else f"out0_shape[{1 + dimension}]"
 
     @property
     def space(self) -> int:
@@ -47,29 +53,40 @@ class Convolved:
         return found
 
 
-def implicit_kernels(top: Writer, shape: Convolved) -> tuple[list[Launch], str, str]:
+def implicit_kernels(top: Writer, shape: Convolved, deliver: str = STORE) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: PIXELS, CHANNELS, WIDE, DEEP, CHUNK, SLICE,
-    STAGES, FRAGMENTS and NT."""
+    STAGES, FRAGMENTS and NT. `deliver`: what becomes of results, see `implicit_store`."""
     top.line('#include "warpsmith_cuda_mma.h"')
-    _numbers(top, shape)
+    numbers(top, shape)
     for line in CONSTANTS.splitlines():
         top.line(line)
+    kernels = PACK.replace("@WEIGHT", weight_of(shape))
+    kernels += "\n" + bias_of(shape) + CONVOLVE.replace("@IN", shape.source).replace("@DELIVER\n", deliver)
+    launches = [
+        Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),
+        Launch("convolve", "BLOCKS", "THREADS", "SHARED", "(const uint32_t*)workspace, (char*)workspace + SPARE_AT", struct=True),
+    ]  # fmt: skip
+    return launches, kernels, _workspace(shape)
+
+
+def weight_of(shape: Convolved) -> str:
+    """An element, of `group`, `out`, `in`, `kd`, `kh` and `kw`."""
     taps = ["kd", "kh", "kw"][3 - shape.space :]
     first = [f"(group * INS + in) * {shape.weight}_stride[0]", f"out * {shape.weight}_stride[1]"]
     if not shape.transposed:
         first = [f"(group * OUTS + out) * {shape.weight}_stride[0]", f"in * {shape.weight}_stride[1]"]
     terms = " + ".join([*first, *(f"{k} * {shape.weight}_stride[{2 + i}]" for i, k in enumerate(taps))])
-    bias = f"ws::load_as(o.{shape.bias}[at[1] * {shape.bias}_stride[0]])" if shape.bias else "0.0f"
-    kernels = PACK.replace("@WEIGHT", f"o.{shape.weight}[{terms}]")
-    kernels += "\n" + CONVOLVE.replace("@IN", shape.source).replace("@BIAS", bias)
-    launches = [
-        Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),
-        Launch("convolve", "BLOCKS", "THREADS", "SHARED", "(const uint32_t*)workspace", struct=True),
-    ]  # fmt: skip
-    return launches, kernels, _workspace(shape)
+    return f"o.{shape.weight}[{terms}]"
 
 
-def _numbers(w: Writer, shape: Convolved) -> None:
+def bias_of(shape: Convolved) -> str:
+    """A device function."""
+    value = f"ws::load_as(o.{shape.bias}[channel * {shape.bias}_stride[0]])" if shape.bias else "0.0f"
+    head = "__device__ __forceinline__ float bias_of([[maybe_unused]] const Operands& o, [[maybe_unused]] int64_t channel)"
+    return f"{head} {{ return {value}; }}\n"
+
+
+def numbers(w: Writer, shape: Convolved) -> None:
     space, rank = shape.space, shape.space + 2
     w.line(f"constexpr int RANK = {rank}, SPACE = {space}, GROUPS = {shape.groups};")
     w.line(f"constexpr bool TRANSPOSED = {str(shape.transposed).lower()};")
@@ -80,7 +97,7 @@ def _numbers(w: Writer, shape: Convolved) -> None:
             (shape.stride[d], shape.before[d], shape.dilation[d]) if d >= 0 else (1, 0, 1)
         )
         size, jump = (f"{x}_shape[{2 + d}]", f"{x}_stride[{2 + d}]") if d >= 0 else ("1", "0")
-        taps, made = (f"(int){k}_shape[{2 + d}]", f"out0_shape[{2 + d}]") if d >= 0 else ("1", "1")
+        taps, made = (f"(int){k}_shape[{2 + d}]", shape.size(1 + d)) if d >= 0 else ("1", "1")
         w.line(
             f"constexpr int K{letter} = {taps}, S{letter} = {stride}, P{letter} = {before}, "
             f"L{letter} = {dilation};  // taps, stride, padding, dilation"
@@ -88,7 +105,7 @@ def _numbers(w: Writer, shape: Convolved) -> None:
         w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {made}, JUMP_{letter} = {jump};")
     w.line(f"constexpr int64_t IMAGES = {x}_shape[0], JUMP_N = {x}_stride[0], JUMP_C = {x}_stride[1];")
     w.line(
-        f"constexpr int64_t INS = {x}_shape[1] / GROUPS, OUTS = out0_shape[1] / GROUPS;  // channels of a group"
+        f"constexpr int64_t INS = {x}_shape[1] / GROUPS, OUTS = {shape.size(0)} / GROUPS;  // channels of a group"
     )
     w.line(
         "static_assert((ID - 1) * JUMP_D + (IH - 1) * JUMP_H + (IW - 1) * JUMP_W < 0x7fffffff, "
@@ -96,12 +113,19 @@ def _numbers(w: Writer, shape: Convolved) -> None:
     )
 
 
+def channels_of(shape: Convolved) -> tuple[str, str, str]:
+    """Input and output channels of a group, and taps."""
+    weight = shape.weight
+    taps = " * ".join(f"{weight}_shape[{2 + d}]" for d in range(shape.space))
+    ins, outs = f"{weight}_shape[1]", f"{weight}_shape[0] / {shape.groups}"
+    if shape.transposed:
+        ins, outs = f"{weight}_shape[0] / {shape.groups}", f"{weight}_shape[1]"
+    return ins, outs, taps
+
+
 def _workspace(shape: Convolved) -> str:
     """Bytes of the packed weights at the most: each list's last slice may be part empty."""
-    weight = shape.weight
-    ins = f"{weight}_shape[0] / {shape.groups}" if shape.transposed else f"{weight}_shape[1]"
-    outs = f"{weight}_shape[1]" if shape.transposed else f"{weight}_shape[0] / {shape.groups}"
-    taps = " * ".join(f"{weight}_shape[{2 + d}]" for d in range(shape.space))
+    ins, outs, taps = channels_of(shape)
     chunks, blocks = f"(({ins} + CHUNK - 1) / CHUNK)", f"(({outs} + CHANNELS - 1) / CHANNELS)"
     slices = f"(({taps} * (CHUNK / 4) + 2 * SLICE - 1) / (2 * SLICE) + {shape.lists})"
-    return f"(uint64_t){shape.groups} * {blocks} * {chunks} * {slices} * (SLICE * 8 * CHANNELS * 4)"
+    return f"(uint64_t){shape.groups} * {blocks} * {chunks} * {slices} * (SLICE * 8 * CHANNELS * 4) + 256"

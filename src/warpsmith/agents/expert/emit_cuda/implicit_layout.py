@@ -1,6 +1,8 @@
-"""CUDA C++ of `implicit`: constants. Which taps reach which outputs, what a block makes, and where everything lies."""
+"""CUDA C++ of `implicit` and `halves`: constants. Which taps reach which outputs (AXES), what a block makes (GRID), and for
+`implicit` where everything lies (CONSTANTS has all of it).
+"""
 
-CONSTANTS = """\
+AXES = """\
 // The grid: outputs of one phase (of all, where nothing is transposed). A phase is a remainder of the output's coordinate
 // modulo the stride: the same taps reach all outputs of a phase, each from neighbouring inputs.
 struct Axis {
@@ -35,8 +37,12 @@ struct Axis {
 };
 constexpr int rounded(int n, int to) { return (n + to - 1) / to * to; }
 constexpr Axis AXIS_D = {KD, SD, PD, LD}, AXIS_H = {KH, SH, PH, LH}, AXIS_W = {KW, SW, PW, LW};
+"""
+_TILE = """\
 constexpr int TILE_W = WIDE < PIXELS ? WIDE : PIXELS, TILE_D = DEEP < PIXELS / TILE_W ? DEEP : PIXELS / TILE_W;
 constexpr int TILE_H = PIXELS / TILE_W / TILE_D;
+"""
+GRID = """\
 constexpr int64_t TILES_D = ws::ceil_div(AXIS_D.places(OD), (int64_t)TILE_D);
 constexpr int64_t TILES_H = ws::ceil_div(AXIS_H.places(OH), (int64_t)TILE_H);
 constexpr int64_t TILES_W = ws::ceil_div(AXIS_W.places(OW), (int64_t)TILE_W);
@@ -46,20 +52,20 @@ constexpr int PHASES_D = AXIS_D.phases(), PHASES_H = AXIS_H.phases(), PHASES_W =
 // A block makes all phases of a row together, where they are few, so that it stores whole rows.
 constexpr int INNER = PHASES_W <= 3 ? PHASES_W : 1, OUTER = PHASES_D * PHASES_H * (PHASES_W / INNER);
 constexpr int LISTS = OUTER * INNER, TAPS = KD * KH * KW;
+constexpr int phase_w(int outer, int inner) { return outer % (PHASES_W / INNER) + inner; }
+constexpr int phase_h(int outer) { return outer / (PHASES_W / INNER) % PHASES_H; }
+constexpr int phase_d(int outer) { return outer / (PHASES_W / INNER) / PHASES_H; }
+constexpr int64_t BLOCKS_OUT = ws::ceil_div(OUTS, (int64_t)CHANNELS);
+constexpr int64_t BLOCKS = BLOCKS_OUT * OUTER * TILES_W * TILES_H * TILES_D * GROUPS * IMAGES;
+static_assert(BLOCKS < 0x7fffffff, "requires: less than 2^31 blocks");
+constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, STAGED = rounded(PIXELS * INNER, 16) + 4;
 
-// The patch of the input that a tile reads, a plane a channel. Columns of one remainder modulo the pace lie side by side;
-// planes are such that the 4 x 8 elements that a warp reads for a fragment lie in different banks.
+// The patch of the input that a tile reads. Columns of one remainder modulo the pace lie side by side.
 constexpr int SPAN_D = AXIS_D.span(TILE_D), SPAN_H = AXIS_H.span(TILE_H);
-constexpr int HALF = ws::ceil_div(AXIS_W.span(TILE_W), PACE_W), ROW = HALF * PACE_W;
-constexpr int PLANE = SPAN_D * SPAN_H * ROW, PITCH = rounded(PLANE > 8 ? PLANE - 8 : 0, 32) + 8;
-constexpr int CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), QUADS = CHUNK / 4, PATCH = CHUNK * PITCH;
-
-// For each list (an outer phase, an inner phase): its taps, bytes to where they lie in the patch, their numbers in the weight.
-// A step is 8 terms of the sum: two of a list's halves, each one tap and four channels.
-struct Taps {
-  int first[LISTS + 1], at[TAPS], number[TAPS];
-  constexpr int halves(int list) const { return (first[list + 1] - first[list]) * QUADS; }
-  constexpr int slices(int list) const { return ws::ceil_div(ws::ceil_div(halves(list), 2), SLICE); }
+constexpr int HALF = ws::ceil_div(AXIS_W.span(TILE_W), PACE_W), ROW = HALF * PACE_W, PLANE = SPAN_D * SPAN_H * ROW;
+"""
+# Of a table that says how many slices of the weights a list (a phase) has.
+COUNTS = """\
   constexpr int slices_of(int outer) const {  // of a chunk
     int sum = 0;
     for (int inner = 0; inner < INNER; inner++) sum += slices(outer * INNER + inner);
@@ -70,16 +76,25 @@ struct Taps {
     for (int i = 0; i < outer; i++) sum += slices_of(i);
     return sum;
   }
-  constexpr int fewest() const {  // of the outer phases that have any
+"""
+_PATCHES = """\
+// A plane a channel, such that the 4 x 8 elements that a warp reads for a fragment lie in different banks.
+constexpr int PITCH = rounded(PLANE > 8 ? PLANE - 8 : 0, 32) + 8;
+constexpr int CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), QUADS = CHUNK / 4, PATCH = CHUNK * PITCH;
+
+// For each list (an outer phase, an inner phase): its taps, bytes to where they lie in the patch, their numbers in the weight.
+// A step is 8 terms of the sum: two of a list's halves, each one tap and four channels.
+struct Taps {
+  int first[LISTS + 1], at[TAPS], number[TAPS];
+  constexpr int halves(int list) const { return (first[list + 1] - first[list]) * QUADS; }
+  constexpr int slices(int list) const { return ws::ceil_div(ws::ceil_div(halves(list), 2), SLICE); }
+@COUNTS  constexpr int fewest() const {  // of the outer phases that have any
     int found = 1 << 30;
     for (int i = 0; i < OUTER; i++)
       if (slices_of(i) > 0 && slices_of(i) < found) found = slices_of(i);
     return found;
   }
 };
-constexpr int phase_w(int outer, int inner) { return outer % (PHASES_W / INNER) + inner; }
-constexpr int phase_h(int outer) { return outer / (PHASES_W / INNER) % PHASES_H; }
-constexpr int phase_d(int outer) { return outer / (PHASES_W / INNER) / PHASES_H; }
 constexpr Taps make_taps() {
   Taps taps{};
   int n = 0;
@@ -104,17 +119,15 @@ constexpr int LIVE = ws::ceil_div(STAGES - 1, FEWEST) + 1, PATCHES = LIVE < CHUN
 // Warps side by side over the pixels, and two over the channels where one would need too many registers.
 constexpr int WARPS_N = CHANNELS * INNER > 64 && CHANNELS % 16 == 0 ? 2 : 1, WARPS_M = PIXELS / (16 * FRAGMENTS);
 constexpr int COLUMNS = CHANNELS / 8 / WARPS_N, THREADS = 32 * WARPS_M * WARPS_N;
-constexpr int64_t BLOCKS_OUT = ws::ceil_div(OUTS, (int64_t)CHANNELS);
-constexpr int64_t BLOCKS = BLOCKS_OUT * OUTER * TILES_W * TILES_H * TILES_D * GROUPS * IMAGES;
-static_assert(BLOCKS < 0x7fffffff, "requires: less than 2^31 blocks");
 constexpr int SLICE_SIZE = SLICE * 8 * CHANNELS;  // floats
 struct Fragments {
   uint32_t a[FRAGMENTS][4], b[COLUMNS][2];
 };
 // Of one fragment of the weights: lane by lane, both values of one or two neighbouring blocks of 8 channels.
 constexpr int PAIR = COLUMNS % 2 == 0 ? 2 : 1;
-constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, STAGED = rounded(PIXELS * INNER, 16) + 4;
 constexpr int RINGS = 4 * (PATCHES * PATCH + STAGES * SLICE_SIZE + PLANE), STAGING = 4 * CHANNELS * STAGED;
 constexpr int SHARED = RINGS > STAGING ? RINGS : STAGING;
 static_assert(SHARED <= 227 << 10, "requires: a patch that fits the shared memory");
+constexpr uint64_t SPARE_AT = (ALL_SLICES * BLOCKS_OUT * GROUPS * SLICE_SIZE * 4 + 255) / 256 * 256;
 """
+CONSTANTS = AXES + _TILE + GRID + _PATCHES.replace("@COUNTS", COUNTS)

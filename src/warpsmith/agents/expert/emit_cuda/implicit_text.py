@@ -1,8 +1,7 @@
-"""CUDA C++ of `implicit`: the kernel that packs the weights, the kernel that convolves."""
+"""CUDA C++ of `implicit`: the kernel that packs the weights, the kernel that convolves; and what `halves` has of both."""
 
-PACK = """\
-// The weights as the tensor cores read them, rounded to TF32: a block a slice, in the order in which they are used.
-__global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
+# Which slice of the weights a block makes.
+OF_SLICE = """\
   const int block = blockIdx.x / ALL_SLICES, all = blockIdx.x % ALL_SLICES;
   int outer = 0;
   for (int sum = 0; outer < OUTER - 1; outer++) {
@@ -13,7 +12,20 @@ __global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
   const int chunk = one / each;
   int slice = one % each, list = outer * INNER;
   while (slice >= TABLE.slices(list)) slice -= TABLE.slices(list++);
-  for (int i = threadIdx.x; i < SLICE_SIZE; i += 256) {
+"""
+# Which outputs a block makes.
+OF_BLOCK = """\
+  const unsigned tile = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER), of_image = tile / (unsigned)(TILES_W * TILES_H * TILES_D);
+  const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
+  const int x0 = tile % (unsigned)TILES_W * TILE_W, y0 = tile / (unsigned)TILES_W % (unsigned)TILES_H * TILE_H;
+  const int z0 = tile / (unsigned)(TILES_W * TILES_H) % (unsigned)TILES_D * TILE_D;
+  const int group = of_image % (unsigned)GROUPS, image = of_image / (unsigned)GROUPS;
+"""
+
+_PACK = """\
+// The weights as the tensor cores read them, rounded to TF32: a block a slice, in the order in which they are used.
+__global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
+@OF_SLICE  for (int i = threadIdx.x; i < SLICE_SIZE; i += 256) {
     const int step = slice * SLICE + i / (8 * CHANNELS), place = i % (8 * CHANNELS);
     const int lane = place / (2 * PAIR) % 32, column = place / (64 * PAIR) * PAIR + place % (2 * PAIR) / 2;
     const int half = 2 * step + place % 2;
@@ -30,19 +42,14 @@ __global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
 }
 """
 
-CONVOLVE = """\
-__global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* packed) {
+_CONVOLVE = """\
+__global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* packed, [[maybe_unused]] char* spare) {
   uint32_t* const patches = (uint32_t*)ws::dynamic_shared();
   uint32_t* const weights = patches + PATCHES * PATCH;
   int* const places = (int*)(weights + STAGES * SLICE_SIZE);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-  const unsigned tile = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER), of_image = tile / (unsigned)(TILES_W * TILES_H * TILES_D);
-  const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
-  const int x0 = tile % (unsigned)TILES_W * TILE_W, y0 = tile / (unsigned)TILES_W % (unsigned)TILES_H * TILE_H;
-  const int z0 = tile / (unsigned)(TILES_W * TILES_H) % (unsigned)TILES_D * TILE_D;
-  const int group = of_image % (unsigned)GROUPS, image = of_image / (unsigned)GROUPS;
-
+@OF_BLOCK
   // Where the patch's elements lie in a channel of the image; -1: outside.
   for (int i = threadIdx.x; i < PLANE; i += THREADS) {
     const int column = i % ROW, row = i / ROW;
@@ -181,29 +188,10 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
           staged[channel * STAGED + m * INNER + inner] = sum[inner][f][n][i];
         }
   __syncthreads();
-  constexpr int PACKS = PIXELS * INNER / V, SIDE = PACKS < THREADS ? PACKS : THREADS, HIGH = THREADS / SIDE;
-  if (threadIdx.x >= SIDE * HIGH) return;
-  for (int p = threadIdx.x % SIDE; p < PACKS; p += SIDE) {
-    const int column = p * V % (TILE_W * INNER), row = p * V / (TILE_W * INNER);
-    const int x = (x0 * INNER + column) * (PHASES_W / INNER) + phase_w(outer, 0);
-    const int y = (y0 + row % TILE_H) * PHASES_H + phase_h(outer), z = (z0 + row / TILE_H) * PHASES_D + phase_d(outer);
-    if (x >= OW || y >= OH || z >= OD) continue;
-    int64_t at[RANK];
-    at[0] = image;
-    at[RANK - (SPACE > 2 ? 3 : 1)] = z;
-    at[RANK - (SPACE > 1 ? 2 : 1)] = y;
-    at[RANK - 1] = x;
-#pragma unroll 4
-    for (int c = threadIdx.x / SIDE; c < CHANNELS; c += HIGH) {
-      const int channel = block * CHANNELS + c;
-      if (channel >= OUTS) break;
-      at[1] = group * OUTS + channel;
-      ws::Pack<float, V> made = ws::load_pack<V>(staged + c * STAGED + p * V);
-      [[maybe_unused]] const float bias = @BIAS;
-#pragma unroll
-      for (int v = 0; v < V; v++) made.at[v] += bias;
-      epilogue<V>(o, made, at);
-    }
+  {
+@DELIVER
   }
 }
 """
+PACK = _PACK.replace("@OF_SLICE", OF_SLICE)
+CONVOLVE = _CONVOLVE.replace("@OF_BLOCK", OF_BLOCK)

@@ -11,18 +11,25 @@ from ..emit.text import Writer
 from ..program import Expr
 from .lanes import Lanes
 
-COPY = """\
+_COPY = """\
 // A pack to shared memory beside the arithmetic, where it can be copied in whole words.
 template <class T>
 constexpr bool copied = V * sizeof(T) == 4 || V * sizeof(T) == 8 || V * sizeof(T) % 16 == 0;
 template <bool COPIED, class T>
-__device__ __forceinline__ void copy_pack(ws::Pack<T, V>* to, const T* from) {
+__device__ __forceinline__ void copy_pack(ws::Pack<T, V>* to, const T* from, bool {flag} = true) {
   constexpr int BYTES = V * sizeof(T) < 16 ? V * sizeof(T) : 16;
   if constexpr (COPIED)
     for (int i = 0; i < (int)(V * sizeof(T)) / BYTES; i++)
-      ws::copy_async<BYTES>((char*)to + i * BYTES, (const char*)from + i * BYTES, true);
+      ws::{copy}<BYTES>((char*)to + i * BYTES, (const char*)from + i * BYTES, {flag});
 }
 """
+
+
+def write_copies(w: Writer, hinted: bool = False) -> None:
+    """`copy_pack`, to shared memory. `hinted`: its last argument says what only passes the L2 cache."""
+    names = ("copy_hinted", "passing") if hinted else ("copy_async", "there")
+    for line in _COPY.replace("{copy}", names[0]).replace("{flag}", names[1]).splitlines():
+        w.line(line)
 
 
 def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:

@@ -30,15 +30,10 @@ __device__ __forceinline__ bool place(index_t task, int64_t (&at)[RANK], int& z,
   return there;
 }
 
-__global__ void __launch_bounds__(BLOCK) pool(Operands o) {
-  const index_t task = (index_t)blockIdx.x * BLOCK + threadIdx.x;
-  int64_t at[RANK];
-  int z, y, x;
-  const bool mine = place(task, at, z, y, x);
-  const int left = x * SW - LEFT, top = y * SH - PH, front = z * SD - PD;
-  float acc[DEEP][STRIP][ACROSS];
-#pragma unroll
-  for (int i = 0; i < DEEP * STRIP * ACROSS; i++) acc[i / (STRIP * ACROSS)][i / ACROSS % STRIP][i % ACROSS] = START;
+// INSIDE: the rows and columns of all windows of the box are of the image, as most are: nothing has to be tested.
+template <bool INSIDE>
+__device__ __forceinline__ void combine_box(const Operands& o, int64_t (&at)[RANK], int left, int top, int front,
+                                            float (&acc)[DEEP][STRIP][ACROSS]) {
 #pragma unroll 1
   for (int d = 0; d < THICK; d++) {
     const int iz = front + d;
@@ -54,14 +49,14 @@ __global__ void __launch_bounds__(BLOCK) pool(Operands o) {
       for (int s = 0; s < STRIP; s++) wanted |= has(r - s * SH, KH, LH);
       if (!wanted) continue;
       const int iy = top + r;
-      if (SPACE > 1) at[RANK - (SPACE > 1 ? 2 : 1)] = clamped(iy, 0, (int)IH - 1);
+      if (SPACE > 1) at[RANK - (SPACE > 1 ? 2 : 1)] = INSIDE ? iy : clamped(iy, 0, (int)IH - 1);
       float row[PACKS * V];  // all loads of a row, and of the rows of a strip, may be under way at once
 #pragma unroll
       for (int p = 0; p < PACKS; p++) {
         // Loads are unconditional, of something that is there, so that none waits for a branch.
         const int ix = left + p * V;
-        const bool there = iy >= 0 && iy < IH && ix >= 0 && ix < IW;
-        at[RANK - 1] = clamped(ix, 0, (int)IW - V);
+        const bool there = INSIDE || (iy >= 0 && iy < IH && ix >= 0 && ix < IW);
+        at[RANK - 1] = INSIDE ? ix : clamped(ix, 0, (int)IW - V);
         const ws::Pack<float, V> values = prologue0<V>(o, at);
 #pragma unroll
         for (int v = 0; v < V; v++) row[p * V + v] = there ? values.at[v] : START;
@@ -83,6 +78,23 @@ __global__ void __launch_bounds__(BLOCK) pool(Operands o) {
         for (int i = 0; i < STRIP * ACROSS; i++)
           acc[e][i / ACROSS][i % ACROSS] = combine(acc[e][i / ACROSS][i % ACROSS], plane[i / ACROSS][i % ACROSS]);
   }
+}
+
+__global__ void __launch_bounds__(BLOCK) pool(Operands o) {
+  const index_t task = (index_t)blockIdx.x * BLOCK + threadIdx.x;
+  int64_t at[RANK];
+  int z, y, x;
+  const bool mine = place(task, at, z, y, x);
+  const int left = x * SW - LEFT, top = y * SH - PH, front = z * SD - PD;
+  float acc[DEEP][STRIP][ACROSS];
+#pragma unroll
+  for (int i = 0; i < DEEP * STRIP * ACROSS; i++) acc[i / (STRIP * ACROSS)][i / ACROSS % STRIP][i % ACROSS] = START;
+  const bool inside = left >= 0 && left + PACKS * V <= IW && top >= 0 && top + TALL <= IH;
+  if (OFTEN && __all_sync(ws::FULL, inside)) combine_box<true>(o, at, left, top, front, acc);
+  else combine_box<false>(o, at, left, top, front, acc);
+  // Do the boxes of this warp lie beside each other?
+  const int lane = threadIdx.x % 32, before = x / ACROSS - lane;
+  [[maybe_unused]] const bool beside = mine && before >= 0 && before + 31 < GROUPS;
 #pragma unroll
   for (int e = 0; e < DEEP; e++) {
 #pragma unroll
@@ -101,12 +113,15 @@ __global__ void __launch_bounds__(BLOCK) pool(Operands o) {
       } else {
         __shared__ __align__(16) float rows[BLOCK / 32][32 * ACROSS];
         float* const shared = rows[threadIdx.x / 32];
-        const int lane = threadIdx.x % 32;
         *(ws::Pack<float, ACROSS>*)(shared + lane * ACROSS) = made;
         __syncwarp();
 #pragma unroll
         for (int a = 0; a < ACROSS; a++) {
           const int slot = a * 32 + lane;
+          if (beside) {
+            store<1>(o, {{shared[slot]}}, at, true, z + e, y + s, before * ACROSS + slot);
+            continue;
+          }
           int64_t there[RANK];
           int oz, oy, ox;
           const bool some = place(task - lane + slot / ACROSS, there, oz, oy, ox);
@@ -152,6 +167,8 @@ static_assert(ID * SD < 0x7fffffff && IH * SH < 0x7fffffff && IW * SW < 0x7fffff
 constexpr int LEFT = ws::ceil_div(PW, V) * V, SHIFT = LEFT - PW;  // of a thread's first pack before its first window
 constexpr int PACKS = ws::ceil_div(SHIFT + (ACROSS - 1) * SW + (KW - 1) * LW + 1, V);
 constexpr int TALL = (STRIP - 1) * SH + (KH - 1) * LH + 1, THICK = (DEEP - 1) * SD + (KD - 1) * LD + 1;
+// Are there warps inside, and does each of their loads serve several windows?
+constexpr bool OFTEN = SPACE < 3 && SW < KW;
 constexpr int64_t GROUPS = ws::ceil_div(OW, (int64_t)ACROSS), STRIPS = ws::ceil_div(OH, (int64_t)STRIP);
 constexpr int64_t LAYERS = ws::ceil_div(OD, (int64_t)DEEP), TASKS = LEAD * LAYERS * STRIPS * GROUPS;
 using index_t = ws::Int<TASKS + 2048>;
@@ -194,7 +211,8 @@ def write_windows(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> N
     top.line(f"constexpr int64_t LEAD = {lead};")
     for line in _CONSTANTS.splitlines():
         top.line(line)
-    with top.block("__device__ __forceinline__ void leading(int64_t number, int64_t (&at)[RANK])"):
+    top.line("template <class T>")  # 32 bits where they do
+    with top.block("__device__ __forceinline__ void leading(T number, int64_t (&at)[RANK])"):
         for d in range(rank - space - 1, -1, -1):
-            top.line(f"at[{d}] = number % out0_shape[{d}];")
-            top.line(f"number /= out0_shape[{d}];")
+            top.line(f"at[{d}] = number % (T)out0_shape[{d}];")
+            top.line(f"number /= (T)out0_shape[{d}];")

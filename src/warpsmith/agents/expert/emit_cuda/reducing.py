@@ -16,7 +16,7 @@ from ..emit.text import Writer
 from ..program import Operand, Program
 from . import states
 from .lanes import CudaLayout, Lanes, bytes_of
-from .packs import COPY, add
+from .packs import add, write_copies
 from .source import CudaBody, Launch, kernel_head
 from .threads import Threads
 from .totals import Totals
@@ -92,6 +92,10 @@ class Reducing:
     def _held(self) -> list[Operand]:
         return [] if self.holding == "none" else self.read_again()
 
+    def _by_width(self) -> list[Operand]:
+        """What is held, in the order in which it lies in shared memory: the widest first, so that all stay aligned."""
+        return sorted(self._held(), key=lambda o: -bytes_of(o))
+
     def _room(self) -> None:
         top = self.top
         if self.holding == "registers":
@@ -107,11 +111,13 @@ class Reducing:
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
             top.line('#include "warpsmith_cuda_mma.h"')
-            for line in COPY.splitlines():
-                top.line(line)
-            for o in self._held():
-                whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
-                top.line(f"constexpr bool {o.name}_copied = {whole};")
+            self._copies()
+
+    def _copies(self, hinted: bool = False) -> None:
+        write_copies(self.top, hinted)
+        for o in self._held():
+            whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
+            self.top.line(f"constexpr bool {o.name}_copied = {whole};")
 
     def _place(self) -> None:
         self.threads.place(self.w)
@@ -122,7 +128,7 @@ class Reducing:
 
     def _shared_rows(self) -> None:
         before = "ws::dynamic_shared()"
-        for operand in sorted(self._held(), key=lambda o: -bytes_of(o)):  # the widest first: all stay aligned
+        for operand in self._by_width():
             name = operand.name
             self.w.line(f"ws::Pack<{name}_t, V>* const {name}_kept = (ws::Pack<{name}_t, V>*)({before});")
             before = f"{name}_kept + KEPT"

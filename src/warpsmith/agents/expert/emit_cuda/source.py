@@ -7,7 +7,6 @@ defines `unit`, which launches the kernels in order on its stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ....targets.front_matter import FrontMatter, render
@@ -26,7 +25,8 @@ class Launch:
     shared: str = "0"
     extra: str = ""  # further arguments, after the operands
     struct: bool = False  # the operands as one argument, a struct Operands
-    setup: str = ""  # a statement before it
+    setup: str = ""  # statements before it, a line each
+    together: bool = False  # all blocks run at once, see warpsmith_cuda_resident.h
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ class CudaBody:
     w: Writer  # kernels
     launches: tuple[Launch, ...]
     workspace: str = ""  # bytes, in terms of task.h and tunables; "": none
-    loop: Sequence[str] = ()  # head of a loop over all launches, and what it begins with
 
 
 def parameters(names: Sequence[str]) -> list[str]:
@@ -57,12 +56,8 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
     helpers = "".join(PRELUDE[h] for h in sorted({*body.top.helpers, *body.w.helpers}))
     unit = Writer()
     unit.line("[[maybe_unused]] const cudaStream_t on = (cudaStream_t)stream;")
-    scope: AbstractContextManager[None] = unit.block(body.loop[0]) if body.loop else nullcontext()
-    with scope:
-        for line in body.loop[1:]:
-            unit.line(line)
-        for launch in body.launches:
-            _launch(unit, launch, operands)
+    for launch in body.launches:
+        _launch(unit, launch, operands)
     parts = [
         render(matter).rstrip("\n"), f"// {why}", defaults_of(matter.tunables),
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
@@ -76,12 +71,17 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
 def _launch(w: Writer, launch: Launch, operands: Sequence[str]) -> None:
     """No launch where there is nothing to do: a grid of no blocks is an error."""
     name, shared = launch.kernel, launch.shared
-    if launch.setup:
-        w.line(launch.setup)
     if shared != "0":
         w.line(f"cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {shared});")
+    for line in launch.setup.splitlines():
+        w.line(line)
     first = [f"Operands{{{', '.join(operands)}}}"] if launch.struct else operands
     arguments = ", ".join([*first, *([launch.extra] if launch.extra else [])])
+    if launch.together:
+        w.line(
+            f"if ({launch.blocks} > 0) ws::launch_together({name}, {launch.blocks}, {launch.threads}, {shared}, on, {arguments});"
+        )
+        return
     w.line(
         f"if ({launch.blocks} > 0) {name}<<<(unsigned)({launch.blocks}), {launch.threads}, {shared}, on>>>({arguments});"
     )

@@ -3,9 +3,6 @@
 A kernel for each pass that reduces, and one that writes. Every block first merges the states of all parts that earlier
 kernels left, in a fixed order, so that no kernel is needed in between; where nothing spans the row, the last kernel
 only does that, a group of threads a row.
-
-Batched, all of this is done for a few rows before it is done for the next ones: what the first pass read of them is still
-in the L2 cache when the last one reads it again, so that memory is read once.
 """
 
 from __future__ import annotations
@@ -20,15 +17,13 @@ from .totals import Totals
 
 
 class Split(Reducing):
-    def __init__(self, program: Program, batched: bool = False) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
-        self.batched = batched
         self.ends = "RAGGED && part == 0"
         self.threads = Threads(
             program,
             self.layout,
             parts="PACKS < GROUP * SPLIT ? ws::ceil_div(PACKS, GROUP) + (PACKS == 0) : SPLIT",
-            batched=batched,
         )
         self.first = [s for p in self.plan for s in p.reductions]
         self.words = sum(states.words(s) for s in self.first)
@@ -54,29 +49,14 @@ class Split(Reducing):
         if self.totals:
             self.totals.kernel(self.w)
             launches.append(self.totals.launch)
-        return CudaBody(self.top, self.w, tuple(launches), self.totals.bytes, self._batches())
-
-    def _batches(self) -> tuple[str, ...]:
-        """The loop over batches of as many rows as CACHED MiB hold of what is read again."""
-        if not self.batched:
-            return ()
-        sizes = " + ".join(f"sizeof({o.name}_t)" for o in self.read_again())
-        self.top.line(
-            f"constexpr int64_t FITTING = ((int64_t)CACHED << 20) / (int64_t)(REDUCE * TOGETHER * ({sizes}));"
-        )
-        self.top.line("constexpr int64_t BATCH = FITTING < 1 ? 1 : FITTING;")
-        return (
-            "for (int64_t first = 0; first < BUNDLES; first += BATCH)",
-            "const int64_t count = BUNDLES - first < BATCH ? BUNDLES - first : BATCH;",
-        )
+        return CudaBody(self.top, self.w, tuple(launches), self.totals.bytes)
 
     def _arguments(self, p: Pass | None, offset: str) -> str:
-        saved = f"(unsigned*)({offset}){', first, count' if self.batched else ''}"
+        saved = f"(unsigned*)({offset})"
         return f"{saved}, (double*)workspace" if self.totals and (p is None or p.last) else saved
 
     def _parameters(self, ends: bool) -> list[str]:
-        batch = ["int64_t first", "int64_t count"] if self.batched else []
-        return ["unsigned* saved", *batch, *(["double* totals"] if self.totals and ends else [])]
+        return ["unsigned* saved", *(["double* totals"] if self.totals and ends else [])]
 
     def _kernel(self, name: str, p: Pass) -> None:
         w, end = self.w, self.layout.end

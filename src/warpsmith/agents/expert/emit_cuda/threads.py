@@ -14,11 +14,10 @@ from .lanes import CudaLayout
 
 
 class Threads:
-    """`parts`: blocks that share a row or a bundle of columns, as C++; "1": none do. `batched`: a kernel does `count`
-    bundles from `first` on."""
+    """`parts`: blocks that share a row or a bundle of columns, as C++; "1": none do."""
 
-    def __init__(self, program: Program, layout: CudaLayout, parts: str = "1", batched: bool = False) -> None:
-        self.program, self.layout, self.parts, self.batched = program, layout, parts, batched
+    def __init__(self, program: Program, layout: CudaLayout, parts: str = "1") -> None:
+        self.program, self.layout, self.parts = program, layout, parts
         self.columns = program.mode == "columns"
 
     def declare(self, w: Writer) -> None:
@@ -58,16 +57,14 @@ __device__ __forceinline__ void merge_all(State& state) {{
 
     @property
     def blocks(self) -> str:
-        return "BUNDLES" if self.parts == "1" else "count * PARTS" if self.batched else "BUNDLES * PARTS"
+        return "BUNDLES" if self.parts == "1" else "BUNDLES * PARTS"
 
     def place(self, w: Writer, part: str = "") -> None:
         """row, col, slot, inside, and `part`, which of the row's this block does. "forwards" and "backwards": blocks that
         run together do the same part of different rows, which may share operands, the last parts last or first. "cluster": neighbouring blocks share a row."""
         block = "blockIdx.x"
         if part:
-            own = "count" if self.batched else "BUNDLES"
-            number = f"(int)(blockIdx.x / (unsigned){own})"
-            bundle = f"{'(unsigned)first + ' if self.batched else ''}blockIdx.x % (unsigned){own}"
+            number, bundle = "(int)(blockIdx.x / (unsigned)BUNDLES)", "blockIdx.x % (unsigned)BUNDLES"
             if part == "cluster":
                 number, bundle = "(int)(blockIdx.x % (unsigned)PARTS)", "blockIdx.x / (unsigned)PARTS"
             w.line(f"const int part = {f'PARTS - 1 - {number}' if part == 'backwards' else number};")

@@ -61,6 +61,7 @@ class AnchoredFamily:
 
     name = ""
     late = False  # cuts its regions after those of the other families
+    tails = False  # takes reductions or windows that follow its operation, which others have families of their own for
 
     def covers(self, graph: Graph, node: Node) -> bool:
         """Is this the anchor's operation?"""
@@ -121,7 +122,7 @@ class AnchoredFamily:
         if not set(core.nodes) <= set(region.nodes):
             return None
         others = [n for n in region.nodes if n not in core.nodes]
-        before = {v: _makers(graph, v, others) for v in core.reads}
+        before = {v: makers(graph, v, others) for v in core.reads}
         early = {n for names in before.values() for n in names}
         after = tuple(n for n in others if n not in early)
         return Anchor(graph, region, node, after, before, operand_names(region), core)
@@ -179,7 +180,7 @@ def extents(anchor: Anchor, value: str) -> list[str]:
     return found
 
 
-def _makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:
+def makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:
     """The nodes of `among` that a value is computed from, in graph order."""
     found: set[str] = set()
     todo = [value]

@@ -41,7 +41,7 @@ class Collapse(AnchoredFamily):
         return near and terms >= LEAST_SUMMED and _walked_as_one(summed, found.summed_dims)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        found = _pattern(graph, node)
+        found = pattern(graph, node)
         return Core(tuple(n.name for n in found.nodes), found.reduction.output.name, ())
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
@@ -49,7 +49,7 @@ class Collapse(AnchoredFamily):
         if anchor is None:
             return []
         tunables = (vector_tunable(facts), tunable("BLOCK", 16, 8, 32), tunable("UNROLL", 4, 2, 8))
-        if _pattern(graph, anchor.node).over_features:
+        if pattern(graph, anchor.node).over_features:
             why = "a sum over the outputs of a linear map is one product with the sum of its weights"
             return [Technique("algebraic-collapse", why, "memory", tunables)]
         why = "a sum over the rows of a linear map is the map of their sum, one row instead of all"
@@ -58,14 +58,14 @@ class Collapse(AnchoredFamily):
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         unit, anchor = super().write(graph, region, technique), self.anchor(graph, region)
         assert anchor is not None  # what was written has one
-        rewrite = rewritten_region(graph, region, _pattern(graph, anchor.node))
+        rewrite = rewritten_region(graph, region, pattern(graph, anchor.node))
         return unit.model_copy(update={"rewrite": rewrite})
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         return SOME
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        found, names = _pattern(anchor.graph, anchor.node), anchor.names
+        found, names = pattern(anchor.graph, anchor.node), anchor.names
         for helper in ("read", "flat"):
             w.use(helper)
         s, r, dims = names[found.summed.value], names[found.other.value], found.summed_dims
@@ -91,7 +91,7 @@ class Collapse(AnchoredFamily):
         return f"{line} * {_product(batches)} * sizeof(float)"
 
 
-def _pattern(graph: Graph, node: Node) -> SummedMap:
+def pattern(graph: Graph, node: Node) -> SummedMap:
     found = summed_map(graph, node)
     assert found is not None  # `supports` refuses other nodes
     return found

@@ -12,15 +12,21 @@ from ..families.loss import LOSS
 from ..families.norm import NORM
 from ..families.reduction import REDUCTION
 from ..families.softmax import SOFTMAX
+from .collapse import CudaCollapse
 from .convolution import CudaConvolution
+from .convolution_tail import ConvolutionTail
 from .direct_convolution import DirectConvolution
+from .direct_tail import DirectTail
 from .matmul import CudaMatMul
 from .memory_bound import Pointwise, ReducingFamily
 from .pooling import CudaPooling
 from .scan import CudaScan
 
 ANCHORED: tuple[AnchoredFamily, ...] = (
+    CudaCollapse(),
     CudaMatMul(),
+    ConvolutionTail(),
+    DirectTail(),
     CudaConvolution(),
     DirectConvolution(),
     CudaPooling(),

@@ -7,7 +7,9 @@ every kind which of the two families takes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from ....records import Graph, Node
@@ -17,6 +19,7 @@ from ..ops import FLOATS
 FEW_MADE = (
     8  # output channels of a group, below which a tile of a matrix product would be idle for the most part
 )
+MOST_PHASES = 16  # in a plane, of those that CUDA cores compute: each is code of its own
 FEW_TERMS = 24  # products that make one element, below which it is memory that is waited for
 
 
@@ -40,6 +43,27 @@ class Kind:
         return taps / prod(self.stride) if self.transposed else float(taps)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Of tiles. `whole`: outputs in depth, height and width that lie in one tile together; the fewest channels of a block."""
+
+    whole: tuple[int, int, int] = (1, 1, 1)
+    channels: int = 0
+
+    def fit(self, sides: Sequence[int], inner: int) -> bool:
+        """`sides`: a tile's depth, height and width in places; `inner`: phases of a row that are made together."""
+        deep, high, wide = self.whole
+        return sides[0] % deep == 0 and sides[1] % high == 0 and sides[2] * inner % wide == 0
+
+    def tile(self, pixels: int, wide: int, deep: int, inner: int) -> bool:
+        """Is it one, and does it fit?"""
+        high = pixels // wide // deep
+        return high > 0 and self.fit((deep, high, wide), inner)
+
+
+NO_LIMITS = Limits()
+
+
 def read_kind(graph: Graph, node: Node) -> Kind | None:
     """None where the node is no convolution of floats with plain numbers."""
     if base_name(node) != "convolution" or len(node.args) != 9 or len(node.uses) < 2:
@@ -58,7 +82,32 @@ def read_kind(graph: Graph, node: Node) -> Kind | None:
 
 def is_direct(kind: Kind) -> bool:
     """Is it for CUDA cores? Else it is for tensor cores."""
-    return kind.made < FEW_MADE or kind.terms < FEW_TERMS
+    many = kind.transposed and prod(kind.stride[-2:]) > MOST_PHASES
+    return not many and (kind.made < FEW_MADE or kind.terms < FEW_TERMS)
+
+
+def taps_of(kind: Kind) -> list[int]:
+    """Of each phase: a remainder of the output's coordinates modulo the stride of a transposed convolution."""
+    axes = list(zip(kind.kernel, kind.stride, kind.padding, kind.dilation, strict=True))
+    if not kind.transposed:
+        return [prod(kind.kernel)]
+    each = [[sum((i + p - k * d) % s == 0 for k in range(n)) for i in range(s)] for n, s, p, d in axes]
+    return [prod(counts) for counts in product(*each)]
+
+
+def side_by_side(kind: Kind) -> int:
+    """Phases of a row that a block makes together."""
+    return kind.stride[-1] if kind.transposed and kind.stride[-1] <= 3 else 1
+
+
+def reach(kind: Kind, axis: int, tile: int) -> int:
+    """Inputs along a dimension that the taps of so many places read."""
+    further, stride = kind.dilation[axis] * (kind.kernel[axis] - 1), kind.stride[axis]
+    return tile + (further + stride - 1) // stride if kind.transposed else (tile - 1) * stride + further + 1
+
+
+def up(n: int, to: int) -> int:
+    return -(-n // to) * to
 
 
 def _spread(value: object, count: int) -> tuple[int, ...]:

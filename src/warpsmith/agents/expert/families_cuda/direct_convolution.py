@@ -71,7 +71,7 @@ class DirectConvolution(CudaAnchored):
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         kind = read_kind(anchor.graph, anchor.node)
         assert kind is not None  # supports() refuses others
-        pack = _pack(anchor)
+        pack = pack_of(anchor)
         staged = technique.name == STAGED
         return direct_kernels(top, Loops(window_of(anchor), kind.transposed, kind.groups, pack, staged))
 
@@ -94,7 +94,7 @@ def _technique(
     name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
 ) -> Technique:
     graph, region = anchor.graph, anchor.region
-    wide, used = _columns(anchor, kind, 4 if name == STAGED else _pack(anchor))
+    wide, used = _columns(anchor, kind, 4 if name == STAGED else pack_of(anchor))
     room = sums // (channels * used * prod(_phases(kind)))
     strip = next((s for s in (8, 4, 2) if s <= room), 1)
     if len(kind.kernel) == 1:
@@ -127,7 +127,7 @@ def _columns(anchor: Anchor, kind: Kind, most: int) -> tuple[int, int]:
     return most, whole
 
 
-def _pack(anchor: Anchor) -> int:
+def pack_of(anchor: Anchor) -> int:
     """Elements of the image in 16 bytes."""
     return 16 // WIDTH.get(anchor.graph.specs[str(anchor.node.args[0]["v"])].dtype, 1)
 

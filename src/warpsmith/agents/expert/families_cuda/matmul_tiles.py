@@ -15,7 +15,7 @@ from ..families.matmul import Sizes
 from .base import power
 
 UNITS = 132  # multiprocessors
-RATE, BANDWIDTH = 7e13, 3.8e12  # what three TF32 products by `mma.sync` come to, bytes per second
+RATE, BANDWIDTH = 5.2e13, 3.8e12  # what three TF32 products by `mma.sync` come to, bytes per second
 START_US = 3.0  # of a kernel
 SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33, 44, 66, 132)
 

@@ -18,6 +18,7 @@ from ..emit_cuda.cluster import Cluster
 from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
 from ..emit_cuda.reducing import Holding, Reducing
+from ..emit_cuda.resident import Resident
 from ..emit_cuda.source import CudaBody
 from ..emit_cuda.split import Split
 from ..facts import Facts
@@ -36,10 +37,11 @@ from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
 from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, ahead, cuda_unit, pack, power, unroll
+from .resident import staying
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 CLUSTER_BYTES = 108 << 10  # of a row in a block of a cluster: two such blocks share a multiprocessor
-CACHED = 32 << 20  # of rows that stay in the L2 cache from one pass to the next
+WIDE = 64  # columns side by side in a block
 _COMPOUND = COMPOUND | NORM.ops
 HOLDING: Mapping[str, Holding] = MappingProxyType(
     {"registers": "registers", "shared": "shared"}
@@ -54,7 +56,7 @@ class Pointwise(PointwiseFamily):
         if program is None or program.mode != "pointwise":
             return []
         tunables = (
-            tunable("UNROLL", 2, 1, 4), tunable("BLOCK", 256, 128, 512), *_common(graph, region, program),
+            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 256, 128, 512), *_common(graph, region, program),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
         return [Technique("fused", why, _bottleneck(program), tunables)]
@@ -79,8 +81,10 @@ class ReducingFamily:
             return []
         compound = any(base_name(graph.by_name[n]) in _COMPOUND for n in region.nodes)
         shaped = Shaped(graph, region, program, compound)
-        held = (shaped.registers(), shaped.shared(), shaped.cluster())
-        offered = (*held, shaped.streamed(), shaped.split(), shaped.batched())
+        stays = shaped.resident()
+        cluster = shaped.cluster() if stays is None or stays.name == "teams" else None
+        held = (shaped.registers(), shaped.shared(), cluster, stays)
+        offered = (*held, shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
@@ -138,6 +142,16 @@ class Shaped:
         ]  # fmt: skip
         return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
 
+    def resident(self) -> Technique | None:
+        """Teams of blocks that stay on the GPU, each with one row after the other."""
+        program = lower(self.graph, self.region, self.compound)
+        plan = passes(program)
+        simple = len(plan) == 2 and plan[-1].last and not program.ends
+        found = staying(self.row_bytes, self.rows)
+        if self.columns or self.ragged or not simple or found is None:
+            return None
+        return self._technique(found.technique, found.why, found.sizes, found.gain, self.compound)
+
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
         why = "threads walk a row side by side, several loads of each under way"
@@ -149,12 +163,12 @@ class Shaped:
 
     def split(self) -> Technique | None:
         """Blocks share a row where rows are too few to fill the GPU."""
-        wide = power(min(32, self.columns)) if self.columns else 1
+        wide = power(min(WIDE, self.columns)) if self.columns else 1
         bundles = -(-self.rows // wide)
         long = self.row_bytes > 8 * 1024 * SHARED_KIB[-1]  # too long even for a cluster
         if not self.program.reductions or self.n < 2048 or bundles >= (64 if long else 4) * MULTIPROCESSORS:
             return None
-        group = min(self._most(), 8 if self.columns else 256)
+        group = 8 if self.columns else 256 if self.n < 1 << 16 else 512
         # Many parts, so that the last ones end together.
         wanted = max(power(16 * MULTIPROCESSORS / bundles), 4 if long else 1)
         parts = min(wanted, power(self.n / (group * self.vec * 4)))
@@ -169,24 +183,6 @@ class Shaped:
         ]
         few = bundles < MULTIPROCESSORS
         return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
-
-    def batched(self) -> Technique | None:
-        """As `split`, a few rows after the other, where not all of them fit the L2 cache."""
-        program = lower(self.graph, self.region, self.compound)
-        whole = self.rows * self.row_bytes
-        held = 8 * 1024 * SHARED_KIB[-1] < self.row_bytes <= CACHED < whole
-        # Large weights, read anew for every batch, would drive the rows out of the cache.
-        others = sum(sorted(self.graph.specs[v].nbytes for v in self.region.inputs)[:-1])
-        if self.columns or not held or others > CACHED >> 3 or program.ends or not passes(program)[-1].last:
-            return None
-        group, rows = 256, CACHED // self.row_bytes
-        parts = min(power(4 * MULTIPROCESSORS / rows), power(self.n / (group * self.vec * 4)))
-        why = "blocks share each of a few rows, which are still in the L2 cache when they are read again"
-        sizes = [
-            tunable("SPLIT", parts, 2 * parts, parts // 2), tunable("GROUP", group, *self._around(group)),
-            unroll(self.columns > 0), tunable("CACHED", CACHED >> 20, 16, 24, 40),
-        ]  # fmt: skip
-        return self._technique("batched", why, sizes, 2.1, self.compound)
 
     def _held_bytes(self, program: Program) -> int:
         """Of a row, what several passes read."""
@@ -205,7 +201,7 @@ class Shaped:
         self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False
     ) -> Technique:
         if self.columns:
-            wide = power(min(32, self.columns))
+            wide = power(min(WIDE, self.columns))
             own.append(
                 tunable("WIDE", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns))
             )
@@ -216,10 +212,12 @@ class Shaped:
 
 
 def reducing_body(program: Program, technique: str) -> CudaBody:
+    if technique in ("resident", "teams"):
+        return Resident(program, near=technique == "resident").body()
     if technique == "cluster":
         return Cluster(program).body()
-    if technique in ("split", "batched"):
-        return Split(program, technique == "batched").body()
+    if technique == "split":
+        return Split(program).body()
     return Reducing(program, HOLDING.get(technique, "none")).body()
 
 

@@ -45,7 +45,10 @@ class CudaPooling(CudaAnchored):
         if anchor is None or pool is None:
             return []
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-        common = (tunable("BLOCK", 256, 128, 512), tunable("NT", int(large), int(not large)))
+        apart = all(w.kernel <= w.stride for w in pool.windows)
+        # Windows that share elements want blocks whose neighbours find them in the L1 cache.
+        block = tunable("BLOCK", 128, 256, 512) if apart else tunable("BLOCK", 256, 128, 512)
+        common = (block, tunable("NT", int(large), int(not large)))
         width = 16 // WIDTH[anchor.node.output.spec.dtype]
         vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
         if channels_last(graph, anchor.node, pool):
@@ -59,7 +62,6 @@ class CudaPooling(CudaAnchored):
             return [shared]
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
         boxes = Technique("strips", why, "memory", (*self._box(pool), vec, *common), gain=1.2)
-        apart = all(w.kernel <= w.stride for w in pool.windows)
         return [boxes, *([shared] if apart and taps >= LARGE else [])]
 
     @staticmethod
@@ -81,16 +83,12 @@ class CudaPooling(CudaAnchored):
     @staticmethod
     def _box(pool: Pool) -> tuple[Tunable, ...]:
         """Outputs of a thread below and behind each other: several where windows share rows, planes."""
-        high, deep = (
-            len(pool.windows) > d and pool.windows[-d - 1].kernel > pool.windows[-d - 1].stride
-            for d in (1, 2)
-        )
-        rows = (
-            tunable("STRIP", 4, 2, 8, 1)
-            if high and pool.windows[-2].dilation == 1
-            else tunable("STRIP", 1, 2, 4)
-        )
-        return rows, tunable("DEEP", 1, 2) if deep else tunable("DEEP", 1)
+        high, deep = (_sharing(pool, d) for d in (1, 2))
+        if high > 1 and pool.windows[-2].dilation == 1:
+            rows = tunable("STRIP", 4, 2, 8, 1) if high >= 2 else tunable("STRIP", 2, 1, 4)
+        else:
+            rows = tunable("STRIP", 1, 2, 4)
+        return rows, tunable("DEEP", 1, 2) if deep > 1 else tunable("DEEP", 1)
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         pool = read_pool(anchor.graph, anchor.node)
@@ -101,3 +99,8 @@ class CudaPooling(CudaAnchored):
             return box_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
         return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
+
+
+def _sharing(pool: Pool, dim: int) -> float:
+    """How many windows have a row (1) or plane (2) of the image in common."""
+    return pool.windows[-dim - 1].kernel / pool.windows[-dim - 1].stride if len(pool.windows) > dim else 0.0

@@ -1,0 +1,232 @@
+"""Long rows by teams of blocks that stay on the GPU: loading never stops, neither between rows nor while a team agrees.
+
+A team of blocks shares a row, each block a part of it, and goes from row to row. Every thread copies packs of its own to
+shared memory, a ring of ROOM steps (UNROLL packs a thread), LEAD steps ahead of the arithmetic: into the next row, too,
+while the blocks of a team hand each other their states and while this row is written. The last KEPT steps of a row are
+still there when it is written; earlier ones, where a part is longer, are read again, the latest first, as the L2 cache
+may have them: what is kept leaves that cache first. An operand that is the same for all rows, such as a weight, stays in
+registers as far as there is room.
+
+Near: a team is a cluster, whose blocks write into each other's shared memory (compute capability 9.0 on; before, one
+block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
+
+In: a program with one pass that reduces and one that writes. Out: one kernel.
+"""
+
+from __future__ import annotations
+
+from ..emit.passes import Pass, describe
+from ..program import Operand, Program
+from . import states
+from .cluster import CLUSTERS
+from .reducing import Reducing
+from .source import CudaBody, Launch, kernel_head
+
+_HELD = "[(place * UNROLL + u) * GROUP + slot]"
+_NEXT = "{0} = {0} + 1 == ROOM ? 0 : {0} + 1;"
+
+_ROOM = """\
+constexpr int FITTING = KEEP * 1024 / STEP_BYTES, ROOM = FITTING < 2 ? 2 : FITTING;  // steps in shared memory
+constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are under way
+constexpr int KEPT = ROOM - LEAD;  // of a row, until it is written
+constexpr int SHARED = ROOM * STEP_BYTES;
+static_assert(SHARED <= 225 * 1024, "requires: two steps that fit shared memory");
+"""
+
+_BEGIN = """\
+const int part = (int)blockIdx.x % parts, team = (int)blockIdx.x / parts, teams = (int)gridDim.x / parts;
+const int slot = threadIdx.x;
+constexpr bool inside = true;
+// Parts begin at multiples of 32 packs, so that none shares a line of the cache.
+const int share = ws::ceil_div(PACKS, parts * 32) * 32, low = part * share;
+const int high = low + share < PACKS ? low + share : PACKS;
+const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT : 0;  // steps that are read again
+"""
+
+_NEAR = """\
+constexpr int parts = PARTS;
+__shared__ uint64_t boxes[2 * PARTS * WORDS];
+for (int i = threadIdx.x; i < 2 * PARTS * WORDS; i += GROUP) boxes[i] = 0;
+ws::meet_cluster();
+"""
+
+
+class Resident(Reducing):
+    def __init__(self, program: Program, near: bool) -> None:
+        super().__init__(program, "shared")
+        self.near = near
+        self.reducing, self.writing = self.plan
+        self.words = sum(states.words(s) for s in self.reducing.reductions)
+        self.fixed = self._fixed()
+        self.who = "slot == 0 && part == 0"
+
+    def body(self) -> CudaBody:
+        w, top = self.w, self.top
+        self.layout.declare(top)
+        self.threads.declare(top)
+        self.layout.aligned(top, self._operands())
+        self._room()
+        extra, attribute = ([], "BLOCKS_MEET ") if self.near else (["uint64_t* boxes", "int parts"], "")
+        with w.block(kernel_head("rows", self.program, "SIZE", extra, attribute)):
+            self._begin()
+            self._fetch()
+            self._read_fixed()
+            w.line("int from = 0;  // where the next step lies in the ring")
+            w.line("unsigned number = 0;  // of the exchange")
+            with w.block("for (index_t row = team; row < ROWS; row += teams)"):
+                self.layout.pointers(w)
+                self.row_steps(0)
+                self._reduce()
+                self._agree()
+                self._row_outputs()
+                self._write()
+            if self.near:
+                w.line("ws::meet_cluster();")
+        launch, workspace = self._launch()
+        return CudaBody(top, w, (launch,), workspace)
+
+    def _launch(self) -> tuple[Launch, str]:
+        if self.near:
+            blocks = "ws::clusters_of(rows, PARTS, SIZE, SHARED, ROWS) * PARTS"
+            return Launch("rows", blocks, "SIZE", "SHARED", setup="ALLOW(rows);"), ""
+        setup = (
+            "const ws::Teams teams = ws::teams_of(rows, SIZE, SHARED, TEAMS < ROWS ? TEAMS : ROWS, PACKS / GROUP);\n"
+            "cudaMemsetAsync(workspace, 0, (size_t)teams.blocks * 2 * WORDS * sizeof(uint64_t), on);"
+        )
+        extra = "(uint64_t*)workspace, teams.parts"
+        launch = Launch("rows", "teams.blocks", "SIZE", "SHARED", extra, setup=setup, together=True)
+        return launch, f"4096 * {2 * self.words} * sizeof(uint64_t)"
+
+    def _fixed(self) -> Operand | None:
+        """The same for all rows, of a row's size, read where rows are written."""
+        inner = [*self.layout.reduces, self.layout.inner]
+        for o in self.lanes.operands(self.writing.sources):
+            along = all(self.layout.moves(o, loop) for loop in inner)
+            if along and o not in self._held() and not any(self.layout.moves(o, r) for r in self.layout.rows):
+                return o
+        return None
+
+    def _room(self) -> None:
+        top = self.top
+        sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+        for line in (
+            '#include "warpsmith_cuda_meeting.h"', '#include "warpsmith_cuda_resident.h"',
+            *(CLUSTERS.splitlines() if self.near else []),
+            f"constexpr int WORDS = {self.words};  // of a row's states",
+            "constexpr int STEP = GROUP * UNROLL;  // packs of a block's step",
+            f"constexpr int STEP_BYTES = STEP * V * (int)({sizes});",
+            *_ROOM.splitlines(),
+        ):  # fmt: skip
+            top.line(line)
+        self._copies(hinted=True)
+        if self.fixed:
+            fits = f"SIZE <= 512 && KEPT * UNROLL * (int)sizeof(ws::Pack<{self.fixed.name}_t, V>) <= 256"
+            top.line(f"constexpr int FIXED = {fits} ? KEPT : 0;  // steps of {self.fixed.name} in registers")
+
+    def _begin(self) -> None:
+        for line in (_NEAR + _BEGIN if self.near else _BEGIN).splitlines():
+            self.w.line(line)
+        before = "ws::dynamic_shared()"
+        for o in self._by_width():
+            kind = f"ws::Pack<{o.name}_t, V>"
+            self.w.line(f"{kind}* const {o.name}_kept = ({kind}*)({before});")
+            before = f"{o.name}_kept + ROOM * STEP"
+
+    def _fetch(self) -> None:
+        """Asks for the next step of all: a row's, those that are read again, backwards, the next row's."""
+        w = self.w
+        w.line("index_t asked_row = team;")
+        w.line("int asked = 0, place = 0;")
+        with w.block("const auto fetch = [&]", "};"):
+            with w.block("if (asked_row < ROWS)"):
+                w.line("const index_t row = asked_row;")
+                self.layout.pointers(w)
+                w.line("const int step = asked < steps ? asked : steps + again - 1 - asked;")
+                w.line("const int base = low + slot + step * STEP;")
+                w.line("const bool passing = asked >= again;  // not read again later")
+                with self._items("UNROLL", "high"):
+                    for o in self._held():
+                        to, name = f"{o.name}_kept{_HELD}", o.name
+                        copy = f"copy_pack<{name}_copied>(&{to}, {self.lanes.places.element(o)}, passing);"
+                        w.line(f"if ({name}_copied) {copy}")
+                        w.line(f"else {to} = {self.lanes.read(o)};")
+                w.line("if (++asked >= steps + again) asked = 0, asked_row += teams;")
+            w.line("ws::copy_commit();")
+            w.line(_NEXT.format("place"))
+        w.line("#pragma unroll 1")
+        w.line("for (int i = 0; i < LEAD; i++) fetch();")
+
+    def _read_fixed(self) -> None:
+        if self.fixed is None:
+            return
+        w, name = self.w, self.fixed.name
+        w.line(f"ws::Pack<{name}_t, V> {name}_fixed[FIXED > 0 ? FIXED : 1][UNROLL];")
+        w.line("#pragma unroll")
+        with w.block("for (int k = 0; k < FIXED; k++)"):
+            w.line(f"const {name}_t* const {name}_at = {name};")
+            w.line("const int base = low + slot + (again + k) * STEP;")
+            with self._items("UNROLL", "high"):
+                w.line(f"{name}_fixed[k][u] = {self.lanes.read(self.fixed)};")
+
+    def _reduce(self) -> None:
+        w, p = self.w, self.reducing
+        w.line(f"// {', '.join(describe(s) for s in p.reductions)}.")
+        for step in p.reductions:
+            states.declare(w, step)
+        w.line("#pragma unroll 1")
+        with w.block("for (int i = 0; i < steps; i++)"):
+            self._step(p, "from", fresh=True)
+
+    def _agree(self) -> None:
+        """The row's values: all blocks of the team get the same."""
+        w, before = self.w, 0
+        w.line("number++;")
+        own = "number % 2" if self.near else "team * 2 + number % 2"
+        w.line(f"uint64_t* const own = boxes + (int64_t)({own}) * parts * WORDS;")
+        merge = "near_merge<GROUP, PARTS>" if self.near else "far_merge<GROUP>"
+        for step in self.reducing.reductions:
+            among = "part" if self.near else "part, parts"
+            w.line(f"ws::{merge}({step.name}_state, own + {before} * parts, {among}, number);")
+            states.values(w, self.program, step)
+            before += states.words(step)
+        self.row_steps(self.reducing.number)
+
+    def _write(self) -> None:
+        w, p = self.w, self.writing
+        w.line("// Write what is still there, then what is not, which comes again.")
+        w.line("int kept = from - (steps - again);")
+        w.line("if (kept < 0) kept += ROOM;")
+        w.line(f"#pragma unroll {'(FIXED > 0 ? KEPT : 1)' if self.fixed else '1'}")
+        with w.block("for (int k = 0; k < KEPT; k++)"):
+            w.line("const int i = again + k;")
+            w.line("if (i >= steps) break;")
+            self._step(p, "kept", fresh=False)
+        w.line("#pragma unroll 1")
+        with w.block("for (int i = again - 1; i >= 0; i--)"):
+            self._step(p, "from", fresh=True)
+
+    def _step(self, p: Pass, place: str, fresh: bool) -> None:
+        """Step i of a part, which lies at `place`. Fresh ones have to be waited for, and free their place."""
+        w, read = self.w, self.lanes.operands(p.sources)
+        held = [o for o in self._held() if o in read]
+        once = [o for o in read if o not in held]
+        w.line("const int base = low + slot + i * STEP;")
+        w.line(f"const int place = {place};")
+        self.lanes.packs(read, "UNROLL")
+        if once:
+            with self._items("UNROLL", "high"):
+                for o in once:
+                    kept = o == self.fixed and not fresh
+                    here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
+                    w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
+        if fresh:
+            w.line("ws::copy_wait<LEAD - 1>();")
+        w.line("#pragma unroll")
+        with w.block("for (int u = 0; u < UNROLL; u++)"):
+            for o in held:
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD};")
+        with self._items("UNROLL", "high"):
+            self._elements(p)
+        if fresh:
+            w.line("fetch();")
+        w.line(_NEXT.format(place))

@@ -1,0 +1,72 @@
+"""Convolutions on tensor cores with what makes less of their results fused into them: pooling over windows that lie side by
+side, reductions over channels, sums and means over all places.
+
+In: a graph and a convolution that `convolution` writes, followed by what `conv_tails` knows. Out: techniques of tiles that
+hold whole windows, and all channels where those are reduced; units whose blocks finish their tiles in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....records import Graph, Node, Region, Unit
+from ..emit.text import Writer
+from ..emit_cuda.chain import write_operands
+from ..emit_cuda.conv_tails import constants, deliver, finish, finish_launch, sums_bytes
+from ..emit_cuda.implicit import Convolved
+from ..emit_cuda.source import CudaBody
+from ..families.anchored import Anchor
+from ..families.base import Technique
+from ..program import Unsupported, operand_names
+from .base import cuda_unit
+from .conv_tails import Follows, window_of
+from .convolution import WIDTHS, CudaConvolution, tile_of
+from .convolution_kinds import NO_LIMITS, Kind, Limits, read_kind, side_by_side
+from .tailed import Tailed, found_in, result_sizes, write_chains
+
+
+class ConvolutionTail(Tailed, CudaConvolution):
+    def __init__(self) -> None:
+        CudaConvolution.__init__(self)
+        self.name = "convolution_tail"
+
+    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+        """Rows of other phases are other blocks'."""
+        phases = (1, 1, 1, *(kind.stride if kind.transposed else (1,) * len(kind.stride)))[-3:]
+        together = zip(window_of(found), phases, (1, 1, side_by_side(kind)), strict=True)
+        whole = all(n == 1 or p == q for n, p, q in together)
+        channels = not found.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
+        return whole and channels and tile_of(kind, node.output.spec.shape, _limits(kind, found)) is not None
+
+    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
+        found = found_in(graph, region, node)
+        return NO_LIMITS if found is None else _limits(kind, found)
+
+    def convolved(self, anchor: Anchor) -> Convolved:
+        kind = read_kind(anchor.graph, anchor.node)
+        assert kind is not None  # supports() refuses others
+        return replace(super().convolved(anchor), made=result_sizes(anchor, kind))
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        """Raises Unsupported."""
+        anchor = self.anchor(graph, region)
+        if anchor is None:
+            raise Unsupported(f"not a region of the family {self.name}")
+        top, w = Writer(), Writer()
+        write_operands(top, list(operand_names(region).values()))
+        tail = write_chains(w, anchor)
+        shape = self.convolved(anchor)
+        launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
+        for line in constants(tail).splitlines():
+            top.line(line)
+        for line in (kernels + "\n" + finish(tail)).splitlines():
+            w.line(line)
+        if tail.summed:
+            launches = [*launches, finish_launch(tail, "(const char*)workspace + SPARE_AT")]
+            workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
+        return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
+
+
+def _limits(kind: Kind, found: Follows) -> Limits:
+    """Tiles of whole windows, and of all channels where those are reduced."""
+    return Limits(window_of(found), kind.made if found.columns else 0)

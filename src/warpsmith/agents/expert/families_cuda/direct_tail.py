@@ -1,0 +1,98 @@
+"""Direct convolutions with what makes less of their results fused into them, as `convolution_tail` has it for tensor cores.
+
+In: a graph and a convolution that `direct_convolution` writes, followed by what `conv_tails` knows. Out: its technique with
+weights in shared memory, with parts of whole windows that their threads finish; neighbours may share a place's channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....records import Graph, Node, Region, Tunable, Unit
+from ..emit.text import Writer
+from ..emit_cuda.chain import write_chain, write_operands
+from ..emit_cuda.direct import Loops
+from ..emit_cuda.direct_tails import direct_tail_kernels
+from ..emit_cuda.source import CudaBody
+from ..facts import Facts
+from ..families.base import Technique, tunable
+from ..families.convolution import window_of as loops_of
+from ..program import Unsupported, operand_names
+from .base import cuda_unit
+from .conv_tails import Follows, window_of
+from .convolution_kinds import Kind, read_kind
+from .direct_convolution import STAGED, SUMS, DirectConvolution, pack_of
+from .tailed import Tailed, found_in, result_sizes, write_chains
+
+
+class DirectTail(Tailed, DirectConvolution):
+    def __init__(self) -> None:
+        DirectConvolution.__init__(self)
+        self.name = "direct_tail"
+
+    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+        return next(_parts(graph, node, kind, found), None) is not None
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        kind = read_kind(graph, anchor.node) if anchor is not None else None
+        found = found_in(graph, region, anchor.node) if anchor is not None else None
+        if anchor is None or kind is None or found is None:
+            return []
+        (staged,) = (t for t in super().techniques(graph, region, facts) if t.name == STAGED)
+        own = tuple(_tunables(list(_parts(graph, anchor.node, kind, found))))
+        rest = tuple(t for t in staged.tunables if t.name in ("BLOCK", "NT"))
+        why = f"{staged.why}; what follows takes them from registers"
+        return [replace(staged, why=why, tunables=(*own, *rest))]
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        """Raises Unsupported."""
+        anchor = self.anchor(graph, region)
+        kind = read_kind(graph, anchor.node) if anchor is not None else None
+        if anchor is None or kind is None:
+            raise Unsupported(f"not a region of the family {self.name}")
+        top, w = Writer(), Writer()
+        write_operands(top, list(operand_names(region).values()))
+        for i, chain in enumerate(self._before(anchor)):
+            write_chain(w, chain, f"prologue{i}", -1)
+        tail = write_chains(w, anchor)
+        loops = Loops(
+            loops_of(anchor), kind.transposed, kind.groups, pack_of(anchor), True, result_sizes(anchor, kind)
+        )
+        launches, kernels, workspace = direct_tail_kernels(top, loops, tail)
+        for line in kernels.splitlines():
+            w.line(line)
+        return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
+
+
+def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[tuple[int, int, int]]:
+    """STRIP, CHANNELS and VEC whose parts are whole windows and leave room in registers, the best first."""
+    _, high, wide = window_of(found)
+    phases = kind.stride[-2:] if kind.transposed else (1, 1)
+    down, across = (*(1,) * (2 - len(phases)), *phases)
+    if found.columns and kind.groups > 1:
+        return
+    width = graph.specs[node.output.name].shape[-1]
+    # Threads that share a place compute its own values anew and exchange states: as few of them as registers allow.
+    order = (4, 8, 2, 16, 1)
+    if found.columns:
+        order = (16, 8, 4, 2, 1) if found.pool is None else (8, 16, 4, 2, 1)
+    listed = [c for c in order if c < 2 * kind.made and (not found.columns or 32 * c >= kind.made)]
+    flat, kept = len(kind.kernel) == 1, 1 + (1 / (high * wide) if found.pool is not None else 0)
+    for channels in listed:
+        for strip in (8, 4, 2, 1):
+            for vec in (1, 2, 4):
+                rows, columns = strip * down, vec * across
+                whole = rows % high == 0 and columns % wide == 0 and (not flat or strip == 1)
+                dense = kind.transposed or flat or width % vec == 0
+                if whole and dense and channels * rows * columns * kept <= 1.5 * SUMS:
+                    yield strip, channels, vec
+
+
+def _tunables(parts: list[tuple[int, int, int]]) -> Iterator[Tunable]:
+    """Values of each that go with the best of the others."""
+    best = parts[0]
+    for i, name in enumerate(("STRIP", "CHANNELS", "VEC")):
+        others = [p[i] for p in parts if all(p[j] == best[j] for j in range(3) if j != i)]
+        yield tunable(name, best[i], *others)

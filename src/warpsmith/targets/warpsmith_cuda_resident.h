@@ -1,0 +1,72 @@
+// Blocks that are on the GPU all at once, so that they may wait for each other, and copies that spare the L2 cache. Include
+// it from the unit itself.
+#ifndef WARPSMITH_CUDA_RESIDENT_H
+#define WARPSMITH_CUDA_RESIDENT_H
+#include "warpsmith_cuda_mma.h"
+
+namespace ws {
+
+constexpr int MOST_RESIDENT = 4096;  // blocks that are used at most
+struct Teams {
+  int blocks, parts;  // in all; of a team
+};
+// As many blocks of a kernel as fit on the GPU, in `most` teams or fewer, of at most `pieces` blocks.
+template <class... P>
+inline Teams teams_of(void (*kernel)(P...), int threads, int shared, int64_t most, int64_t pieces) {
+  int device = 0, processors = 0, each = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, (const void*)kernel, threads, (size_t)shared);
+  int64_t fitting = (int64_t)processors * each;
+  fitting = fitting < 1 ? 1 : fitting > MOST_RESIDENT ? MOST_RESIDENT : fitting;
+  const int64_t teams = most < fitting ? most : fitting, share = teams < 1 ? 1 : fitting / teams;
+  const int64_t parts = share < pieces ? share : pieces < 1 ? 1 : pieces;
+  return {(int)(teams * parts), (int)parts};
+}
+
+// As many clusters of PARTS blocks as fit on the GPU at once, at most as many as there are rows.
+template <class... P>
+inline int64_t clusters_of(void (*kernel)(P...), int parts, int threads, int shared, int64_t rows) {
+  int device = 0, processors = 0, each = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, (const void*)kernel, threads, (size_t)shared);
+  int clusters = processors * each / parts;
+  if (parts > 1) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(parts), config.blockDim = dim3(threads), config.dynamicSmemBytes = (size_t)shared;
+    cudaOccupancyMaxActiveClusters(&clusters, (const void*)kernel, &config);
+  }
+  return clusters < 1 ? (rows < 1 ? rows : 1) : clusters < rows ? clusters : rows;
+}
+
+template <class T>
+struct Itself {
+  using type = T;
+};
+// A cooperative launch: all blocks run at once, or it fails.
+template <class... P>
+inline void launch_together(
+    void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t on, typename Itself<P>::type... arguments) {
+  void* list[] = {(void*)&arguments...};
+  cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(threads), list, (size_t)shared, on);
+}
+
+// To shared memory as `copy_async`; what only passes leaves the L2 cache first.
+template <int BYTES>
+__device__ __forceinline__ void copy_hinted(void* shared, const void* global, bool passing) {
+  const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+  uint64_t first, normal;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
+  const uint64_t policy = passing ? first : normal;
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :: "r"(to), "l"(__cvta_generic_to_global(global)), "l"(policy) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %3, %2;"
+                 :: "r"(to), "l"(__cvta_generic_to_global(global)), "l"(policy), "n"(BYTES) : "memory");
+}
+
+}  // namespace ws
+#endif

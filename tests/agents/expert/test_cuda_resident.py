@@ -1,0 +1,98 @@
+"""Rows by teams of blocks that stay on the GPU: on the CPU with six blocks at once, each a thread of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import CudaBench
+
+from warpsmith.agents.expert.families import base
+from warpsmith.agents.expert.families_cuda.base import cuda_unit
+from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
+from warpsmith.agents.expert.families_cuda.resident import best_teams, staying
+from warpsmith.agents.expert.lower import lower
+from warpsmith.agents.expert.review import review
+from warpsmith.records import Graph, Unit
+from warpsmith.targets.cuda import CudaTarget
+
+R = torch.randn
+Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
+CASES: dict[str, Case] = {
+    "softmax": (lambda x: F.softmax(x, -1), lambda: (R(5, 9000),)),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, (9000,), w, b), lambda: (R(5, 9000) + 9, R(9000), R(9000))),
+    "batch norm": (
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, True), lambda: (R(6, 5, 40, 36), R(5), R(5)),
+    ),
+    "halves and floats": (
+        lambda x, y: (x + y) / (x * y).abs().mean(1, keepdim=True), lambda: (R(5, 9000).half(), R(5, 9000)),
+    ),
+    "a scale of each row": (
+        lambda x, s: x * s * torch.rsqrt((x * s).pow(2).mean(1, keepdim=True)), lambda: (R(7, 9000), R(7, 1)),
+    ),
+}  # fmt: skip
+# By what a block keeps: all of its part of a row, or its end, so that the rest is read again.
+KEEP = {"whole": 200, "partly": 16}
+
+
+def resident(
+    emulated: CudaBench, name: str, teams: int, keep: int
+) -> tuple[Unit, Graph, tuple[torch.Tensor, ...]]:
+    """`teams` 0: by clusters, which are one block each here."""
+    graph, args = emulated.case(*CASES[name])
+    region = emulated.whole(graph)
+    fixed = {"CLUSTER": 8, "GROUP": 64, "UNROLL": 2, "AHEAD": 3, "BLOCK": 128, "VEC": 4, "NT": 1}
+    tunables = tuple(base.tunable(n, v) for n, v in ({"TEAMS": teams, "KEEP": keep} | fixed).items())
+    technique = base.Technique("teams" if teams else "resident", "", "memory", tunables, single_pass=True)
+    body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
+    return cuda_unit(body, region, technique, "norm"), graph, args
+
+
+@pytest.mark.parametrize(("teams", "keep"), [(0, "partly"), (2, "whole"), (3, "partly")])
+def test_teams_go_from_row_to_row(emulated: CudaBench, teams: int, keep: str) -> None:
+    emulated.check(*resident(emulated, "layer norm", teams, KEEP[keep]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", KEEP)
+@pytest.mark.parametrize("teams", [0, 1, 2, 6])  # clusters; of six blocks, three, or one
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_is_right(emulated: CudaBench, name: str, teams: int, keep: str) -> None:
+    emulated.check(*resident(emulated, name, teams, KEEP[keep]))
+
+
+def test_all_blocks_of_a_team_get_the_same(emulated: CudaBench) -> None:
+    """Rows of one value each: were one part's state lost or an old one taken, the sum would tell."""
+    unit, graph, _ = resident(emulated, "softmax", 2, KEEP["partly"])
+    x = torch.arange(5.0)[:, None].expand(5, 9000).contiguous() * 3
+    (got,) = emulated.run(unit, graph, {graph.inputs[0].name: x})
+    assert torch.allclose(got, torch.full_like(got, 1 / 9000), rtol=1e-6, atol=0)
+
+
+def test_a_row_goes_to_as_few_blocks_as_can_load_ahead() -> None:
+    first = {}
+    for row_bytes in (393216 * 4, 512 * 512 * 4):
+        found = staying(row_bytes, 4096)
+        assert found is not None
+        first[row_bytes] = {t.name: t.value for t in found.sizes}
+    assert [(v["CLUSTER"], v["AHEAD"]) for v in first.values()] == [(16, 6), (8, 5)]
+
+
+def test_as_many_rows_as_the_cache_holds_are_under_way() -> None:
+    assert best_teams(16 << 20, 16) == [1]
+    assert best_teams(8 << 20, 896)[0] == 3
+    assert max(best_teams(2 << 20, 896)) <= 14
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "teams"), [("layer norm", 1), ("halves and floats", 0)])
+def test_they_build(emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, teams: int) -> None:
+    unit, graph, _ = resident(emulated, name, teams, 216)
+    build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics
+    assert review(unit) == []
+    assert all(k.spill_store_bytes == 0 for k in build.kernels), build.kernels

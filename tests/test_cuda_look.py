@@ -1,0 +1,83 @@
+"""What `benchmarks/cuda_look.py` makes of what it saw, and which cuts `benchmarks/cuda_expert.py` packs; neither needs a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.processes.buffers import Scratch
+from warpsmith.tasks.load import load_task
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(256, 512)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x) - 1.0)
+
+def get_inputs():
+    return [torch.randn(384, 256)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def seen(us: float, error: float, label: str = "matmul/wgmma BK=64") -> dict[str, object]:
+    return {"us": us, "error": error, "label": label}
+
+
+def test_a_fast_unit_that_is_less_exact_does_not_count() -> None:
+    from cuda_look import fastest, summary
+
+    found = {
+        "task": "level1/1",
+        "library": seen(100.0, 1e-6),
+        "candidates": [seen(10.0, 3e-4), seen(40.0, 2e-6)],
+    }
+    assert fastest(found) == seen(40.0, 2e-6)
+    assert "100 -> 40 us, 2.50x, error 2e-06 (library 1e-06)" in summary(found)
+    found["library"] = seen(100.0, 3e-4)
+    assert fastest(found) == seen(10.0, 3e-4)
+
+
+def test_the_table_has_a_row_for_whatever_came_of_a_task() -> None:
+    from cuda_look import table
+
+    rows = [
+        {"task": "level2/3", "failed": "cannot be exported"},
+        {"task": "level1/12", "library": seen(5.0, 0.0), "candidates": [{"label": "x", "failed": "crashed"}]},
+        {
+            "task": "level1/2",
+            "library": seen(9.0, 1e-7),
+            "candidates": [seen(3.0, 1e-7, "a/b C=1 + d/e F=2")],
+        },
+    ]
+    lines = table(rows, "somewhere").splitlines()[-3:]
+    assert lines[0] == "| level1/2 | 9 | 3 | 1e-07 | 1e-07 | 0 | a/b + d/e |"
+    assert lines[1].startswith("| level1/12 | 5 | - | - |")
+    assert "cannot be exported" in lines[2]
+
+
+def test_a_bundle_has_cuts_that_write_the_product_and_one_that_leaves_it(tmp_path: Path) -> None:
+    from cuda_expert import candidates
+
+    file = tmp_path / "task.py"
+    file.write_text(TASK)
+    with Scratch() as scratch:
+        made = [c for c, _ in candidates(load_task(str(file), scratch=scratch), 3)]
+    covered = [{n for u in c.units for n in u.region.nodes} for c in made]
+    assert "linear" in covered[0]
+    assert any("linear" not in nodes for nodes in covered)
+    assert len({c.content_key for c in made}) == 3
