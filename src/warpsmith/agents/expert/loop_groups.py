@@ -6,6 +6,7 @@ In: the operands as the axes see them. Out: groups of axes, outermost first.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from .program import Group, Operand
 
@@ -19,7 +20,7 @@ def loop_groups(
     groups: list[Group] = []
     for axis in _order(operands, axes, span):
         before = groups[-1] if groups and groups[-1].reduced == (axis in reduced) else None
-        if before is not None and all(_flat(o, before.axes[-1], axis) for o in operands):
+        if before is not None and all(_flat(o, before.axes, axis) for o in operands):
             groups[-1] = Group((*before.axes, axis), before.reduced)
         else:
             groups.append(Group((axis,), axis in reduced))
@@ -52,10 +53,21 @@ def _weight(operand: Operand, dim: int) -> int:
     return max(right, default=1)
 
 
-def _flat(operand: Operand, outer: int, inner: int) -> bool:
-    if (outer in operand.axes) != (inner in operand.axes):
+def _flat(operand: Operand, outer: Sequence[int], inner: int) -> bool:
+    """Does one stride lead through the axes that run as one so far, and the next? Of neighbours alone it does not follow:
+    one of size 1 between two others fits either.
+    """
+    if (outer[-1] in operand.axes) != (inner in operand.axes):
         return False
-    if outer not in operand.axes:
+    if inner not in operand.axes:
         return True
-    a, b = operand.axes.index(outer), operand.axes.index(inner)
-    return b == a + 1 and (operand.shape[a] == 1 or operand.stride[a] == operand.stride[b] * operand.shape[b])
+    a, b = operand.axes.index(outer[-1]), operand.axes.index(inner)
+    if b != a + 1 or (operand.shape[a] != 1 and operand.stride[a] != operand.stride[b] * operand.shape[b]):
+        return False
+    return one_stride(operand, [operand.axes.index(axis) for axis in (*outer, inner)])
+
+
+def one_stride(operand: Operand, dims: Sequence[int]) -> bool:
+    """Whether one stride leads through these dimensions, those of size 1 left aside."""
+    long = [d for d in dims if operand.shape[d] != 1]
+    return all(operand.stride[d] == operand.stride[e] * operand.shape[e] for d, e in pairwise(long))

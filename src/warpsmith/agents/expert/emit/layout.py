@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..loop_groups import one_stride
 from ..program import Group, Operand, Program
 from ..sizes import entries
 from .text import Writer
@@ -197,7 +198,7 @@ def _runs_on(operand: Operand, axes: Sequence[int]) -> bool:
     if any(a not in operand.axes for a in axes):
         return False
     where = [operand.axes.index(a) for a in axes]
-    return all(
+    return one_stride(operand, where) and all(
         inner == outer + 1
         and (
             operand.shape[outer] == 1 or operand.stride[outer] == operand.stride[inner] * operand.shape[inner]
