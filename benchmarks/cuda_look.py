@@ -64,7 +64,7 @@ def _values(values: dict[str, int]) -> str:
 
 
 def serve(pipe: Connection) -> None:
-    """The process that has the GPU: answers (graph, parts or None) with what was seen."""
+    """The process that has the GPU: answers (name, graph, parts) with what was seen; no parts: all in ATen."""
     inputs: list[torch.Tensor] = []
     exact: list[torch.Tensor] | None = None
     known = ""

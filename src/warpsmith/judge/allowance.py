@@ -1,8 +1,8 @@
 """What each element of an output may miss its oracle by, and the whole tensor: the sums behind `tolerance.Budget`.
 
 In: an output's native reference, oracle and noise in float64, in pieces, as arrays of numpy or of torch, on any device.
-Out: an `Allowance`. The supervisor, which is without torch, asks with numpy; the reference worker asks where the
-arrays lie, for an output of a billion elements is no work for a GPU and hours for one processor. Pieces bound the
+Out: an `Allowance`. The reference worker asks for it where the arrays lie, with torch: an output of a billion elements is
+no work for a GPU and minutes for one processor. A `Budget` whose truth comes alone asks with numpy. Pieces bound the
 temporaries. The rule is told in `tolerance`.
 """
 

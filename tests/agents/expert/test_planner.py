@@ -122,3 +122,14 @@ def test_a_planner_cuts_a_graph_again_only_when_what_was_measured_has_changed(
     assert own.plans(other, measured) == plans(other, measured)
     assert own.plans(graph, measured) == plans(graph, measured)
     assert len(asked) == 4
+    own.plans(graph, replace(measured, arch="sm_80"))
+    assert len(asked) == 5, "techniques depend on it, and cuts on what they take"
+
+
+def test_a_product_that_a_technique_makes_faster_is_written_anew_first() -> None:
+    """Where techniques say what they take, that decides; by its floor at the library's own rate it would come last."""
+    facts = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda", arch="sm_90a")
+    graph = graph_of(lambda x, w: F.linear(x, w).relu(), torch.randn(1024, 2048), torch.randn(2048, 2048))
+    assert any("linear" in r.nodes for r in plans(graph, facts)[0])
+    slow = replace(facts, arch="sm_80")  # by TF32 on older GPUs: no faster than the library
+    assert saving(graph, plans(graph, facts)[0], facts) > 1.5 * saving(graph, plans(graph, slow)[0], slow)

@@ -59,15 +59,14 @@ def _flat(operand: Operand, outer: Sequence[int], inner: int) -> bool:
     """
     if (outer[-1] in operand.axes) != (inner in operand.axes):
         return False
-    if inner not in operand.axes:
-        return True
-    a, b = operand.axes.index(outer[-1]), operand.axes.index(inner)
-    if b != a + 1 or (operand.shape[a] != 1 and operand.stride[a] != operand.stride[b] * operand.shape[b]):
-        return False
-    return one_stride(operand, [operand.axes.index(axis) for axis in (*outer, inner)])
+    return inner not in operand.axes or runs_on(operand, (*outer, inner))
 
 
-def one_stride(operand: Operand, dims: Sequence[int]) -> bool:
-    """Whether one stride leads through these dimensions, those of size 1 left aside."""
-    long = [d for d in dims if operand.shape[d] != 1]
-    return all(operand.stride[d] == operand.stride[e] * operand.shape[e] for d, e in pairwise(long))
+def runs_on(operand: Operand, axes: Sequence[int]) -> bool:
+    """Are these axes of the operand's neighbours, in this order and without gaps? Those of size 1 are left aside."""
+    where = [operand.axes.index(a) for a in axes]
+    long = [d for d in where if operand.shape[d] != 1]
+    return all(
+        b == a + 1 and (operand.shape[a] == 1 or operand.stride[a] == operand.stride[b] * operand.shape[b])
+        for a, b in pairwise(where)
+    ) and all(operand.stride[a] == operand.stride[b] * operand.shape[b] for a, b in pairwise(long))

@@ -10,6 +10,7 @@ whether batch norm and the like are folded into linear maps.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ...errors import TaskError
 from ...records import Graph, Region
@@ -29,24 +30,19 @@ HEAVY = 12  # instructions per element that make a single pointwise op worth a k
 
 
 class Planner:
-    """The plans of the last graph and times that it was asked about: finding them takes up to half a second, and the
+    """The plans of the last graph and facts that it was asked about: finding them takes up to half a second, and the
     rounds of a search ask with the same ones.
     """
 
     def __init__(self) -> None:
         self._graph: Graph | None = None
-        self._measured: tuple[object, ...] = ()
+        self._facts: Facts | None = None
         self._plans: list[Plan] = []
 
     def plans(self, graph: Graph, facts: Facts) -> list[Plan]:
-        measured = (
-            facts.node_us,
-            facts.bandwidth,
-            facts.flop_rate,
-            facts.target,
-        )  # all that `plans` reads of the facts
-        if graph is not self._graph or measured != self._measured:
-            self._graph, self._measured, self._plans = graph, measured, plans(graph, facts)
+        cutting = replace(facts, total_us=0.0, limit_us=0.0)  # these say nothing of where to cut
+        if graph is not self._graph or cutting != self._facts:
+            self._graph, self._facts, self._plans = graph, cutting, plans(graph, facts)
         return list(self._plans)
 
 
@@ -69,7 +65,8 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
         *((r,) for r in sorted(widest, key=lambda r: -saving(graph, (r,), facts))[:2]),
     ]
     unique = {tuple(r.id for r in p): p for p in found if p}
-    best = sorted(unique.values(), key=lambda p: -saving(graph, p, facts))
+    saved = {r.id: saving(graph, (r,), facts) for r in {r.id: r for p in unique.values() for r in p}.values()}
+    best = sorted(unique.values(), key=lambda p: -sum(saved[r.id] for r in p))
     folding = next((p for p in best if any(folded_region(graph, r) is not None for r in p)), None)
     if folding is not None and folding not in best[:2]:
         best.remove(folding)

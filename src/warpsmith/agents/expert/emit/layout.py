@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
-from ..loop_groups import one_stride
+from ..loop_groups import runs_on
 from ..program import Group, Operand, Program
 from ..sizes import entries
 from .text import Writer
@@ -85,7 +84,9 @@ class Layout(Addresses):
     def joined(self, operands: Sequence[Operand]) -> Iterator[bool]:
         """Inside, all reduced loops are one, REDUCE long, if these operands are flat over them; yields whether."""
         axes = [a for loop in [*self.reduces, self.inner] for a in loop.group.axes]
-        self._joined = bool(self.reduces) and all(_runs_on(o, axes) for o in operands)
+        self._joined = bool(self.reduces) and all(
+            set(axes) <= set(o.axes) and runs_on(o, axes) for o in operands
+        )
         if self._joined:
             self._flat |= {o.name: o for o in operands}
         yield self._joined
@@ -191,20 +192,6 @@ class Layout(Addresses):
     def _require_flat(self, w: Writer, operand: Operand, table: str, dims: list[int]) -> None:
         message = f"requires: {operand.name} flat, {dims[0]} to {dims[-1]}"
         w.line(f'static_assert(flat({table}, {dims[0]}, {dims[-1]}), "{message}");')
-
-
-def _runs_on(operand: Operand, axes: Sequence[int]) -> bool:
-    """Are these axes neighbours in the operand, in this order and without gaps?"""
-    if any(a not in operand.axes for a in axes):
-        return False
-    where = [operand.axes.index(a) for a in axes]
-    return one_stride(operand, where) and all(
-        inner == outer + 1
-        and (
-            operand.shape[outer] == 1 or operand.stride[outer] == operand.stride[inner] * operand.shape[inner]
-        )
-        for outer, inner in pairwise(where)
-    )
 
 
 def split_index(w: Writer, whole: str, parts: Sequence[tuple[str, str]], kind: str, cast: str = "") -> None:

@@ -40,12 +40,16 @@ class Reducing:
         self._done: set[str] = set()
         self._kept_already: set[str] = set()  # operands whose packs are in shared memory by now
 
+    def _declare(self) -> None:
+        """What kernels read before them."""
+        self.layout.declare(self.top)
+        self.threads.declare(self.top)
+        self.layout.aligned(self.top, self._operands())
+        self._room()
+
     def body(self) -> CudaBody:
         w, top = self.w, self.top
-        self.layout.declare(top)
-        self.threads.declare(top)
-        self.layout.aligned(top, self._operands())
-        self._room()
+        self._declare()
         extra = ["double* totals"] if self.totals else []
         with w.block(kernel_head("rows", self.program, "SIZE", extra, self.attribute)):
             self._place()

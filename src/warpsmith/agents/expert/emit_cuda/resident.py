@@ -62,10 +62,7 @@ class Resident(Reducing):
 
     def body(self) -> CudaBody:
         w, top = self.w, self.top
-        self.layout.declare(top)
-        self.threads.declare(top)
-        self.layout.aligned(top, self._operands())
-        self._room()
+        self._declare()
         extra, attribute = ([], "BLOCKS_MEET ") if self.near else (["uint64_t* boxes", "int parts"], "")
         with w.block(kernel_head("rows", self.program, "SIZE", extra, attribute)):
             self._begin()

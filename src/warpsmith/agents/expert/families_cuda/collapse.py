@@ -7,6 +7,8 @@ it is labelled *algorithmic*.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....records import Graph, Region, Unit
 from ..costs import LAUNCH_US, region_bytes
 from ..facts import Facts
@@ -19,10 +21,7 @@ from ..rewriting import rewritten_region
 class CudaCollapse(Collapse):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         us = region_bytes(graph, region) / facts.bandwidth * 1e6 + LAUNCH_US["cuda"] * len(region.nodes)
-        return [
-            Technique(t.name, t.why, t.bottleneck, (), us=us)
-            for t in super().techniques(graph, region, facts)
-        ]
+        return [replace(t, tunables=(), us=us) for t in super().techniques(graph, region, facts)]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
