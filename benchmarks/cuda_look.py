@@ -209,18 +209,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further task is begun")
     parser.add_argument("--arch", default="", help="of the GPU, such as sm_90a; this machine's if not given")
     given = parser.parse_args(arguments)
+    names = given.task or [f"level{level}/{n}" for level in (1, 2) for n in range(1, 101)]
+    try:
+        paths = dict(zip(names, files(given.kernelbench, names), strict=True))
+    except WarpsmithError as error:
+        parser.error(str(error))
+    if not torch.cuda.is_available():
+        parser.error("there is no NVIDIA GPU that torch can use: run it on a machine with one")
     end = time.monotonic() + given.seconds
     done = (
         {json.loads(line)["task"] for line in given.out.read_text().splitlines()}
         if given.out.exists()
         else set()
     )
-    names = given.task or [f"level{level}/{n}" for level in (1, 2) for n in range(1, 101)]
     cache, gpu = Path(mkdtemp(prefix="look-")), Gpu()
     with given.out.open("a") as out, ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
         waiting: dict[Future[tuple[Graph, list[Made]]], str] = {
-            pool.submit(prepare, files(given.kernelbench, [n])[0], given.candidates, cache, given.arch): n
-            for n in names
+            pool.submit(prepare, path, given.candidates, cache, given.arch): n
+            for n, path in paths.items()
             if n not in done
         }
         while waiting:

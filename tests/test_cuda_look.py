@@ -81,3 +81,20 @@ def test_a_bundle_has_cuts_that_write_the_product_and_one_that_leaves_it(tmp_pat
     assert "linear" in covered[0]
     assert any("linear" not in nodes for nodes in covered)
     assert len({c.content_key for c in made}) == 3
+
+
+def test_bad_input_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import cuda_look
+
+    task = tmp_path / "level1" / "1_Own.py"
+    task.parent.mkdir()
+    task.write_text(TASK)
+    monkeypatch.setattr(cuda_look.torch.cuda, "is_available", lambda: False)
+    for name, words in (("level1/2", "no task level1/2"), ("level1/1", "no NVIDIA GPU")):
+        with pytest.raises(SystemExit) as ended:
+            cuda_look.main([str(tmp_path), str(tmp_path / "out.jsonl"), "--task", name])
+        assert ended.value.code == 2
+        assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out.jsonl").exists()
