@@ -33,7 +33,9 @@ SEARCHED = (
     "simplify",
     "without",
 )  # how the search is made
-LATER = (*PLAYERS, *SEARCHED, "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse")
+LATER = (
+    *PLAYERS, *SEARCHED, "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
+)  # fmt: skip
 
 
 class Config(BaseModel):
@@ -45,6 +47,9 @@ class Config(BaseModel):
     threads: int | None = None  # as many as torch would use when None
     load_timeout: float = 60.0  # seconds for loading one task
     memory_gb: float | None = None  # limit for a task's own process; 80% of this machine's when None
+    judge_memory_gb: float | None = (
+        None  # what judging may take of this machine's memory; what is free when None
+    )
     branches: int = 3  # hypotheses a round
     variants: int = 2  # variants a hypothesis
     confirm: int = 3  # candidates confirmed at the most

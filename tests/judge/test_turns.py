@@ -141,6 +141,37 @@ def test_a_measurement_of_another_run_goes_first(tmp_path: Path) -> None:
     assert order == ["first", "measured", "late"]
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_computes_in_the_background_is_paused_for_a_measurement(apart: bool, tmp_path: Path) -> None:
+    """Of its own run, or of another one that shares the file."""
+    mine = Turns(tmp_path / "gpu.lock")
+    other = Turns(tmp_path / "gpu.lock") if apart else mine
+    running, said = threading.Event(), []
+
+    def pause() -> None:
+        running.clear()
+        said.append("paused")
+
+    with mine.background(pause, running.set):
+        assert running.wait(PATIENCE)
+        with mine.computing(), mine.background(pause, running.set):
+            assert running.is_set(), "whoever has a turn needs no other"
+        for _ in range(2):
+            with ThreadPoolExecutor(1) as pool:
+                assert not pool.submit(measured, other, running).result(PATIENCE)
+            assert running.wait(PATIENCE), "it goes on after the measurement"
+    assert running.is_set()
+    assert said == ["paused"] * 3, "first, and for each measurement"
+    with other.measuring():
+        assert said == ["paused"] * 3, "nothing is left to pause"
+
+
+def measured(turns: Turns, running: threading.Event) -> bool:
+    """Whether it ran at any time of a measurement."""
+    with turns.measuring():
+        return running.wait(0.2)
+
+
 def gate_free(path: Path) -> bool:
     with path.open() as file:
         try:

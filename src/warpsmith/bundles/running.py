@@ -164,6 +164,7 @@ class _BundleRun:
         return Judge(
             task, self.target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=self.observer.stage,
             baselines=self.config.baselines, peaks_cache=self.config.cache, profile=False,
+            memory_gb=self.config.judge_memory_gb,
         )  # fmt: skip
 
     def _row(self, task: Task, seed: int) -> TaskRow:

@@ -107,6 +107,15 @@ class Baselines:
                 self.failures[name] = str(error)
             self._pending.pop(name)
 
+    def pause(self) -> None:
+        """Stop those that load and compile, until `resume`."""
+        for worker, _, _ in list(self._pending.values()):
+            worker.pause()
+
+    def resume(self) -> None:
+        for worker, _, _ in list(self._pending.values()):
+            worker.resume()
+
     def add(self, process: TimedProcess) -> None:
         """One more that works, under its own name."""
         self.alive[process.name] = process

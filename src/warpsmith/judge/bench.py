@@ -28,6 +28,7 @@ from ..runtime.rewrites import deployed_graph
 from . import gpu_state, stats
 from .baselines import Baselines, baseline_names
 from .eviction import flush_bytes
+from .memory import crowded
 from .rewritten import REWRITTEN
 from .session import (
     FLUSH_TRUST,
@@ -48,7 +49,7 @@ __all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
 
 FreshValues = Callable[[], Path]
 
-CONFIRM_ROUNDS = 32  # what a confirmation asks for
+CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS = 32, 20  # what a confirmation asks for; a GPU's calls vary less
 SEARCH_SECONDS = {"cpu": 0.35, "cuda": 0.15}  # of timing a process in a search; a GPU's calls vary less
 BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
 CHECK_SECONDS = 0.02  # of calls in a clock check
@@ -87,7 +88,7 @@ class Bench:
         device: str = "cpu",
         turns: Turns | None = None,
     ) -> None:
-        """`turns`: whatever is timed has the device to itself; while baselines load and compile nothing is timed."""
+        """`turns`: whatever is timed has the device to itself; baselines that load and compile pause meanwhile."""
         self.device, self._turns, self._loading = device, turns or Turns(), ExitStack()
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
@@ -113,12 +114,12 @@ class Bench:
         """
         self._names = self._names if names is None else tuple(names)
         self._fresh = fresh_values
-        self._loading.enter_context(self._turns.computing())
         self._baselines = Baselines(
             self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
             threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
         )  # fmt: skip
         self._baselines.start(self._names, fresh_values())
+        self._loading.enter_context(self._turns.background(self._baselines.pause, self._baselines.resume))
         self._start_zygote()
 
     def _start_zygote(self) -> Worker:
@@ -144,10 +145,12 @@ class Bench:
             self._baselines.ready()
         self.progress("timing the baselines")
         with self._turns.measuring():
-            self._time_baselines(self._baselines, fresh_values)
+            session = self._time_baselines(self._baselines, fresh_values)
+        with self._turns.computing():
+            self._take_samples(session)
         return self.timings
 
-    def _time_baselines(self, baselines: Baselines, fresh_values: FreshValues) -> None:
+    def _time_baselines(self, baselines: Baselines, fresh_values: FreshValues) -> Session:
         values = [fresh_values(), fresh_values()]
         for name, process in list(baselines.alive.items()):
             try:
@@ -157,14 +160,15 @@ class Bench:
         if not baselines.alive:
             reason = next(iter(baselines.failures.values()), "none was asked for")
             raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
-        self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
+        session = self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
         for name, reason in baselines.failures.items():
             self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
+        return session
 
     def _time_together(
         self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
-    ) -> None:
-        """First times of baselines, and a sample of what each returns."""
+    ) -> Session:
+        """First times of baselines."""
         session = self._session(processes, values, cold=True)
         expected = [p.expected for p in processes]
         session.run(*plan(expected, BASELINE_SECONDS * len(expected), self._gap(), None))
@@ -176,7 +180,14 @@ class Bench:
                 median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3,
                 compile_seconds=0.0 if name == "eager" else compile_seconds.get(name, 0.0),
             )  # fmt: skip
-            self.baseline_samples[name] = session.sample(process)
+        return session
+
+    def _take_samples(self, session: Session) -> None:
+        """What each baseline returns; after that it needs no memory until it is timed again."""
+        for process in session.processes:
+            self.baseline_samples[process.name] = session.sample(process)
+            if self.device == "cuda":
+                process.rest()
 
     def add_rewritten(self, graph: Graph, fresh_values: FreshValues) -> None:
         """One more baseline until `drop_rewritten`: this graph in ATen, in a process as a candidate has. Where it does
@@ -195,9 +206,14 @@ class Bench:
                     times = process.expected / usual
                     self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
                 else:
-                    self._time_together([process], values, {})
+                    self._take_samples(self._time_together([process], values, {}))
         except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
             self.drop_rewritten(str(error))
+
+    def _drop_samples(self) -> None:
+        for sample in self.baseline_samples.values():
+            sample.remove()
+        self.baseline_samples = {}
 
     def drop_rewritten(self, reason: str = "") -> None:
         """It counts no more; for a reason, which its timing keeps, or because its candidate was confirmed."""
@@ -219,6 +235,7 @@ class Bench:
         self.close()
         self.timings, self.baseline_samples = {}, {}
         self.start(self._names, fresh_values=fresh)
+        self._drop_samples()  # the first processes' were checked
         if rewritten is not None:  # what it returns was checked when it was added
             self.add_rewritten(rewritten, fresh)
         return self.timings
@@ -311,6 +328,8 @@ class Bench:
             self.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
         warm = self._compare_with_batch(session, process, warm, steps if self.device == "cuda" else 0)
+        for opponent in opponents if self.device == "cuda" and not session.rests else ():
+            opponent.rest()
         timing = self._timing(session, process, list(warm.ns), cold, busy=bool(busy))
         if self.device == "cuda" and rounds is not None:  # asking takes too long for a search
             timing = timing.model_copy(update={"gpu_state": gpu_state.read()})
@@ -332,7 +351,10 @@ class Bench:
     def _session(self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool) -> Session:
         trust, audit = (GPU_TRUST, GPU_AUDIT) if self.device == "cuda" else (FLUSH_TRUST, 0)
         inputs = self.task.graph.inputs
-        return Session(processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit)
+        return Session(
+            processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit,
+            rests=self.device == "cuda" and crowded(self.task.graph),
+        )  # fmt: skip
 
     def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
         if self._baselines is None or not self.timings:

@@ -64,6 +64,9 @@ class Reference:
         self.values = list(values)
         self.hosted.bind(self.graph, self.values)
 
+    def rest(self, values: Sequence[Tensor]) -> None:
+        Reference.bind(self, values)
+
     def reset(self, values: Sequence[Tensor]) -> None:
         for index in self.updated.values():
             self._place(index).copy_(values[index])
@@ -110,6 +113,10 @@ class CudaGraph(Reference):
             self.made = super().call()
         self.graphed = graphed
 
+    def rest(self, values: Sequence[Tensor]) -> None:
+        self.graphed = self.made = None
+        super().rest(values)
+
     def call(self) -> Any:
         assert self.graphed is not None
         self.graphed.replay()
@@ -153,6 +160,7 @@ class BaselineProcess:
             "prepare": lambda **fields: self.stopwatch.prepare(**fields),
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": lambda **fields: self.stopwatch.outputs(**fields),
+            "rest": lambda: self.stopwatch.rest(),
         }
 
 

@@ -29,12 +29,18 @@ from ..processes.buffers import extent_bytes
 from ..processes.sandbox import restrict
 from ..records import Graph, TensorSpec
 from ..runtime.tensors import open_tensors
+from .memory import KEPT_BYTES
 from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory
 
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
-KEPT_BYTES = 2 << 30  # of values files that stay on the device between blocks
+
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
+QUIET_NS, QUIET_CALLS, QUIET_MOST = (
+    500_000,
+    5,
+    20.0,
+)  # a small kernel, so often in a row; seconds to wait for that
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
 
@@ -50,6 +56,7 @@ class CudaStopwatch(Stopwatch):
         self.stream = torch.cuda.current_stream()
         self._kept: dict[str, list[Tensor]] = {}
         self._reset_persisting = _persisting_reset()
+        self._nothing = torch.zeros(1, device=self.device)
         self.usual_tail = self._usual_tail()
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
@@ -136,7 +143,19 @@ class CudaStopwatch(Stopwatch):
         answer = super().prepare(values, warmup)
         self._overwrite()
         torch.cuda.synchronize()
+        self._until_quiet()
         return answer
+
+    def _until_quiet(self) -> None:
+        """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one
+        at work even nothing takes that long.
+        """
+        deadline, quick = time.monotonic() + QUIET_MOST, 0
+        while quick < QUIET_CALLS and time.monotonic() < deadline:
+            start = time.perf_counter_ns()
+            self._nothing.zero_()
+            torch.cuda.synchronize()
+            quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
 
     def _clear(self) -> None:
         torch.cuda.synchronize()

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 from .. import machine
 from ..errors import TaskError, WarpsmithError
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
@@ -25,7 +23,7 @@ from ..records import Candidate, Check, Profile, Result, Status, Timing, Verdict
 from ..runtime.rewrites import deployed_graph
 from ..tasks.regions import make_region
 from . import gpu_state
-from .bench import CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
+from .bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 from .building import Built, build_all
 from .evidence import Case
 from .labels import labels
@@ -109,7 +107,7 @@ class Judge(Opened):
         """
         if self.device == "cpu":
             return 1
-        room = min(gpu_state.free_bytes(), int(psutil.virtual_memory().available)) // ROOM_SHARE
+        room = min(gpu_state.free_bytes(), self._room()) // ROOM_SHARE
         return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // needed_bytes(self.task.graph)))
 
     def _verified_together(
@@ -177,7 +175,7 @@ class Judge(Opened):
         names = [n for n, t in self.bench.timings.items() if t.ok] if confirm else None
         try:
             run = self.bench.time(
-                candidate, libraries, self._next_values, rounds=CONFIRM_ROUNDS if confirm else None,
+                candidate, libraries, self._next_values, rounds=self._rounds() if confirm else None,
                 baselines=names,
                 checks=checked_calls(self.task.graph) if confirm else 1,
             )  # fmt: skip
@@ -210,6 +208,9 @@ class Judge(Opened):
             reason = f"{timing.median_us:.1f} µs is below the memory floor of {floor:.1f} µs"
             return Outcome("invalid", reason), timing, tuple(checks)
         return Outcome(), timing, tuple(checks)
+
+    def _rounds(self) -> int:
+        return GPU_CONFIRM_ROUNDS if self.device == "cuda" else CONFIRM_ROUNDS
 
     def _looks(self, confirm: bool) -> tuple[int, int | None]:
         """(draws of noise, elements of each output) with which a timed run's outputs are checked.

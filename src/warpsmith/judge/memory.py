@@ -13,6 +13,10 @@ PROCESSES = 5  # eager, two compiled, the candidate, the reference worker
 WIDE = 4  # the oracle holds float64, disturbed and not
 CHECKS, CHECKS_LEAST = 12, 3  # timed calls of a confirmation whose outputs are checked
 CHECKED_BYTES = 2 << 30  # that these samples may take together
+KEPT_BYTES = 1 << 30  # of values files that every timed process keeps on a GPU, at the least one file
+GPU_ROOM = (
+    3 << 30
+)  # bytes of inputs and intermediates from which on processes on a GPU rest between their blocks
 
 
 def needed_bytes(graph: Graph) -> int:
@@ -30,6 +34,16 @@ def checked_calls(graph: Graph) -> int:
     sample = sum(extent_bytes(i.spec) for i in graph.inputs)
     sample += sum(extent_bytes(graph.specs[o.value]) for o in graph.outputs if o.value is not None)
     return min(CHECKS, max(CHECKS_LEAST, CHECKED_BYTES // max(1, sample)))
+
+
+def kept_files(graph: Graph) -> int:
+    """Values files that stay on a GPU: more would be copied there for every block, which takes far longer than its calls."""
+    return max(1, KEPT_BYTES // max(1, sum(extent_bytes(i.spec) for i in graph.inputs)))
+
+
+def crowded(graph: Graph) -> bool:
+    """Whether a GPU has no room for what all timed processes' calls take at a time."""
+    return sum(extent_bytes(i.spec) for i in graph.inputs) + live_bytes(graph) > GPU_ROOM
 
 
 def live_bytes(graph: Graph) -> int:

@@ -31,7 +31,7 @@ from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
 from .limits import Peaks, limit, measure_peaks
-from .memory import check_memory
+from .memory import check_memory, kept_files
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
 from .turns import Turns, device_lock
@@ -52,8 +52,11 @@ class Opened:
         self, task: Task, target: Target, *, scratch: Scratch, workdir: Path, seed: int,
         progress: Callable[[str], None] = lambda text: None, quick: bool = False,
         baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None, profile: bool = True,
+        memory_gb: float | None = None,
     ) -> None:  # fmt: skip
-        """`profile`: whether each part of the reference is timed alone, for who proposes candidates."""
+        """`profile`: whether each part of the reference is timed alone, for who proposes candidates. `memory_gb`: GiB of
+        host memory that this judge may take; what is free when None.
+        """
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
         self.device = "cuda" if target.language == "cuda" else "cpu"
@@ -62,6 +65,7 @@ class Opened:
         ordinary = tuple(baselines) == BASELINES
         self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)
         self._peaks_cache = peaks_cache or workdir
+        self._memory_gb = memory_gb
         self._random = np.random.default_rng(seed)
         self._stack = ExitStack()
         self.seconds: dict[str, float] = {}
@@ -87,7 +91,7 @@ class Opened:
         """Raises TaskError when the task does not fit or does not run, JudgeError when a trusted process is
         lost.
         """
-        check_memory(self.task)
+        check_memory(self.task, self._room())
         self.workdir.mkdir(parents=True, exist_ok=True)
         with self._trusted("the judge could not start"):
             self._measure_limit()  # first: while the baselines compile the machine is busy
@@ -138,11 +142,11 @@ class Opened:
     def _start_workers(self) -> None:
         workers = Workers(self.task, self.scratch, self.environment.threads, self.device, self.turns)
         self._workers = self._stack.enter_context(workers)
-        capacity = int(psutil.virtual_memory().available) // EVIDENCE_SHARE
+        capacity = self._room() // EVIDENCE_SHARE
         self._own = Case(self.task.main.name, OWN, self._draw())
         self.evidence = Evidence(self.task, self._workers, self.scratch, self._own.seed, capacity)
         self.plan = Plan(self.task, self._draw(), self.quick)
-        memory = max(1 << 30, int(psutil.virtual_memory().available) // 4)
+        memory = max(1 << 30, self._room() // 4)
         self.verifier = Verifier(
             self.task,
             self.evidence,
@@ -151,13 +155,18 @@ class Opened:
             self.turns,
         )
 
+    def _room(self) -> int:
+        """Bytes of host memory that are free for this judge."""
+        free = int(psutil.virtual_memory().available)
+        return free if self._memory_gb is None else min(free, int(self._memory_gb * 2**30))
+
     def _check_baselines(self) -> None:
         """Each baseline must agree with the exported graph. Raises TaskError when the user's own module does
         not.
         """
         for name, sample in self.bench.baseline_samples.items():
             check = self.verifier.check_whole(self._own.variant, sample.values, sample.outputs, self._draw())
-            sample.values.unlink(missing_ok=True)
+            sample.remove()
             if not check.ok and name == "eager":
                 raise TaskError(
                     f"{self.task.name}: the exported graph and the module disagree: {check.detail}"
@@ -202,6 +211,8 @@ class Opened:
         """New own inputs for the main shapes; those of the round before are dropped."""
         for case in getattr(self, "_fresh", []):
             self.evidence.forget(case)
+        if self.device == "cuda":
+            count = min(count, kept_files(self.task.graph))
         self._fresh = [Case(self.task.main.name, OWN, self._draw()) for _ in range(count)]
         for case in self._fresh:
             self.evidence.values(case)

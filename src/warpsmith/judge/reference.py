@@ -39,6 +39,7 @@ PIECE = {
     "cuda": 1 << 25,
 }  # elements of which a budget is made at a time: bounds the temporaries
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
+Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
 
 
@@ -84,8 +85,6 @@ class Reference:
         oracle = self._oracle(variant, graph, region)
         truths = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
         answer = self._write(graph, oracle.outputs, truths, stem, rows)
-        if self._device == "cuda":
-            torch.cuda.empty_cache()  # the candidate's process needs the room
         return answer
 
     def outputs(self, variant: str, values: str, path: str) -> None:
@@ -158,6 +157,18 @@ class Reference:
 
         stepper.run(self._values(graph, values), output_names(graph), outward=timed)
         return {"microseconds": spent}
+
+    def tidied(self, handler: Handler) -> Handler:
+        """The same, and after it the GPU's memory is given back: timed processes need it, too."""
+
+        def handled(**fields: Any) -> Any:
+            try:
+                return handler(**fields)
+            finally:
+                if self._device == "cuda":
+                    torch.cuda.empty_cache()
+
+        return handled
 
     def _in_tf32(self, graph: Graph) -> list[str]:
         """The nodes that torch computes in TF32 here: by default cuDNN's convolutions and RNNs."""
@@ -268,11 +279,12 @@ def _numpy(tensor: torch.Tensor) -> Any:
 def main() -> None:
     torch.set_grad_enabled(False)
     reference = Reference()
-    serve({
+    handlers: dict[str, Handler] = {
         "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
         "outputs": reference.outputs, "stated": reference.stated,
         "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
-    })  # fmt: skip
+    }  # fmt: skip
+    serve({name: reference.tidied(handler) for name, handler in handlers.items()})
 
 
 if __name__ == "__main__":

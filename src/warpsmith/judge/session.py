@@ -11,6 +11,7 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -50,16 +51,21 @@ class BaselineLost(JudgeError):
 @dataclass(frozen=True)
 class TimedSample:
     """What a timed call was given and what it returned, in the layouts of `Graph.inputs` and of the graph's
-    output values.
+    output values. The former is rebuilt when it is first asked for, not while others wait for the device.
     """
 
     name: str
-    values: Path
     outputs: Path
+    _rebuilt: Callable[[], Path]
+
+    @cached_property
+    def values(self) -> Path:
+        return self._rebuilt()
 
     def remove(self) -> None:
-        self.values.unlink(missing_ok=True)
-        self.outputs.unlink(missing_ok=True)
+        for path in (self.outputs, self.__dict__.get("values")):
+            if path is not None:
+                path.unlink(missing_ok=True)
 
 
 class Session:
@@ -77,10 +83,12 @@ class Session:
         cold: bool,
         trust: float = FLUSH_TRUST,
         audit: int = 0,
+        rests: bool = False,
     ) -> None:
         """`audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
-        leaves them out.
+        leaves them out. `rests`: all but the first process give back their memory after each block.
         """
+        self.rests = rests
         self.trust, self.audit = trust, audit if cold else 0
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
@@ -111,6 +119,8 @@ class Session:
                     self.samples.append(self.sample(tested))
                 if r == audited:
                     self.audits[process.name] = self._block(process, AUDIT_CALLS, r, self.audit)
+                if self.rests and process is not tested:
+                    process.rest()
             if race and r + 1 >= HOPELESS_ROUNDS and self._hopeless():
                 break
         if checks and not self.samples:
@@ -186,10 +196,14 @@ class Session:
 
     def sample(self, process: TimedProcess) -> TimedSample:
         """What the process's last timed call was given, rebuilt here, and what it returned."""
+        if self.rests and process is not self.processes[0]:
+            self._block(process, 1, 0)
         values, seed, calls = self._last[process.name]
         outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}")
-        given = last_contents(values, self.inputs, seed, calls, self.new_path("given"))
-        return TimedSample(process.name, given, outputs)
+        path = self.new_path("given")
+        return TimedSample(
+            process.name, outputs, lambda: last_contents(values, self.inputs, seed, calls, path)
+        )
 
 
 def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> None:

@@ -44,6 +44,9 @@ class Callee(Protocol):
     def reset(self, values: Sequence[Tensor]) -> None:
         """Undo what a call wrote to its own inputs and buffers."""
 
+    def rest(self, values: Sequence[Tensor]) -> None:
+        """Hold nothing but these values until the next `bind`."""
+
     def call(self) -> Any: ...
 
     def leaves(self, result: Any) -> list[Tensor]:
@@ -156,6 +159,12 @@ class Stopwatch:
             raise RuntimeError("no timed call yet")
         specs = [self.graph.specs[o.value] for o in self.graph.outputs if o.value is not None]
         write_tensors(Path(path), specs, self.callee.leaves(self.result))
+
+    def rest(self) -> None:
+        """Give back all memory but the values as they were given, until the next `prepare`."""
+        self.result, self.private, self.changed = None, [], []
+        self.callee.rest(self.shared)
+        self._clear()
 
     def _reset(self) -> None:
         if self.stateful:

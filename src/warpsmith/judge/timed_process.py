@@ -86,6 +86,10 @@ class TimedProcess:
         self.worker.call("outputs", 60.0, path=str(path))
         return path
 
+    def rest(self) -> None:
+        """Have it give back the memory that its calls took, until it is prepared again."""
+        self.worker.call("rest", 60.0)
+
     def settle(self) -> None:
         """Wait until the threads of an idle OpenMP pool, which spin after a parallel region, have gone to
         sleep.

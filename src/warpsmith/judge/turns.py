@@ -2,7 +2,8 @@
 
 In: nothing, for the threads of one judge; or a file that all judges of a device share, so that several runs on one GPU
 take turns, too. A measurement that is waiting goes before those who would begin to compute, so that it gets its turn.
-Whoever has a turn may take one again.
+Whoever has a turn may take one again. A process that computes for long is paused whenever somebody wants to measure;
+what it had queued on the device the measurement waits for (`cuda_clock.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .. import machine
 from ..errors import JudgeError
 
 WAITING = "waiting for the GPU, which another run has"
+LOOK_SECONDS = 0.02  # between two looks whether somebody wants to measure
 
 
 def device_lock(device: str) -> Path | None:
@@ -85,6 +87,36 @@ class Turns:
                     self._shared.give()
                 self._changed.notify_all()
 
+    @contextmanager
+    def background(self, pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
+        """While the block runs another process computes, which `pause` stops whenever anybody measures, and first of all."""
+        if getattr(self._mine, "turn", ""):
+            yield
+            return
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.is_set():
+                with self.computing():
+                    resume()
+                    while not ended.wait(LOOK_SECONDS) and not self._wanted():
+                        pass
+                    if not ended.is_set():
+                        pause()
+
+        pause()
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+            resume()
+
+    def _wanted(self) -> bool:
+        return self._waiting > 0 or (self._shared is not None and self._shared.wanted())
+
 
 class _FileLock:
     """Shared or exclusive, among processes; it ends with the process. Who wants it passes a gate, one after the other, so
@@ -94,7 +126,8 @@ class _FileLock:
         self._progress = progress
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._turn, self._gate = (os.open(p, flags, 0o600) for p in (path, path.with_suffix(".gate")))
+            gate = path.with_suffix(".gate")
+            self._turn, self._gate, self._look = (os.open(p, flags, 0o600) for p in (path, gate, gate))
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
@@ -112,10 +145,19 @@ class _FileLock:
             self._progress(WAITING)
             fcntl.flock(file, how)
 
+    def wanted(self) -> bool:
+        """Whether somebody waits at the gate. For who has a turn: no other one passes it for long."""
+        try:
+            fcntl.flock(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._look, fcntl.LOCK_UN)
+        return False
+
     def give(self) -> None:
         fcntl.flock(self._turn, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_turn", "_gate"):
+        for name in ("_turn", "_gate", "_look"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)

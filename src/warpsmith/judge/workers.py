@@ -52,8 +52,9 @@ class Workers:
         if not self._opened:
             self._reference.receive(OPEN_SECONDS)
             self._opened = True
-        with self._turns.computing():
-            return self._reference.call(op, timeout, **fields)
+        worker = self._reference
+        with self._turns.background(worker.pause, worker.resume):
+            return worker.call(op, timeout, **fields)
 
     def materialise(self, variant: str, seed: int, path: Path) -> None:
         """The task's own values at a seed."""

@@ -62,6 +62,9 @@ class Deployed:
     def bind(self, values: Sequence[Tensor]) -> None:
         self.values = list(values)
 
+    def rest(self, values: Sequence[Tensor]) -> None:
+        self.bind(values)
+
     def reset(self, values: Sequence[Tensor]) -> None:
         for index in self.updated.values():
             self.values[index].copy_(values[index])
@@ -202,6 +205,7 @@ class Child:
             "prepare": lambda **fields: self.stopwatch.prepare(**fields),
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": self.outputs,
+            "rest": lambda: self.stopwatch.rest(),
         }
 
 

@@ -27,7 +27,15 @@ from .stones import ArchiveStones
 from .summary import Ground, Outcome, Spent, recorded_ground, summarize
 from .team import make_memory, make_team
 
-HERE = ("archive", "cache", "compiler", "threads", "load_timeout", "memory_gb")  # settings of this machine
+HERE = (
+    "archive",
+    "cache",
+    "compiler",
+    "threads",
+    "load_timeout",
+    "memory_gb",
+    "judge_memory_gb",
+)  # settings of this machine
 
 
 class RecordEnds(Exception):

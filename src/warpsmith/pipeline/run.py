@@ -69,6 +69,7 @@ class Run:
         judge = Judge(
             self.task, self.target, scratch=self.scratch, workdir=self.scratch.new("run"), seed=seed,
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
+            memory_gb=self.config.judge_memory_gb,
         )  # fmt: skip
         with judge:
             judge.open()

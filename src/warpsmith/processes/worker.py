@@ -129,6 +129,15 @@ class Worker:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    def pause(self) -> None:
+        """Stop the process and what it started until `resume`; nothing where it has ended."""
+        if self.alive:
+            _quietly(os.killpg, self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.alive:
+            _quietly(os.killpg, self.process.pid, signal.SIGCONT)
+
     def close(self) -> None:
         """Kill the process and everything it started. Safe to call twice."""
         kill_tree(self.process)

@@ -12,8 +12,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
+from ..judge.turns import Turns
 from ..processes.worker import kill_tree
 from ..records import Record
 
@@ -51,17 +54,27 @@ class Ended(Record):
 
 
 def run_tool(
-    command: Sequence[str], timeout: float, env: Mapping[str, str] | None = None, folder: Path | None = None
-) -> Ended:
-    """Run a command in a process group of its own, and kill all that it started. Raises OSError for no such program."""
+    command: Sequence[str], timeout: float, env: Mapping[str, str] | None = None, folder: Path | None = None,
+    turns: Turns | None = None,
+) -> Ended:  # fmt: skip
+    """Run a command in a process group of its own, and kill all that it started. With `turns` it is paused while
+    anybody measures. Raises OSError for no such program.
+    """
     start, timed_out = time.monotonic(), False
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
             start_new_session=True, env={**os.environ, "LC_ALL": "C", **(env or {})},
         )  # fmt: skip
+
+        def told(what: signal.Signals) -> None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, what)
+
+        pause, resume = partial(told, signal.SIGSTOP), partial(told, signal.SIGCONT)
         try:
-            process.wait(timeout)
+            with turns.background(pause, resume) if turns is not None else nullcontext():
+                process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:

@@ -28,6 +28,7 @@ def after_sanitizers(result: Result, candidate: Candidate, judge: Opened) -> Res
         scratch=judge.scratch,
         cache_dir=cache,
         seed=judge.seed,
+        turns=judge.turns,
     )
     return demoted(result, found)
 
@@ -42,6 +43,8 @@ def demoted(result: Result, found: Sanitized) -> Result:
         if found.ran
         else "; ".join(found.not_available) or "no sanitizers"
     )
+    if found.too_large:
+        ran += f" (not at {', '.join(found.too_large)}: too large)"
     verdict = verdict.model_copy(update={"isolation": f"{verdict.isolation}; {ran}"})
     if found.ok:
         return result.model_copy(update={"verdict": verdict})

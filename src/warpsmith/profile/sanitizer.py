@@ -4,7 +4,8 @@ In: a candidate, its task, its target, and evidence for its inputs. Out: `Saniti
 and which could not and why. A C++ unit is compiled again with AddressSanitizer and UndefinedBehaviorSanitizer and
 run in its own process between guard pages, so that a read beyond an input is seen even if its value is never
 used; a CUDA unit's library runs under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. Every
-unit is run at every variant that it builds at, on the task's own inputs. One finding demotes a winner.
+unit is run at every variant that it builds at, on the task's own inputs; on a GPU, where the tools make a kernel a
+hundred times slower, not at shapes of more than `LARGE` bytes if it was run at smaller ones. One finding demotes a winner.
 
 Not seen on a CPU: races between OpenMP threads (ThreadSanitizer does not know libgomp's barriers and reports
 honest code), uninitialised reads (the judge's two poisons see those that reach a result), and reads by vector
@@ -21,6 +22,7 @@ from .. import machine
 from ..errors import ToolchainError
 from ..judge.evidence import Case, Evidence
 from ..judge.families import OWN
+from ..judge.turns import Turns
 from ..processes import sandbox
 from ..processes.buffers import Scratch
 from ..records import Candidate, Graph, Record, Task, Unit
@@ -41,6 +43,7 @@ OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=86",
 }  # fmt: skip
 ERROR_CODE = 86  # of a sanitizer that found something
+LARGE = 64 << 20  # bytes of inputs and outputs
 MEMORY_MB = 8 << 10  # resident, of a sanitized process
 CALLS = 2  # buffers at the end of their pages, then at their start
 
@@ -61,6 +64,7 @@ class Sanitized(Record):
     findings: tuple[Finding, ...] = ()
     ran: tuple[str, ...] = ()  # tools that ran to their end on every unit and shape
     not_available: tuple[str, ...] = ()  # "tool: reason", one line each
+    too_large: tuple[str, ...] = ()  # variants that were left out for their size
 
     @property
     def ok(self) -> bool:
@@ -78,11 +82,12 @@ def sanitize(
     cache_dir: Path,
     seed: int,
     timeout: float = 120.0,
+    turns: Turns | None = None,
 ) -> Sanitized:
     """Run every unit of a candidate under the sanitizers of its target; see the module.
 
-    `seed` of the own inputs; `timeout` in seconds for each run of a tool. The first finding of a tool on a unit
-    ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
+    `seed` of the own inputs; `timeout` in seconds for each run of a tool; `turns` on the device. The first finding of
+    a tool on a unit ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
     """
     check: Callable[[Unit, Graph, str, Call], Iterator[Finding | str]]
     if not candidate.compiled:
@@ -92,24 +97,36 @@ def sanitize(
             check = CpuSanitizer(target, cache_dir, scratch, timeout).check
             tools: Sequence[str] = CPU_TOOLS
         elif target.name == "cuda":
-            check, tools = ComputeSanitizer(cache_dir, timeout).check, CUDA_TOOLS
+            check, tools = ComputeSanitizer(cache_dir, timeout, turns or Turns()).check, CUDA_TOOLS
         else:
             return Sanitized(not_available=(f"sanitizers: there are none for the target {target.name}",))
     except ToolchainError as error:
         return Sanitized(not_available=(f"sanitizers: {error}",))
     findings: list[Finding] = []
     missing: list[str] = []
-    tried = False
-    for unit, graph, variant, call in calls(candidate, task, target, evidence, scratch, seed):
-        tried = True
-        for found in check(unit, graph, variant, call):
-            (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
-        call.values.unlink(missing_ok=True)
+    tried: set[str] = set()
+    large = [v.name for v in task.variants if target.name == "cuda" and _given_and_made(v.graph) > LARGE]
+    left_out: tuple[str, ...] = ()
+    for names in ([v.name for v in task.variants if v.name not in large], large):
+        if names is large and tried == {unit.region.id for unit in candidate.compiled}:
+            left_out = tuple(large)
+            break
+        for unit, graph, variant, call in calls(candidate, task, target, evidence, scratch, seed, names):
+            tried.add(unit.region.id)
+            for found in check(unit, graph, variant, call):
+                (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
+            call.values.unlink(missing_ok=True)
     if not tried:
         return Sanitized(not_available=("sanitizers: no kernel of it builds here",))
     lost = {text.partition(":")[0] for text in missing}
     ran = tuple(t for t in tools if t not in lost)
-    return Sanitized(findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)))
+    return Sanitized(
+        findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)), too_large=left_out
+    )
+
+
+def _given_and_made(graph: Graph) -> int:
+    return sum(i.spec.nbytes for i in graph.inputs) + sum(graph.specs[o].nbytes for o in graph.returned)
 
 
 def calls(
@@ -184,7 +201,8 @@ class ComputeSanitizer:
     target's list of symbols and the judge's confined runs before.
     """
 
-    def __init__(self, cache_dir: Path, timeout: float) -> None:
+    def __init__(self, cache_dir: Path, timeout: float, turns: Turns) -> None:
+        self._turns = turns
         kit = toolkit()
         folders = (Path(kit.nvcc).resolve().parent, kit.libraries.parent / "bin")
         found = (shutil.which("compute-sanitizer", path=str(folder)) for folder in folders)
@@ -197,7 +215,9 @@ class ComputeSanitizer:
     def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
         for name in CUDA_TOOLS:
             options = ["--tool", name, "--error-exitcode", str(ERROR_CODE), "--print-limit", "10"]
-            ended = run_tool([self.tool, *options, *call.command(self.harness, 1)], self.timeout)
+            ended = run_tool(
+                [self.tool, *options, *call.command(self.harness, 1)], self.timeout, turns=self._turns
+            )
             found = compute_sanitizer_findings(ended.output)
             for message in found[:1]:
                 yield Finding(tool=name, variant=variant, region=unit.region.id, message=message)

@@ -1,0 +1,270 @@
+"""Judge what the built-in expert writes in CUDA C++ for KernelBench, on all GPUs of one host, several tasks side by side.
+
+In: a checkout of KernelBench and names of its tasks (`level1/40`); all of levels 1 and 2 by default. Out: a folder with a bundle and
+the bundle's results for each task, and `campaign.jsonl`, a line for each task that came to its end: seconds, GPU, exit status. Each task
+is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: processors of its own, one GPU, and its share of the
+memory of both. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
+
+    python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import lanes
+import psutil
+
+from warpsmith.bundles.bundle import Bundle, read_bundle
+from warpsmith.errors import WarpsmithError
+from warpsmith.judge.memory import crowded, kept_files, live_bytes, needed_bytes
+from warpsmith.processes.buffers import extent_bytes
+
+HERE = Path(__file__).parent
+GIB = float(1 << 30)
+TIMED = 8  # processes that hold a task's values on the GPU
+CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
+LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
+PACKERS = 8
+TRIES = 2  # of a task that found too little memory on the GPU
+MOST_SECONDS = 420  # for a task
+SPARE_SECONDS = 15  # to end in order
+LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]
+
+
+@dataclass
+class Lane:
+    gpu: int
+    processors: set[int]
+
+
+@dataclass
+class Work:
+    """A task: its bundle when it is packed, and GiB that judging it takes, of the host and of the GPU."""
+
+    name: str
+    bundle: Path
+    results: Path
+    host: float = 0.0
+    device: float = 0.0
+    failed: str = ""
+    tries: int = 0
+
+
+@dataclass
+class Campaign:
+    kernelbench: Path
+    out: Path
+    lanes: list[Lane]
+    host: float  # GiB
+    device: float  # GiB of each GPU
+    ends: float
+    candidates: int
+    memory: float
+    cores: int
+    spare: set[int]  # processors that are no lane's
+    running: dict[int, Work] = field(default_factory=dict)  # by lane
+    waiting: list[Work] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def pack(self, work: Work) -> Work:
+        """Write the task's bundle, unless it is there."""
+        if not work.bundle.exists():
+            command = [
+                sys.executable, str(HERE / "cuda_expert.py"), str(self.kernelbench), str(work.bundle), "--task", work.name,
+                "--candidates", str(self.candidates), "--memory", str(self.memory),
+            ]  # fmt: skip
+            env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
+            made = subprocess.run(
+                command, env=env, capture_output=True, text=True, check=False,
+                preexec_fn=lambda: os.sched_setaffinity(0, self.spare),
+            )  # fmt: skip
+            (self.out / "log" / f"{work.results.name}.pack").write_text(made.stdout + made.stderr)
+            if made.returncode != 0 or not work.bundle.exists():
+                work.failed = f"not packed: {(made.stdout + made.stderr).strip()[-300:]}"
+                return work
+        try:
+            work.host, work.device = needs(read_bundle(work.bundle))
+        except WarpsmithError as error:
+            work.failed = f"not packed: {error}"
+        return work
+
+    def fits(self, work: Work) -> int | None:
+        """A free lane for it, on the GPU that has most memory left; None while there is no room."""
+        host = self.host - sum(w.host for w in self.running.values())
+        if self.running and work.host > host:
+            return None
+        left = {lane.gpu: self.device for lane in self.lanes}
+        for number, other in self.running.items():
+            left[self.lanes[number].gpu] -= other.device
+        free = [n for n in range(len(self.lanes)) if n not in self.running]
+        room = [
+            n
+            for n in free
+            if work.device <= left[self.lanes[n].gpu] or left[self.lanes[n].gpu] == self.device
+        ]
+        return max(room, key=lambda n: left[self.lanes[n].gpu], default=None)
+
+    def judge(self, number: int, work: Work) -> None:
+        """Run the bundle in a lane, and say how it went."""
+        lane, start = self.lanes[number], time.monotonic()
+        seconds = max(1, int(min(MOST_SECONDS, self.ends - start - SPARE_SECONDS)))
+        command = [
+            sys.executable, "-m", "warpsmith", "bundle", "run", str(work.bundle), "--out", str(work.results),
+            "--limit-time", str(seconds),
+        ]  # fmt: skip
+        env = {
+            **os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(lane.gpu),
+            "OMP_NUM_THREADS": str(self.cores), "WARPSMITH_CACHE": str(self.out / "cache" / f"gpu{lane.gpu}"),
+            "WARPSMITH_JUDGE_MEMORY_GB": f"{work.host * 1.02 + 0.1:.2f}", "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        log = self.out / "log" / f"{work.results.name}.judge"
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, lane.processors),
+        )  # fmt: skip
+        writer = threading.Thread(target=stamped, args=(process, log, start))
+        writer.start()
+        if not lanes.waited(process, start + seconds + 2 * SPARE_SECONDS, threading.Event()):
+            os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+        writer.join()
+        took, last = (
+            time.monotonic() - start,
+            (log.read_text(errors="replace").strip().splitlines() or [""])[-1],
+        )
+        row = {
+            "task": work.name, "gpu": lane.gpu, "seconds": round(took, 1), "exit": code, "last": last[-200:],
+            "host_gib": round(work.host, 1), "device_gib": round(work.device, 1),
+        }  # fmt: skip
+        with self.lock:
+            del self.running[number]
+            with (self.out / "campaign.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            work.tries += 1
+            if "CUDA out of memory" in log.read_text(errors="replace") and work.tries < TRIES:
+                work.device = max(2 * work.device, self.device)
+                self.waiting.append(work)
+        print(f"{work.name:12s} gpu {lane.gpu} {took:5.0f} s, exit {code}: {last[-150:]}", flush=True)
+
+    def play(self, works: Sequence[Work]) -> None:
+        """Start what is packed and fits, what needs least first, until all is done or the time is up."""
+        with ThreadPoolExecutor(PACKERS) as packers, ThreadPoolExecutor(len(self.lanes)) as judges:
+            packing = [packers.submit(self.pack, w) for w in works]
+            while (
+                packing or self.waiting or self.running
+            ) and time.monotonic() < self.ends - 2 * SPARE_SECONDS:
+                for future in [f for f in packing if f.done()]:
+                    packing.remove(future)
+                    self._packed(future.result())
+                with self.lock:
+                    for work in sorted(self.waiting, key=lambda w: w.device):
+                        if (number := self.fits(work)) is not None:
+                            self.waiting.remove(work)
+                            self.running[number] = work
+                            judges.submit(self.judge, number, work)
+                time.sleep(0.2)
+            for future in packing:
+                future.cancel()
+        print(f"left: {' '.join(w.name for w in self.waiting) or 'nothing'}", flush=True)
+
+    def _packed(self, work: Work) -> None:
+        if work.failed:
+            print(f"{work.name:12s} {work.failed}", flush=True)
+        else:
+            with self.lock:
+                self.waiting.append(work)
+
+
+def stamped(process: subprocess.Popen[bytes], log: Path, start: float) -> None:
+    """What a process says, each line with the seconds since its start."""
+    assert process.stdout is not None
+    with log.open("a") as file:
+        for line in process.stdout:
+            file.write(f"{time.monotonic() - start:6.1f} {line.decode(errors='replace')}")
+            file.flush()
+
+
+def needs(bundle: Bundle) -> tuple[float, float]:
+    """GiB of the host and of the GPU that judging the bundle's task takes, roughly. A float64 oracle has its
+    intermediate values twice, and every timed process has the inputs as given, as changed, and what it makes of them.
+    """
+    graph = next(iter(bundle.tasks.values())).graph
+    inputs, live = sum(extent_bytes(i.spec) for i in graph.inputs) / GIB, live_bytes(graph) / GIB
+    at_once = 1 if crowded(graph) else TIMED  # processes whose calls take memory at a time
+    device = (
+        TIMED * (inputs * min(3, kept_files(graph)) + CONTEXT)
+        + at_once * (inputs + live)
+        + 4 * inputs
+        + 7 * live
+    )
+    return max(LEAST_GIB, needed_bytes(graph) / GIB), device
+
+
+def finished(out: Path) -> set[str]:
+    """Tasks that ended by themselves."""
+    path = out / "campaign.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {str(row["task"]) for row in rows if row["exit"] in (0, 1)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("out", type=Path, help="a folder; what it holds is kept")
+    parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
+    parser.add_argument("--seconds", type=float, default=3600, help="wall time")
+    parser.add_argument("--gpus", type=int, default=0, help="how many; default: all")
+    parser.add_argument("--lanes", type=int, default=4, help="tasks at a time on each GPU")
+    parser.add_argument("--cores", type=int, default=4, help="processors of a lane")
+    parser.add_argument("--candidates", type=int, default=5, help="of each task, at most")
+    parser.add_argument(
+        "--memory", type=float, default=48, help="GiB of host memory for a task, as of cuda_expert.py"
+    )
+    parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
+    given = parser.parse_args(arguments)
+    gpus = given.gpus or len(
+        subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines()
+    )
+    processors = sorted(os.sched_getaffinity(0))
+    most = (len(processors) - 1) // given.cores  # one is left for packing
+    if not gpus or gpus * given.lanes > most:
+        print(
+            f"error: {gpus} GPUs with {given.lanes} lanes of {given.cores} processors: there is room for {most} lanes",
+            file=sys.stderr,
+        )
+        return 2
+    made = [
+        Lane(n % gpus, set(processors[n * given.cores : (n + 1) * given.cores]))
+        for n in range(gpus * given.lanes)
+    ]
+    for folder in ("bundles", "results", "log", "cache"):
+        (given.out / folder).mkdir(parents=True, exist_ok=True)
+    done = finished(given.out)
+    names = [n for n in (given.task or LEVELS) if n not in done]
+    works = [
+        Work(n, given.out / "bundles" / n.replace("/", "_"), given.out / "results" / n.replace("/", "_"))
+        for n in names
+    ]
+    host = psutil.virtual_memory().available / GIB * 0.92
+    campaign = Campaign(
+        given.kernelbench, given.out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
+        given.candidates, given.memory, given.cores, set(processors[given.cores * len(made) :]),
+    )  # fmt: skip
+    campaign.play(works)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
