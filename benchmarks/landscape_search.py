@@ -8,7 +8,8 @@ recorded. Stopping rules are off, since the question is when a search finds some
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +22,9 @@ from warpsmith.agents.expert.program import Unsupported
 from warpsmith.agents.expert.registry import families_of
 from warpsmith.config import Config
 from warpsmith.executors.landscape import LandscapeExecutor
-from warpsmith.executors.landscape_data import Landscape, coordinates
+from warpsmith.executors.landscape_data import Landscape, Point, coordinates
 from warpsmith.pipeline.team import make_team
-from warpsmith.records import Budget, Graph, Hypothesis, RegionProfile, Unit
+from warpsmith.records import Budget, Candidate, Graph, Hypothesis, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
 from warpsmith.search.meter import Meter
 from warpsmith.search.methods import make_methods
@@ -31,6 +32,7 @@ from warpsmith.search.operators import Stones, no_stones
 
 GOAL = 0.95  # share of the speed of the best candidate that counts as found
 NEVER = 10**9
+ALL = NEVER  # evaluations that are asked for even when the goal was reached before: every one of the budget
 
 
 @dataclass
@@ -44,6 +46,32 @@ class Trace:
         """Evaluations until the first candidate at `goal` of the best's speed; None when there was none."""
         good = (i for i, us in enumerate(self.us, 1) if landscape.best_us / us >= goal)
         return next(good, None)
+
+
+class Enough(Exception):
+    """The goal is reached, and so are the evaluations that are wanted in any case."""
+
+
+class GoalExecutor(LandscapeExecutor):
+    """Ends the search by raising Enough: what would be asked for after the goal changes no figure."""
+
+    def __init__(self, landscape: Landscape, seed: int, least: int) -> None:
+        super().__init__(landscape, seed)
+        self._least = least
+
+    def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for result in super().run(candidates):
+            self._stop()
+            yield result
+
+    def speed(self, points: Sequence[Point]) -> float:
+        found = super().speed(points)
+        self._stop()
+        return found
+
+    def _stop(self) -> None:
+        if len(self.asked) >= self._least and self.landscape.best_us / min(self.asked) >= GOAL:
+            raise Enough
 
 
 class LandscapeBrain(ExpertBrain):
@@ -120,18 +148,20 @@ def package_search(
     budget: int,
     stones: Stones = no_stones,
     record: Callable[[Attempt], None] = lambda attempt: None,
+    least: int = ALL,
 ) -> Trace:
-    """The package's search, by these settings."""
+    """The package's search, by these settings. `least`: evaluations after which it ends once the goal is reached."""
     team = make_team(config, {}, landscape.header.task, None, None)  # type: ignore[arg-type]
     for agent in (team.reasoning, team.synthesis, team.compile, team.correctness):
         agent.brain = brain  # type: ignore[attr-defined]
     team.orchestrator.stop = lambda situation: None  # type: ignore[method-assign]
-    executor = LandscapeExecutor(landscape, seed)
+    executor = GoalExecutor(landscape, seed, least)
     search = Search(
         landscape.header.task, landscape.header.target, facts_of(landscape), landscape.header.limit, team, executor,
         Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, stones, code_of(landscape)),
     )  # fmt: skip
-    search.run()
+    with suppress(Enough):
+        search.run()
     return Trace(executor.asked, executor.missing)
 
 
@@ -145,7 +175,10 @@ def code_of(landscape: Landscape) -> Callable[[Unit], str]:
     return code
 
 
-def flat_search(landscape: Landscape, flat: Flat, way: str, seed: int, budget: int) -> Trace:
-    executor = LandscapeExecutor(landscape, seed)
-    FLAT[way](flat, lambda c: executor.speed(flat.placed(c)), random.Random(seed), budget)
+def flat_search(
+    landscape: Landscape, flat: Flat, way: str, seed: int, budget: int, least: int = ALL
+) -> Trace:
+    executor = GoalExecutor(landscape, seed, least)
+    with suppress(Enough):
+        FLAT[way](flat, lambda c: executor.speed(flat.placed(c)), random.Random(seed), budget)
     return Trace(executor.asked, executor.missing)

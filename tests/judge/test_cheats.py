@@ -146,7 +146,7 @@ class Patient:
 
     name, expected = "candidate", 1e-5
 
-    def prepare(self, values: Path, warmup: int) -> float:
+    def prepare(self, values: Path, warmup: int, alone: bool = True) -> float:
         return 0.0
 
     def settle(self) -> None: ...

@@ -24,7 +24,12 @@ def test_a_confirmed_win_is_checked(
 ) -> None:
     made, said = make(body, shapes=((4, 9),)), []
     judge = SimpleNamespace(
-        task=made.task, target=target, evidence=made.evidence, scratch=scratch, seed=1, progress=said.append,
+        task=made.task,
+        target=target,
+        evidence=made.evidence,
+        scratch=scratch,
+        seed=1,
+        progress=said.append,
         turns=None,
     )
     result = after_sanitizers(scripted_result(made.candidate, 2.0), made.candidate, judge)  # type: ignore[arg-type]

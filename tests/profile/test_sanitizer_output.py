@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.profile.sanitizer_output import address_finding, compute_sanitizer_findings
+from warpsmith.profile.sanitizer_output import (
+    address_finding,
+    bulk_copies,
+    compute_sanitizer_findings,
+    written_at,
+)
 
 BUFFERS = (
     "buffer in0 0x7f0000001000 3204\nbuffer out0 0x7f0000005000 3204\nbuffer workspace 0x7f0000009000 0\n"
@@ -96,6 +101,21 @@ def test_each_tool_of_compute_sanitizer(output: str, first: str, count: int) -> 
     found = compute_sanitizer_findings(output)
     assert found[0] == first
     assert len(found) == count
+
+
+def test_a_race_with_a_bulk_copy_is_told_from_others() -> None:
+    """By the instruction at the place of the store, whatever the functions are called."""
+    sass = (
+        "\t\tFunction : _Z7product\n"
+        "        /*5190*/                   SYNCS.ARRIVE.TRANS64 RZ, [UR4], R2 ;   /* 0x00 */\n"
+        "        /*51b0*/             @!P0 UBLKCP [UR6], [UR8], UR5 ;              /* 0x00 */\n"
+        "                                                                          /* 0x00 */\n"
+        "        /*51c0*/                   STS [R4], R5 ;\n"
+    )
+    race = "Race reported between Write access at ws::bulk_copy(void *, unsigned long *)+0x{} in warpsmith_cuda_wgmma.h:57"
+    assert bulk_copies(sass) == {0x51B0}
+    assert written_at(race.format("51b0") + ", and Read access at f()+0x1700 in unit.cu:324") == {0x51B0}
+    assert not bulk_copies(sass) & written_at(race.format("51c0"))
 
 
 def test_what_is_clean_or_no_report_is_no_finding() -> None:

@@ -74,9 +74,10 @@ class Ended:
 
 def run_bundle(
     bundle: Bundle, out: Path, *, config: Config, observer: Observer, seconds: float | None = None,
-    only: Sequence[str] = (), key: bytes | None = None,
+    only: Sequence[str] = (), key: bytes | None = None, quick: bool = False,
 ) -> Ended:  # fmt: skip
-    """Judge what is left of the bundle. `only`: names or ids of tasks, or ids of candidates. `seconds`: wall time.
+    """Judge what is left of the bundle. `only`: names or ids of tasks, or ids of candidates. `seconds`: wall time. `quick`:
+    the first measurements look at the main shapes only; a confirmation looks at everything.
 
     Raises BundleError for results of another bundle, ToolchainError without a compiler or GPU, Interrupted.
     """
@@ -87,7 +88,7 @@ def run_bundle(
     with Journal(out, bundle.root, __version__, key) as journal:
         expect_own(bundle, journal.rows, out / ROWS)
         ends = time.monotonic() + seconds if seconds is not None else None
-        run = _BundleRun(bundle, journal, config, observer, target, wanted, ends)
+        run = _BundleRun(bundle, journal, config, observer, target, wanted, ends, quick)
         try:
             with time_limit(seconds):
                 run.play()
@@ -112,6 +113,7 @@ class _BundleRun:
     target: Target
     wanted: dict[str, frozenset[str]]  # task id → candidate ids
     ends: float | None  # of the monotonic clock; None: no limit
+    quick: bool = False
 
     def __post_init__(self) -> None:
         device = "cuda" if self.target.language == "cuda" else "cpu"
@@ -163,7 +165,7 @@ class _BundleRun:
     def _judge(self, task: Task, seed: int, scratch: Scratch) -> Judge:
         return Judge(
             task, self.target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=self.observer.stage,
-            baselines=self.config.baselines, peaks_cache=self.config.cache, profile=False,
+            baselines=self.config.baselines, peaks_cache=self.config.cache, profile=False, quick=self.quick,
             memory_gb=self.config.judge_memory_gb,
         )  # fmt: skip
 

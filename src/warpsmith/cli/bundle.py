@@ -120,6 +120,10 @@ def run_command(
         list[str] | None,
         typer.Option("--only", metavar="NAME", help="A task or a candidate's id. Repeatable."),
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="First at the main shapes only; what is confirmed passes everything."),
+    ] = False,
     baselines: o.BaselinesOption = None,
     key_file: KeyOption = None,
     json: o.JsonOption = None,
@@ -135,7 +139,7 @@ def run_command(
     with observer_for(quiet) as observer:
         ended = run_bundle(
             read_bundle(bundle, key), out, config=o.config(None, baselines), observer=observer,
-            seconds=o.seconds(limit_time, "--limit-time"), only=only or (), key=key,
+            seconds=o.seconds(limit_time, "--limit-time"), only=only or (), key=key, quick=quick,
         )  # fmt: skip
     if json is not None:
         printing.write_json(as_json(ended), json)

@@ -143,15 +143,25 @@ class Bench:
         with self._loading:
             self.progress("compiling the baselines")
             self._baselines.ready()
+        values = [fresh_values(), fresh_values()]
+        if self.device == "cuda":
+            self._warm_up(self._baselines, values[0])
         self.progress("timing the baselines")
         with self._turns.measuring():
-            session = self._time_baselines(self._baselines, fresh_values)
-        with self._turns.computing():
-            self._take_samples(session)
+            session = self._time_baselines(self._baselines, values)
+        self._take_samples(session)
         return self.timings
 
-    def _time_baselines(self, baselines: Baselines, fresh_values: FreshValues) -> Session:
-        values = [fresh_values(), fresh_values()]
+    def _warm_up(self, baselines: Baselines, values: Path) -> None:
+        """The first calls, and copying the values to the device, disturb nobody who measures."""
+        for name, process in list(baselines.alive.items()):
+            try:
+                with self._turns.background(process.pause, process.resume):
+                    process.prepare(values, 1, alone=False)
+            except WarpsmithError as error:
+                baselines.lost(name, str(error))
+
+    def _time_baselines(self, baselines: Baselines, values: Sequence[Path]) -> Session:
         for name, process in list(baselines.alive.items()):
             try:
                 process.expected = self._estimate(process, values[0])
@@ -185,9 +195,10 @@ class Bench:
     def _take_samples(self, session: Session) -> None:
         """What each baseline returns; after that it needs no memory until it is timed again."""
         for process in session.processes:
-            self.baseline_samples[process.name] = session.sample(process)
-            if self.device == "cuda":
-                process.rest()
+            with self._turns.background(process.pause, process.resume):
+                self.baseline_samples[process.name] = session.sample(process)
+                if self.device == "cuda":
+                    process.rest()
 
     def add_rewritten(self, graph: Graph, fresh_values: FreshValues) -> None:
         """One more baseline until `drop_rewritten`: this graph in ATen, in a process as a candidate has. Where it does
@@ -308,6 +319,9 @@ class Bench:
         """One process against others, whatever it runs; `launches` as in `agree_with_batch` (None: one for
         each node). Raises as `time` does.
         """
+        if self.device == "cuda":
+            with self._turns.background(process.pause, process.resume):
+                process.prepare(values[0], 1, alone=False)
         with self._turns.measuring():
             return self._measured(process, opponents, values, rounds, target_seconds, cold, checks, launches)
 

@@ -149,7 +149,7 @@ class BaselineProcess:
         blocks = output_blocks(callee.graph, callee.graph.returned)
         self.stopwatch = make_stopwatch(device, callee.graph, callee, flush_bytes, blocks)
         steady_state(threads)
-        seconds = self.stopwatch.prepare(values, 1)["seconds"]
+        seconds = self.stopwatch.prepare(values, 1, alone=False)["seconds"]
         gc.collect()
         gc.freeze()
         return {"seconds": seconds, "isolation": level}

@@ -31,18 +31,23 @@ class Built:
     seconds: float = 0.0
 
 
-def build_all(candidates: Sequence[Candidate], task: Task, target: Target) -> list[Built]:
-    """Raises ToolchainError or JudgeError when nothing can be built here at all."""
+def build_all(
+    candidates: Sequence[Candidate], task: Task, target: Target, variants: Sequence[str] | None = None
+) -> list[Built]:
+    """At all of the task's variants, or at those named. Raises ToolchainError or JudgeError when nothing can be built here
+    at all.
+    """
+    names = [v.name for v in task.variants if variants is None or v.name in variants]
     with ThreadPoolExecutor(len(machine.affinity())) as pool:
         jobs: dict[Key, Future[tuple[Build, float]]] = {}
         for candidate in candidates:
-            for variant in task.variants:
+            for name in names:
                 for unit in candidate.units:
-                    key = (variant.name, unit.code_key)
+                    key = (name, unit.code_key)
                     if key not in jobs:
-                        jobs[key] = pool.submit(_timed, target, unit, task, variant.name)
+                        jobs[key] = pool.submit(_timed, target, unit, task, name)
         done = {key: job.result() for key, job in jobs.items()}
-    return [_of(candidate, task, done) for candidate in candidates]
+    return [_of(candidate, task, names, done) for candidate in candidates]
 
 
 def _timed(target: Target, unit: Unit, task: Task, variant: str) -> tuple[Build, float]:
@@ -59,8 +64,10 @@ def _stated(unit: Unit, variant: str) -> Build:
     return Build(unit_key=unit.code_key, variant=variant, ok=not reason, compiler="ATen", diagnostics=found)
 
 
-def _of(candidate: Candidate, task: Task, done: dict[Key, tuple[Build, float]]) -> Built:
-    keys = [(v.name, u.code_key) for v in task.variants for u in candidate.units]
+def _of(
+    candidate: Candidate, task: Task, variants: Sequence[str], done: dict[Key, tuple[Build, float]]
+) -> Built:
+    keys = [(v, u.code_key) for v in variants for u in candidate.units]
     found = {key: done[key] for key in dict.fromkeys(keys)}
     builds = tuple(build for build, _ in found.values())
     seconds = sum(spent for _, spent in found.values())

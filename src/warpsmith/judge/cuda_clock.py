@@ -136,14 +136,15 @@ class CudaStopwatch(Stopwatch):
             tails.append(end.elapsed_time(late) * 1e6)
         return median(tails)
 
-    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
+    def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
         """As `Stopwatch.prepare`; the memory that is overwritten between calls is asked for now, not in a block
         that somebody's clock bounds.
         """
         answer = super().prepare(values, warmup)
         self._overwrite()
         torch.cuda.synchronize()
-        self._until_quiet()
+        if alone:
+            self._until_quiet()
         return answer
 
     def _until_quiet(self) -> None:

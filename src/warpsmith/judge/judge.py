@@ -61,7 +61,7 @@ class Judge(Opened):
         """
         wanted = list(candidates)
         self._fresh_baselines = False
-        built = self._built(wanted)
+        built = self._built(wanted, (self.task.main.name,) if self.quick else None)
         with self._trusted("no fresh inputs"):
             self._fresh_values()
         cases = self.plan.search(self._fresh[0])
@@ -94,11 +94,11 @@ class Judge(Opened):
                 if case not in self._fresh:
                     self.evidence.forget(case)
 
-    def _built(self, candidates: Sequence[Candidate]) -> list[Built]:
-        """In order. What does not fit this task is refused before anything is built."""
+    def _built(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
+        """In order, at all variants or those named. What does not fit this task is refused before anything is built."""
         outcomes = [self._wellformed(c) for c in candidates]
         fit = [c for c, o in zip(candidates, outcomes, strict=True) if o.status == "ok"]
-        built = iter(build_all(fit, self.task, self.target))
+        built = iter(build_all(fit, self.task, self.target, variants))
         return [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
 
     def _at_once(self) -> int:

@@ -8,9 +8,10 @@ exp, rows without variance. A family on which the reference itself is not finite
 
 from __future__ import annotations
 
-from ..records import Task
+from ..records import Graph, Task
 from .evidence import Case
 from .families import FAMILIES, OWN
+from .memory import live_bytes
 
 STAND_IN = "shuffled"
 MAIN_SEARCH = ("normal", STAND_IN)
@@ -20,6 +21,7 @@ ADMISSION = (
     "normal", OWN, "large", "shuffled", "tiny", "constant-rows", "offset", "heavy", "sparse", "close",
     "integers",
 )  # fmt: skip
+LARGE = 512 << 20  # bytes of inputs and intermediates
 UNIT_RUNS = 5  # of each unit alone in the isolated runner
 
 
@@ -31,16 +33,25 @@ class Plan:
 
     def search(self, fresh: Case) -> list[Case]:
         main = self.task.main.name
-        cases = [fresh, *(Case(main, f, self.seed) for f in MAIN_SEARCH)]
+        families = () if self.quick and self._large(self.task.main.graph) else MAIN_SEARCH
+        cases = [fresh, *(Case(main, f, self.seed) for f in families)]
         if not self.quick:
             cases += [Case(v.name, f, self.seed) for v in self.task.variants[1:] for f in OTHER_SEARCH]
         return cases
 
     def confirm(self, fresh: Case, seed: int) -> list[Case]:
-        """Every family at the smallest shape, the strongest at the others, with a seed of its own."""
+        """Every family at the smallest shape, the strongest at the others, with a seed of its own; of those that take
+        long, two, the second drawn by the seed.
+        """
         cases = [fresh]
         smallest = min(self.task.variants, key=lambda v: sum(i.spec.numel for i in v.graph.inputs))
         for variant in self.task.variants:
             families = tuple(FAMILIES) if variant is smallest else CONFIRM
+            if variant is not smallest and self._large(variant.graph):
+                families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
             cases += [Case(variant.name, f, seed) for f in families]
         return cases
+
+    def _large(self, graph: Graph) -> bool:
+        """Whether the truth about a case has so many bytes that to make and to compare it takes many seconds."""
+        return sum(i.spec.nbytes for i in graph.inputs) + live_bytes(graph) > LARGE

@@ -133,10 +133,10 @@ class Session:
             return self._secret.randint(1, count)
         return max(1, count - self._secret.choice((0, 0, 1)))
 
-    def _block(self, process: TimedProcess, n: int, r: int, evictions: int = 1) -> Block:
+    def _block(self, process: TimedProcess, n: int, r: int, evictions: int = 1, alone: bool = True) -> Block:
         values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
         try:
-            process.prepare(values, WARMUP)
+            process.prepare(values, WARMUP, alone=alone)
             block = process.block(n, evictions if self.cold else 0, seed)
             process.settle()
         except WarpsmithError as error:
@@ -197,7 +197,7 @@ class Session:
     def sample(self, process: TimedProcess) -> TimedSample:
         """What the process's last timed call was given, rebuilt here, and what it returned."""
         if self.rests and process is not self.processes[0]:
-            self._block(process, 1, 0)
+            self._block(process, 1, 0, alone=False)
         values, seed, calls = self._last[process.name]
         outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}")
         path = self.new_path("given")

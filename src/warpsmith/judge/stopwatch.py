@@ -77,9 +77,9 @@ class Stopwatch:
         self.holes = Holes(())
         self.blocks = (*blocks, *self._elsewhere(blocks))
 
-    def prepare(self, values: str, warmup: int) -> dict[str, Any]:
+    def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
         """Lay out the heap anew, copy the values to fresh addresses and call `warmup` times. Returns the
-        seconds the calls took.
+        seconds the calls took. `alone`: whether a measurement follows, with the device to itself.
         """
         specs = [i.spec for i in self.graph.inputs]
         self._drop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,11 @@ class TimedProcess:
         self.expected, self.isolation = 0.0, ""
         self.pid = worker.pid if isinstance(worker, ForkedWorker) else worker.process.pid
 
-    def prepare(self, values: Path, warmup: int, timeout: float = 120.0) -> float:
-        """Fresh values at fresh addresses, then the warm-up calls. Returns the seconds that they took."""
-        answer = self.worker.call("prepare", timeout, values=str(values), warmup=warmup)
+    def prepare(self, values: Path, warmup: int, timeout: float = 120.0, alone: bool = True) -> float:
+        """Fresh values at fresh addresses, then the warm-up calls. Returns the seconds that they took. `alone`: whether
+        this process has the device to itself.
+        """
+        answer = self.worker.call("prepare", timeout, values=str(values), warmup=warmup, alone=alone)
         return _number(answer.get("seconds"))
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
@@ -85,6 +88,16 @@ class TimedProcess:
         """
         self.worker.call("outputs", 60.0, path=str(path))
         return path
+
+    def pause(self) -> None:
+        self._told(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._told(signal.SIGCONT)
+
+    def _told(self, what: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, what)
 
     def rest(self) -> None:
         """Have it give back the memory that its calls took, until it is prepared again."""

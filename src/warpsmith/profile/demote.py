@@ -43,6 +43,8 @@ def demoted(result: Result, found: Sanitized) -> Result:
         if found.ran
         else "; ".join(found.not_available) or "no sanitizers"
     )
+    if found.ran and found.not_available:
+        ran += f"; {'; '.join(found.not_available)}"
     if found.too_large:
         ran += f" (not at {', '.join(found.too_large)}: too large)"
     verdict = verdict.model_copy(update={"isolation": f"{verdict.isolation}; {ran}"})

@@ -15,6 +15,8 @@ _ACCESS = re.compile(r"^\s*(READ|WRITE) of size (\d+)", re.M)
 _SIGNAL_ACCESS = re.compile(r"caused by a (READ|WRITE) memory access")
 _UNDEFINED = re.compile(r"^(\S*?)([\w.+-]+):(\d+)(?::\d+)?: runtime error: (.+)$", re.M)
 _UNIT_LINE = re.compile(r"^\s*#\d+ .*?\bunit\.cpp:(\d+)", re.M)
+_WRITTEN = re.compile(r"Write access at .*?\+0x([0-9a-f]+)")
+_BULK_COPY = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s.*\bUBLKCP\b", re.M)
 _SKIPPED = (
     "COMPUTE-SANITIZER",
     "ERROR SUMMARY",
@@ -66,6 +68,16 @@ def _place(output: str, address: int) -> str:
 def compute_sanitizer_findings(output: str) -> list[str]:
     """One line for each error block: its headline, and the kernel's line or place where it says so."""
     return [_joined(block) for block in _blocks(output) if not block[0].startswith(_NO_FINDING)]
+
+
+def written_at(report: str) -> set[int]:
+    """Places in the machine code of the stores that a report of a race names."""
+    return {int(place, 16) for place in _WRITTEN.findall(report)}
+
+
+def bulk_copies(sass: str) -> set[int]:
+    """Places of bulk copies in what `cuobjdump -sass` prints, of all its kernels."""
+    return {int(place, 16) for place in _BULK_COPY.findall(sass)}
 
 
 def _blocks(output: str) -> Iterator[list[str]]:

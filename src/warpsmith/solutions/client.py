@@ -68,8 +68,8 @@ class SolutionProcess(TimedProcess):
         super().__init__("solution", worker, folder)
         self.given, self.keep = given, keep
 
-    def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS) -> float:
-        return super().prepare(self._hand(values), warmup, timeout)
+    def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS, alone: bool = True) -> float:
+        return super().prepare(self._hand(values), warmup, timeout, alone)
 
     def run(self, values: Path) -> Path:
         """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule

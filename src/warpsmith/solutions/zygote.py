@@ -62,7 +62,7 @@ class Watch(Stopwatch):
 
     def run(self, values: str) -> None:
         """One call on the values of a file, in recycled memory that holds NaN."""
-        self.prepare(values, 0)
+        self.prepare(values, 0, alone=False)
         self._overwrite()
         with torch.no_grad():
             self.result = self.callee.call()
@@ -220,7 +220,7 @@ class Child:
         self.watch.outputs(path)
 
     def trace(self, values: str) -> dict[str, Any]:
-        self.watch.prepare(values, 1)
+        self.watch.prepare(values, 1, alone=False)
         return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda")
 
     def time(self, **fields: Any) -> dict[str, Any]:

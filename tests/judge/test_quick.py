@@ -1,0 +1,20 @@
+"""A quick search looks at the main shapes only; a confirmation looks at everything all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from test_judge import GOOD, TASK, candidate
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+
+def test_what_is_wrong_at_other_shapes_is_never_confirmed(open_judge: Callable[..., Any]) -> None:
+    with open_judge(TASK, quick=True) as judge:
+        special = candidate(judge, f"in0_numel == 335 ? 0 : {GOOD}")
+        (found,) = judge.evaluate([special])
+        assert (found.status, [b.variant for b in found.builds]) == ("ok", ["main"])
+        confirmed = judge.confirm(special)
+        assert (confirmed.status, confirmed.verdict.failed.variant) == ("incorrect", "ragged")
