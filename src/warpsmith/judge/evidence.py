@@ -138,10 +138,14 @@ class Evidence:
         self._values.move_to_end(case)
         return self._values[case]
 
-    def region(self, case: Case, region: Region) -> Expected:
-        key = (case, region.id)
+    def region(self, case: Case, region: Region, most: int | None = None) -> Expected:
+        """`most`: elements of each output, in rows chosen in secret; None: all."""
+        key = (case, f"{region.id} {most or ''}")
         if key not in self._expected:
-            self._keep(key, self._ask(case.variant, self.values(case), case.seed, region, case.family))
+            specs = self.task.variant(case.variant).graph.specs
+            rows = [secret_rows(specs[o], most) for o in region.outputs] if most is not None else ()
+            values = self.values(case)
+            self._keep(key, self._ask(case.variant, values, case.seed, region, case.family, rows=rows))
         self._expected.move_to_end(key)
         return self._expected[key]
 

@@ -27,16 +27,14 @@ from .bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisag
 from .building import Built, build_all
 from .evidence import Case
 from .labels import labels
-from .layout import output_names
 from .limits import hard_floor
 from .memory import checked_calls, needed_bytes
 from .opened import Opened
 from .plan import STAND_IN, UNIT_RUNS
 from .region_profiles import region_profiles
-from .verify import FEW_DRAWS, Verification
+from .verify import Verification
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
-SAMPLED = 1 << 18  # and of a timed run
 MOST_AT_ONCE = 8  # candidates verified at a time
 ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
 Verified = tuple[Verification, float]  # and the seconds that it took
@@ -126,6 +124,7 @@ class Judge(Opened):
         found = self.verifier.verify(
             candidate, built.libraries, cases, timed=UNIT_RUNS, stand_in="" if confirm else STAND_IN,
             most=None if confirm else SEARCHED,
+            part=SEARCHED if self.quick and not confirm and self.plan.long else None,
         )  # fmt: skip
         return found, time.monotonic() - start
 
@@ -211,15 +210,6 @@ class Judge(Opened):
 
     def _rounds(self) -> int:
         return GPU_CONFIRM_ROUNDS if self.device == "cuda" else CONFIRM_ROUNDS
-
-    def _looks(self, confirm: bool) -> tuple[int, int | None]:
-        """(draws of noise, elements of each output) with which a timed run's outputs are checked.
-
-        A large output has like elements enough to pool one draw over.
-        """
-        graph = self.task.graph
-        large = all(graph.specs[name].numel >= SAMPLED for name in output_names(graph))
-        return (FEW_DRAWS, None) if confirm or not large else (1, SAMPLED)
 
     def _wellformed(self, candidate: Candidate) -> Outcome:
         """Whether the units' regions are what they say on this task's graph."""

@@ -30,16 +30,18 @@ from .baselines import NAMES, audit, baseline_names
 from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
+from .layout import output_names
 from .limits import Peaks, limit, measure_peaks
 from .memory import check_memory, kept_files
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
 from .turns import Turns, device_lock
-from .verify import Limits, Verifier
+from .verify import FEW_DRAWS, Limits, Verifier
 from .workers import Workers
 
 BASELINES = NAMES
 LEAST_PATIENCE = 5.0  # seconds that any call of a unit may take, on a busy machine, too
+SAMPLED = 1 << 18  # elements of each output of a timed run that are looked at, but in a confirmation
 EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
 
 
@@ -165,7 +167,9 @@ class Opened:
         not.
         """
         for name, sample in self.bench.baseline_samples.items():
-            check = self.verifier.check_whole(self._own.variant, sample.values, sample.outputs, self._draw())
+            check = self.verifier.check_whole(
+                self._own.variant, sample.values, sample.outputs, self._draw(), *self._looks(False)
+            )
             sample.remove()
             if not check.ok and name == "eager":
                 raise TaskError(
@@ -174,6 +178,15 @@ class Opened:
             if not check.ok:
                 self.progress(f"note: {name} gives other values than eager ({check.detail})")
                 self.disagreeing[name] = check.detail
+
+    def _looks(self, confirm: bool) -> tuple[int, int | None]:
+        """(draws of noise, elements of each output) with which a timed run's outputs are checked.
+
+        A large output has like elements enough to pool one draw over.
+        """
+        graph = self.task.graph
+        large = all(graph.specs[name].numel >= SAMPLED for name in output_names(graph))
+        return (FEW_DRAWS, None) if confirm or not large else (1, SAMPLED)
 
     def _time_rewritten(self, candidate: Candidate) -> None:
         """Where the candidate's algebra can be done in ATen, too, that is one more baseline until the bench drops it.

@@ -33,7 +33,7 @@ class Plan:
 
     def search(self, fresh: Case) -> list[Case]:
         main = self.task.main.name
-        families = () if self.quick and self._large(self.task.main.graph) else MAIN_SEARCH
+        families = () if self.quick and self.long else MAIN_SEARCH
         cases = [fresh, *(Case(main, f, self.seed) for f in families)]
         if not self.quick:
             cases += [Case(v.name, f, self.seed) for v in self.task.variants[1:] for f in OTHER_SEARCH]
@@ -51,6 +51,11 @@ class Plan:
                 families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
             cases += [Case(variant.name, f, seed) for f in families]
         return cases
+
+    @property
+    def long(self) -> bool:
+        """Whether verifying the main shapes takes long."""
+        return self._large(self.task.main.graph)
 
     def _large(self, graph: Graph) -> bool:
         """Whether the truth about a case has so many bytes that to make and to compare it takes many seconds."""

@@ -1,0 +1,271 @@
+"""What `h200_campaign.py` found, as rows and a page: one row for each of KernelBench's 200 tasks, with the reason where there is no result.
+
+In: folders of campaigns, the later ones first: of a task the first folder that has a confirmation of it counts, else the first that has any
+of it. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
+what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
+
+    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+from warpsmith.bundles.bundle import read_bundle
+from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
+from warpsmith.errors import WarpsmithError
+from warpsmith.records import Candidate, Environment, Ratio, Result
+from warpsmith.report.markdown import escape, table
+from warpsmith.report.tables import Grid
+
+Row = dict[str, Any]
+LEVELS = ("level1", "level2")
+BASELINES = (
+    "eager",
+    "compile",
+    "compile-max-autotune",
+    "compile-reduce-overhead",
+    "cuda-graph",
+    "channels-last",
+)
+THRESHOLDS = (1.0, 1.5, 2.0)
+
+
+def names(kernelbench: Path) -> list[tuple[str, str]]:
+    """("level1/40", the file's name) of every task, in order."""
+    found = []
+    for level in LEVELS:
+        files = (kernelbench / "KernelBench" / level).glob("*.py")
+        found += [(f"{level}/{f.name.partition('_')[0]}", f.name) for f in files]
+    return sorted(found, key=lambda pair: (pair[0].split("/")[0], int(pair[0].split("/")[1])))
+
+
+def row(name: str, file: str, campaigns: Sequence[Path]) -> Row:
+    found = [judged(folder / "results" / name.replace("/", "_"), folder) for folder in campaigns]
+    known = [r for r in found if r is not None]
+    best = next((r for r in known if r["status"] in ("win", "no win", "wrong")), known[0] if known else None)
+    return {"task": name, "file": file, **(best or {"status": "not judged", "reason": "no run of it yet"})}
+
+
+def judged(folder: Path, campaign: Path) -> Row | None:
+    """What a bundle's results say of its only task; None where it was never begun."""
+    if not (folder / "results.jsonl").exists():
+        packed = campaign / "log" / f"{folder.name}.pack"
+        said = packed.read_text().strip().splitlines() if packed.exists() else []
+        return (
+            {"status": "not judged", "reason": _without_paths(said[0])}
+            if said and "error:" in said[-1]
+            else None
+        )
+    bundle = read_bundle(folder / "bundle")
+    rows = read_rows(folder, bundle.root)
+    (task,) = bundle.tasks.values()
+    opened = [r for r in rows if isinstance(r, TaskRow)]
+    made: Row = {"overrides": dict(task.main.overrides)}
+    good = [r for r in opened if r.status == "opened"]
+    if good:
+        made |= {
+            "at": good[-1].at, "environment": good[-1].environment.id, "machine": _machine(good[-1].environment),
+            "limit_us": good[-1].limit.seconds * 1e6 if good[-1].limit else None,
+            "baselines": {b.name: round(b.median_us, 1) for b in good[-1].baselines if b.ok},
+        }  # fmt: skip
+    results = [r for r in rows if isinstance(r, ResultRow)]
+    confirmed = [r.result for r in results if r.phase == "confirmation" and r.result.status != "error"]
+    searched = [r.result for r in results if r.phase == "search"]
+    if confirmed:
+        right = [r for r in confirmed if r.status == "ok"]
+        best = max(right or confirmed, key=_speed)
+        status = "wrong" if not right else "win" if best.win else "no win"
+        return (
+            made
+            | {"status": status, "reason": best.reason}
+            | _measured(best, bundle.candidates[best.candidate_id])
+        )
+    if not good:
+        reason = opened[-1].reason if opened else "its time ran out before it was opened"
+        return made | {"status": "not judged", "reason": reason.split(". ")[0][:200]}
+    right = [r for r in searched if r.status == "ok"]
+    if right:
+        best = max(right, key=_speed)
+        made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}
+        return made | {"status": "not confirmed", "reason": "its time ran out before a confirmation"}
+    reason = searched[-1].reason if searched else "its time ran out before a candidate was judged"
+    return made | {"status": "not judged", "reason": reason.split(". ")[0][:200]}
+
+
+def _measured(result: Result, candidate: Candidate) -> Row:
+    timing, verdict = result.timing, result.verdict
+    if timing is None:
+        return {}
+    return {
+        "candidate": candidate.id, "techniques": [u.technique for u in candidate.units], "us": round(timing.median_us, 2),
+        "ratios": {r.baseline: [round(v, 3) for v in (r.median, r.low, r.high)] for r in timing.ratios},
+        "limit_share": round(timing.limit_share, 4), "labels": list(verdict.labels) if verdict else [],
+        "isolation": verdict.isolation if verdict else "", "seed": result.seed,
+    }  # fmt: skip
+
+
+def _speed(result: Result) -> float:
+    return result.speedup.median if result.speedup is not None else 0.0
+
+
+def _machine(environment: Environment) -> str:
+    e = environment
+    return f"{e.device}, driver {e.gpu_driver}, torch {e.torch}, Python {e.python}, {e.cpu}"
+
+
+def _without_paths(text: str) -> str:
+    return " ".join(Path(word).name if word.startswith("/") else word for word in text.split())[:200]
+
+
+def best_of(found: Row) -> Ratio | None:
+    """Against the fastest baseline of a confirmed row."""
+    ratios = [
+        Ratio(baseline=n, median=m, low=low, high=high)
+        for n, (m, low, high) in found.get("ratios", {}).items()
+    ]
+    return min(ratios, key=lambda r: r.median, default=None)
+
+
+def page(rows: Sequence[Row], command: str) -> str:
+    machines = Counter(r["machine"] for r in rows if "machine" in r)
+    parts = [
+        "# KernelBench levels 1 and 2 on an H200, judged",
+        f"Command: `{command}`. Machine: {'; '.join(machines) or 'none yet'}.",
+        "Judged by Warpsmith's own judge (docs/how-to/judge.md): correct on every input family at three shapes, timed beside all baselines in "
+        "interleaved rounds, confirmed in fresh processes, winners under compute-sanitizer. Ratios are medians with 95% intervals against the "
+        "fastest baseline (eager, `torch.compile` default, max-autotune and reduce-overhead, a CUDA graph, channels-last where there are "
+        "images). Shapes are KernelBench's own unless a constant is named. Only *win* counts; *not confirmed* is a search's measurement, "
+        "of which nothing is claimed.",
+        *(
+            f"## {level}\n\n{table(_totals([r for r in rows if r['task'].startswith(level)]))}"
+            for level in LEVELS
+        ),
+        "## Every task",
+        table(_tasks(rows)),
+        "## Without a win, and why",
+        "\n".join(
+            f"- {r['task']}: {r['status']}: {escape(r.get('reason') or _lost(r))}"
+            for r in rows
+            if r["status"] != "win"
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lost(found: Row) -> str:
+    ratio = best_of(found)
+    return f"{ratio.median:.2f} times as fast as {ratio.baseline}" if ratio is not None else ""
+
+
+def _totals(rows: Sequence[Row]) -> Grid:
+    counts = Counter(r["status"] for r in rows)
+    wins = [r for r in rows if r["status"] == "win"]
+    lines: list[tuple[str, ...]] = [("tasks", str(len(rows)))]
+    lines += [(status, str(count)) for status, count in counts.most_common()]
+    for label in ("kernel", "algorithmic", "library"):
+        lines.append((f"wins: {label}", str(sum(label in r["labels"] for r in wins))))
+    for name, ratios in (("best baseline", _all(rows, "")), ("eager", _all(rows, "eager"))):
+        lines.append((f"geometric mean over all, {name}", f"{geometric_mean(ratios):.2f}"))
+        lines.append((f"median over all, {name}", f"{median(ratios):.2f}"))
+        lines += [
+            (f"fast_{p:g}, {name}", f"{sum(r > p for r in ratios) / len(ratios):.2f}") for p in THRESHOLDS
+        ]
+    shares = [r["limit_share"] for r in wins]
+    lines.append(("median share of the limit, wins", f"{median(shares):.0%}" if shares else "-"))
+    return Grid("", ("", "value"), tuple(lines), frozenset({1}))
+
+
+def _all(rows: Sequence[Row], baseline: str) -> list[float]:
+    """A ratio for every task: 1 without a win."""
+    made = []
+    for found in rows:
+        ratio = best_of(found) if found["status"] == "win" else None
+        named = found["ratios"].get(baseline) if ratio is not None and baseline else None
+        made.append(1.0 if ratio is None else named[0] if named else ratio.median)
+    return made
+
+
+def _tasks(rows: Sequence[Row]) -> Grid:
+    head = (
+        "task",
+        "status",
+        "µs",
+        "best baseline",
+        "over it",
+        "eager",
+        "compile",
+        "max-autotune",
+        "graph",
+        "limit",
+        "label",
+        "techniques",
+    )
+    return Grid("", head, tuple(_cells(r) for r in rows), frozenset(range(2, 10)))
+
+
+def _cells(found: Row) -> tuple[str, ...]:
+    shown = found.get("unconfirmed", found)
+    ratio, ratios = best_of(shown), shown.get("ratios", {})
+    reduced = ", ".join(f"{k} = {v}" for k, v in found.get("overrides", {}).items())
+    name = found["task"] + (f" ({reduced})" if reduced else "")
+    if ratio is None:
+        return (name, found["status"], *[""] * 10)
+    each = (
+        f"{ratios[n][0]:.2f}" if n in ratios else ""
+        for n in ("eager", "compile", "compile-max-autotune", "cuda-graph")
+    )
+    return (
+        name, found["status"], f"{shown['us']:.0f}", ratio.baseline, f"{ratio.median:.2f} ({ratio.low:.2f}–{ratio.high:.2f})",
+        *each, f"{shown['limit_share']:.0%}", shown["labels"][0] if shown["labels"] else "", " + ".join(shown["techniques"]),
+    )  # fmt: skip
+
+
+def collected(kernelbench: Path, campaigns: Sequence[Path]) -> Iterator[Row]:
+    for name, file in names(kernelbench):
+        try:
+            yield row(name, file, campaigns)
+        except WarpsmithError as error:
+            yield {
+                "task": name,
+                "file": file,
+                "status": "not judged",
+                "reason": f"its results cannot be read: {error}",
+            }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("out", type=Path, help="without a suffix")
+    parser.add_argument(
+        "campaigns", type=Path, nargs="+", help="folders that h200_campaign.py wrote, the later ones first"
+    )
+    given = parser.parse_args(arguments)
+    missing = [c for c in given.campaigns if not (c / "results").is_dir()]
+    if missing:
+        parser.error(f"{missing[0]} holds no results of a campaign")
+    rows = list(collected(given.kernelbench, given.campaigns))
+    if not rows:
+        parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.with_suffix(".jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    command = f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN"
+    given.out.with_suffix(".md").write_text(page(rows, command))
+    wins = [r for r in rows if r["status"] == "win"]
+    mean = math.exp(sum(math.log(best.median) for r in wins if (best := best_of(r))) / len(rows))
+    print(
+        f"{len(wins)} wins of {len(rows)}, geometric mean over all {mean:.2f}: wrote {given.out}.jsonl and .md"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
