@@ -145,8 +145,9 @@ def page(rows: Sequence[Row], command: str) -> str:
         "images). Shapes are KernelBench's own unless a constant is named. Only *win* counts; *not confirmed* is a search's measurement, "
         "of which nothing is claimed.",
         *(
-            f"## {level}\n\n{table(_totals([r for r in rows if r['task'].startswith(level)]))}"
+            f"## {level}\n\n{table(_totals(mine))}"
             for level in LEVELS
+            if (mine := [r for r in rows if r["task"].startswith(level)])
         ),
         "## Every task",
         table(_tasks(rows)),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsmith.judge.evidence import APPEAL, check_outputs
-from warpsmith.judge.tolerance import Budget, Truth
+from warpsmith.judge.evidence import check_outputs
+from warpsmith.judge.tolerance import APPEAL, Budget, Truth
 
 ORACLE = np.linspace(1.0, 2.0, 4000).reshape(40, 100)
 FEW, MANY = 1e-9, 1e-7  # noise of the one odd element, as few and as many draws find it
@@ -41,6 +41,29 @@ def test_an_appeal(off: float, asked: int, ok: bool) -> None:
     assert (found[0], again) == (ok, [1, "removed"] * asked)
     assert check_outputs(truth(FEW), [made])[0] == (off == 1e-7)
     assert off != 1e-2 or found[3] > APPEAL
+
+
+@pytest.mark.parametrize(("off", "asked", "ok"), [(4e-9, 1, True), (4e-9, 1, False), (1e-6, 0, False)])
+def test_beside_a_kink_the_draws_may_all_be_zero(off: float, asked: int, ok: bool) -> None:
+    """A ReLU's output: half of it exactly zero, none of it noisy but in many draws, where the reference may be right."""
+    oracle = np.maximum(np.linspace(-1.0, 1.0, 4000), 0.0).reshape(40, 100)
+
+    def known(noise: float, more: Any = None) -> Any:
+        spread = np.where(oracle > 0, 1e-8, 0.0)
+        spread[ODD] = noise
+        budget = Budget(Truth("float32", oracle.astype(np.float32), oracle, spread, 2))
+        remove = lambda: None  # noqa: E731
+        return SimpleNamespace(budgets=[budget], float_inputs=(), _input_specs=(), more=more, remove=remove)
+
+    again = []
+
+    def more() -> Any:
+        again.append(1)
+        return known(1e-9 if ok else 0.0)
+
+    made = oracle.astype(np.float32)
+    made[ODD] += off
+    assert (check_outputs(known(0.0, more), [made])[0], len(again)) == (ok, asked)
 
 
 def test_only_the_outputs_that_are_asked_for() -> None:

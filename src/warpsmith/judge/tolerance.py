@@ -32,6 +32,7 @@ from .forensics import likely_cause
 from .layout import FLOATS
 
 Array = npt.NDArray[Any]
+APPEAL = 16.0  # times the budget: what exceeds it by no more is doubtful
 CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
 PIECE = 1 << 16  # and those of which a budget is made: so many stay in the cache
 
@@ -67,6 +68,7 @@ class Comparison:
     detail: str = ""
     error: float = 0.0  # worst error as a share of the budget
     ulp: float = 0.0  # worst error in units of the last place of its own element
+    doubtful: bool = False  # wrong, but by so little that a better estimate of the noise may say otherwise
 
 
 def to_float64(array: Array, dtype: str) -> Array:
@@ -196,7 +198,9 @@ class Budget:
         cause = likely_cause(value, truth.oracle, bad, inputs)
         over = f"{share:.3g} times the budget" if np.isfinite(share) else "beyond any budget"
         detail = f"{where}: {value[at]:.9g} instead of {truth.oracle[at]:.9g} ({over})"
-        return Comparison(False, rule, f"{detail}; {cause}" if cause else detail, share, self._ulp(actual))
+        text = f"{detail}; {cause}" if cause else detail
+        doubtful = rule == "budget" and bool(((shares <= APPEAL) | (error <= self.rms))[bad].all())
+        return Comparison(False, rule, text, share, self._ulp(actual), doubtful)
 
     def _ulp(self, actual: Array) -> float:
         """Largest error in ulps of the oracle's element."""

@@ -1,0 +1,121 @@
+"""The campaign's lanes and memory, and the page that it ends in: a row for every task, only confirmed wins counted."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "bundles"))
+
+
+def campaign(folder: Path) -> Any:
+    from h200_campaign import Campaign, Lane
+
+    lanes = [Lane(n % 2, {n}) for n in range(4)]
+    return Campaign(folder, folder, lanes, 100.0, 50.0, time.monotonic() + 60, 3, 48.0, 1, {9})
+
+
+def work(name: str, host: float, device: float) -> Any:
+    from h200_campaign import Work
+
+    return Work(name, Path(name), Path(name), host, device)
+
+
+def test_a_task_gets_the_emptiest_gpu_that_has_room(tmp_path: Path) -> None:
+    here = campaign(tmp_path)
+    here.running[0] = work("a", 10, 20)
+    assert here.lanes[here.fits(work("b", 10, 45))].gpu == 1
+    here.running[1] = work("b", 10, 45)
+    assert here.fits(work("c", 10, 40)) is None, "no GPU has so much left"
+    assert here.lanes[here.fits(work("d", 10, 30))].gpu == 0
+    assert here.fits(work("e", 81, 1)) is None, "the host has not"
+    del here.running[1]
+    assert here.lanes[here.fits(work("f", 10, 90))].gpu == 1, "what needs more than a GPU gets one for itself"
+
+
+def test_what_a_task_needs_grows_with_it() -> None:
+    from bundle_sample import made
+    from h200_campaign import LEAST_GIB, needs
+
+    host, device = needs(made())
+    assert host == LEAST_GIB
+    assert 0 < device < 10
+
+
+def results(folder: Path, rows: Any) -> None:
+    from bundle_sample import made
+
+    from warpsmith.bundles.journal import Journal
+
+    bundle = made()
+    bundle.write(folder / "bundle")
+    with Journal(folder, bundle.root, "0") as journal:
+        for row in rows:
+            journal.append(row)
+
+
+def test_every_task_has_a_row_and_only_confirmed_wins_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import h200_report
+    from bundle_sample import FAST, FIRSTS, WHOLE, opening, result, row
+
+    level = tmp_path / "kb" / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    cases = {
+        "win": WHOLE, "not confirmed": (opening(), *FIRSTS), "wrong": (*WHOLE[:4], row("confirmation", result(FAST, "incorrect"))),
+        "no win": (*WHOLE[:4], row("confirmation", result(FAST, 0.9, confirmed=True))),
+        "not judged": (opening(status="judge-error", reason="no room at all", baselines=(), limit=None),),
+    }  # fmt: skip
+    for number, rows in enumerate(cases.values(), 1):
+        (level / f"{number}_Task.py").touch()
+        results(tmp_path / "campaign" / "results" / f"level1_{number}", rows)
+    for number in (6, 10):
+        (level / f"{number}_Never.py").touch()
+    (tmp_path / "campaign" / "log").mkdir()
+    (tmp_path / "campaign" / "log" / "level1_6.pack").write_text(
+        "left out: /some/where/6_Never.py is too large\nerror: none\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert h200_report.main(["kb", "out/page", "campaign"]) == 0
+    found = {row["task"]: row for row in h200_report.collected(Path("kb"), [Path("campaign")])}
+    assert list(found) == [*(f"level1/{n}" for n in range(1, 7)), "level1/10"], "in order, none left out"
+    assert [found[f"level1/{n}"]["status"] for n in range(1, 6)] == list(cases)
+    assert found["level1/6"]["reason"] == "left out: 6_Never.py is too large"
+    assert found["level1/10"]["reason"] == "no run of it yet"
+    assert found["level1/5"]["reason"] == "no room at all"
+    assert "1 wins of 7, geometric mean over all 1.16" in capsys.readouterr().out  # 2.9 and six times 1
+    page = (tmp_path / "out" / "page.md").read_text()
+    assert "geometric mean over all, best baseline | 1.16" in page
+    assert str(tmp_path) not in page
+
+
+def test_a_folder_without_results_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import h200_report
+
+    with pytest.raises(SystemExit):
+        h200_report.main([str(tmp_path), str(tmp_path / "out"), str(tmp_path)])
+    assert "holds no results of a campaign" in capsys.readouterr().err
+
+
+def test_what_a_task_said_has_the_time(tmp_path: Path) -> None:
+    import subprocess
+
+    from h200_campaign import stamped
+
+    process = subprocess.Popen([sys.executable, "-c", "print('one'); print('two')"], stdout=subprocess.PIPE)
+    stamped(process, tmp_path / "log", time.monotonic())
+    process.wait()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["one", "two"]
+    assert all(float(line.split()[0]) >= 0 for line in lines)
