@@ -4,18 +4,25 @@ In: folders of campaigns, the later ones first: of a task the first folder that 
 of it. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
 what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
 
-    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …]
+    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--keep KEPT]
+
+With `--keep` the bundle and the sealed results of each confirmed task are packed there, one file each: sources, environment, every
+measurement. KEPT is a CAMPAIGN, too; `warpsmith bundle import` takes an unpacked one.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import math
+import tarfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import geometric_mean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from warpsmith.bundles.bundle import read_bundle
@@ -35,6 +42,7 @@ BASELINES = (
     "cuda-graph",
     "channels-last",
 )
+CONFIRMED = ("win", "no win", "wrong")
 THRESHOLDS = (1.0, 1.5, 2.0)
 
 
@@ -50,7 +58,7 @@ def names(kernelbench: Path) -> list[tuple[str, str]]:
 def row(name: str, file: str, campaigns: Sequence[Path]) -> Row:
     found = [judged(folder / "results" / name.replace("/", "_"), folder) for folder in campaigns]
     known = [r for r in found if r is not None]
-    best = next((r for r in known if r["status"] in ("win", "no win", "wrong")), known[0] if known else None)
+    best = next((r for r in known if r["status"] in CONFIRMED), known[0] if known else None)
     return {"task": name, "file": file, **(best or {"status": "not judged", "reason": "no run of it yet"})}
 
 
@@ -242,6 +250,44 @@ def collected(kernelbench: Path, campaigns: Sequence[Path]) -> Iterator[Row]:
             }
 
 
+@contextmanager
+def opened(campaigns: Sequence[Path]) -> Iterator[list[Path]]:
+    """Folders of campaigns; those that hold packed results are unpacked for as long as the block runs."""
+    with ExitStack() as stack:
+        found = []
+        for folder in campaigns:
+            if packed := sorted(folder.glob("level*.tar.gz")):
+                folder = Path(stack.enter_context(TemporaryDirectory()))
+                for file in packed:
+                    with tarfile.open(file) as archive:
+                        archive.extractall(folder / "results", filter="data")
+            found.append(folder)
+        yield found
+
+
+def keep(rows: Sequence[Row], campaigns: Sequence[Path], kept: Path) -> None:
+    """Pack what is behind each confirmed row; the same bytes for the same content."""
+    kept.mkdir(parents=True, exist_ok=True)
+    for found in rows:
+        if found["status"] not in CONFIRMED:
+            continue
+        name = found["task"].replace("/", "_")
+        folder = (
+            next(c for c in campaigns if row(found["task"], found["file"], [c])["status"] in CONFIRMED)
+            / "results"
+            / name
+        )
+        with (
+            gzip.GzipFile(kept / f"{name}.tar.gz", "wb", mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            for file in sorted(f for f in folder.rglob("*") if f.is_file()):
+                about = tarfile.TarInfo(f"{name}/{file.relative_to(folder)}")
+                about.size = file.stat().st_size
+                with file.open("rb") as content:
+                    archive.addfile(about, content)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
@@ -249,13 +295,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "campaigns", type=Path, nargs="+", help="folders that h200_campaign.py wrote, the later ones first"
     )
+    parser.add_argument("--keep", type=Path, help="a folder for the bundles and results of confirmed tasks")
     given = parser.parse_args(arguments)
-    missing = [c for c in given.campaigns if not (c / "results").is_dir()]
-    if missing:
-        parser.error(f"{missing[0]} holds no results of a campaign")
-    rows = list(collected(given.kernelbench, given.campaigns))
-    if not rows:
-        parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
+    with opened(given.campaigns) as campaigns:
+        missing = [c for c, o in zip(given.campaigns, campaigns, strict=True) if not (o / "results").is_dir()]
+        if missing:
+            parser.error(f"{missing[0]} holds no results of a campaign")
+        rows = list(collected(given.kernelbench, campaigns))
+        if not rows:
+            parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
+        if given.keep is not None:
+            keep(rows, campaigns, given.keep)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.with_suffix(".jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     command = f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN"

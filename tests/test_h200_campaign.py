@@ -87,7 +87,7 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
         "left out: /some/where/6_Never.py is too large\nerror: none\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert h200_report.main(["kb", "out/page", "campaign"]) == 0
+    assert h200_report.main(["kb", "out/page", "campaign", "--keep", "kept"]) == 0
     found = {row["task"]: row for row in h200_report.collected(Path("kb"), [Path("campaign")])}
     assert list(found) == [*(f"level1/{n}" for n in range(1, 7)), "level1/10"], "in order, none left out"
     assert [found[f"level1/{n}"]["status"] for n in range(1, 6)] == list(cases)
@@ -98,6 +98,11 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     page = (tmp_path / "out" / "page.md").read_text()
     assert "geometric mean over all, best baseline | 1.16" in page
     assert str(tmp_path) not in page
+    packed = {f.name: f.read_bytes() for f in Path("kept").iterdir()}
+    assert set(packed) == {f"level1_{n}.tar.gz" for n in (1, 3, 4)}, "what was confirmed"
+    assert h200_report.main(["kb", "out/again", "kept", "campaign", "--keep", "kept"]) == 0
+    assert {f.name: f.read_bytes() for f in Path("kept").iterdir()} == packed
+    assert (tmp_path / "out" / "again.jsonl").read_text() == (tmp_path / "out" / "page.jsonl").read_text()
 
 
 def test_a_folder_without_results_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
