@@ -219,11 +219,20 @@ def finished(out: Path) -> set[str]:
     return {str(row["task"]) for row in rows if row["exit"] in (0, 1)}
 
 
+def confirmed(rows: Path) -> set[str]:
+    """Tasks that an earlier campaign confirmed a candidate of."""
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    return {str(row["task"]) for row in found if row["status"] in ("win", "no win")}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("out", type=Path, help="a folder; what it holds is kept")
     parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
+    parser.add_argument(
+        "--rows", type=Path, help="rows of h200_report.py: what is a win or none there is left out"
+    )
     parser.add_argument("--seconds", type=float, default=3600, help="wall time")
     parser.add_argument("--gpus", type=int, default=0, help="how many; default: all")
     parser.add_argument("--lanes", type=int, default=4, help="tasks at a time on each GPU")
@@ -251,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     for folder in ("bundles", "results", "log", "cache"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
-    done = finished(given.out)
+    done = finished(given.out) | (confirmed(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
     works = [
         Work(n, given.out / "bundles" / n.replace("/", "_"), given.out / "results" / n.replace("/", "_"))

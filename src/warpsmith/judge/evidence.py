@@ -88,7 +88,8 @@ class Expected:
         oracle = ValuesFile(Path(f"{self.stem}.oracle"), oracle_specs(self._output_specs)).arrays()
         noise = ValuesFile(Path(f"{self.stem}.noise"), noise_specs(self._output_specs, self._draws)).arrays()
         truths = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, strict=True)
-        found = (Truth(s.dtype, a, b, c, max(d, 1), e) for s, a, b, c, d, e in truths)
+        finite = True if self.valid else None  # all of them are, or somebody must look
+        found = (Truth(s.dtype, a, b, c, max(d, 1), e, finite) for s, a, b, c, d, e in truths)
         return [Budget(t, given) for t, given in zip(found, self._allowances, strict=True)]
 
     @property
@@ -137,14 +138,10 @@ class Evidence:
         self._values.move_to_end(case)
         return self._values[case]
 
-    def region(self, case: Case, region: Region, most: int | None = None) -> Expected:
-        """`most`: elements of each output, in rows chosen in secret; None: all."""
-        key = (case, f"{region.id} {most or ''}")
+    def region(self, case: Case, region: Region) -> Expected:
+        key = (case, region.id)
         if key not in self._expected:
-            specs = self.task.variant(case.variant).graph.specs
-            rows = [secret_rows(specs[o], most) for o in region.outputs] if most is not None else ()
-            values = self.values(case)
-            self._keep(key, self._ask(case.variant, values, case.seed, region, case.family, rows=rows))
+            self._keep(key, self._ask(case.variant, self.values(case), case.seed, region, case.family))
         self._expected.move_to_end(key)
         return self._expected[key]
 

@@ -124,7 +124,6 @@ class Judge(Opened):
         found = self.verifier.verify(
             candidate, built.libraries, cases, timed=UNIT_RUNS, stand_in="" if confirm else STAND_IN,
             most=None if confirm else SEARCHED,
-            part=SEARCHED if self.quick and not confirm and self.plan.long else None,
         )  # fmt: skip
         return found, time.monotonic() - start
 

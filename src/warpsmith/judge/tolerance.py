@@ -49,6 +49,7 @@ class Truth:
     noise: Array
     draws: int = 1  # noise draws behind each element
     exact: bool = False  # no rounding can occur: every bit must agree
+    known: bool | None = None  # whether all is finite, where somebody has looked
 
     @property
     def floating(self) -> bool:
@@ -56,6 +57,8 @@ class Truth:
 
     @cached_property
     def finite(self) -> bool:
+        if self.known is not None:
+            return self.known
         return not self.floating or bool(
             np.isfinite(to_float64(self.native, self.dtype)).all() and np.isfinite(self.oracle).all()
         )
@@ -204,12 +207,15 @@ class Budget:
 
     def _ulp(self, actual: Array) -> float:
         """Largest error in ulps of the oracle's element."""
-        truth = self.truth
-        error = self._error(actual, truth.oracle, truth.native)
-        size = np.maximum(2 * UNIT_ROUNDOFF[truth.dtype] * np.abs(truth.oracle), FLOOR[truth.dtype])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            worst = np.nanmax(error / size, initial=0.0)
-        return float(min(worst, 1e300))
+        truth, worst = self.truth, 0.0
+        flat, oracle, native = (a.reshape(-1) for a in (actual, truth.oracle, truth.native))
+        for start in range(0, flat.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            error = self._error(flat[part], oracle[part], native[part])
+            size = np.maximum(2 * UNIT_ROUNDOFF[truth.dtype] * np.abs(oracle[part]), FLOOR[truth.dtype])
+            with np.errstate(invalid="ignore", divide="ignore"):
+                worst = max(worst, float(np.nanmax(error / size, initial=0.0)))
+        return min(worst, 1e300)
 
 
 def _places(count: int, most: int | None) -> Sequence[int]:

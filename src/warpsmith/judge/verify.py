@@ -80,14 +80,12 @@ class Verifier:
         timed: int = 0,
         stand_in: str = "",
         most: int | None = None,
-        part: int | None = None,
     ) -> Verification:
         """Run every unit on every case; a (variant, unit) without a build is skipped. May be called from
         several threads at a time: each stays the parent of its runners.
 
         `timed`: runs of each unit timed alone. `stand_in`: a family that is used only where no other one
-        before it could be. `most`: elements of an output whose values are looked at; None: all. `part`: elements of
-        each output of which the truth is asked for at all.
+        before it could be. `most`: elements of an output whose values are looked at; None: all.
         """
         done = Verification()
         for unit in sorted(candidate.units, key=lambda u: u.compiled):  # isolation is the last one's
@@ -96,14 +94,14 @@ class Verifier:
                 v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
             }
             if libraries:
-                done = _joined(done, self._unit(unit, libraries, cases, timed, stand_in, most, part))
+                done = _joined(done, self._unit(unit, libraries, cases, timed, stand_in, most))
             if not done.ok:
                 break
         return done
 
     def _unit(
         self, unit: Unit, libraries: Mapping[str, Path], cases: Sequence[Case], timed: int, stand_in: str,
-        most: int | None, part: int | None,
+        most: int | None,
     ) -> Verification:  # fmt: skip
         """`libraries`: one for each variant, in the order in which they are run."""
         checks: list[Check] = []
@@ -115,7 +113,7 @@ class Verifier:
                         with self._turns.computing():
                             runner.pick(index)
                     usable, skipped = self._usable(
-                        [c for c in cases if c.variant == variant], unit.region, stand_in, part
+                        [c for c in cases if c.variant == variant], unit.region, stand_in
                     )
                     for case, expected in usable:
                         check = self._check(unit, case, expected, runner, most)
@@ -155,7 +153,7 @@ class Verifier:
         return {} if found is None else {region: found}
 
     def _usable(
-        self, cases: Sequence[Case], region: Region, stand_in: str, part: int | None
+        self, cases: Sequence[Case], region: Region, stand_in: str
     ) -> tuple[list[tuple[Case, Expected]], list[str]]:
         """The cases on which the reference is sound (own inputs count anyway), and the others' names."""
         usable: list[tuple[Case, Expected]] = []
@@ -164,7 +162,7 @@ class Verifier:
             if case.family == stand_in and any(c.family != OWN for c, _ in usable):
                 continue
             with self.evidence.lock:
-                expected = self.evidence.region(case, region, part)
+                expected = self.evidence.region(case, region)
                 sound = expected.usable or case.family == OWN
                 if sound:
                     expected.hold()
@@ -217,7 +215,7 @@ class Verifier:
     ) -> Check:  # fmt: skip
         check = base
         for run in runs:
-            arrays = expected.parts([typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)])
+            arrays = [typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)]
             ok, rule, detail, error, ulp = check_outputs(expected, arrays, most)
             check = replace_check(base, ok, rule, detail, max(error, check.error), max(ulp, check.ulp))
             if not ok:
