@@ -2,8 +2,8 @@
 
 In: a checkout of KernelBench and names of its tasks (`level1/40`); all of levels 1 and 2 by default. Out: a folder with a bundle and
 the bundle's results for each task, and `campaign.jsonl`, a line for each task that came to its end: seconds, GPU, exit status. Each task
-is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: processors of its own, one GPU, and its share of the
-memory of both. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
+is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: one GPU, and a share of its memory and the host's. Of each
+GPU two processors are kept for what is timed; all others are everybody's. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
 
     python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …]
 """
@@ -33,6 +33,7 @@ from warpsmith.processes.buffers import extent_bytes
 
 HERE = Path(__file__).parent
 GIB = float(1 << 30)
+TIMED_ON = 2  # processors of each GPU
 TIMED = 8  # processes that hold a task's values on the GPU
 CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
 LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
@@ -46,7 +47,7 @@ LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 10
 @dataclass
 class Lane:
     gpu: int
-    processors: set[int]
+    timed_on: tuple[int, ...]  # processors for what is timed on this GPU
 
 
 @dataclass
@@ -73,7 +74,7 @@ class Campaign:
     candidates: int
     memory: float
     cores: int
-    spare: set[int]  # processors that are no lane's
+    shared: set[int]  # processors that are kept for no GPU
     running: dict[int, Work] = field(default_factory=dict)  # by lane
     waiting: list[Work] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -88,7 +89,7 @@ class Campaign:
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(
                 command, env=env, capture_output=True, text=True, check=False,
-                preexec_fn=lambda: os.sched_setaffinity(0, self.spare),
+                preexec_fn=lambda: os.sched_setaffinity(0, self.shared),
             )  # fmt: skip
             (self.out / "log" / f"{work.results.name}.pack").write_text(made.stdout + made.stderr)
             if made.returncode != 0 or not work.bundle.exists():
@@ -128,11 +129,12 @@ class Campaign:
             **os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(lane.gpu),
             "OMP_NUM_THREADS": str(self.cores), "WARPSMITH_CACHE": str(self.out / "cache" / f"gpu{lane.gpu}"),
             "WARPSMITH_JUDGE_MEMORY_GB": f"{work.host * 1.02 + 0.1:.2f}", "PYTHONUNBUFFERED": "1",
+            "WARPSMITH_TIMED_ON": ",".join(map(str, lane.timed_on)),
         }  # fmt: skip
         log = self.out / "log" / f"{work.results.name}.judge"
         process = subprocess.Popen(
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, lane.processors),
+            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, self.shared),
         )  # fmt: skip
         writer = threading.Thread(target=stamped, args=(process, log, start))
         writer.start()
@@ -236,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=3600, help="wall time")
     parser.add_argument("--gpus", type=int, default=0, help="how many; default: all")
     parser.add_argument("--lanes", type=int, default=4, help="tasks at a time on each GPU")
-    parser.add_argument("--cores", type=int, default=4, help="processors of a lane")
+    parser.add_argument("--cores", type=int, default=4, help="threads of a lane's torch and builds")
     parser.add_argument("--candidates", type=int, default=5, help="of each task, at most")
     parser.add_argument(
         "--memory", type=float, default=48, help="GiB of host memory for a task, as of cuda_expert.py"
@@ -247,17 +249,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines()
     )
     processors = sorted(os.sched_getaffinity(0))
-    most = (len(processors) - 1) // given.cores  # one is left for packing
-    if not gpus or gpus * given.lanes > most:
+    kept = {gpu: tuple(processors[TIMED_ON * gpu : TIMED_ON * (gpu + 1)]) for gpu in range(gpus)}
+    shared = set(processors[TIMED_ON * gpus :])
+    if not gpus or len(shared) < given.cores:
         print(
-            f"error: {gpus} GPUs with {given.lanes} lanes of {given.cores} processors: there is room for {most} lanes",
+            f"error: {gpus} GPUs and {len(processors)} processors: {TIMED_ON} of them are kept for each GPU",
             file=sys.stderr,
         )
         return 2
-    made = [
-        Lane(n % gpus, set(processors[n * given.cores : (n + 1) * given.cores]))
-        for n in range(gpus * given.lanes)
-    ]
+    made = [Lane(n % gpus, kept[n % gpus]) for n in range(gpus * given.lanes)]
     for folder in ("bundles", "results", "log", "cache"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
     done = finished(given.out) | (confirmed(given.rows) if given.rows else set())
@@ -269,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     host = psutil.virtual_memory().available / GIB * 0.92
     campaign = Campaign(
         given.kernelbench, given.out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
-        given.candidates, given.memory, given.cores, set(processors[given.cores * len(made) :]),
+        given.candidates, given.memory, given.cores, shared,
     )  # fmt: skip
     campaign.play(works)
     return 0

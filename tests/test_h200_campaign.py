@@ -21,7 +21,7 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 def campaign(folder: Path) -> Any:
     from h200_campaign import Campaign, Lane
 
-    lanes = [Lane(n % 2, {n}) for n in range(4)]
+    lanes = [Lane(n % 2, (n,)) for n in range(4)]
     return Campaign(folder, folder, lanes, 100.0, 50.0, time.monotonic() + 60, 3, 48.0, 1, {9})
 
 

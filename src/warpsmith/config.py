@@ -35,6 +35,7 @@ SEARCHED = (
 )  # how the search is made
 LATER = (
     *PLAYERS, *SEARCHED, "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
+    "timed_on",
 )  # fmt: skip
 
 
@@ -50,6 +51,7 @@ class Config(BaseModel):
     judge_memory_gb: float | None = (
         None  # what judging may take of this machine's memory; what is free when None
     )
+    timed_on: tuple[int, ...] | None = None  # processors kept for what is timed on a GPU; any when None
     branches: int = 3  # hypotheses a round
     variants: int = 2  # variants a hypothesis
     confirm: int = 3  # candidates confirmed at the most
@@ -124,5 +126,5 @@ def _from_environment() -> dict[str, Any]:
     for key, value in os.environ.items():
         name = key.removeprefix(prefix).lower()
         if key.startswith(prefix) and name in Config.model_fields:
-            found[name] = tuple(value.split(",")) if name in ("baselines", "without") else value
+            found[name] = tuple(value.split(",")) if name in ("baselines", "without", "timed_on") else value
     return found

@@ -42,7 +42,7 @@ class Sitting:
         self.judge = Judge(
             task, target, scratch=self._scratch, workdir=self._scratch.new("sitting"), seed=self._seed,
             progress=progress, baselines=config.baselines, peaks_cache=config.cache,
-            memory_gb=config.judge_memory_gb,
+            memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
         )  # fmt: skip
         try:
             self.judge.open()

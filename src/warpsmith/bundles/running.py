@@ -166,7 +166,7 @@ class _BundleRun:
         return Judge(
             task, self.target, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=self.observer.stage,
             baselines=self.config.baselines, peaks_cache=self.config.cache, profile=False, quick=self.quick,
-            memory_gb=self.config.judge_memory_gb,
+            memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
 
     def _row(self, task: Task, seed: int) -> TaskRow:

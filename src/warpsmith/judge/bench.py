@@ -10,9 +10,10 @@ beyond the stated noise there is no measurement (`ClocksDisagree`).
 from __future__ import annotations
 
 import math
+import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -87,9 +88,11 @@ class Bench:
         cache_dir: Path | None = None,
         device: str = "cpu",
         turns: Turns | None = None,
+        timed_on: Collection[int] | None = None,
     ) -> None:
-        """`turns`: whatever is timed has the device to itself; baselines that load and compile pause meanwhile."""
+        """`timed_on`: processors for what is timed, and for who asks it, where others work beside. `turns`: whatever is timed has the device to itself; baselines that load and compile pause meanwhile."""
         self.device, self._turns, self._loading = device, turns or Turns(), ExitStack()
+        self._timed_on = timed_on
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
         self.flush_bytes = GPU_FLUSH if device == "cuda" else flush_bytes(threads)
@@ -147,7 +150,7 @@ class Bench:
         if self.device == "cuda":
             self._warm_up(self._baselines, values[0])
         self.progress("timing the baselines")
-        with self._turns.measuring():
+        with self._turns.measuring(), self._apart(self._baselines.alive.values()):
             session = self._time_baselines(self._baselines, values)
         self._take_samples(session)
         return self.timings
@@ -322,8 +325,23 @@ class Bench:
         if self.device == "cuda":
             with self._turns.background(process.pause, process.resume):
                 process.prepare(values[0], 1, alone=False)
-        with self._turns.measuring():
+        with self._turns.measuring(), self._apart([process, *opponents]):
             return self._measured(process, opponents, values, rounds, target_seconds, cold, checks, launches)
+
+    @contextmanager
+    def _apart(self, processes: Iterable[TimedProcess]) -> Iterator[None]:
+        """Processes, and this thread, on the processors that are kept for what is timed."""
+        if self._timed_on is None:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        for process in list(processes):
+            process.move(self._timed_on)
+        os.sched_setaffinity(0, self._timed_on)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
 
     def _measured(
         self, process: TimedProcess, opponents: Sequence[TimedProcess], values: Sequence[Path], rounds: int | None,

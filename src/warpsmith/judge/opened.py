@@ -9,7 +9,7 @@ measured against it. Every seed comes from the one given; no candidate process e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -54,10 +54,10 @@ class Opened:
         self, task: Task, target: Target, *, scratch: Scratch, workdir: Path, seed: int,
         progress: Callable[[str], None] = lambda text: None, quick: bool = False,
         baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None, profile: bool = True,
-        memory_gb: float | None = None,
+        memory_gb: float | None = None, timed_on: Collection[int] | None = None,
     ) -> None:  # fmt: skip
         """`profile`: whether each part of the reference is timed alone, for who proposes candidates. `memory_gb`: GiB of
-        host memory that this judge may take; what is free when None.
+        host memory that this judge may take; what is free when None. `timed_on`: processors for what is timed.
         """
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
@@ -67,7 +67,7 @@ class Opened:
         ordinary = tuple(baselines) == BASELINES
         self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)
         self._peaks_cache = peaks_cache or workdir
-        self._memory_gb = memory_gb
+        self._memory_gb, self._timed_on = memory_gb, timed_on
         self._random = np.random.default_rng(seed)
         self._stack = ExitStack()
         self.seconds: dict[str, float] = {}
@@ -137,6 +137,7 @@ class Opened:
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
                 cache_dir=self._peaks_cache / "inductor", device=self.device, turns=self.turns,
+                timed_on=self._timed_on,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
             self.bench.begin(self._names, fresh_values=self._next_values)

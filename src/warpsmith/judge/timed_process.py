@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,6 +99,12 @@ class TimedProcess:
     def _told(self, what: signal.Signals) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, what)
+
+    def move(self, processors: Collection[int]) -> None:
+        """All of its threads to these processors."""
+        with suppress(OSError):  # a thread, or the process, has just ended
+            for thread in os.listdir(f"/proc/{self.pid}/task"):
+                os.sched_setaffinity(int(thread), processors)
 
     def rest(self) -> None:
         """Have it give back the memory that its calls took, until it is prepared again."""

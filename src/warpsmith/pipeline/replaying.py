@@ -35,6 +35,7 @@ HERE = (
     "load_timeout",
     "memory_gb",
     "judge_memory_gb",
+    "timed_on",
 )  # settings of this machine
 
 

@@ -69,7 +69,7 @@ class Run:
         judge = Judge(
             self.task, self.target, scratch=self.scratch, workdir=self.scratch.new("run"), seed=seed,
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
-            memory_gb=self.config.judge_memory_gb,
+            memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
         with judge:
             judge.open()
