@@ -15,12 +15,12 @@ from ..archive import Entry, RunRecord
 from ..errors import UsageError
 from ..records import Graph, GraphInput, Task, Unit
 from ..report.wording import claim, hardware
-from ..targets.cpu import HEADERS, CpuTarget
 from ..targets.front_matter import chosen_source
+from ..targets.native import HEADERS, NativeTarget
 from ..targets.task_header import requirements
 
-SIMD = "warpsmith_simd.h"
 LINK_FLAGS = ("-shared", "-nostdlib", "-Wl,--as-needed", "-lm", "-lc", "-lgcc")
+CUDA_LINK_FLAGS = ("-shared", "-lcudart")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$', re.MULTILINE)
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once.*$", re.MULTILINE)
 
@@ -32,29 +32,48 @@ class UnitFiles:
     source: str
     header: str
     flags: tuple[str, ...]
+    language: str = "c++"
+
+    @property
+    def name(self) -> str:
+        return "unit.cu" if self.language == "cuda" else "unit.cpp"
 
     @property
     def compile_command(self) -> str:
-        """Run in the unit's folder; the SIMD header lies one level up."""
-        return f"g++ {' '.join(self.flags)} -I . -I .. -c unit.cpp -o unit.o"
+        """Run in the unit's folder; the headers lie one level up."""
+        compiler = "nvcc" if self.language == "cuda" else "g++"
+        return f"{compiler} {' '.join(self.flags)} -I . -I .. -c {self.name} -o unit.o"
 
     @property
     def link_command(self) -> str:
-        return f"g++ unit.o -o unit.so {' '.join(LINK_FLAGS)}"
+        flags = CUDA_LINK_FLAGS if self.language == "cuda" else LINK_FLAGS
+        return f"g++ unit.o -o unit.so {' '.join(flags)}"
+
+    def headers(self) -> dict[str, str]:
+        """The text of each of our headers that the source includes, by name, those that these include among them."""
+        found: dict[str, str] = {}
+        open_ = _INCLUDE.findall(self.source)
+        while open_:
+            name = open_.pop()
+            if name not in found and (HEADERS / name).is_file():
+                found[name] = (HEADERS / name).read_text(encoding="utf-8")
+                open_ += _INCLUDE.findall(found[name])
+        return found
 
     def one_file(self) -> str:
-        """The source with the text of its headers in place of their #include."""
-        texts = {"task.h": self.header, SIMD: simd_header()}
-        return _INCLUDE.sub(lambda m: _ONCE.sub("", texts.pop(m.group(1), "")), self.source)
+        """The source with the text of its headers in place of the first #include of each."""
+        texts = {"task.h": self.header, **self.headers()}
+
+        def inlined(found: re.Match[str]) -> str:
+            text = texts.pop(found.group(1), "")
+            return _INCLUDE.sub(inlined, _ONCE.sub("", text))
+
+        return _INCLUDE.sub(inlined, self.source)
 
 
-def unit_files(unit: Unit, graph: Graph, target: CpuTarget) -> UnitFiles:
+def unit_files(unit: Unit, graph: Graph, target: NativeTarget) -> UnitFiles:
     header = target.header(graph, unit.region) + requirements(unit.requires)
-    return UnitFiles(chosen_source(unit), header, target.flags(unit))
-
-
-def simd_header() -> str:
-    return (HEADERS / SIMD).read_text(encoding="utf-8")
+    return UnitFiles(chosen_source(unit), header, target.flags(unit), unit.language)
 
 
 def task_text(task: Task) -> str:

@@ -20,7 +20,8 @@ from ..records import Candidate, Graph, Task, Unit
 from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
 from ..targets.cpu import CpuTarget
-from .files import LINK_FLAGS, SIMD, UnitFiles, docstring, simd_header, unit_files, write
+from ..targets.native import NativeTarget
+from .files import LINK_FLAGS, UnitFiles, docstring, unit_files, write
 from .standalone import processor_features
 
 _INIT = '''\
@@ -91,15 +92,19 @@ module runs, with a warning.
 
 
 def to_package(
-    task: Task, candidate: Candidate, target: CpuTarget, out_dir: Path, name: str, proof: str = ""
+    task: Task, candidate: Candidate, target: NativeTarget, out_dir: Path, name: str, proof: str = ""
 ) -> Path:
     """Write the package `name` under `out_dir`, a project that pip installs, and return the package's folder.
 
-    Raises UsageError for a bad name or a folder that cannot be written, ToolchainError when a unit does not
+    Raises UsageError for a bad name, kernels for a GPU or a folder that cannot be written, ToolchainError when a unit does not
     build here.
     """
     if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name):
         raise UsageError(f"{name!r} is no name for a Python package: use letters, digits and underscores")
+    if not isinstance(target, CpuTarget):
+        raise UsageError(
+            "kernels for a GPU cannot be exported as a package yet: use --as kernelbench or --as source"
+        )
     folder = out_dir / name
     texts = {
         "name": name,
@@ -115,7 +120,6 @@ def to_package(
     write(folder / "_runtime.py", runtime)
     graph = deployed_graph(task.graph, candidate.units)
     write(folder / "_program.py", candidate_source(graph, [u.region for u in candidate.compiled]))
-    write(folder / "csrc" / SIMD, simd_header())
     units = [_unit(number, unit, task, target, folder) for number, unit in enumerate(candidate.compiled)]
     write(folder / "manifest.json", json.dumps(_manifest(task, candidate, units), indent=2) + "\n")
     return folder
@@ -124,6 +128,8 @@ def to_package(
 def _unit(number: int, unit: Unit, task: Task, target: CpuTarget, folder: Path) -> dict[str, Any]:
     """Write a unit's files and its library; returns its row of the manifest."""
     files: UnitFiles = unit_files(unit, task.graph, target)
+    for header, text in files.headers().items():
+        write(folder / "csrc" / header, text)
     write(folder / "csrc" / f"unit{number}" / "unit.cpp", files.source)
     write(folder / "csrc" / f"unit{number}" / "task.h", files.header)
     build = target.build(unit, task.graph, task.main.name)

@@ -1,4 +1,4 @@
-"""A winner as bare source: each unit with its `task.h`, the SIMD header, and a README with the exact
+"""A winner as bare source: each unit with its `task.h`, the headers it includes, and a README with the exact
 commands and the proof.
 """
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..progress import counted
 from ..records import Candidate, Graph, Task, Unit
-from ..targets.cpu import CpuTarget
-from .files import SIMD, UnitFiles, simd_header, unit_files, write
+from ..targets.native import NativeTarget
+from .files import UnitFiles, unit_files, write
 
 _README = """\
 # {task}: {count}
@@ -26,7 +26,8 @@ uint64_t warpsmith_workspace_bytes();
 ```
 
 Pointers are 64-byte aligned; `workspace` has that many bytes (null when none are needed), `stream` is null on
-the CPU. `GOMP_*` symbols come from the process that loads it; link with `-fopenmp` if yours has none.
+the CPU and a `cudaStream_t` on CUDA, where pointers are the device's and `warpsmith_run` returns a `cudaError_t` as an int. `GOMP_*` symbols
+come from the process that loads it; link with `-fopenmp` if yours has none.
 
 ## Proof
 
@@ -34,17 +35,18 @@ the CPU. `GOMP_*` symbols come from the process that loads it; link with `-fopen
 """
 
 
-def to_source(task: Task, candidate: Candidate, target: CpuTarget, out_dir: Path, proof: str = "") -> Path:
+def to_source(task: Task, candidate: Candidate, target: NativeTarget, out_dir: Path, proof: str = "") -> Path:
     """Write the files under `out_dir` and return it. Raises UsageError when it cannot be written."""
     parts = []
     for number, unit in enumerate(candidate.compiled):
         files = unit_files(unit, task.graph, target)
-        write(out_dir / f"unit{number}" / "unit.cpp", files.source)
+        write(out_dir / f"unit{number}" / files.name, files.source)
         write(out_dir / f"unit{number}" / "task.h", files.header)
+        for name, text in files.headers().items():
+            write(out_dir / name, text)
         parts.append(_about(number, unit, task.graph, files))
     rewritten = [u for u in candidate.units if not u.compiled]
     parts += [f"## {u.technique}\n\nNo kernel: ATen's own.\n\n```\n{u.text}```" for u in rewritten]
-    write(out_dir / SIMD, simd_header())
     count = f"{counted(len(candidate.compiled), 'kernel')}"
     text = _README.format(
         task=task.name, count=count, candidate=candidate.id, units="\n\n".join(parts), proof=proof

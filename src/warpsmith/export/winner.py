@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import plugins
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..config import Config
 from ..errors import ArchiveError, UsageError
-from ..targets.cpu import CpuTarget
+from ..targets.native import NativeTarget
 from .files import proof, write
 from .kernelbench import to_kernelbench
 from .package import to_package
@@ -23,7 +24,7 @@ def export_winner(
     entry: Entry,
     form: str,
     path: Path,
-    target: CpuTarget | None = None,
+    target: NativeTarget | None = None,
 ) -> Path:
     """Write `entry` as "kernelbench" (a file), "package" or "source" (a folder) to `path`, and return
     what was written.
@@ -37,7 +38,7 @@ def export_winner(
     if task is None:
         raise ArchiveError(f"task {entry.candidate.task_id} of this candidate is not in the archive")
     config = Config.load()
-    target = target or CpuTarget(config.cache, config.compiler, config.threads)
+    target = target or _target(entry.candidate.target, config)
     words = proof(entry, run)
     if form == "kernelbench":
         write(path, to_kernelbench(task, entry.candidate, target, words))
@@ -45,3 +46,9 @@ def export_winner(
     if form == "source":
         return to_source(task, entry.candidate, target, path, words)
     return to_package(task, entry.candidate, target, path, path.resolve().name.replace("-", "_"), words)
+
+
+def _target(name: str, config: Config) -> NativeTarget:
+    """Raises ToolchainError where its tools are missing."""
+    made: NativeTarget = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
+    return made
