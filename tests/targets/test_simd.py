@@ -237,7 +237,10 @@ def test_gelu_is_no_less_accurate_than_torch(library: ctypes.CDLL, name: str) ->
     inside = np.abs(x) < 12
     for low in range(-12, 12, 2):
         part = inside & (x >= low) & (x < low + 2)
-        allowed = 1.05 * np.abs(theirs[part] - exact[part]).max() + 1e-8
+        last_place = float(
+            np.spacing(np.float32(np.abs(exact[part]).max()))
+        )  # of the largest; torch's error differs by processor
+        allowed = max(1.05 * np.abs(theirs[part] - exact[part]).max(), last_place) + 1e-8
         assert np.abs(got[part] - exact[part]).max() <= allowed, low
     assert got[-4] == 0.0
     assert got[-3] == np.float32(1e30)
