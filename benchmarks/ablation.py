@@ -4,7 +4,7 @@
 
 Plays the whole search, the search without each of its parts, simple searches over the flat space of the same units, and the whole
 search with an archive of runs on the *other* landscapes, by the same seeds; `--openevolve PYTHON` adds OpenEvolve, run by that
-interpreter (python -m venv /tmp/oe; /tmp/oe/bin/pip install openevolve==0.4.0 pydantic), whose model is a script that proposes
+interpreter (python -m venv /tmp/oe; /tmp/oe/bin/pip install openevolve==0.4.0 pydantic psutil rich), whose model is a script that proposes
 from the same units. All begin with the known-good candidate or the expert's first guesses, all see the same noise, and none stops before its
 budget, unless it reached the goal: what would come then changes no figure.
 Writes <out>.json and <out>.md; nothing is left out of them.
@@ -43,6 +43,7 @@ from landscape_stats import Needed, ratio, summary, table
 
 from warpsmith.agents.base import Attempt
 from warpsmith.archive.store import Archive
+from warpsmith.archive.timings import timed_units
 from warpsmith.executors.landscape_data import Landscape
 from warpsmith.executors.landscape_file import read
 from warpsmith.pipeline.stones import ArchiveStones
@@ -85,7 +86,11 @@ def played(file: Path, way: str, seeds: int, budget: int, archive: Path | None =
     if way == TRANSFER and archive is not None:
         store = Archive(archive)
         stones = ArchiveStones(store, landscape.header.target, task_id=landscape.header.task.id)
-        return [package_search(landscape, brain, settings(), s, budget, stones, least=EARLY) for s in range(seeds)]
+        elsewhere = timed_units(store, landscape.header.target, without=landscape.header.task.id)
+        return [
+            package_search(landscape, brain, settings(), s, budget, stones, least=EARLY, elsewhere=elsewhere)
+            for s in range(seeds)
+        ]
     config = settings(**WITHOUT[way])
     return [package_search(landscape, brain, config, seed, budget, least=EARLY) for seed in range(seeds)]
 
@@ -105,7 +110,7 @@ def fill(archive: Path, files: list[Path], budget: int) -> None:
 
 
 def by_openevolve(python: Path, file: Path, seeds: int, budget: int) -> Traces:
-    """In its own interpreter, which needs this package's sources and none of its installed parts but pydantic and numpy."""
+    """In its own interpreter, which needs this package's sources and none of its installed parts but pydantic, numpy, psutil and rich."""
     here = Path(__file__).resolve().parent
     script = str(here / "openevolve_landscape.py")
     env = {**os.environ, "PYTHONPATH": f"{here.parent / 'src'}{os.pathsep}{here}"}
@@ -156,7 +161,7 @@ def main() -> int:
     options = arguments()
     files = landscape_files(options)
     landscapes = {task: read(file) for task, file in files.items()}
-    earlier = json.loads(options.add.read_text()) if options.add else {}
+    earlier = joined([json.loads(file.read_text()) for file in options.add])
     with tempfile.TemporaryDirectory(prefix="ablation-") as folder:
         archive = Path(folder) / "archive.db"
         if TRANSFER in options.ways:
@@ -187,8 +192,10 @@ def figures(
         rows[way] = {
             **summary(needed[way], options.budget, missing).record(),
             "early": round(mean(early), 4), "seeds": max(map(len, tasks.values())),
-            "to_full": [round(v, 3) for v in ratio(needed[way], needed[FULL], options.budget)] if FULL in needed else None,
         }  # fmt: skip
+    for way, row in rows.items():  # the whole search may be another's or a new one
+        compared = ratio(needed[way], needed[FULL], options.budget) if FULL in needed else None
+        row["to_full"] = [round(v, 3) for v in compared] if compared is not None else None
     command = " ".join(["python", "benchmarks/ablation.py", *sys.argv[1:]])
     return {
         "command": "; ".join(filter(None, [earlier.get("command", ""), command])),
@@ -197,6 +204,15 @@ def figures(
         "ways": rows,
         "needed": {way: {task: list(n) for task, n in tasks.items()} for way, tasks in needed.items()},
     }  # fmt: skip
+
+
+def joined(earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of what several calls wrote: their ways together, those of the last where more than one has them."""
+    return {
+        "needed": {way: tasks for data in earlier for way, tasks in data["needed"].items()},
+        "ways": {way: row for data in earlier for way, row in data["ways"].items()},
+        "command": "; ".join(data["command"] for data in earlier),
+    }
 
 
 def reached(trace: Trace, landscape: Landscape, n: int) -> float:
@@ -265,7 +281,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=float(1 << 20), help="ways that take longer are left out"
     )
-    parser.add_argument("--add", type=Path, help="an earlier .json whose other rows are kept")
+    parser.add_argument(
+        "--add", type=Path, nargs="+", default=[], help="earlier .json files whose other rows are kept"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--openevolve", type=Path, help="a Python that has OpenEvolve")
     parser.add_argument("--openevolve-seeds", type=int, default=20)

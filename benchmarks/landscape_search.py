@@ -20,6 +20,7 @@ from warpsmith.agents.expert.brain import ExpertBrain
 from warpsmith.agents.expert.ideas import variants
 from warpsmith.agents.expert.program import Unsupported
 from warpsmith.agents.expert.registry import families_of
+from warpsmith.archive.timings import TimedUnit
 from warpsmith.config import Config
 from warpsmith.executors.landscape import LandscapeExecutor
 from warpsmith.executors.landscape_data import Landscape, Point, coordinates
@@ -149,8 +150,9 @@ def package_search(
     stones: Stones = no_stones,
     record: Callable[[Attempt], None] = lambda attempt: None,
     least: int = ALL,
+    elsewhere: Sequence[TimedUnit] = (),
 ) -> Trace:
-    """The package's search, by these settings. `least`: evaluations after which it ends once the goal is reached."""
+    """The package's search, by these settings. `elsewhere`: units that were timed on other tasks; `least`: evaluations after which it ends once the goal is reached."""
     team = make_team(config, {}, landscape.header.task, None, None)  # type: ignore[arg-type]
     for agent in (team.reasoning, team.synthesis, team.compile, team.correctness):
         agent.brain = brain  # type: ignore[attr-defined]
@@ -158,7 +160,7 @@ def package_search(
     executor = GoalExecutor(landscape, seed, least)
     search = Search(
         landscape.header.task, landscape.header.target, facts_of(landscape), landscape.header.limit, team, executor,
-        Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, stones, code_of(landscape)),
+        Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, stones, code_of(landscape), elsewhere=elsewhere),
     )  # fmt: skip
     with suppress(Enough):
         search.run()

@@ -13,6 +13,7 @@ from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
+from warpsmith.archive.timings import TimedUnit
 from warpsmith.config import Config
 from warpsmith.records import Budget, Candidate, Limit, Unit
 from warpsmith.search.loop import Search, Team
@@ -49,7 +50,7 @@ class Varying(FakeBrain):
 def searched(
     speed: Callable[[Candidate], float | str] | ScriptedExecutor, *, brain: FakeBrain | None = None, evaluations: int = 40,
     stones: Stones = no_stones, seed: int = 7, patience: int = 3, run: bool = True, asks: bool = False,
-    assembly: Callable[[Unit], str] | None = None, **settings: Any,
+    assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), **settings: Any,
 ) -> Search:  # fmt: skip
     """A search that was run, by these settings."""
     brain = brain or FakeBrain()
@@ -60,7 +61,7 @@ def searched(
     )  # fmt: skip
     search = Search(
         chain_task(), "cpu", FACTS, LIMIT, team, executor, Meter(Budget(evaluations=evaluations, seconds=None)),
-        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), stones, assembly),
+        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), stones, assembly, elsewhere=elsewhere),
     )  # fmt: skip
     if run:
         search.run()

@@ -28,7 +28,7 @@ def sound_entries(
     won = r.confirmed & r.win
     best = (
         select(r.number)
-        .where(r.candidate_id.in_(holding), r.target == target, _sound(before), r.task_id != without)
+        .where(r.candidate_id.in_(holding), r.target == target, sound(before), r.task_id != without)
         .order_by((r.origin == "local").desc(), won.desc(), r.speedup.desc(), r.number)
         .limit(limit)
     )
@@ -42,7 +42,7 @@ def sound_signatures(archive: ArchiveReader, target: str, before: str = "", with
         select(s.units.c.signature)
         .join(s.candidate_units, s.candidate_units.c.unit_id == s.units.c.id)
         .join(s.results, r.candidate_id == s.candidate_units.c.candidate_id)
-        .where(r.target == target, _sound(before), r.task_id != without)
+        .where(r.target == target, sound(before), r.task_id != without)
         .distinct()
         .order_by(s.units.c.signature)
     )
@@ -50,7 +50,7 @@ def sound_signatures(archive: ArchiveReader, target: str, before: str = "", with
         return list(connection.execute(query).scalars())
 
 
-def _sound(before: str) -> ColumnElement[bool]:
+def sound(before: str) -> ColumnElement[bool]:
     r, later = s.results.c, s.results.alias("later")
     failed_since = exists().where(
         later.c.content_key == r.content_key, later.c.task_id == r.task_id, later.c.number > r.number,

@@ -12,6 +12,7 @@ from typing import Never
 from ..agents.base import Attempt
 from ..archive.entries import Entry, RunRecord
 from ..archive.store import Archive
+from ..archive.timings import timed_units
 from ..config import Config
 from ..errors import UsageError
 from ..executors.replay import ReplayExecutor
@@ -101,7 +102,8 @@ class RecordedNovelty(Novelty):
 
 def _methods(config: Config, archive: Archive, record: RunRecord, entries: Sequence[Entry]) -> Methods:
     stones = ArchiveStones(archive, record.target, before=record.started_at, task_id=record.task_id)
-    methods = make_methods(config, stones)
+    elsewhere = timed_units(archive, record.target, before=record.started_at, without=record.task_id)
+    methods = make_methods(config, stones, elsewhere=elsewhere)
     if config.novelty:
         methods.novelty = RecordedNovelty(config.novelty)
         methods.novelty.recorded = frozenset(e.candidate.content_key for e in entries)

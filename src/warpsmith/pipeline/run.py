@@ -18,6 +18,7 @@ from ..agents.base import Attempt
 from ..agents.llm.memory import Memory
 from ..archive.entries import Entry, Kind
 from ..archive.store import Archive, config_key
+from ..archive.timings import timed_units
 from ..config import Config
 from ..errors import Interrupted
 from ..executors.local import LocalExecutor
@@ -153,6 +154,7 @@ class Run:
         entries = [e for e in self.archive.run_entries(run_id) if e.kind != "confirmation"]
         began = self.archive.run(run_id).started_at
         stones = ArchiveStones(self.archive, self.target.name, before=began, task_id=self.task.id)
+        elsewhere = timed_units(self.archive, self.target.name, before=began, without=self.task.id)
         code = MachineCode(self.target, self.task)
         search = Search(
             self.task, self.target.name, ground.facts, ground.limit,
@@ -160,7 +162,7 @@ class Run:
             lambda attempt: self._keep(run_id, search, attempt, memory),
             known=self._known(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
-            methods=make_methods(self.config, stones, code, code.prepare),
+            methods=make_methods(self.config, stones, code, code.prepare, elsewhere),
         )  # fmt: skip
         return search
 

@@ -14,6 +14,7 @@ from ..executors.base import Executor
 from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, OperatorUse, Result, Task
+from .experience import units_of
 from .ledger import Ledger
 from .meter import Meter
 from .methods import Methods
@@ -103,9 +104,11 @@ class Search:
 
     def _ground(self, situation: Situation, rng: random.Random) -> Breeding:
         methods, boss = self.methods, self.team.orchestrator
+        if methods.experience is not None:
+            methods.experience.learn(units_of(situation.attempts))
         return Breeding(
             situation, self.team, methods.population, methods.steering, rng, methods.stones, methods.by,
-            variants=boss.variants, stalled=boss.stalled,
+            methods.experience, variants=boss.variants, stalled=boss.stalled,
         )  # fmt: skip
 
     def _fresh(self, operator: str, bred: Sequence[Bred], most: int) -> list[Bred]:

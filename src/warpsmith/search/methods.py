@@ -1,19 +1,22 @@
 """How a search is made: its policy, operators, population, novelty and steering, each with an off switch in the settings.
 
-In: the settings, stepping stones of other tasks, and who can say what machine code a unit becomes. Out: `Methods`, for one search.
+In: the settings, stepping stones and timed units of other tasks, and who can say what machine code a unit becomes. Out: `Methods`,
+for one search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..archive.timings import TimedUnit
 from ..config import Config
 from ..errors import UsageError
 from ..records import Unit
+from .experience import Experience
 from .novelty import Novelty
 from .operators import OPERATORS, Operator, Stones, no_stones
-from .policy import POLICIES, BanditPolicy, Policy
+from .policy import LEARNT, POLICIES, BanditPolicy, Policy
 from .population import Population
 from .selection import By
 from .steering import Steering
@@ -39,6 +42,7 @@ class Methods:
     steering: Steering = field(default_factory=Steering)
     prepare: Callable[[Iterable[Unit]], None] | None = None
     stones: Stones = no_stones
+    experience: Experience | None = None  # None: nothing was timed elsewhere
     by: By = "interval"
     simplest: bool = True  # of winners that are as fast, the one with least code is confirmed first
 
@@ -48,22 +52,31 @@ def make_methods(
     stones: Stones = no_stones,
     assembly: Assembly | None = None,
     prepare: Callable[[Iterable[Unit]], None] | None = None,
+    elsewhere: Sequence[TimedUnit] = (),
 ) -> Methods:
-    """Raises UsageError for an operator that does not exist."""
+    """`elsewhere`: units that were timed on other tasks. Raises UsageError for an operator that does not exist."""
     unknown = set(config.without) - set(OPERATORS)
     if unknown:
         raise UsageError(
             f"setting without: no operator named {', '.join(sorted(unknown))}; known: {', '.join(OPERATORS)}"
         )
     off = {*config.without, *(n for n in ("transplant", "simplify") if not getattr(config, n))}
+    learnt = bool(elsewhere) and "transplant" not in off
     return Methods(
-        policy=POLICIES[config.policy](),
+        policy=_policy(config, learnt),
         operators={name: operator for name, operator in every_operator().items() if name not in off},
         population=Population(config.islands, elites=config.elites, by=config.selection),
         novelty=Novelty(config.novelty or None, assembly),
         steering=Steering(config.worth, config.steering),
         prepare=prepare if config.novelty else None,
         stones=stones if "transplant" not in off else no_stones,
+        experience=Experience(elsewhere) if learnt else None,
         by=config.selection,
         simplest="simplify" not in off,
     )
+
+
+def _policy(config: Config, learnt: bool) -> Policy:
+    """What settings did elsewhere makes a transplant worth more."""
+    kind = POLICIES[config.policy]
+    return BanditPolicy(LEARNT) if learnt and kind is BanditPolicy else kind()

@@ -13,12 +13,16 @@ from dataclasses import replace
 
 from ..agents.base import RoundPlan
 from ..llm.chat import BudgetSpent
+from ..records import Candidate
 from .methods import Methods
 from .operators import Bred, Breeding, Operator
 from .steering import proportional
 
 ROUND = 12  # candidates judged in one round at the most
 FIRST_STONES = 1  # of them, in the first round, from other tasks
+SURE = (
+    0.05  # of the logarithm of the time: what settings must promise to be tried before the agents' own guess
+)
 SPARE = 3  # candidates more for each place, where operators have little that is new
 PAID = ("rewrite", "restart")  # operators that can do nothing but ask a model, where one writes the units
 
@@ -46,14 +50,29 @@ def breed(ground: Breeding, methods: Methods, fresh: Fresh, left: int | None = N
     except BudgetSpent:
         if not bred:
             raise
-    return _guess_first(bred) if ground.situation.round == 0 else bred
+    return _guess_first(ground, bred) if ground.situation.round == 0 else bred
 
 
-def _guess_first(bred: list[Bred]) -> list[Bred]:
-    """The best guess of the agents' own before what is from other tasks: that it is often enough, or far off, is soon known."""
-    return sorted(
-        bred, key=lambda b: b is not next((s for s in bred if s.candidate.lineage.operator == "seed"), None)
-    )
+def _guess_first(ground: Breeding, bred: list[Bred]) -> list[Bred]:
+    """The best guess of the agents' own before what is from other tasks: that it is often enough, or far off, is soon known. Where
+    much is known of settings on other tasks, what they promise comes before it.
+    """
+    guess = next((b for b in bred if b.candidate.lineage.operator == "seed"), None)
+    if guess is None or _promise(ground, bred[0].candidate, guess.candidate) >= SURE:
+        return bred
+    return sorted(bred, key=lambda b: b is not guess)
+
+
+def _promise(ground: Breeding, one: Candidate, other: Candidate) -> float:
+    """By how much the first candidate's units are faster in the mean, as a logarithm; 0 where they cannot be compared."""
+    if ground.experience is None or _cover(one) != _cover(other):
+        return 0.0
+    times = [ground.experience.log_us(units)[:, 0] for units in (one.units, other.units)]
+    return float((times[1] - times[0]).mean())
+
+
+def _cover(candidate: Candidate) -> list[str]:
+    return [u.region.id for u in candidate.units]
 
 
 def _shares(
@@ -64,16 +83,16 @@ def _shares(
     if advice is not None:
         wanted = advice.places()
     elif ground.situation.round == 0:
-        wanted = _first(rules, applicable)
+        wanted = _first(rules, applicable, ground.experience is not None)
     else:
         later = [name for name in applicable if name != "seed"]
         wanted = _later(ground, methods, later, min(ROUND, rules.total))
     return {name: wanted[name] for name in applicable if wanted.get(name, 0) > 0}
 
 
-def _first(rules: RoundPlan, applicable: Sequence[str]) -> dict[str, int]:
-    """The best guesses, after what is known to be good elsewhere."""
-    seeds = rules.plans + rules.variants if "seed" in applicable and rules.plans else 0
+def _first(rules: RoundPlan, applicable: Sequence[str], learnt: bool = False) -> dict[str, int]:
+    """The best guesses, after what is known to be good elsewhere. `learnt`: who knows settings is better off with fewer."""
+    seeds = rules.plans + (0 if learnt else rules.variants) if "seed" in applicable and rules.plans else 0
     return {
         "transplant": FIRST_STONES,
         "seed": seeds,

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Region, Unit
+from ..experience import Experience
 from ..population import Population, alone_us
 from ..selection import By, ranked
 from ..steering import Steering
@@ -58,6 +59,7 @@ class Breeding:
     rng: random.Random
     stones: Stones = no_stones
     by: By = "interval"
+    experience: Experience | None = None
     island: int = 0
     variants: int = 1  # units a hypothesis
     edits: int | None = None  # that the synthesis agent may be asked for; None: as many as there is room for

@@ -1,0 +1,72 @@
+"""How fast each unit ran alone, over the tasks of an archive: what a search learns settings from.
+
+In: an archive, a target, when the run began, and the task that it is for. Out: one `TimedUnit` for each unit that was profiled in a
+sound result of another task. Times are compared within a `group` alone: one region of one task on one machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from statistics import median
+
+from sqlalchemy import select
+
+from ..records import RegionProfile
+from . import schema as s
+from .exemplars import sound
+from .reading import ArchiveReader
+
+MOST = 4_000  # results that are read, the latest first: about a second
+
+
+@dataclass(frozen=True, order=True)
+class TimedUnit:
+    """A technique at its settings, and the seconds of a call alone."""
+
+    group: tuple[str, ...]
+    family: str
+    technique: str
+    values: tuple[tuple[str, int], ...]
+    flags: tuple[str, ...]
+    seconds: float
+
+
+def timed_units(archive: ArchiveReader, target: str, before: str = "", without: str = "") -> list[TimedUnit]:
+    """`before`: judged before then (ISO 8601, UTC); `without`: not of this task."""
+    r = s.results.c
+    query = (
+        select(r.task_id, r.environment_id, r.record)
+        .where(r.target == target, sound(before), r.task_id != without)
+        .order_by(r.number.desc())
+        .limit(MOST)
+    )
+    with archive.database.transaction() as connection:
+        rows = connection.execute(query).all()
+    return once(u for row in rows for u in _units((row.task_id, row.environment_id), row.record))
+
+
+def timed(group: Iterable[str], seen: RegionProfile) -> TimedUnit:
+    values, flags = tuple(sorted(seen.values.items())), tuple(sorted(seen.flags))
+    return TimedUnit((*group, seen.region), seen.family, seen.technique, values, flags, seen.seconds)
+
+
+def once(units: Iterable[TimedUnit]) -> list[TimedUnit]:
+    """What was measured more than once, at the median; in an order that does not depend on theirs."""
+    found: dict[TimedUnit, list[float]] = {}
+    for u in units:
+        found.setdefault(replace(u, seconds=0.0), []).append(u.seconds)
+    return [replace(u, seconds=median(found[u])) for u in sorted(found)]
+
+
+def _units(group: tuple[str, str], record: str) -> Iterable[TimedUnit]:
+    """Of one result, without reading its builds and checks; none of a damaged one."""
+    try:
+        profile = json.loads(record).get("profile") or {}
+        seen = [RegionProfile.model_validate(region) for region in profile.get("regions", ())]
+    except (ValueError, AttributeError, TypeError):
+        return
+    for unit in (timed(group, region) for region in seen):
+        if unit.technique and unit.seconds > 0:
+            yield unit
