@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 HALVES = ("float16", "bfloat16")
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-# Below these a result may be flushed to zero (the smallest normal number; for fp16 the smallest subnormal
-# one).
-FLOOR = {"float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-24, "bfloat16": 2.0**-126}
+# Below these a result may be flushed to zero: the smallest normal number (for fp16 the smallest subnormal one), of float32 four times
+# that, since processors' approximate reciprocals of the largest numbers are zero.
+FLOOR = {"float64": 2.0**-1022, "float32": 2.0**-124, "float16": 2.0**-24, "bfloat16": 2.0**-124}
 OWN_ULP = {"float64": 2.0, "float32": 2.0, "float16": 1.0, "bfloat16": 1.0}  # granted to every element
 REACH = 8.0  # noise is a standard deviation; the largest of 1e8 normal draws lies at 5.7
 RMS_MULTIPLE = 2.5
