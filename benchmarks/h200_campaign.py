@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import lanes
 import psutil
+from h200_report import CONFIRMED, judged
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import WarpsmithError
@@ -215,10 +217,16 @@ def needs(bundle: Bundle) -> tuple[float, float]:
 
 
 def finished(out: Path) -> set[str]:
-    """Tasks that ended by themselves."""
-    path = out / "campaign.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return {str(row["task"]) for row in rows if row["exit"] in (0, 1)}
+    """Tasks of which a candidate was confirmed: one whose time ran out goes on."""
+    found = {f.name.replace("_", "/"): judged(f, out) for f in (out / "results").iterdir()}
+    return {task for task, row in found.items() if row is not None and row["status"] in CONFIRMED}
+
+
+def gpus_here() -> int:
+    """As nvidia-smi lists them; 0 where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 
 def confirmed(rows: Path) -> set[str]:
@@ -245,9 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
     given = parser.parse_args(arguments)
-    gpus = given.gpus or len(
-        subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines()
-    )
+    gpus = given.gpus or gpus_here()
+    if given.rows is not None and not given.rows.is_file():
+        parser.error(f"{given.rows} is no file: give the rows that h200_report.py wrote")
     processors = sorted(os.sched_getaffinity(0))
     kept = {gpu: tuple(processors[TIMED_ON * gpu : TIMED_ON * (gpu + 1)]) for gpu in range(gpus)}
     shared = set(processors[TIMED_ON * gpus :])

@@ -98,8 +98,9 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     page = (tmp_path / "out" / "page.md").read_text()
     assert "geometric mean over all, best baseline | 1.16" in page
     assert str(tmp_path) not in page
-    from h200_campaign import confirmed
+    from h200_campaign import confirmed, finished
 
+    assert finished(Path("campaign")) == {"level1/1", "level1/3", "level1/4"}, "the others go on"
     assert confirmed(Path("out/page.jsonl")) == {"level1/1", "level1/4"}
     packed = {f.name: f.read_bytes() for f in Path("kept").iterdir()}
     assert set(packed) == {f"level1_{n}.tar.gz" for n in (1, 3, 4)}, "what was confirmed"
@@ -114,6 +115,19 @@ def test_a_folder_without_results_is_told(tmp_path: Path, capsys: pytest.Capture
     with pytest.raises(SystemExit):
         h200_report.main([str(tmp_path), str(tmp_path / "out"), str(tmp_path)])
     assert "holds no results of a campaign" in capsys.readouterr().err
+
+
+def test_without_a_gpu_it_ends_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import h200_campaign
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert h200_campaign.main([str(tmp_path), str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("error: 0 GPUs")
+    with pytest.raises(SystemExit):
+        h200_campaign.main([str(tmp_path), str(tmp_path / "out"), "--rows", str(tmp_path / "none")])
+    assert "is no file" in capsys.readouterr().err
 
 
 def test_what_a_task_said_has_the_time(tmp_path: Path) -> None:

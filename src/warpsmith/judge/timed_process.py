@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from ..errors import JudgeError, WarpsmithError
-from ..processes.worker import Worker, WorkerDied, WorkerTimeout
+from ..processes.worker import Worker, WorkerDied, WorkerTimeout, pause_group, resume_group
 from ..records import Graph
 
 ZYGOTE_MODULE = "warpsmith.judge.zygote"
@@ -91,14 +91,10 @@ class TimedProcess:
         return path
 
     def pause(self) -> None:
-        self._told(signal.SIGSTOP)
+        pause_group(self.pid)
 
     def resume(self) -> None:
-        self._told(signal.SIGCONT)
-
-    def _told(self, what: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, what)
+        resume_group(self.pid)
 
     def move(self, processors: Collection[int]) -> None:
         """All of its threads to these processors."""

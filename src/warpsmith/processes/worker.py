@@ -132,11 +132,11 @@ class Worker:
     def pause(self) -> None:
         """Stop the process and what it started until `resume`; nothing where it has ended."""
         if self.alive:
-            _quietly(os.killpg, self.process.pid, signal.SIGSTOP)
+            pause_group(self.process.pid)
 
     def resume(self) -> None:
         if self.alive:
-            _quietly(os.killpg, self.process.pid, signal.SIGCONT)
+            resume_group(self.process.pid)
 
     def close(self) -> None:
         """Kill the process and everything it started. Safe to call twice."""
@@ -151,6 +151,15 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def pause_group(pid: int) -> None:
+    """Stop a process group until `resume_group`; nothing where it has ended."""
+    _quietly(os.killpg, pid, signal.SIGSTOP)
+
+
+def resume_group(pid: int) -> None:
+    _quietly(os.killpg, pid, signal.SIGCONT)
 
 
 def kill_tree(process: subprocess.Popen[bytes]) -> None:

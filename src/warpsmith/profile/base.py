@@ -12,12 +12,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from ..judge.turns import Turns
-from ..processes.worker import kill_tree
+from ..processes.worker import kill_tree, pause_group, resume_group
 from ..records import Record
 
 MOST_OUTPUT = 4 << 20  # bytes of a tool's output that are read
@@ -66,12 +66,7 @@ def run_tool(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
             start_new_session=True, env={**os.environ, "LC_ALL": "C", **(env or {})},
         )  # fmt: skip
-
-        def told(what: signal.Signals) -> None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, what)
-
-        pause, resume = partial(told, signal.SIGSTOP), partial(told, signal.SIGCONT)
+        pause, resume = (partial(told, process.pid) for told in (pause_group, resume_group))
         try:
             with turns.background(pause, resume) if turns is not None else nullcontext():
                 process.wait(timeout)
