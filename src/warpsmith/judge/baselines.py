@@ -25,6 +25,7 @@ CUDA_NAMES = (*NAMES, "compile-reduce-overhead", "cuda-graph")
 CHANNELS_LAST = "channels-last"  # eager, in the layout that the tensor cores' convolutions want
 LOAD_SECONDS = {"compile": 240.0, "compile-reduce-overhead": 240.0, "compile-max-autotune": 360.0}
 LOAD_MOST = 120.0  # of the others
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 FAR_FROM_FLOOR = 0.2  # share of the speed-of-light limit below which a baseline is flagged
 VERY_FAR = 20.0  # times its floor beyond which eager is flagged though another baseline is faster
 OVERHEAD_SECONDS = (
@@ -77,14 +78,14 @@ class Baselines:
             # A folder for each task: its code may write there, so it must not be able to spoil another's.
             cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
             cache.mkdir(parents=True, exist_ok=True)
-            inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-            # A header compiled in advance takes longer than it saves in a process that compiles one module.
-            inductor["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"
+            inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
             if self.device == "cuda":
                 inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
             variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
             env = environment(self.threads, **variables)
-            worker = Worker(MODULE, self.workdir / folder.name, env=env)
+            worker = Worker(
+                MODULE, self.workdir / folder.name, env=env, preload=COMPILER if name in LOAD_SECONDS else ()
+            )
             self._pending[name] = (worker, folder, time.monotonic())
             worker.send(
                 "load", task_file=str(self.task_file), variant=self.task.main.name,

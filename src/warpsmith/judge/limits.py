@@ -112,21 +112,28 @@ def measure_peaks(
     Takes about two seconds the first time, on a GPU ten. Raises ToolchainError without a working compiler,
     JudgeError without a working GPU.
     """
+    known = known_peaks(cache_dir, threads, device=device)
+    if known is not None and not refresh:
+        return known
+    peaks = _measure_gpu() if device == "cuda" else _measure(machine.find_compiler(compiler), threads)
+    peaks = peaks if known is None else known.merged(peaks)
+    _write(_peaks_file(cache_dir, threads, device), peaks)
+    return peaks
+
+
+def known_peaks(cache_dir: Path, threads: int, *, device: str = "cpu") -> Peaks | None:
+    """What `measure_peaks` measured here before."""
+    return _read(_peaks_file(cache_dir, threads, device))
+
+
+def _peaks_file(cache_dir: Path, threads: int, device: str) -> Path:
     if device == "cuda":
         identity = [machine.gpu(), machine.describe().torch, GPU_SOURCE.read_text()]
         key = content_hash([str(part) for part in identity])
     else:
-        path = machine.find_compiler(compiler)
         program = SOURCE.read_text()
         key = content_hash([machine.processor_key(), machine.affinity(), threads, program, FLAGS])
-    file = cache_dir / f"peaks-{key}.json"
-    known = _read(file)
-    if known is not None and not refresh:
-        return known
-    peaks = _measure_gpu() if device == "cuda" else _measure(path, threads)
-    peaks = peaks if known is None else known.merged(peaks)
-    _write(file, peaks)
-    return peaks
+    return cache_dir / f"peaks-{key}.json"
 
 
 def _measure(compiler: str, threads: int) -> Peaks:

@@ -31,7 +31,7 @@ from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
 from .layout import output_names
-from .limits import Peaks, limit, measure_peaks
+from .limits import Peaks, known_peaks, limit, measure_peaks
 from .memory import check_memory, kept_files
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
@@ -114,10 +114,11 @@ class Opened:
 
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
-            with self.turns.measuring():
-                peaks = measure_peaks(
-                    self._peaks_cache, self.environment.threads, refresh=refresh, device=self.device
-                )
+            cache, threads = self._peaks_cache, self.environment.threads
+            peaks = None if refresh else known_peaks(cache, threads, device=self.device)
+            if peaks is None:
+                with self.turns.measuring():
+                    peaks = measure_peaks(cache, threads, refresh=refresh, device=self.device)
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:

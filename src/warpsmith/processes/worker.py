@@ -1,7 +1,7 @@
 """A child Python process that answers one JSON object a line, over pipes of its own.
 
-`Worker(module)` starts `python -m module` in its own session with its own working directory; `call(op, …)` sends a request and
-returns the answer. The child side is `serve(handlers)`. Standard output and error of the child go to a log file in its
+`Worker(module)` runs a module as `python -m module` does, in its own session with its own working directory, forked from a server that has
+imported it (`forked.py`); `call(op, …)` sends a request and returns the answer. The child side is `serve(handlers)`. Standard output and error of the child go to a log file in its
 working directory, so that nothing a task prints is ever taken for an answer. A worker is killed with everything it started.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from ..errors import JudgeError, WarpsmithError
+from .forked import Forked, Unfit, fork
 
 MAX_LINE = 64 << 20  # bytes of one message; a child that sends more is broken
 
@@ -59,26 +60,50 @@ class Worker:
         env: Mapping[str, str] | None = None,
         inherit: bool = True,
         args: tuple[str, ...] = (),
+        preload: tuple[str, ...] = (),
     ) -> None:
+        """`preload`: modules that the fork server imports before, for this worker and later ones; its own always. Without
+        `inherit` it starts by itself, and has nothing of this process's environment.
+        """
         self.module, self.workdir = module, workdir
         workdir.mkdir(parents=True, exist_ok=True)
         self.log = workdir / "log.txt"
         request_r, self._request = os.pipe()
         self._answer, answer_w = os.pipe()
         self._buffer = b""
+        variables = {
+            **(os.environ if inherit else {}),
+            **caches(workdir),
+            **(env or {}),
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.process: subprocess.Popen[bytes] | Forked
         try:
             with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", module, str(request_r), str(answer_w), str(os.getpid()), *args],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=workdir, start_new_session=True,
-                    pass_fds=(request_r, answer_w),
-                    env={**(os.environ if inherit else {}), **caches(workdir), **(env or {}), "PYTHONUNBUFFERED": "1"},
-                )  # fmt: skip
+                files = (request_r, answer_w, log.fileno())
+                try:
+                    if not inherit:
+                        raise Unfit
+                    needed = (module, *preload) if module.startswith("warpsmith.") else preload
+                    self.process = fork(module, args, variables, workdir, files, needed)
+                except Unfit:
+                    self.process = self._started(args, variables, files)
         except OSError as error:
             raise JudgeError(f"cannot start a {module} process: {error}") from error
         finally:
             os.close(request_r)
             os.close(answer_w)
+
+    def _started(
+        self, args: tuple[str, ...], variables: Mapping[str, str], files: tuple[int, int, int]
+    ) -> subprocess.Popen[bytes]:
+        """As an interpreter of its own."""
+        request, answer, log = files
+        return subprocess.Popen(
+            [sys.executable, "-m", self.module, str(request), str(answer), str(os.getpid()), *args],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.workdir, start_new_session=True,
+            pass_fds=(request, answer), env=dict(variables),
+        )  # fmt: skip
 
     def call(self, op: str, timeout: float = 60.0, **fields: Any) -> dict[str, Any]:
         """Send one request and wait for its answer. Raises WorkerFailed, WorkerDied or WorkerTimeout."""
@@ -162,7 +187,7 @@ def resume_group(pid: int) -> None:
     _quietly(os.killpg, pid, signal.SIGCONT)
 
 
-def kill_tree(process: subprocess.Popen[bytes]) -> None:
+def kill_tree(process: subprocess.Popen[bytes] | Forked) -> None:
     """SIGKILL to the process's group and to every descendant, wherever it moved itself."""
     if process.poll() is None:
         try:

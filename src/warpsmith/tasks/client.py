@@ -25,9 +25,6 @@ MOST_MEMORY = 16 << 30
 class TaskHost:
     """A confined process that runs one task's Python. `timeout` (seconds) and `memory_bytes` bound each
     request.
-
-    Use it from the thread that made it or one that lives as long: the process dies with the thread that
-    started it.
     """
 
     def __init__(
@@ -40,8 +37,9 @@ class TaskHost:
         workdir = scratch.new("host")
         options = {"writable": [str(workdir), str(scratch.path)], "memory_bytes": memory_bytes}
         self.worker = Worker(
-            "warpsmith.tasks.host", workdir, env=worker_env(source), args=(json.dumps(options),)
-        )
+            "warpsmith.tasks.host", workdir, env=worker_env(source), args=(json.dumps(options),),
+            preload=("warpsmith.tasks.hosted",),
+        )  # fmt: skip
 
     def export(self, overrides: dict[str, Any]) -> Graph:
         """The task's graph with these constants replaced. Raises TaskError."""

@@ -1,0 +1,150 @@
+"""A process that imports what workers need once, and forks each worker from itself: importing torch takes seconds of
+a processor, a fork milliseconds.
+
+`python -m warpsmith.processes.fork_server FD PARENT` answers requests, a JSON object a message, on a socket. `fork` comes with
+three files (the worker's two pipes and its log) and names a module that is then run as by `python -m`, in a session, an environment
+and a folder of its own; `reap` gives a child's exit code, None while it runs. A worker sets its number of threads itself: OpenMP read it when it was loaded. The server runs no code but the package's own and stays
+single-threaded, without a CUDA context: neither survives a fork. It ends with the process that started it, and its children with it.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from .worker import die_with_parent
+
+MOST_BYTES = 4 << 20  # of a request: an environment, mostly
+FILES = 3
+
+
+class ForkServer:
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        entries = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+        self.path = [p for p in sys.path[1:] if p not in entries]
+        self.loaded: set[str] = set()
+
+    def serve(self) -> None:
+        """Until the other end closes."""
+        while True:
+            data, files, _, _ = socket.recv_fds(self.control, MOST_BYTES, FILES)
+            if not data:
+                return
+            message = json.loads(data)
+            answer = (
+                self._fork(message, files) if message["op"] == "fork" else {"code": reaped(message["pid"])}
+            )
+            self.control.send(json.dumps(answer).encode())
+
+    def _fork(self, message: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
+        """{"pid"}, or {"unfit"} with the reason why nothing can be forked."""
+        try:
+            self._load(message["preload"])
+            reason = unfit()
+            if reason:
+                return {"unfit": reason}
+            pid = os.fork()
+            if pid == 0:
+                self.control.close()
+                become(message, files, self.path)
+            return {"pid": pid}
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _load(self, modules: Sequence[str]) -> None:
+        """What cannot be imported here a worker says itself."""
+        new = [m for m in modules if m not in self.loaded]
+        for module in new:
+            with suppress(Exception):
+                importlib.import_module(module)
+        self.loaded |= set(new)
+        if new:
+            gc.collect()
+            gc.freeze()  # the children share these pages, as long as no collector writes to them
+
+
+def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -> None:
+    """In the fork: run the module, and end."""
+    code, server = 1, os.getppid()
+    try:
+        os.setsid()
+        request, answer, log = files
+        quiet = os.open(os.devnull, os.O_RDONLY)
+        for file, number in ((quiet, 0), (log, 1), (log, 2)):
+            os.dup2(file, number)
+        os.chdir(message["folder"])
+        with suppress(OSError):  # a processor that has been taken away meanwhile
+            os.sched_setaffinity(0, message["processors"])
+        os.environ.clear()
+        os.environ.update(message["env"])
+        entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:] = [message["folder"], *(p for p in entries if p), *path]
+        sys.argv = [message["module"], str(request), str(answer), str(server), *message["args"]]
+        importlib.invalidate_caches()
+        _forget_randomness()
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # it is loaded already
+            runpy.run_module(message["module"], run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:  # noqa: BLE001 - as an interpreter would
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _forget_randomness() -> None:
+    """Children that share a generator's state would draw the same numbers."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+
+
+def reaped(pid: int) -> int | None:
+    """Exit code of a child, negative for a signal; None while it runs."""
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return 0
+    return os.waitstatus_to_exitcode(status) if done else None
+
+
+def unfit() -> str:
+    """Why children of this process would not work; empty when they would."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"{threads} threads"
+    with open("/proc/self/maps") as maps:
+        driver = next((line.split()[-1] for line in maps if "libcuda.so" in line), "")
+    if not driver:
+        return ""
+    count = array.array("i", [0])
+    address = ctypes.c_void_p(count.buffer_info()[0])
+    not_initialised = 3  # CUDA_ERROR_NOT_INITIALIZED
+    return "" if ctypes.CDLL(driver).cuDeviceGetCount(address) == not_initialised else "CUDA has been started"
+
+
+def main() -> None:
+    die_with_parent(int(sys.argv[2]))
+    ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
+
+
+if __name__ == "__main__":
+    main()

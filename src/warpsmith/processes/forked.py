@@ -1,0 +1,153 @@
+"""The supervisor's side of the fork server: start workers' processes, wait for them, and learn how they ended.
+
+In: a module, an environment, three files. Out: a `Forked`, with as much of `subprocess.Popen` as a worker needs. There is one
+server a supervisor for each set of variables that are read while modules load, such as `LD_PRELOAD`; the others each child is given anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+MODULE = "warpsmith.processes.fork_server"
+# Beginnings of the names of variables that Python, the loader and libraries read when they start; but for these.
+EARLY = ("LD_", "MALLOC_", "GLIBC_", "PYTHON", "TORCH", "PYTORCH", "MKL_", "KMP_", "GOMP_", "NVIDIA_")
+LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
+# No threads before the fork, and what compiles one module compiles no header in advance, nor in other processes.
+OWN = {
+    "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}  # fmt: skip
+ANSWER_BYTES = 1 << 16
+GONE = -signal.SIGKILL
+
+Key = tuple[tuple[str, str], ...]
+
+
+class Unfit(Exception):
+    """Nothing can be forked from the server: start a process of its own."""
+
+
+class Server:
+    """One fork server. Its process is started by a thread that outlives all others: it dies with it."""
+
+    def __init__(self, early: Mapping[str, str]) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        rest = {k: v for k, v in os.environ.items() if not _is_early(k)}
+        started = threading.Event()
+        self._failed: OSError | None = None
+
+        def live() -> None:
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", MODULE, str(theirs.fileno()), str(os.getpid())],
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+                    start_new_session=True, pass_fds=(theirs.fileno(),), env={**rest, **early, **OWN},
+                )  # fmt: skip
+            except OSError as error:
+                self._failed = error
+                started.set()
+            else:
+                started.set()
+                process.wait()
+
+        threading.Thread(target=live, name="fork server", daemon=True).start()
+        started.wait()
+        theirs.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def ask(self, files: Sequence[int] = (), **message: Any) -> dict[str, Any]:
+        """Raises OSError where the server has ended."""
+        with self._lock:
+            data = json.dumps(message).encode()
+            socket.send_fds(self._control, [data], list(files)) if files else self._control.send(data)
+            answer = self._control.recv(ANSWER_BYTES)
+        if not answer:
+            raise ConnectionResetError("the fork server has ended")
+        return dict(json.loads(answer))
+
+    @property
+    def alive(self) -> bool:
+        """Whether its end of the socket is open: it never speaks unasked."""
+        return not self._lock.acquire(blocking=False) or self._silent()
+
+    def _silent(self) -> bool:
+        try:
+            return not select.select([self._control], [], [], 0)[0]
+        finally:
+            self._lock.release()
+
+
+class Forked:
+    """A child of a server. As `subprocess.Popen`: `pid`, `returncode`, `poll`, `wait`."""
+
+    def __init__(self, server: Server, pid: int) -> None:
+        self._server, self.pid = server, pid
+        self.returncode: int | None = None
+
+    @cached_property
+    def _end(self) -> int:
+        """Becomes readable when it ends. Nobody else takes its pid before the server reaps it."""
+        return os.pidfd_open(self.pid)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            try:
+                self.returncode = self._server.ask(op="reap", pid=self.pid)["code"]
+            except OSError:
+                self.returncode = GONE  # it died with the server
+        return self.returncode
+
+    def wait(self) -> int:
+        while self.poll() is None:
+            try:
+                select.select([self._end], [], [])
+            except ProcessLookupError:
+                continue
+        if "_end" in self.__dict__:
+            os.close(self.__dict__.pop("_end"))
+        assert self.returncode is not None
+        return self.returncode
+
+
+_servers: dict[tuple[int, Key], Server] = {}
+_starting = threading.Lock()
+
+
+def fork(
+    module: str, args: Sequence[str], env: Mapping[str, str], folder: Path, files: tuple[int, int, int],
+    preload: Sequence[str],
+) -> Forked:  # fmt: skip
+    """Run a module with these files as its pipes' ends and its log. Raises Unfit, and OSError where no process starts."""
+    server = _server({k: v for k, v in env.items() if _is_early(k) and k not in OWN})
+    answer = server.ask(
+        files, op="fork", module=module, args=list(args), env={**env, **OWN}, folder=str(folder.absolute()),
+        processors=sorted(os.sched_getaffinity(0)), preload=list(preload),
+    )  # fmt: skip
+    if "unfit" in answer:
+        raise Unfit(str(answer["unfit"]))
+    return Forked(server, int(answer["pid"]))
+
+
+def _server(early: Mapping[str, str]) -> Server:
+    key = (os.getpid(), tuple(sorted(early.items())))  # a supervisor that was forked has its own
+    with _starting:
+        if key not in _servers or not _servers[key].alive:
+            _servers[key] = Server(early)
+        return _servers[key]
+
+
+def _is_early(name: str) -> bool:
+    return name.startswith(EARLY) and name not in LATE

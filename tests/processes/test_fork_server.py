@@ -1,0 +1,112 @@
+"""The fork server: workers are forked, each with an environment, a folder and randomness of its own, and start by themselves
+where nothing can be forked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from warpsmith.processes import forked
+from warpsmith.processes.forked import Forked, Unfit
+from warpsmith.processes.worker import Worker, WorkerDied
+
+HERE = Path(__file__).parent
+
+
+def started(folder: Path, inherit: bool = True, **variables: str) -> Worker:
+    return Worker("place_worker", folder, env={"PYTHONPATH": str(HERE), **variables}, inherit=inherit)
+
+
+def test_each_has_its_own_environment_folder_and_randomness(tmp_path: Path) -> None:
+    with (
+        started(tmp_path / "a", MINE="a") as one,
+        started(tmp_path / "b", MINE="b", OMP_NUM_THREADS="1") as two,
+    ):
+        a, b = one.call("place"), two.call("place")
+    assert a["parent"] == b["parent"] != os.getpid()
+    assert (a["mine"], b["mine"]) == ("a", "b")
+    assert (a["threads"], b["threads"]) == (os.environ.get("OMP_NUM_THREADS"), "1")
+    assert [Path(p["folder"]).name for p in (a, b)] == ["a", "b"]
+    assert a["session"] != b["session"]
+    assert a["drawn"] != b["drawn"]
+    assert a["processors"] == sorted(os.sched_getaffinity(0))
+    assert a["path"][:2] == [str(tmp_path / "a"), str(HERE)]
+
+
+def test_its_processors_are_those_of_the_thread_that_starts_it(tmp_path: Path) -> None:
+    first = min(os.sched_getaffinity(0))
+    found = []
+
+    def start() -> None:
+        os.sched_setaffinity(0, {first})
+        with started(tmp_path) as worker:
+            found.append(worker.call("place")["processors"])
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert found == [[first]]
+
+
+def test_a_variable_that_is_read_at_the_start_has_a_server_of_its_own(tmp_path: Path) -> None:
+    with started(tmp_path / "a") as one, started(tmp_path / "b", MALLOC_ARENA_MAX="1") as two:
+        assert one.call("place")["parent"] != two.call("place")["parent"]
+
+
+def test_without_inheritance_nothing_of_this_process_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", "secret")
+    with started(tmp_path / "a") as one, started(tmp_path / "b", inherit=False) as two:
+        assert one.call("place")["key"] == "secret"
+        assert two.call("place")["key"] is None
+        assert not isinstance(two.process, Forked)
+        assert b"secret" not in Path(f"/proc/{two.process.pid}/environ").read_bytes()
+
+
+def test_a_server_that_cannot_fork_lets_workers_start_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unfit(*_: object) -> None:
+        raise Unfit("CUDA has been started")
+
+    monkeypatch.setattr("warpsmith.processes.worker.fork", unfit)
+    with started(tmp_path) as worker:
+        assert worker.call("place")["parent"] == os.getpid()
+
+
+def test_a_server_with_threads_says_that_it_cannot_fork(tmp_path: Path) -> None:
+    server = forked.Server({"MALLOC_ARENA_MAX": "2"})
+    files = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+    sys_path = {"PYTHONPATH": str(HERE)}
+    message = {
+        "module": "place_worker",
+        "args": [],
+        "env": sys_path,
+        "folder": str(tmp_path),
+        "processors": [0],
+    }
+    assert "unfit" not in server.ask(files, op="fork", preload=[], **message)
+    answer = server.ask(
+        files, op="fork", preload=["warpsmith.testing.starts_a_thread", "threads_at_import"], **message
+    )
+    assert "pid" in answer  # neither can be imported: the worker itself says so
+    server = forked.Server({"PYTHONPATH": str(HERE), "MALLOC_ARENA_MAX": "3"})
+    assert server.ask(files, op="fork", preload=["threads_at_import"], **message) == {"unfit": "2 threads"}
+
+
+def test_a_lost_server_takes_its_workers_with_it_and_is_replaced(tmp_path: Path) -> None:
+    with started(tmp_path / "a", MALLOC_ARENA_MAX="4") as worker:
+        os.kill(worker.call("place")["parent"], signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while worker.alive and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with pytest.raises(WorkerDied, match="SIGKILL"):
+            worker.call("place")
+    with started(tmp_path / "b", MALLOC_ARENA_MAX="4") as again:
+        assert again.call("place")["mine"] is None
