@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from .. import __version__, plugins
 from ..config import Config
-from ..errors import Interrupted, JudgeError, TaskError, ToolchainError
+from ..errors import Interrupted, JudgeError, TaskError, ToolchainError, WarpsmithError
 from ..executors.local import LocalExecutor
+from ..judge.building import build_all
 from ..judge.judge import Judge
 from ..machine import describe, gpu
 from ..processes.buffers import Scratch
@@ -139,7 +142,8 @@ class _BundleRun:
         seed = secrets.randbits(31)
         try:
             with Scratch() as scratch, self._judge(task, seed, scratch) as judge:
-                judge.open()
+                with self._building(task):
+                    judge.open()
                 row = self._row(task, seed)
                 self.journal.append(
                     row.model_copy(
@@ -161,6 +165,22 @@ class _BundleRun:
                 self._row(task, seed).model_copy(update={"status": status, "reason": str(error)})
             )
             self.observer.note(f"{task.name}: {error}")
+
+    @contextmanager
+    def _building(self, task: Task) -> Iterator[None]:
+        """Where what is timed has processors of its own, all that will be searched is built meanwhile, into the cache."""
+        if self.config.timed_on is None:
+            yield
+            return
+        variants = (task.main.name,) if self.quick else None
+
+        def build() -> None:
+            with suppress(WarpsmithError):  # whoever asks for it again is told
+                build_all(self.standing().to_judge(task.id), task, self.target, variants)
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(build)
+            yield
 
     def _judge(self, task: Task, seed: int, scratch: Scratch) -> Judge:
         return Judge(

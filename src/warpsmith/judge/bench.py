@@ -29,12 +29,15 @@ from ..runtime.rewrites import deployed_graph
 from . import gpu_state, stats
 from .baselines import Baselines, baseline_names
 from .eviction import flush_bytes
+from .evidence import secret_looks
 from .memory import crowded
 from .rewritten import REWRITTEN
 from .session import (
     FLUSH_TRUST,
     GPU_AUDIT,
+    GPU_ROUNDS,
     GPU_TRUST,
+    ROUNDS,
     BaselineLost,
     ClocksDisagree,
     Session,
@@ -89,10 +92,11 @@ class Bench:
         device: str = "cpu",
         turns: Turns | None = None,
         timed_on: Collection[int] | None = None,
+        looked: int | None = None,
     ) -> None:
-        """`timed_on`: processors for what is timed, and for who asks it, where others work beside. `turns`: whatever is timed has the device to itself; baselines that load and compile pause meanwhile."""
+        """`looked`: elements of each output that a sample of a search holds, None: all. `timed_on`: processors for what is timed, and for who asks it, where others work beside. `turns`: whatever is timed has the device to itself; baselines that load and compile pause meanwhile."""
         self.device, self._turns, self._loading = device, turns or Turns(), ExitStack()
-        self._timed_on = timed_on
+        self._timed_on, self._looked = timed_on, looked
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
         self.flush_bytes = GPU_FLUSH if device == "cuda" else flush_bytes(threads)
@@ -182,9 +186,9 @@ class Bench:
         self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
     ) -> Session:
         """First times of baselines."""
-        session = self._session(processes, values, cold=True)
+        session = self._session(processes, values, True, self._looked)
         expected = [p.expected for p in processes]
-        session.run(*plan(expected, BASELINE_SECONDS * len(expected), self._gap(), None))
+        session.run(*self._plan(expected, BASELINE_SECONDS * len(expected), None))
         for process in processes:
             name, time = process.name, stats.typical([b.ns for b in session.blocks[process.name]])
             process.expected = time.median * 1e-9
@@ -349,10 +353,10 @@ class Bench:
     ) -> BenchRun:  # fmt: skip
         process.expected = self._estimate(process, values[0])
         warm = self._check_clocks(process)
-        session = self._session([process, *opponents], values, cold)
+        session = self._session([process, *opponents], values, cold, None if rounds else self._looked)
         expected = [p.expected for p in session.processes]
         seconds = SEARCH_SECONDS[self.device] if target_seconds is None else target_seconds
-        count, calls = plan(expected, seconds * len(expected) / 2, self._gap(), rounds)
+        count, calls = self._plan(expected, seconds * len(expected) / 2, rounds)
         session.run(count, calls, race=rounds is None, checks=checks)
         session.agree()
         busy = session.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
@@ -380,12 +384,15 @@ class Bench:
         agree_with_batch(session.blocks[process.name], batch, launches)
         return batch
 
-    def _session(self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool) -> Session:
+    def _session(
+        self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool, looked: int | None
+    ) -> Session:
         trust, audit = (GPU_TRUST, GPU_AUDIT) if self.device == "cuda" else (FLUSH_TRUST, 0)
         inputs = self.task.graph.inputs
         return Session(
             processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit,
             rests=self.device == "cuda" and crowded(self.task.graph),
+            looks=tuple if looked is None else lambda: secret_looks(self.task.graph, looked),
         )  # fmt: skip
 
     def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
@@ -447,6 +454,10 @@ class Bench:
                     raise
         process.expected = median(block.ns) * 1e-9
         return block
+
+    def _plan(self, expected: Sequence[float], seconds: float, rounds: int | None) -> tuple[int, list[int]]:
+        most = GPU_ROUNDS if self.device == "cuda" else ROUNDS[1]
+        return plan(expected, seconds, self._gap(), rounds, most)
 
     def _gap(self) -> float:
         """Seconds between two timed calls of a cold block: eviction, new contents for some of the inputs,

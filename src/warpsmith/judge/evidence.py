@@ -19,10 +19,10 @@ from typing import Any
 import numpy.typing as npt
 
 from ..processes.buffers import Scratch, ValuesFile
-from ..records import Region, Task, TensorSpec
+from ..records import Graph, Region, Task, TensorSpec
 from .allowance import Allowance
 from .families import OWN
-from .layout import noise_specs, oracle_specs, output_names, rows_of
+from .layout import Rows, noise_specs, oracle_specs, output_names, rows_of
 from .tolerance import Budget, Truth
 from .workers import Workers
 
@@ -146,35 +146,36 @@ class Evidence:
         return self._expected[key]
 
     def whole(
-        self, variant: str, values: Path, seed: int, draws: int | None = None, most: int | None = None
-    ) -> Expected:
+        self, variant: str, values: Path, seed: int, draws: int | None = None, most: int | None = None,
+        rows: Sequence[Rows] = (),
+    ) -> Expected:  # fmt: skip
         """Truth of the whole graph on the values of a file. Not kept: the caller removes it. `most`: elements of
-        each output, in rows chosen in secret; None: all.
+        each output, in rows chosen in secret; None: all. `rows`: of each output, chosen before.
         """
-        graph = self.task.variant(variant).graph
-        rows = [secret_rows(graph.specs[o], most) for o in output_names(graph)] if most is not None else ()
+        if most is not None:
+            rows = secret_looks(self.task.variant(variant).graph, most)
         return self._ask(variant, values, seed, None, OWN, draws, rows)
 
     def _ask(
         self, variant: str, values: Path, seed: int, region: Region | None, family: str,
-        draws: int | None = None, rows: Sequence[slice] = (), least: int = 1,
+        draws: int | None = None, rows: Sequence[Rows] = (), least: int = 1,
     ) -> Expected:  # fmt: skip
         graph, stem = self.task.variant(variant).graph, self.scratch.new("expected")
         inputs = tuple(graph.specs[i] for i in region.inputs) if region else ()
         outputs = tuple(graph.specs[o] for o in (region.outputs if region else output_names(graph)))
-        kept = [r.indices(s.shape[0])[:2] if s.shape else (0, 1) for r, s in zip(rows, outputs, strict=False)]
         answer = self.workers.call(
             "expected", CALL_SECONDS, variant=variant, values=str(values), stem=str(stem), seed=seed,
-            draws=draws, least=least, rows=kept,
+            draws=draws, least=least, rows=rows,
             region=region.model_dump(mode="json") if region else None, family=family,
         )  # fmt: skip
-        outputs = tuple(rows_of(s, *r) for s, r in zip(outputs, kept, strict=True)) if kept else outputs
+        outputs = tuple(rows_of(s, *r) for s, r in zip(outputs, rows, strict=True)) if rows else outputs
 
         def more() -> Expected:
             with self.lock:
                 return self._ask(variant, values, seed, region, family, None, rows, APPEAL_DRAWS)
 
-        return Expected(stem, inputs, outputs, answer, rows, None if least > 1 else more)
+        taken = [slice(*r) for r in rows]
+        return Expected(stem, inputs, outputs, answer, taken, None if least > 1 else more)
 
     def _keep(self, key: tuple[Case, str], made: Expected) -> None:
         self._expected[key] = made
@@ -199,6 +200,13 @@ class Evidence:
 def part(array: Array, rows: slice, axis: int = 0) -> Array:
     """Some rows of an array; all of a scalar."""
     return array if array.ndim == axis else array[(slice(None),) * axis + (rows,)]
+
+
+def secret_looks(graph: Graph, elements: int) -> tuple[Rows, ...]:
+    """For each output of a graph, about so many elements of it."""
+    specs = [graph.specs[o] for o in output_names(graph)]
+    drawn = [(secret_rows(s, elements), s) for s in specs]
+    return tuple(rows.indices(s.shape[0])[:2] if s.shape else (0, 1) for rows, s in drawn)
 
 
 def secret_rows(spec: TensorSpec, elements: int) -> slice:

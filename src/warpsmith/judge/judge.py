@@ -189,7 +189,7 @@ class Judge(Opened):
         for sample in () if loses else run.samples:
             checks.append(
                 self.verifier.check_whole(
-                    main, sample.values, sample.outputs, self._draw(), *self._looks(confirm)
+                    main, sample.values, sample.outputs, self._draw(), self._draws(confirm), sample.rows
                 )
             )
         for sample in run.samples:

@@ -10,6 +10,9 @@ from ..records import Graph, TensorSpec
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
+Rows = tuple[int, int]  # of a tensor, from and to
+
+
 def rows_of(spec: TensorSpec, start: int, stop: int) -> TensorSpec:
     """Of some rows of a tensor, in memory as the tensor has them; a scalar is its own."""
     return spec.model_copy(update={"shape": (stop - start, *spec.shape[1:])}) if spec.shape else spec

@@ -138,7 +138,7 @@ class Opened:
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
                 cache_dir=self._peaks_cache / "inductor", device=self.device, turns=self.turns,
-                timed_on=self._timed_on,
+                timed_on=self._timed_on, looked=self._looked,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
             self.bench.begin(self._names, fresh_values=self._next_values)
@@ -170,7 +170,12 @@ class Opened:
         """
         for name, sample in self.bench.baseline_samples.items():
             check = self.verifier.check_whole(
-                self._own.variant, sample.values, sample.outputs, self._draw(), *self._looks(False)
+                self._own.variant,
+                sample.values,
+                sample.outputs,
+                self._draw(),
+                self._draws(False),
+                sample.rows,
             )
             sample.remove()
             if not check.ok and name == "eager":
@@ -181,14 +186,15 @@ class Opened:
                 self.progress(f"note: {name} gives other values than eager ({check.detail})")
                 self.disagreeing[name] = check.detail
 
-    def _looks(self, confirm: bool) -> tuple[int, int | None]:
-        """(draws of noise, elements of each output) with which a timed run's outputs are checked.
+    def _draws(self, confirm: bool) -> int:
+        """Of noise, with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""
+        return FEW_DRAWS if confirm or self._looked is None else 1
 
-        A large output has like elements enough to pool one draw over.
-        """
+    @property
+    def _looked(self) -> int | None:
+        """Elements of each output of a timed run that are looked at, but in a confirmation; None: all."""
         graph = self.task.graph
-        large = all(graph.specs[name].numel >= SAMPLED for name in output_names(graph))
-        return (FEW_DRAWS, None) if confirm or not large else (1, SAMPLED)
+        return SAMPLED if all(graph.specs[name].numel >= SAMPLED for name in output_names(graph)) else None
 
     def _time_rewritten(self, candidate: Candidate) -> None:
         """Where the candidate's algebra can be done in ATen, too, that is one more baseline until the bench drops it.
@@ -204,7 +210,9 @@ class Opened:
             self.bench.add_rewritten(graph, self._next_values)
         sample = self.bench.baseline_samples.get(REWRITTEN)
         if sample is not None:
-            check = self.verifier.check_whole(self._own.variant, sample.values, sample.outputs, self._draw())
+            check = self.verifier.check_whole(
+                self._own.variant, sample.values, sample.outputs, self._draw(), rows=sample.rows
+            )
             sample.remove()
             if not check.ok:
                 self.bench.drop_rewritten(f"it gives other values than eager ({check.detail})")

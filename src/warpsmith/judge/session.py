@@ -18,12 +18,14 @@ from statistics import median
 from ..errors import JudgeError, WarpsmithError
 from ..records import GraphInput
 from .contents import last_contents
+from .layout import Rows
 from .timed_process import Block, TimedProcess
 
 CALLS_PER_BLOCK = 40  # at most
 FEW_CALLS, FEW_SECONDS = 5, 0.05  # a block has so many calls at least, unless they take longer
 WARMUP = 2  # calls before a block: the first at these addresses, and one on warm code
-ROUNDS = (4, 12)  # of a search measurement: at least, at most
+ROUNDS = (4, 12)  # of a search measurement: at least, at most …
+GPU_ROUNDS = 6  # … on a GPU, whose calls vary less, and others wait for their turn
 BLOCK_OVERHEAD = 0.01  # seconds to switch to a process: settling, copying small values, warm-up calls
 HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measurement
 HOPELESS_ROUNDS = 3
@@ -56,6 +58,7 @@ class TimedSample:
 
     name: str
     outputs: Path
+    rows: tuple[Rows, ...]  # of each output, that the file holds; empty: all
     _rebuilt: Callable[[], Path]
 
     @cached_property
@@ -84,11 +87,12 @@ class Session:
         trust: float = FLUSH_TRUST,
         audit: int = 0,
         rests: bool = False,
+        looks: Callable[[], tuple[Rows, ...]] = tuple,
     ) -> None:
-        """`audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
+        """`looks`: draws the rows of each output that a sample holds, once the call has ended; none: all. `audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
         leaves them out. `rests`: all but the first process give back their memory after each block.
         """
-        self.rests = rests
+        self.rests, self.looks = rests, looks
         self.trust, self.audit = trust, audit if cold else 0
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
@@ -199,10 +203,11 @@ class Session:
         if self.rests and process is not self.processes[0]:
             self._block(process, 1, 0, alone=False)
         values, seed, calls = self._last[process.name]
-        outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}")
+        rows = self.looks()
+        outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}", rows)
         path = self.new_path("given")
         return TimedSample(
-            process.name, outputs, lambda: last_contents(values, self.inputs, seed, calls, path)
+            process.name, outputs, rows, lambda: last_contents(values, self.inputs, seed, calls, path)
         )
 
 
@@ -223,15 +228,16 @@ def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> Non
         )
 
 
-def plan(expected: Sequence[float], seconds: float, gap: float, rounds: int | None) -> tuple[int, list[int]]:
+def plan(
+    expected: Sequence[float], seconds: float, gap: float, rounds: int | None, most: int = ROUNDS[1]
+) -> tuple[int, list[int]]:
     """(rounds, calls in a block of each process) for calls that take `expected` seconds with `gap` between,
-    in about `seconds`.
+    in about `seconds`. `rounds=None`: as many as fit, `most` at the most.
     """
     share = seconds / len(expected)
-    least, most = ROUNDS
     slowest = max(expected) + gap
     if rounds is None:
-        rounds = max(least, min(most, int(share / (BLOCK_OVERHEAD + 3 * slowest))))
+        rounds = max(ROUNDS[0], min(most, int(share / (BLOCK_OVERHEAD + 3 * slowest))))
     room = share / rounds - BLOCK_OVERHEAD
     return rounds, [min(CALLS_PER_BLOCK, max(_fewest(e + gap), int(room / (e + gap)))) for e in expected]
 

@@ -23,11 +23,12 @@ from torch import Tensor
 
 from ..processes.buffers import extent_bytes
 from ..records import Graph, GraphOutput, TensorSpec
-from ..runtime.tensors import open_tensors, write_tensors
+from ..runtime.tensors import check_tensor, open_tensors, write_tensors
 from . import heap
 from .arena import POISON
 from .contents import Slice, halved
 from .heap import Holes
+from .layout import rows_of
 
 LINES_IN_PAGE, LINE = 64, 64
 SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
@@ -151,14 +152,20 @@ class Stopwatch:
                 between += start - begin
         return {"ns": times, "between_ns": between}
 
-    def outputs(self, path: str) -> None:
-        """Write the outputs of the last timed call to a new values file. Raises TaskError when a shape or
-        dtype is wrong.
+    def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
+        """Write the outputs of the last timed call, or some `rows` of each, from and to, to a new values file. Raises
+        TaskError when a shape or dtype is wrong.
         """
         if self.result is None:
             raise RuntimeError("no timed call yet")
         specs = [self.graph.specs[o.value] for o in self.graph.outputs if o.value is not None]
-        write_tensors(Path(path), specs, self.callee.leaves(self.result))
+        leaves = self.callee.leaves(self.result)
+        if rows:
+            for spec, leaf in zip(specs, leaves, strict=True):
+                check_tensor(spec, leaf)
+            leaves = [leaf[slice(*r)] if leaf.dim() else leaf for leaf, r in zip(leaves, rows, strict=True)]
+            specs = [rows_of(spec, *r) for spec, r in zip(specs, rows, strict=True)]
+        write_tensors(Path(path), specs, leaves)
 
     def rest(self) -> None:
         """Give back all memory but the values as they were given, until the next `prepare`."""

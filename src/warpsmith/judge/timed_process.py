@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import psutil
 from ..errors import JudgeError, WarpsmithError
 from ..processes.worker import Worker, WorkerDied, WorkerTimeout, pause_group, resume_group
 from ..records import Graph
+from .layout import Rows
 
 ZYGOTE_MODULE = "warpsmith.judge.zygote"
 SETTLE_SECONDS = 0.02  # longest wait for a process's idle threads to stop spinning
@@ -83,11 +84,11 @@ class TimedProcess:
             return {}
         return {path: _run_queue_ns(f"{path}/schedstat") for path in tasks}
 
-    def outputs(self, path: Path) -> Path:
-        """Have the last timed call's outputs written to a new values file, in a folder that the process may
-        write.
+    def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:
+        """Have the last timed call's outputs, or some rows of each, written to a new values file, in a folder that the
+        process may write.
         """
-        self.worker.call("outputs", 60.0, path=str(path))
+        self.worker.call("outputs", 60.0, path=str(path), **({"rows": rows} if rows else {}))
         return path
 
     def pause(self) -> None:

@@ -193,11 +193,11 @@ class Child:
         self.stopwatch = self.zygote.make_stopwatch(graph, deployed, deployed.blocks)
         return {"isolation": self.level}
 
-    def outputs(self, path: str) -> None:
+    def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
         """Raises RuntimeError when the last call wrote to an input."""
         if name := self.stopwatch.spoilt_input():
             raise RuntimeError(f"it changed the input {name}")
-        self.stopwatch.outputs(path)
+        self.stopwatch.outputs(path, rows)
 
     def handlers(self) -> dict[str, Any]:
         return {

@@ -14,13 +14,14 @@ import shutil
 import stat
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from ..errors import WarpsmithError
+from ..judge.layout import Rows
 from ..judge.timed_process import ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker
@@ -78,8 +79,8 @@ class SolutionProcess(TimedProcess):
         self.worker.call("run", RUN_SECONDS, values=str(place), path=str(path))
         return self._collect(path)
 
-    def outputs(self, path: Path) -> Path:
-        return self._collect(super().outputs(path))
+    def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:
+        return self._collect(super().outputs(path, rows))
 
     def _collect(self, path: Path) -> Path:
         """A copy of a file of theirs. A link would have us read what they may not: Forged."""

@@ -89,8 +89,10 @@ class Watch(Stopwatch):
                 copy[start : start + size].copy_(now[start : start + size])
         self._finish()
 
-    def outputs(self, path: str) -> None:
-        """Write what the last call had returned. Raises OutputRefused."""
+    def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
+        """Write what the last call had returned, all of it. Raises OutputRefused."""
+        if rows:
+            raise ValueError("all rows of a solution's outputs are looked at")
         if self.result is None:
             raise RuntimeError("no call yet")
         if name := self.spoilt_input():

@@ -61,15 +61,18 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Sequence[tor
     Raises TaskError when a tensor's shape or dtype is not its spec's, JudgeError when the disk is full.
     """
     for spec, tensor in zip(specs, tensors, strict=True):
-        if tuple(tensor.shape) != spec.shape or tensor.dtype != torch_dtype(spec.dtype):
-            raise TaskError(
-                f"a tensor is {tensor.dtype}{list(tensor.shape)} not {spec.dtype}{list(spec.shape)}"
-            )
+        check_tensor(spec, tensor)
     file = ValuesFile(path, specs, create=True)
     with torch.no_grad():
         for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
             if spec.numel:
                 _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+
+
+def check_tensor(spec: TensorSpec, tensor: torch.Tensor) -> None:
+    """Raises TaskError when a tensor's shape or dtype is not its spec's."""
+    if tuple(tensor.shape) != spec.shape or tensor.dtype != torch_dtype(spec.dtype):
+        raise TaskError(f"a tensor is {tensor.dtype}{list(tensor.shape)} not {spec.dtype}{list(spec.shape)}")
 
 
 def _unexpanded(tensor: torch.Tensor, spec: TensorSpec | None = None) -> torch.Tensor:
