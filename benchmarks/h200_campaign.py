@@ -39,7 +39,7 @@ TIMED_ON = 2  # processors of each GPU
 TIMED = 8  # processes that hold a task's values on the GPU
 CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
 LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
-PACKERS = 8
+PACKERS = 4  # at a time, behind what is judged
 TRIES = 2  # of a task that found too little memory on the GPU
 MOST_SECONDS = 330  # for a task
 SPARE_SECONDS = 15  # to end in order
@@ -91,7 +91,7 @@ class Campaign:
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(
                 command, env=env, capture_output=True, text=True, check=False,
-                preexec_fn=lambda: os.sched_setaffinity(0, self.shared),
+                preexec_fn=lambda: (os.sched_setaffinity(0, self.shared), os.nice(10)),
             )  # fmt: skip
             (self.out / "log" / f"{work.results.name}.pack").write_text(made.stdout + made.stderr)
             if made.returncode != 0 or not work.bundle.exists():

@@ -76,9 +76,7 @@ class BenchRun:
 
 
 class Bench:
-    """Baselines and the zygote of one task. Start it from a thread that outlives it: workers die with the
-    thread that made them.
-    """
+    """Baselines and the zygote of one task."""
 
     def __init__(
         self,

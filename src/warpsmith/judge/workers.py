@@ -2,7 +2,7 @@
 never does.
 
 In: a task. Out: values files and the reference worker's answers. Both can be restarted when one is lost; they
-die with the thread that started them.
+die with this process.
 """
 
 from __future__ import annotations
