@@ -43,6 +43,7 @@ PACKERS = 4  # at a time, behind what is judged
 TRIES = 2  # of a task that found too little memory on the GPU
 MOST_SECONDS = 330  # for a task
 SPARE_SECONDS = 15  # to end in order
+PEAKS = "import pathlib, sys; from warpsmith.judge import limits; limits.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
 LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]
 
 
@@ -162,8 +163,20 @@ class Campaign:
                 self.waiting.append(work)
         print(f"{work.name:12s} gpu {lane.gpu} {took:5.0f} s, exit {code}: {last[-150:]}", flush=True)
 
+    def measure_peaks(self) -> None:
+        """Of each GPU, before anything else runs there: all lanes would wait for one."""
+        started = []
+        for gpu in {lane.gpu for lane in self.lanes}:
+            cache = self.out / "cache" / f"gpu{gpu}"
+            cache.mkdir(exist_ok=True)
+            env = {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(gpu)}
+            started.append(subprocess.Popen([sys.executable, "-c", PEAKS, str(cache)], env=env))
+        for process in started:
+            process.wait()
+
     def play(self, works: Sequence[Work]) -> None:
         """Start what is packed and fits, what needs least first, until all is done or the time is up."""
+        self.measure_peaks()
         with ThreadPoolExecutor(PACKERS) as packers, ThreadPoolExecutor(len(self.lanes)) as judges:
             packing = [packers.submit(self.pack, w) for w in works]
             while (

@@ -27,6 +27,7 @@ from typing import Any
 
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
+from warpsmith.bundles.standing import surely_slower
 from warpsmith.errors import WarpsmithError
 from warpsmith.records import Candidate, Environment, Ratio, Result
 from warpsmith.report.markdown import escape, table
@@ -102,6 +103,9 @@ def judged(folder: Path, campaign: Path) -> Row | None:
     right = [r for r in searched if r.status == "ok"]
     if right:
         best = max(right, key=_speed)
+        if len({r.candidate_id for r in searched}) == len(bundle.candidates) and surely_slower(best):
+            measured = _measured(best, bundle.candidates[best.candidate_id])
+            return made | {"status": "no win", "reason": ""} | measured
         made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}
         return made | {"status": "not confirmed", "reason": "its time ran out before a confirmation"}
     reason = searched[-1].reason if searched else "its time ran out before a candidate was judged"
@@ -150,7 +154,7 @@ def page(rows: Sequence[Row], command: str) -> str:
         "Judged by Warpsmith's own judge (docs/how-to/judge.md): correct on every input family at three shapes, timed beside all baselines in "
         "interleaved rounds, confirmed in fresh processes, winners under compute-sanitizer. Ratios are medians with 95% intervals against the "
         "fastest baseline (eager, `torch.compile` default, max-autotune and reduce-overhead, a CUDA graph, channels-last where there are "
-        "images). Shapes are KernelBench's own unless a constant is named. Only *win* counts; *not confirmed* is a search's measurement, "
+        "images). What was surely slower in the search was not measured again. Shapes are KernelBench's own unless a constant is named. Only *win* counts; *not confirmed* is a search's measurement, "
         "of which nothing is claimed.",
         *(
             f"## {level}\n\n{table(_totals(mine))}"

@@ -11,7 +11,7 @@ from warpsmith.bundles.bundle import make_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow
 from warpsmith.bundles.manifest import BundleError
 from warpsmith.bundles.running import selected
-from warpsmith.bundles.standing import Standing, compared
+from warpsmith.bundles.standing import Standing, compared, surely_slower
 
 
 def standing(rows: Sequence[TaskRow | ResultRow], confirm: int = 3, canaries: int = 0) -> Standing:
@@ -53,6 +53,16 @@ def test_of_candidates_that_do_not_win_only_the_first_is_confirmed() -> None:
     rows.append(row("confirmation", result(FASTER, 0.9, confirmed=True)))
     assert standing(rows).to_confirm(TASK.id) is None
     assert standing(rows).confirmed(TASK.id) == FASTER
+
+
+def test_what_surely_does_not_win_is_not_confirmed_in_a_hurry() -> None:
+    rows = [opening(), *(row("search", result(c, s)) for c, s in ((FAST, 0.7), (FASTER, 0.8), (WRONG, 0.5)))]
+    assert surely_slower(rows[2].result)
+    assert standing(rows).to_confirm(TASK.id) == FASTER
+    assert Standing(made(), rows, ENVIRONMENT.id, 3, quick=True).done(TASK.id)
+    rows[2] = row("search", result(FASTER, 0.999))
+    assert not surely_slower(rows[2].result), "its interval includes 1"
+    assert Standing(made(), rows, ENVIRONMENT.id, 3, quick=True).to_confirm(TASK.id) == FASTER
 
 
 def test_what_the_judge_failed_at_is_tried_once_more() -> None:

@@ -181,6 +181,37 @@ def gate_free(path: Path) -> bool:
     return True
 
 
+def test_measurements_follow_one_another_and_then_others_go_on_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To stop all who compute takes time, too. Where nobody computes nobody is to be spared."""
+    monkeypatch.setattr("warpsmith.judge.turns.REST_SECONDS", 3.0)
+    monkeypatch.setattr("warpsmith.judge.turns.FOLLOWS_SECONDS", 0.5)
+    path = tmp_path / "gpu.lock"
+    one, two, computer = (Turns(path) for _ in range(3))
+    with one.measuring():
+        pass
+    start = time.monotonic()
+    with two.measuring():
+        pass
+    assert time.monotonic() - start < 2.0, "nobody computes"
+    running = threading.Event()
+    with computer.background(running.clear, running.set):
+        assert running.wait(PATIENCE)
+        start = time.monotonic()
+        with one.measuring():
+            first = time.monotonic() - start
+        with two.measuring():
+            second = time.monotonic() - start
+        assert first < 2.0, "it follows the one before at once"
+        assert second < 2.0
+        assert running.wait(PATIENCE)
+        time.sleep(max(0.0, 0.7 - (time.monotonic() - start - second)))
+        with one.measuring():
+            third = time.monotonic() - start
+        assert 2.0 < third - second < 20.0, "others had their time"
+
+
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JudgeError, match="cannot open"):

@@ -80,7 +80,7 @@ def run_bundle(
     only: Sequence[str] = (), key: bytes | None = None, quick: bool = False,
 ) -> Ended:  # fmt: skip
     """Judge what is left of the bundle. `only`: names or ids of tasks, or ids of candidates. `seconds`: wall time. `quick`:
-    the first measurements look at the main shapes only; a confirmation looks at everything.
+    the first measurements look at the main shapes only; a confirmation looks at everything, and there is none of what surely does not win.
 
     Raises BundleError for results of another bundle, ToolchainError without a compiler or GPU, Interrupted.
     """
@@ -124,7 +124,9 @@ class _BundleRun:
 
     def standing(self) -> Standing:
         wanted = frozenset[str]().union(*self.wanted.values())
-        return Standing(self.bundle, self.journal.rows, self.environment.id, self.config.confirm, wanted)
+        return Standing(
+            self.bundle, self.journal.rows, self.environment.id, self.config.confirm, wanted, self.quick
+        )
 
     def play(self) -> None:
         for number, task_id in enumerate(self.wanted, 1):

@@ -19,13 +19,15 @@ TRIES = 2  # of what failed for no fault of the candidate
 
 
 class Standing:
-    """A snapshot. `confirm` bounds the candidates of a task that are measured again; `only`: ids of candidates, None: all."""
+    """A snapshot. `confirm` bounds the candidates of a task that are measured again; `only`: ids of candidates, None: all.
+    `quick`: what surely does not win is not measured again.
+    """
 
     def __init__(
         self, bundle: Bundle, rows: Sequence[TaskRow | ResultRow], environment: str, confirm: int,
-        only: Collection[str] | None = None,
+        only: Collection[str] | None = None, quick: bool = False,
     ) -> None:  # fmt: skip
-        self._bundle, self._confirm = bundle, confirm
+        self._bundle, self._confirm, self._quick = bundle, confirm, quick
         self._only = bundle.candidates if only is None else only
         self._openings = [r for r in rows if isinstance(r, TaskRow) and r.environment.id == environment]
         self.results = [r for r in rows if isinstance(r, ResultRow) and r.result.environment == environment]
@@ -64,6 +66,9 @@ class Standing:
         """The next of the fastest, until one still wins in fresh processes; of those that do not win only the first."""
         passed = False
         for candidate in self._ranked(task_id)[: self._confirm]:
+            first = self.first(candidate)
+            if self._quick and not passed and surely_slower(first):
+                return None
             again = self.confirmation(candidate)
             if again is not None and again.win:
                 return None
@@ -154,6 +159,11 @@ class Standing:
     def _speed(self, candidate: Candidate) -> float:
         result = self.first(candidate)
         return _median(result) if result is not None and result.status == "ok" else 0.0
+
+
+def surely_slower(result: Result | None) -> bool:
+    """Than the fastest baseline that it was measured with."""
+    return result is not None and result.speedup is not None and result.speedup.high < 1.0
 
 
 def expect_own(bundle: Bundle, rows: Sequence[TaskRow | ResultRow], path: Path) -> None:

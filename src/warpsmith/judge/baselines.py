@@ -25,7 +25,7 @@ CUDA_NAMES = (*NAMES, "compile-reduce-overhead", "cuda-graph")
 CHANNELS_LAST = "channels-last"  # eager, in the layout that the tensor cores' convolutions want
 LOAD_SECONDS = {"compile": 240.0, "compile-reduce-overhead": 240.0, "compile-max-autotune": 360.0}
 LOAD_MOST = 120.0  # of the others
-COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")  # with CUDA it starts a thread
 FAR_FROM_FLOOR = 0.2  # share of the speed-of-light limit below which a baseline is flagged
 VERY_FAR = 20.0  # times its floor beyond which eager is flagged though another baseline is faster
 OVERHEAD_SECONDS = (
@@ -84,7 +84,10 @@ class Baselines:
             variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
             env = environment(self.threads, **variables)
             worker = Worker(
-                MODULE, self.workdir / folder.name, env=env, preload=COMPILER if name in LOAD_SECONDS else ()
+                MODULE,
+                self.workdir / folder.name,
+                env=env,
+                preload=COMPILER if name in LOAD_SECONDS and self.device == "cpu" else (),
             )
             self._pending[name] = (worker, folder, time.monotonic())
             worker.send(

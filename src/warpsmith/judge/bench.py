@@ -53,7 +53,7 @@ __all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
 
 FreshValues = Callable[[], Path]
 
-CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS = 32, 20  # what a confirmation asks for; a GPU's calls vary less
+CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS = 32, 16  # what a confirmation asks for; a GPU's calls vary less
 SEARCH_SECONDS = {"cpu": 0.35, "cuda": 0.15}  # of timing a process in a search; a GPU's calls vary less
 BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
 CHECK_SECONDS = 0.02  # of calls in a clock check
@@ -135,10 +135,11 @@ class Bench:
         return self._zygote
 
     def start(
-        self, names: Sequence[str] | None = None, *, fresh_values: FreshValues
-    ) -> dict[str, BaselineTiming]:
-        """Wait for the baselines and time them side by side. A baseline that does not work is `ok=False` with
-        the reason.
+        self, names: Sequence[str] | None = None, *, fresh_values: FreshValues,
+        known: Mapping[str, BaselineTiming] | None = None,
+    ) -> dict[str, BaselineTiming]:  # fmt: skip
+        """Wait for the baselines and time them side by side, unless `known` says how long they take. A baseline that does
+        not work is `ok=False` with the reason.
 
         Raises JudgeError when none works.
         """
@@ -151,11 +152,33 @@ class Bench:
         values = [fresh_values(), fresh_values()]
         if self.device == "cuda":
             self._warm_up(self._baselines, values[0])
+        if known is not None:
+            return self._expect(self._baselines, known)
         self.progress("timing the baselines")
         with self._turns.measuring(), self._apart(self._baselines.alive.values()):
             session = self._time_baselines(self._baselines, values)
         self._take_samples(session)
         return self.timings
+
+    def _expect(self, baselines: Baselines, known: Mapping[str, BaselineTiming]) -> dict[str, BaselineTiming]:
+        """The times that processes of the same baselines had."""
+        for name, process in list(baselines.alive.items()):
+            if name not in known:
+                baselines.lost(name, "it failed before")
+                continue
+            self.timings[name] = known[name]
+            process.expected = known[name].median_us * 1e-6
+            process.rest()
+        self._without_failures(baselines)
+        return self.timings
+
+    def _without_failures(self, baselines: Baselines) -> None:
+        """The reason of each that failed. Raises JudgeError when all have."""
+        if not baselines.alive:
+            reason = next(iter(baselines.failures.values()), "none was asked for")
+            raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
+        for name, reason in baselines.failures.items():
+            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
 
     def _warm_up(self, baselines: Baselines, values: Path) -> None:
         """The first calls, and copying the values to the device, disturb nobody who measures."""
@@ -172,13 +195,8 @@ class Bench:
                 process.expected = self._estimate(process, values[0])
             except WarpsmithError as error:
                 baselines.lost(name, str(error))
-        if not baselines.alive:
-            reason = next(iter(baselines.failures.values()), "none was asked for")
-            raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
-        session = self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
-        for name, reason in baselines.failures.items():
-            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
-        return session
+        self._without_failures(baselines)
+        return self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
 
     def _time_together(
         self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
@@ -242,15 +260,16 @@ class Bench:
             self.timings[REWRITTEN] = BaselineTiming(name=REWRITTEN, ok=False, reason=reason)
 
     def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
-        """The same baselines in fresh processes, and a fresh zygote, timed anew. Raises JudgeError when none
+        """The same baselines in fresh processes, and a fresh zygote; on a CPU timed anew. Raises JudgeError when none
         works.
         """
         fresh, rewritten = fresh_values or self._fresh, self._rewritten
+        known = {n: t for n, t in self.timings.items() if t.ok and n != REWRITTEN}
         if fresh is None:
             raise JudgeError("the baselines have not been started")
         self.close()
         self.timings, self.baseline_samples = {}, {}
-        self.start(self._names, fresh_values=fresh)
+        self.start(self._names, fresh_values=fresh, known=known if self.device == "cuda" and known else None)
         self._drop_samples()  # the first processes' were checked
         if rewritten is not None:  # what it returns was checked when it was added
             self.add_rewritten(rewritten, fresh)

@@ -12,6 +12,7 @@ import fcntl
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,10 @@ from ..errors import JudgeError
 
 WAITING = "waiting for the GPU, which another run has"
 LOOK_SECONDS = 0.02  # between two looks whether somebody wants to measure
+FOLLOWS_SECONDS, REST_SECONDS = (
+    0.5,
+    4.0,
+)  # after a measurement: so long others follow at once; so long all else goes on
 
 
 def device_lock(device: str) -> Path | None:
@@ -46,7 +51,7 @@ class Turns:
         with self._changed:
             self._changed.wait_for(lambda: not self._measuring and not self._waiting)
             if self._shared is not None and not self._computing:
-                self._shared.take(fcntl.LOCK_SH)
+                self._shared.take(alone=False)
             self._computing += 1
         self._mine.turn = "computing"
         try:
@@ -72,7 +77,7 @@ class Turns:
             try:
                 self._changed.wait_for(lambda: not self._measuring and not self._computing)
                 if self._shared is not None:
-                    self._shared.take(fcntl.LOCK_EX)
+                    self._shared.take(alone=True)
                 self._measuring = True
             finally:
                 self._waiting -= 1
@@ -119,11 +124,13 @@ class Turns:
 
 
 class _FileLock:
-    """Shared or exclusive, among processes; it ends with the process. Who wants it passes a gate, one after the other, so
-    that those who share it cannot keep out for ever one who wants it alone."""
+    """Shared, or exclusive, among processes; it ends with the process. Who measures keeps the gate shut from when it waits for
+    those who compute until it is done. Measurements follow one another; after them nobody shuts the gate for a while, unless nobody
+    computes: to stop all who do takes time, too.
+    """
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
-        self._progress = progress
+        self._progress, self._alone = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             gate = path.with_suffix(".gate")
@@ -131,33 +138,60 @@ class _FileLock:
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
-    def take(self, how: int) -> None:
-        self._lock(self._gate, fcntl.LOCK_EX)
-        try:
-            self._lock(self._turn, how)
-        finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-
-    def _lock(self, file: int, how: int) -> None:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-        except BlockingIOError:
+    def take(self, alone: bool) -> None:
+        if not self._taken(alone):
             self._progress(WAITING)
-            fcntl.flock(file, how)
+            while not self._taken(alone):
+                time.sleep(LOOK_SECONDS)
+        self._alone = alone
+
+    def _taken(self, alone: bool) -> bool:
+        if not alone:
+            return self._shared()
+        if not locked(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self._progress(WAITING)
+            fcntl.flock(self._gate, fcntl.LOCK_EX)
+        if locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return True
+        since = time.time() - os.fstat(self._gate).st_mtime
+        if FOLLOWS_SECONDS < since < REST_SECONDS:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            return False
+        self._progress(WAITING)
+        fcntl.flock(self._turn, fcntl.LOCK_EX)
+        return True
+
+    def _shared(self) -> bool:
+        if not locked(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return False
+        fcntl.flock(self._turn, fcntl.LOCK_SH)
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        return True
 
     def wanted(self) -> bool:
-        """Whether somebody waits at the gate. For who has a turn: no other one passes it for long."""
-        try:
-            fcntl.flock(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        """Whether somebody measures or waits for it."""
+        if not locked(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return True
         fcntl.flock(self._look, fcntl.LOCK_UN)
         return False
 
     def give(self) -> None:
+        if self._alone:
+            os.utime(self._gate)
         fcntl.flock(self._turn, fcntl.LOCK_UN)
+        if self._alone:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
         for name in ("_turn", "_gate", "_look"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
+
+
+def locked(file: int, how: int) -> bool:
+    """`flock`, which does not wait."""
+    try:
+        fcntl.flock(file, how)
+    except BlockingIOError:
+        return False
+    return True

@@ -21,7 +21,20 @@ from typing import Any
 
 MODULE = "warpsmith.processes.fork_server"
 # Beginnings of the names of variables that Python, the loader and libraries read when they start; but for these.
-EARLY = ("LD_", "MALLOC_", "GLIBC_", "PYTHON", "TORCH", "PYTORCH", "MKL_", "KMP_", "GOMP_", "NVIDIA_", "CC", "CXX")
+EARLY = (
+    "LD_",
+    "MALLOC_",
+    "GLIBC_",
+    "PYTHON",
+    "TORCH",
+    "PYTORCH",
+    "MKL_",
+    "KMP_",
+    "GOMP_",
+    "NVIDIA_",
+    "CC",
+    "CXX",
+)
 LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
 # No threads before the fork, and what compiles one module compiles no header in advance, nor in other processes.
 OWN = {
