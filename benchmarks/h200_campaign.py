@@ -37,6 +37,7 @@ HERE = Path(__file__).parent
 GIB = float(1 << 30)
 TIMED_ON = 2  # processors of each GPU
 TIMED = 8  # processes that hold a task's values on the GPU
+TRUTHS = 2.0  # GiB that the reference worker keeps
 CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
 LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
 PACKERS = 4  # at a time, behind what is judged
@@ -225,6 +226,7 @@ def needs(bundle: Bundle) -> tuple[float, float]:
         + at_once * (inputs + live)
         + 4 * inputs
         + 7 * live
+        + min(TRUTHS, 3 * (inputs + live))
     )
     return max(LEAST_GIB, needed_bytes(graph) / GIB), device
 

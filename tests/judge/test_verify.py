@@ -83,13 +83,15 @@ class Bench:
         return self.verifier.verify(candidate, built.libraries, self.cases, timed=2)
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+@pytest.fixture(scope="module", params=["here", "there"])
+def bench(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """`there`: outputs are compared where the truth is, in the reference worker, as on a GPU."""
     folder: Path = tmp_path_factory.mktemp("verify")
     (folder / "softmax.py").write_text(TASK)
     with Scratch() as scratch:
         task = load_task(str(folder / "softmax.py"), scratch=scratch)
         with Workers(task, scratch, threads=2) as workers:
+            workers.device = "cuda" if request.param == "there" else "cpu"
             evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 28)
             limits = Limits(timeout=3.0, memory_bytes=1 << 29, threads=2)
             cases = [Case("main", f, 3) for f in ("own", "normal")]

@@ -31,6 +31,8 @@ ALL = slice(None)
 APPEAL_DRAWS = 24  # of noise, with which what is doubtful is judged again
 CALL_SECONDS = 300.0  # a trusted call that takes longer means a lost machine, not a slow task
 
+Agrees = Callable[[Sequence[TensorSpec], Sequence[Array]], "tuple[float, float] | None"]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -50,11 +52,13 @@ class Expected:
         answer: dict[str, Any],
         rows: Sequence[slice] = (),
         more: Callable[[], Expected] | None = None,
+        fetch: Callable[[], object] | None = None,
+        agrees: Agrees | None = None,
     ):
         """`rows`: those of each output that `outputs` and the files hold; empty: all. `more`: the same truth from many
-        draws of noise.
+        draws of noise. `fetch`: writes the files of the outputs, where the truth is elsewhere; `agrees`: asks there.
         """
-        self.more = more
+        self.more, self._fetch, self._agrees = more, fetch, agrees
         self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
         self.valid: bool = answer["finite"]
         self._draws, self._exact = answer["draws"], answer["exact"]
@@ -80,10 +84,20 @@ class Expected:
 
     def hold(self) -> None:
         """Map the files now: they may be removed while this is in use."""
-        _ = self.inputs, self.float_inputs, self.budgets
+        _ = self.inputs, self.float_inputs
+        if self._fetch is None:
+            _ = self.budgets
+
+    def agree(self, raw: Sequence[Array]) -> tuple[float, float] | None:
+        """(worst share of the budget, worst ulp) of outputs, raw bytes, that are right for sure as seen from where the truth is;
+        None: look here.
+        """
+        return self._agrees(self._output_specs, raw) if self._agrees is not None else None
 
     @cached_property
     def budgets(self) -> list[Budget]:
+        if self._fetch is not None:
+            self._fetch()
         native = ValuesFile(Path(f"{self.stem}.native"), self._output_specs).arrays()
         oracle = ValuesFile(Path(f"{self.stem}.oracle"), oracle_specs(self._output_specs)).arrays()
         noise = ValuesFile(Path(f"{self.stem}.noise"), noise_specs(self._output_specs, self._draws)).arrays()
@@ -95,7 +109,7 @@ class Expected:
     @property
     def usable(self) -> bool:
         """Whether these inputs can tell right from wrong: the reference is finite and keeps its budget."""
-        return self.valid and all(budget.steady for budget in self.budgets)
+        return self.valid and all(a is None or a.steady for a in self._allowances)
 
     @cached_property
     def nbytes(self) -> int:
@@ -141,7 +155,8 @@ class Evidence:
     def region(self, case: Case, region: Region) -> Expected:
         key = (case, region.id)
         if key not in self._expected:
-            self._keep(key, self._ask(case.variant, self.values(case), case.seed, region, case.family))
+            ask = self._ask_there if self.workers.device == "cuda" else self._ask
+            self._keep(key, ask(case.variant, self.values(case), case.seed, region, case.family))
         self._expected.move_to_end(key)
         return self._expected[key]
 
@@ -155,6 +170,50 @@ class Evidence:
         if most is not None:
             rows = secret_looks(self.task.variant(variant).graph, most)
         return self._ask(variant, values, seed, None, OWN, draws, rows)
+
+    def whole_agrees(
+        self, variant: str, values: Path, outputs: Path, seed: int, draws: int | None, rows: Sequence[Rows]
+    ) -> tuple[float, float] | None:
+        """As `Expected.agree`, of the outputs of the whole graph in a file."""
+        if self.workers.device == "cpu":
+            return None
+        return self._agreement(
+            variant=variant, values=str(values), outputs=str(outputs), seed=seed, draws=draws, rows=rows
+        )
+
+    def _agreement(self, **fields: Any) -> tuple[float, float] | None:
+        answer = self.workers.call("agrees", CALL_SECONDS, **fields)
+        return (float(answer["worst"]), float(answer["ulp"])) if answer["agrees"] else None
+
+    def _ask_there(self, variant: str, values: Path, seed: int, region: Region, family: str) -> Expected:
+        """The truth of a region, which stays on the device."""
+        graph, stem = self.task.variant(variant).graph, self.scratch.new("expected")
+        inputs, outputs = (tuple(graph.specs[n] for n in names) for names in (region.inputs, region.outputs))
+        fields = {
+            "variant": variant, "values": str(values), "seed": seed, "region": region.model_dump(mode="json"), "family": family,
+        }  # fmt: skip
+        answer = self.workers.call("truth", CALL_SECONDS, stem=str(stem), **fields)
+
+        def fetch() -> None:
+            with self.lock:
+                Path(f"{stem}.inputs").unlink(missing_ok=True)  # whoever needs it has mapped it
+                self.workers.call("expected", CALL_SECONDS, stem=str(stem), **fields)
+
+        def more() -> Expected:
+            with self.lock:
+                return self._ask(variant, values, seed, region, family, None, (), APPEAL_DRAWS)
+
+        def agrees(specs: Sequence[TensorSpec], raw: Sequence[Array]) -> tuple[float, float] | None:
+            file = ValuesFile(self.scratch.new("outputs"), specs, create=True)
+            try:
+                for number, given in enumerate(raw):
+                    file.raw(number)[:] = given
+                with self.lock:
+                    return self._agreement(outputs=str(file.path), **fields)
+            finally:
+                file.remove()
+
+        return Expected(stem, inputs, outputs, answer, (), more, fetch, agrees)
 
     def _ask(
         self, variant: str, values: Path, seed: int, region: Region | None, family: str,

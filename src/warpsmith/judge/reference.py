@@ -12,7 +12,9 @@ TF32, and the fp64 oracle in fp64.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +26,7 @@ from ..records import Graph, Region, Task, TensorSpec
 from ..runtime.interpreter import run_graph
 from ..runtime.tensors import open_tensors, write_tensors
 from . import families
+from .agreement import agreement
 from .allowance import HALVES, Allowance, Piece, allowance
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
@@ -38,9 +41,34 @@ PIECE = {
     "cpu": 1 << 18,
     "cuda": 1 << 25,
 }  # elements of which a budget is made at a time: bounds the temporaries
+KEPT_BYTES = 2 << 30  # of truths that stay on the device
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to know of an output: the truth, what each element may miss by, and the whole."""
+
+    name: str
+    truth: TruthTensors
+    element: torch.Tensor
+    rule: Allowance | None
+
+    @property
+    def draws(self) -> int:
+        return self.truth.draws if self.truth.native.is_floating_point() else self.truth.noise.shape[0]
+
+    @property
+    def rule_fields(self) -> tuple[float, bool] | None:
+        return (self.rule.rms, self.rule.steady) if self.rule is not None else None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory."""
+        tensors = (self.truth.native, self.truth.oracle, self.truth.noise, self.element)
+        return sum(t.numel() * t.element_size() for t in tensors)
 
 
 class Reference:
@@ -52,6 +80,7 @@ class Reference:
         self._task = ""
         self._device = "cpu"
         self._graphs: dict[tuple[str, str], Graph] = {}
+        self._kept: OrderedDict[tuple[Any, ...], list[Known]] = OrderedDict()
 
     def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
         """`device` "cpu" or "cuda": where everything is computed. Files stay in host memory."""
@@ -72,20 +101,81 @@ class Reference:
         the most, and at the `least`. `rows`: those of each output that are wanted, from and to; all where there are none.
         """
         graph = self._graph(variant)
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws, least)
+        return self._write(graph, names, truths, stem, rows)
+
+    def _truths(
+        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1
+    ) -> tuple[tuple[str, ...], dict[str, TruthTensors]]:  # fmt: skip
+        """Names of the outputs, and their truths. Of a region, its inputs are written under the stem, if there is one."""
+        graph = self._graph(variant)
         tensors = self._values(graph, values)
         if region is not None:
             region = Region.model_validate(region)
-            native = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
-            write_tensors(
-                Path(f"{stem}.inputs"),
-                [graph.specs[i] for i in region.inputs],
-                [native[i] for i in region.inputs],
-            )
-            tensors = native
+            tensors = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+            if stem:
+                specs = [graph.specs[i] for i in region.inputs]
+                write_tensors(Path(f"{stem}.inputs"), specs, [tensors[i] for i in region.inputs])
         oracle = self._oracle(variant, graph, region)
-        truths = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
-        answer = self._write(graph, oracle.outputs, truths, stem, rows)
-        return answer
+        made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
+        return oracle.outputs, made
+
+    def truth(
+        self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = ""
+    ) -> dict[str, Any]:
+        """As `expected` of a region; but the truth stays here, for `agrees`, and only the inputs are written."""
+        found = self._known(variant, values, stem, seed, region, family, None)
+        return {
+            "finite": all(k.truth.finite for k in found), "draws": [k.draws for k in found],
+            "exact": [k.truth.exact for k in found], "allowances": [k.rule_fields for k in found],
+        }  # fmt: skip
+
+    def agrees(
+        self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
+        draws: int | None = None, rows: Sequence[tuple[int, int]] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """Whether outputs in a file surely agree with the truth (see `agreement.py`): {"agrees", "worst", "ulp"}."""
+        specs = self._graph(variant).specs
+        found = self._known(variant, values, "", seed, region, family, draws, rows)
+        wanted = [specs[k.name] for k in found]
+        if rows:
+            wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
+        worst, ulp = 0.0, 0.0
+        for known, spec, made in zip(found, wanted, self._opened(wanted, outputs), strict=True):
+            shares = agreement(spec.dtype, known.truth, known.element, known.rule, made)
+            if shares is None:
+                return {"agrees": False}
+            worst, ulp = max(worst, shares[0]), max(ulp, shares[1])
+        return {"agrees": True, "worst": worst, "ulp": ulp}
+
+    def _known(
+        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None,
+        rows: Sequence[tuple[int, int]] = (),
+    ) -> list[Known]:  # fmt: skip
+        """Each output's truth and budget; those of a region are kept while there is room."""
+        key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        graph = self._graph(variant)
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws)
+        found = []
+        for number, name in enumerate(names):
+            truth = truths[name].rows(*rows[number]) if rows else truths[name]
+            found.append(Known(name, truth, *allowed(graph.specs[name].dtype, truth)))
+        if region is not None:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: tuple[Any, ...], found: list[Known]) -> None:
+        room = KEPT_BYTES - sum(k.nbytes for k in found)
+        if room < 0:
+            return
+        self._kept[key] = found
+        for old in list(self._kept)[:-1]:
+            if sum(k.nbytes for kept in self._kept.values() for k in kept) <= KEPT_BYTES:
+                break
+            del self._kept[old]
 
     def outputs(self, variant: str, values: str, path: str) -> None:
         """Native outputs of the whole graph, in order."""
@@ -218,18 +308,20 @@ class Reference:
         rows: Sequence[tuple[int, int]],
     ) -> dict[str, Any]:  # fmt: skip
         specs = [graph.specs[n] for n in names]
+        finite = all(truths[n].finite for n in names)
         made = [truths[n] for n in names]
-        finite = all(t.finite for t in made)
         if rows:
             made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
             specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
-        draws = [t.draws if t.native.is_floating_point() else t.noise.shape[0] for t in made]
-        given = [allowed(s.dtype, t) for s, t in zip(specs, made, strict=True)]
+        given = [Known(n, t, *allowed(s.dtype, t)) for n, s, t in zip(names, specs, made, strict=True)]
+        draws = [k.draws for k in given]
         write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
         write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
-        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [elements for elements, _ in given])
-        rules = [(rule.rms, rule.steady) if rule is not None else None for _, rule in given]
-        return {"finite": finite, "draws": draws, "exact": [t.exact for t in made], "allowances": rules}
+        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.element for k in given])
+        return {
+            "finite": finite, "draws": draws, "exact": [t.exact for t in made],
+            "allowances": [k.rule_fields for k in given],
+        }  # fmt: skip
 
 
 def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, Allowance | None]:
@@ -281,7 +373,7 @@ def main() -> None:
     reference = Reference()
     handlers: dict[str, Handler] = {
         "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
-        "outputs": reference.outputs, "stated": reference.stated,
+        "truth": reference.truth, "agrees": reference.agrees, "outputs": reference.outputs, "stated": reference.stated,
         "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
     }  # fmt: skip
     serve({name: reference.tidied(handler) for name, handler in handlers.items()})
