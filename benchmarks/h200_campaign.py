@@ -266,6 +266,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--memory", type=float, default=48, help="GiB of host memory for a task, as of cuda_expert.py"
     )
+    parser.add_argument(
+        "--host-memory", type=float, default=0.0, help="GiB for all lanes; default: what is free now"
+    )
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
     given = parser.parse_args(arguments)
     gpus = given.gpus or gpus_here()
@@ -289,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Work(n, given.out / "bundles" / n.replace("/", "_"), given.out / "results" / n.replace("/", "_"))
         for n in names
     ]
-    host = psutil.virtual_memory().available / GIB * 0.92
+    host = given.host_memory or psutil.virtual_memory().available / GIB * 0.92
     campaign = Campaign(
         given.kernelbench, given.out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
         given.candidates, given.memory, given.cores, shared,

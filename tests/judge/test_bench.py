@@ -225,6 +225,17 @@ class TestBusyMachine:
     def test_a_little_waiting_is_usual(self):
         assert self.session(8_000_000).busy() == ""
 
+    def test_other_work_on_the_device_is_told(self):
+        session = self.session(0)
+        session._noisy = [True, False, False, True]
+        assert session.busy() == "the GPU had other work most of the time"
+        session._noisy = [True, False, False, False]
+        assert session.busy() == ""
+
+    def test_a_search_on_a_gpu_has_few_rounds(self):
+        assert plan([1e-5, 1e-5], 0.7, 0.0, None, 6)[0] == 6
+        assert plan([1e-5, 1e-5], 0.7, 0.0, None)[0] == 12
+
     def test_then_nothing_is_claimed(self):
         session = self.session(70_000_000)
         eager = session.processes[0]

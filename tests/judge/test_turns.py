@@ -212,6 +212,50 @@ def test_measurements_follow_one_another_and_then_others_go_on_for_a_while(
         assert 2.0 < third - second < 20.0, "others had their time"
 
 
+def test_what_may_not_be_paused_is_waited_for_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "gpu.lock"
+    long, computer, measurer = (Turns(path) for _ in range(3))
+    begun, leave, order = threading.Event(), threading.Event(), []
+
+    def last() -> None:
+        with long.lasting():
+            begun.set()
+            assert leave.wait(PATIENCE)
+            order.append("lasting")
+
+    def measure() -> None:
+        with measurer.measuring():
+            order.append("measured")
+
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(last)]
+        assert begun.wait(PATIENCE)
+        jobs.append(pool.submit(measure))
+        time.sleep(0.1)
+        with computer.computing():
+            order.append("computed")  # the measurement, which waits for the long one, does not keep it out
+        leave.set()
+        for job in jobs:
+            job.result(PATIENCE)
+    assert order == ["computed", "lasting", "measured"]
+    monkeypatch.setattr("warpsmith.judge.turns.LONG_SECONDS", 0.0)
+    begun.clear(), leave.clear(), order.clear()
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(last)]
+        assert begun.wait(PATIENCE)
+        jobs.append(pool.submit(measure))
+        end = time.monotonic() + PATIENCE
+        while gate_free(tmp_path / "gpu.gate") and time.monotonic() < end:
+            time.sleep(0.001)
+        assert not gate_free(tmp_path / "gpu.gate"), "after a while it keeps all others out"
+        leave.set()
+        for job in jobs:
+            job.result(PATIENCE)
+    assert order == ["lasting", "measured"]
+
+
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JudgeError, match="cannot open"):

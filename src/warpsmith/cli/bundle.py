@@ -122,7 +122,9 @@ def run_command(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="First at the main shapes only; what is confirmed passes everything."),
+        typer.Option(
+            "--quick", help="First at the main shapes only; what may win is confirmed, and passes everything."
+        ),
     ] = False,
     baselines: o.BaselinesOption = None,
     key_file: KeyOption = None,

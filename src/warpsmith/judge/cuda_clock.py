@@ -35,6 +35,7 @@ from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
+QUIET_LEAST = 0.1  # seconds to wait for it where it did not come before
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
 QUIET_NS, QUIET_CALLS, QUIET_MOST = (
     500_000,
@@ -56,6 +57,7 @@ class CudaStopwatch(Stopwatch):
         self.stream = torch.cuda.current_stream()
         self._kept: dict[str, list[Tensor]] = {}
         self._reset_persisting = _persisting_reset()
+        self._patience = QUIET_MOST
         self._nothing = torch.zeros(1, device=self.device)
         self.usual_tail = self._usual_tail()
 
@@ -143,20 +145,20 @@ class CudaStopwatch(Stopwatch):
         answer = super().prepare(values, warmup)
         self._overwrite()
         torch.cuda.synchronize()
-        if alone:
-            self._until_quiet()
-        return answer
+        return {**answer, "quiet": self._until_quiet()} if alone else answer
 
-    def _until_quiet(self) -> None:
+    def _until_quiet(self) -> bool:
         """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one
-        at work even nothing takes that long.
+        at work even nothing takes that long. Says whether it came to that; if not, the next time it waits less.
         """
-        deadline, quick = time.monotonic() + QUIET_MOST, 0
+        deadline, quick = time.monotonic() + self._patience, 0
         while quick < QUIET_CALLS and time.monotonic() < deadline:
             start = time.perf_counter_ns()
             self._nothing.zero_()
             torch.cuda.synchronize()
             quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
+        self._patience = QUIET_MOST if quick == QUIET_CALLS else QUIET_LEAST
+        return quick == QUIET_CALLS
 
     def _clear(self) -> None:
         torch.cuda.synchronize()

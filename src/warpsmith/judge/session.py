@@ -38,7 +38,7 @@ BETWEEN_SHORT_NS = 500_000  # … where that is more than requests and small cop
 GPU_AUDIT = 24  # evictions before a call of an audit: a single one is short beside what its host does
 AUDIT_CALLS = 6
 BATCH_SHARE = 0.5  # a single call takes at least this much of a call's share of a batch …
-BUSY_SHARE = 0.4  # of a block, in run queues
+BUSY_SHARE = 0.4  # of a block, in run queues; of blocks, beside other work on the device
 LAUNCH_NS = 25_000  # … less what the host may need to launch each of its steps
 
 
@@ -100,6 +100,7 @@ class Session:
         self.audits: dict[str, Block] = {}
         self.samples: list[TimedSample] = []
         self._last: dict[str, tuple[Path, int, int]] = {}  # values, seed and calls of a process's last block
+        self._noisy: list[bool] = []  # block by block: whether the device had other work
         self._secret = random.Random(secrets.randbits(62))
 
     def run(self, rounds: int, calls: Sequence[int], race: bool = False, checks: int = 0) -> None:
@@ -141,6 +142,7 @@ class Session:
         values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
         try:
             process.prepare(values, WARMUP, alone=alone)
+            self._noisy.append(not process.quiet)
             block = process.block(n, evictions if self.cold else 0, seed)
             process.settle()
         except WarpsmithError as error:
@@ -183,6 +185,8 @@ class Session:
             share = median(b.stalled_ns / b.wall_ns for b in self.blocks[process.name])
             if share > BUSY_SHARE:
                 return f"the {process.name} process waited for a processor {share:.0%} of the time"
+        if sum(self._noisy) > BUSY_SHARE * len(self._noisy):
+            return "the GPU had other work most of the time"
         return ""
 
     def _between_agrees(self) -> None:

@@ -50,6 +50,7 @@ class TimedProcess:
     def __init__(self, name: str, worker: Worker, folder: Path) -> None:
         self.name, self.worker, self.folder = name, worker, folder
         self.expected, self.isolation = 0.0, ""
+        self.quiet = True  # whether the device had no other work when it was prepared last
         self.pid = worker.pid if isinstance(worker, ForkedWorker) else worker.process.pid
 
     def prepare(self, values: Path, warmup: int, timeout: float = 120.0, alone: bool = True) -> float:
@@ -57,6 +58,7 @@ class TimedProcess:
         this process has the device to itself.
         """
         answer = self.worker.call("prepare", timeout, values=str(values), warmup=warmup, alone=alone)
+        self.quiet = answer.get("quiet", True) is True
         return _number(answer.get("seconds"))
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from .. import machine
@@ -26,6 +26,7 @@ FOLLOWS_SECONDS, REST_SECONDS = (
     0.5,
     4.0,
 )  # after a measurement: so long others follow at once; so long all else goes on
+LONG_SECONDS = 60.0  # that who wants to measure waits for what may not be paused, before all others wait, too
 
 
 def device_lock(device: str) -> Path | None:
@@ -63,6 +64,14 @@ class Turns:
                 if self._shared is not None and not self._computing:
                     self._shared.give()
                 self._changed.notify_all()
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """As `computing`, for what takes many seconds and may not be paused: who wants to measure lets all others go on
+        until it ends, for a while.
+        """
+        with self._shared.lasts() if self._shared is not None else nullcontext(), self.computing():
+            yield
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
@@ -133,21 +142,33 @@ class _FileLock:
         self._progress, self._alone = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            gate = path.with_suffix(".gate")
+            gate, long = path.with_suffix(".gate"), path.with_suffix(".long")
             self._turn, self._gate, self._look = (os.open(p, flags, 0o600) for p in (path, gate, gate))
+            self._long, self._look_long = (os.open(long, flags, 0o600) for _ in range(2))
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
     def take(self, alone: bool) -> None:
-        if not self._taken(alone):
+        since = time.monotonic()
+        if not self._taken(alone, since):
             self._progress(WAITING)
-            while not self._taken(alone):
+            while not self._taken(alone, since):
                 time.sleep(LOOK_SECONDS)
         self._alone = alone
 
-    def _taken(self, alone: bool) -> bool:
+    @contextmanager
+    def lasts(self) -> Iterator[None]:
+        fcntl.flock(self._long, fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._long, fcntl.LOCK_UN)
+
+    def _taken(self, alone: bool, asked: float) -> bool:
         if not alone:
             return self._shared()
+        if time.monotonic() - asked < LONG_SECONDS and not self._free(self._look_long, fcntl.LOCK_EX):
+            return False
         if not locked(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._progress(WAITING)
             fcntl.flock(self._gate, fcntl.LOCK_EX)
@@ -170,9 +191,12 @@ class _FileLock:
 
     def wanted(self) -> bool:
         """Whether somebody measures or waits for it."""
-        if not locked(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB):
+        return not self._free(self._look, fcntl.LOCK_SH)
+
+    def _free(self, file: int, how: int) -> bool:
+        if locked(file, how | fcntl.LOCK_NB):
+            fcntl.flock(file, fcntl.LOCK_UN)
             return True
-        fcntl.flock(self._look, fcntl.LOCK_UN)
         return False
 
     def give(self) -> None:
@@ -183,7 +207,7 @@ class _FileLock:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_turn", "_gate", "_look"):
+        for name in ("_turn", "_gate", "_look", "_long", "_look_long"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
 

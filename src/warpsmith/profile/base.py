@@ -12,12 +12,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
-from ..judge.turns import Turns
-from ..processes.worker import kill_tree, pause_group, resume_group
+from ..processes.worker import kill_tree
 from ..records import Record
 
 MOST_OUTPUT = 4 << 20  # bytes of a tool's output that are read
@@ -55,21 +52,16 @@ class Ended(Record):
 
 def run_tool(
     command: Sequence[str], timeout: float, env: Mapping[str, str] | None = None, folder: Path | None = None,
-    turns: Turns | None = None,
 ) -> Ended:  # fmt: skip
-    """Run a command in a process group of its own, and kill all that it started. With `turns` it is paused while
-    anybody measures. Raises OSError for no such program.
-    """
+    """Run a command in a process group of its own, and kill all that it started. Raises OSError for no such program."""
     start, timed_out = time.monotonic(), False
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
             start_new_session=True, env={**os.environ, "LC_ALL": "C", **(env or {})},
         )  # fmt: skip
-        pause, resume = (partial(told, process.pid) for told in (pause_group, resume_group))
         try:
-            with turns.background(pause, resume) if turns is not None else nullcontext():
-                process.wait(timeout)
+            process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
         finally:

@@ -216,8 +216,9 @@ class ComputeSanitizer:
         self.harness = cuda_harness(cache_dir, machine.find_compiler(), kit.include, kit.libraries)
 
     def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
-        """All tools at a time: at these sizes a run is mostly the tool's own start."""
-        with ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
+        """All tools at a time: at these sizes a run is mostly the tool's own start. None is paused: its kernel would wait on the
+        device for the tool to take what it found, and whoever measures for the kernel."""
+        with self._turns.lasting(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
             ran = list(pool.map(lambda name: self._run(name, call), CUDA_TOOLS))
         for name, ended in zip(CUDA_TOOLS, ran, strict=True):
             reports = compute_sanitizer_findings(ended.output)
@@ -232,7 +233,7 @@ class ComputeSanitizer:
     def _run(self, name: str, call: Call) -> Ended:
         options = ["--tool", name, "--error-exitcode", str(ERROR_CODE), "--print-limit", str(MOST_REPORTS)]
         command = [self.tool, *options, *call.command(self.harness, 1)]
-        return run_tool(command, self.timeout, turns=self._turns)
+        return run_tool(command, self.timeout)
 
     def _races(self, reports: Sequence[str], library: Path) -> list[str]:
         """Without those of bulk copies (`cp.async.bulk`): racecheck takes one for a store of the thread that begins it,
