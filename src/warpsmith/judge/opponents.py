@@ -1,0 +1,229 @@
+"""The baselines of one task in processes that stay: what candidates are timed against.
+
+In: a provider of fresh values files. Out: `timings`, one for each baseline, and `baseline_samples`: what each was given and
+returned, for the caller to check. `restart_baselines` puts fresh processes in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ..errors import JudgeError, WarpsmithError
+from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import BaselineTiming, Graph, Task
+from . import stats
+from .baselines import Baselines, baseline_names
+from .rewritten import REWRITTEN
+from .session import BaselineLost, Session, TimedSample
+from .timed_process import TimedProcess
+from .timing_field import CHECK_SECONDS, FreshValues, TimingField
+
+BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
+MUCH_SLOWER = 10.0  # times the best baseline: a rewritten reference that takes longer need not be timed
+
+
+class Opponents(TimingField):
+    def __init__(self, task: Task, **place: Any) -> None:
+        """`place`: as `TimingField` has it."""
+        super().__init__(task, **place)
+        self.timings: dict[str, BaselineTiming] = {}
+        self.baseline_samples: dict[str, TimedSample] = {}
+        self._loading = ExitStack()
+        self._baselines: Baselines | None = None
+        self._names = baseline_names(task, self.device)
+        self._fresh: FreshValues | None = None
+        self._rewritten: Graph | None = None
+
+    def begin(self, names: Sequence[str] | None = None, *, fresh_values: FreshValues) -> None:
+        """Launch the baselines (None: all of the device's) and the zygote, and return while they load and
+        compile. `start` goes on from here.
+        """
+        self._names = self._names if names is None else tuple(names)
+        self._fresh = fresh_values
+        self._baselines = Baselines(
+            self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
+            threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
+        )  # fmt: skip
+        self._baselines.start(self._names, fresh_values())
+        self._loading.enter_context(self._turns.background(self._baselines.pause, self._baselines.resume))
+        self._start_zygote()
+
+    def start(
+        self, names: Sequence[str] | None = None, *, fresh_values: FreshValues,
+        known: Mapping[str, BaselineTiming] | None = None,
+    ) -> dict[str, BaselineTiming]:  # fmt: skip
+        """Wait for the baselines and time them side by side, unless `known` says how long they take. A baseline that does
+        not work is `ok=False` with the reason.
+
+        Raises JudgeError when none works.
+        """
+        if self._baselines is None:
+            self.begin(names, fresh_values=fresh_values)
+        assert self._baselines is not None
+        with self._loading:
+            self.progress("compiling the baselines")
+            self._baselines.ready()
+        values = [fresh_values(), fresh_values()]
+        if self.device == "cuda":
+            self._warm_up(self._baselines, values[0])
+        if known is not None:
+            return self._expect(self._baselines, known)
+        self.progress("timing the baselines")
+        with self._turns.measuring(), self._apart(self._baselines.alive.values()):
+            session = self._time_baselines(self._baselines, values)
+        self._take_samples(session)
+        return self.timings
+
+    def _expect(self, baselines: Baselines, known: Mapping[str, BaselineTiming]) -> dict[str, BaselineTiming]:
+        """The times that processes of the same baselines had."""
+        for name, process in list(baselines.alive.items()):
+            if name not in known:
+                baselines.lost(name, "it failed before")
+                continue
+            self.timings[name] = known[name]
+            process.expected = known[name].median_us * 1e-6
+            process.rest()
+        self._without_failures(baselines)
+        return self.timings
+
+    def _without_failures(self, baselines: Baselines) -> None:
+        """The reason of each that failed. Raises JudgeError when all have."""
+        if not baselines.alive:
+            reason = next(iter(baselines.failures.values()), "none was asked for")
+            raise JudgeError(f"no baseline of {self.task.name} runs: {reason}")
+        for name, reason in baselines.failures.items():
+            self.timings[name] = BaselineTiming(name=name, ok=False, reason=reason)
+
+    def _warm_up(self, baselines: Baselines, values: Path) -> None:
+        """The first calls, and copying the values to the device, disturb nobody who measures."""
+        for name, process in list(baselines.alive.items()):
+            try:
+                with self._turns.background(process.pause, process.resume):
+                    process.prepare(values, 1, alone=False)
+            except WarpsmithError as error:
+                baselines.lost(name, str(error))
+
+    def _time_baselines(self, baselines: Baselines, values: Sequence[Path]) -> Session:
+        for name, process in list(baselines.alive.items()):
+            try:
+                process.expected = self._estimate(process, values[0])
+            except WarpsmithError as error:
+                baselines.lost(name, str(error))
+        self._without_failures(baselines)
+        return self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
+
+    def _time_together(
+        self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
+    ) -> Session:
+        """First times of baselines."""
+        session = self._session(processes, values, True, self._looked)
+        expected = [p.expected for p in processes]
+        session.run(*self._plan(expected, BASELINE_SECONDS * len(expected), None))
+        for process in processes:
+            name, time = process.name, stats.typical([b.ns for b in session.blocks[process.name]])
+            process.expected = time.median * 1e-9
+            self.timings[name] = BaselineTiming(
+                name=name, ok=True,
+                median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3,
+                compile_seconds=0.0 if name == "eager" else compile_seconds.get(name, 0.0),
+            )  # fmt: skip
+        return session
+
+    def _take_samples(self, session: Session) -> None:
+        """What each baseline returns; after that it needs no memory until it is timed again."""
+        for process in session.processes:
+            with self._turns.background(process.pause, process.resume):
+                self.baseline_samples[process.name] = session.sample(process)
+                if self.device == "cuda":
+                    process.rest()
+
+    def add_rewritten(self, graph: Graph, fresh_values: FreshValues) -> None:
+        """One more baseline until `drop_rewritten`: this graph in ATen, in a process as a candidate has. Where it does
+        not run, or is much slower than another, its timing says so (`ok=False`).
+        """
+        if self._baselines is None or not self.timings:
+            raise JudgeError("the baselines have not been started")
+        self._rewritten, values = graph, [fresh_values(), fresh_values()]
+        usual = self.timings[self.best].median_us * 1e-6
+        try:
+            with self._turns.measuring():
+                process = self._fork([], REWRITTEN, graph)
+                self._baselines.add(process)
+                process.expected = self._estimate(process, values[0])
+                if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
+                    times = process.expected / usual
+                    self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
+                else:
+                    self._take_samples(self._time_together([process], values, {}))
+        except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
+            self.drop_rewritten(str(error))
+
+    def _drop_samples(self) -> None:
+        for sample in self.baseline_samples.values():
+            sample.remove()
+        self.baseline_samples = {}
+
+    def drop_rewritten(self, reason: str = "") -> None:
+        """It counts no more; for a reason, which its timing keeps, or because its candidate was confirmed."""
+        self._rewritten = None
+        if self._baselines is not None:
+            self._baselines.drop(REWRITTEN)
+        self.timings.pop(REWRITTEN, None)
+        self.baseline_samples.pop(REWRITTEN, None)
+        if reason:
+            self.timings[REWRITTEN] = BaselineTiming(name=REWRITTEN, ok=False, reason=reason)
+
+    def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
+        """The same baselines in fresh processes, and a fresh zygote; on a CPU timed anew. Raises JudgeError when none
+        works.
+        """
+        fresh, rewritten = fresh_values or self._fresh, self._rewritten
+        known = {n: t for n, t in self.timings.items() if t.ok and n != REWRITTEN}
+        if fresh is None:
+            raise JudgeError("the baselines have not been started")
+        self.close()
+        self.timings, self.baseline_samples = {}, {}
+        self.start(self._names, fresh_values=fresh, known=known if self.device == "cuda" and known else None)
+        self._drop_samples()  # the first processes' were checked
+        if rewritten is not None:  # what it returns was checked when it was added
+            self.add_rewritten(rewritten, fresh)
+        return self.timings
+
+    def baseline(self, name: str) -> TimedProcess:
+        """A baseline's process. Raises BaselineLost when it is not running."""
+        if self._baselines is None or name not in self._baselines.alive:
+            raise BaselineLost(f"the {name} baseline is not running")
+        return self._baselines.alive[name]
+
+    @property
+    def best(self) -> str:
+        """The fastest baseline as first measured."""
+        working = [t for t in self.timings.values() if t.ok]
+        return min(working, key=lambda t: t.median_us).name
+
+    def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
+        if self._baselines is None or not self.timings:
+            raise JudgeError("the baselines have not been started")
+        wanted = dict.fromkeys([self.best, "eager"] if names is None else names)
+        alive = self._baselines.alive
+        lost = [
+            n
+            for n in wanted
+            if self.timings.get(n) is not None
+            and self.timings[n].ok
+            and not (n in alive and alive[n].worker.alive)
+        ]
+        if lost:
+            raise BaselineLost(f"the {lost[0]} baseline's process ended")
+        return [alive[n] for n in wanted if n in alive]
+
+    def close(self) -> None:
+        """End every process."""
+        self._loading.close()
+        if self._baselines is not None:
+            self._baselines.close()
+        self._baselines = None
+        super().close()
