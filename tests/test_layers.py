@@ -51,6 +51,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.nodes",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
+    "warpsmith.judge.agreement",
     "warpsmith.judge.bench_worker",
     "warpsmith.judge.cuda_clock",
     "warpsmith.judge.cuda_peaks",
