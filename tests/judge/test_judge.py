@@ -92,6 +92,24 @@ def test_a_unit_that_hangs_is_given_up_soon(judge: Judge) -> None:
     assert judge.verifier.limits.timeout == LEAST_PATIENCE  # eager takes microseconds here
 
 
+def test_a_limit_that_is_beaten_is_measured_again_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peaks may have been measured on a busy machine: a share above 1 would mislead whoever steers by it."""
+    true, asked = judge.limit, []
+
+    def measured(refresh: bool = False) -> None:
+        asked.append(refresh)
+        monkeypatch.setattr(judge, "limit", true)
+
+    monkeypatch.setattr(judge, "_measure_limit", measured)
+    monkeypatch.setattr(judge, "_limit_again", False)
+    for number in (1, 2):
+        monkeypatch.setattr(judge, "limit", true.model_copy(update={"seconds": 1.0, "least_bytes": 0}))
+        (result,) = judged(judge, f"{GOOD} + 0.0f * {number}")
+        assert result.timing is not None, result.reason
+        assert asked == [True], "once, since an algorithmic candidate beats a true limit"
+        assert (result.timing.limit_share < 1.0) == (number == 1)
+
+
 def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:
     good, zeros, broken, segfault = judged(judge, GOOD, "0", "tanhf(x[i]", "*(volatile float*)(8 + i)")
     assert good.status == "ok", good.reason

@@ -90,12 +90,15 @@ import os, signal
 from pathlib import Path
 from warpsmith.processes.worker import Worker
 worker = Worker("echo_worker", Path("{tmp_path}"), env={{"PYTHONPATH": "{HERE}"}})
-worker.call("echo")
-print(worker.process.pid, flush=True)
+started = worker.call("fork")["pid"]
+print(worker.process.pid, started, flush=True)
+os.kill(started, signal.SIGSTOP)
+worker.pause()
 os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert gone(int(done.stdout))
+    for pid in done.stdout.split():
+        assert gone(int(pid)), "and with all that it has started, stopped or not"
 
 
 @given(st.text())

@@ -4,7 +4,8 @@ a processor, a fork milliseconds.
 `python -m warpsmith.processes.fork_server FD PARENT` answers requests, a JSON object a message, on a socket. `fork` comes with
 three files (the worker's two pipes and its log) and names a module that is then run as by `python -m`, in a session, an environment
 and a folder of its own; `reap` gives a child's exit code, None while it runs. A worker sets its number of threads itself: OpenMP read it when it was loaded. The server runs no code but the package's own and stays
-single-threaded, without a CUDA context: neither survives a fork. It ends with the process that started it, and its children with it.
+single-threaded, without a CUDA context: neither survives a fork. It ends with the process that started it, and kills all that its children
+have started: what is stopped then would stay so for ever.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import random
 import runpy
+import signal
 import socket
 import sys
 import traceback
@@ -24,6 +26,8 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
+
+import psutil
 
 from .worker import die_with_parent
 
@@ -82,6 +86,7 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
     """In the fork: run the module, and end."""
     code, server = 1, os.getppid()
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         request, answer, log = files
         quiet = os.open(os.devnull, os.O_RDONLY)
@@ -141,9 +146,19 @@ def unfit() -> str:
     return "" if ctypes.CDLL(driver).cuDeviceGetCount(address) == not_initialised else "CUDA has been started"
 
 
+def end(*_: object) -> None:
+    """Kill all descendants, and end."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            process.kill()
+    os._exit(0)
+
+
 def main() -> None:
-    die_with_parent(int(sys.argv[2]))
+    signal.signal(signal.SIGTERM, end)
+    die_with_parent(int(sys.argv[2]), signal.SIGTERM)
     ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
+    end()
 
 
 if __name__ == "__main__":

@@ -209,9 +209,9 @@ def _quietly(call: Callable[..., object], *args: object) -> None:
         return
 
 
-def die_with_parent(parent_pid: int) -> None:
-    """Ask the kernel to kill this process when its parent dies; end at once if it already has."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+def die_with_parent(parent_pid: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when its parent dies; end at once if it already has."""
+    ctypes.CDLL(None).prctl(1, how, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent_pid:
         os._exit(1)
 
