@@ -228,7 +228,7 @@ def needs(bundle: Bundle) -> tuple[float, float]:
         + 7 * live
         + min(TRUTHS, 3 * (inputs + live))
     )
-    return max(LEAST_GIB, needed_bytes(graph) / GIB), device
+    return max(LEAST_GIB, needed_bytes(graph, "cuda") / GIB), device
 
 
 def finished(out: Path) -> set[str]:

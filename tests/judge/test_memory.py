@@ -1,11 +1,13 @@
-"""How many timed calls of a confirmation are checked, by what their samples take."""
+"""How many timed calls of a confirmation are checked, by what their samples take; what a task takes of the host."""
 
 from __future__ import annotations
 
 import pytest
 
-from warpsmith.judge.memory import CHECKS, CHECKS_LEAST, checked_calls
+from warpsmith.errors import TaskError
+from warpsmith.judge.memory import CHECKS, CHECKS_LEAST, check_memory, checked_calls, needed_bytes
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
+from warpsmith.testing import chain_task
 
 
 def graph(elements: int) -> Graph:
@@ -23,3 +25,12 @@ def graph(elements: int) -> Graph:
 )
 def test_large_samples_are_fewer(elements: int, checks: int) -> None:
     assert checked_calls(graph(elements)) == checks
+
+
+def test_where_a_gpu_computes_the_host_holds_less() -> None:
+    task = chain_task()
+    least = needed_bytes(task.graph, "cuda")
+    assert least < needed_bytes(task.graph) / 1.5
+    check_memory(task, least, "cuda")
+    with pytest.raises(TaskError, match="to be judged"):
+        check_memory(task, least)

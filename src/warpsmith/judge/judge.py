@@ -107,7 +107,8 @@ class Judge(Opened):
         if self.device == "cpu":
             return 1
         room = min(gpu_state.free_bytes(), self._room()) // ROOM_SHARE
-        return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // needed_bytes(self.task.graph)))
+        each = needed_bytes(self.task.graph, self.device)
+        return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // each))
 
     def _verified_together(
         self, candidates: Sequence[Candidate], built: Sequence[Built], cases: Sequence[Case], many: int

@@ -11,6 +11,7 @@ from ..records import Graph, Task
 VALUES_FILES = 5  # the task's own values, two fresh ones and other families'
 PROCESSES = 5  # eager, two compiled, the candidate, the reference worker
 WIDE = 4  # the oracle holds float64, disturbed and not
+GIVEN, MADE = 2, 6  # copies of inputs, and of what a region makes, that lie on the host where a GPU computes
 CHECKS, CHECKS_LEAST = 12, 3  # timed calls of a confirmation whose outputs are checked
 CHECKED_BYTES = 2 << 30  # that these samples may take together
 KEPT_BYTES = 1 << 30  # of values files that every timed process keeps on a GPU, at the least one file
@@ -19,11 +20,13 @@ GPU_ROOM = (
 )  # bytes of inputs and intermediates from which on processes on a GPU rest between their blocks
 
 
-def needed_bytes(graph: Graph) -> int:
-    """Inputs as files and copied into each process, live intermediates in each, and both widened in the
-    reference worker.
+def needed_bytes(graph: Graph, device: str = "cpu") -> int:
+    """Of the host's memory. Inputs as files and copied into each process, live intermediates in each, and both widened in
+    the reference worker. For a GPU ("cuda") only the files, the buffers of a unit in isolation, and what it made.
     """
     inputs = sum(extent_bytes(i.spec) for i in graph.inputs)
+    if device == "cuda":
+        return inputs * (VALUES_FILES + GIVEN) + live_bytes(graph) * MADE
     return inputs * (VALUES_FILES + PROCESSES + WIDE) + live_bytes(graph) * (PROCESSES + WIDE)
 
 
@@ -63,9 +66,9 @@ def live_bytes(graph: Graph) -> int:
     return most
 
 
-def check_memory(task: Task, available: int | None = None) -> None:
+def check_memory(task: Task, available: int | None = None, device: str = "cpu") -> None:
     """Raises TaskError when the main variant is too large for this machine."""
-    needed = needed_bytes(task.graph)
+    needed = needed_bytes(task.graph, device)
     available = available if available is not None else int(psutil.virtual_memory().available)
     if needed > available:
         raise TaskError(

@@ -93,7 +93,7 @@ class Opened:
         """Raises TaskError when the task does not fit or does not run, JudgeError when a trusted process is
         lost.
         """
-        check_memory(self.task, self._room())
+        check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
         with self._trusted("the judge could not start"):
             self._measure_limit()  # first: while the baselines compile the machine is busy
