@@ -246,7 +246,7 @@ def test_killed_worker_ends_in_a_result_or_in_one_line(
     killed, deadline = False, time.monotonic() + 60
     while not killed and process.poll() is None and time.monotonic() < deadline:
         for child in psutil.Process(process.pid).children(recursive=True):
-            if module in " ".join(_command_line(child)):
+            if module == f"warpsmith.{_name(child)}":
                 child.kill()
                 killed = True
         time.sleep(0.02)
@@ -258,11 +258,11 @@ def test_killed_worker_ends_in_a_result_or_in_one_line(
     warpsmith("archive", "list", env=environment).check_returncode()
 
 
-def _command_line(process: psutil.Process) -> list[str]:
+def _name(process: psutil.Process) -> str:
     try:
-        return list(process.cmdline())
+        return str(process.name())
     except psutil.Error:
-        return []
+        return ""
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from warpsmith.processes import forked
@@ -16,6 +17,10 @@ from warpsmith.processes.forked import Forked, Unfit
 from warpsmith.processes.worker import Worker, WorkerDied
 
 HERE = Path(__file__).parent
+
+
+def runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def started(folder: Path, inherit: bool = True, **variables: str) -> Worker:
@@ -33,6 +38,7 @@ def test_each_has_its_own_environment_folder_and_randomness(tmp_path: Path) -> N
     assert (a["threads"], b["threads"]) == (os.environ.get("OMP_NUM_THREADS"), "1")
     assert [Path(p["folder"]).name for p in (a, b)] == ["a", "b"]
     assert a["session"] != b["session"]
+    assert a["name"] == "place_worker"
     assert a["drawn"] != b["drawn"]
     assert a["processors"] == sorted(os.sched_getaffinity(0))
     assert a["path"][:2] == [str(tmp_path / "a"), str(HERE)]
@@ -104,7 +110,7 @@ def test_a_lost_server_takes_its_workers_with_it_and_is_replaced(tmp_path: Path)
     with started(tmp_path / "a", MALLOC_ARENA_MAX="4") as worker:
         os.kill(worker.call("place")["parent"], signal.SIGKILL)
         deadline = time.monotonic() + 10
-        while worker.alive and time.monotonic() < deadline:
+        while (worker.alive or runs(worker.process.pid)) and time.monotonic() < deadline:
             time.sleep(0.01)
         with pytest.raises(WorkerDied, match="SIGKILL"):
             worker.call("place")

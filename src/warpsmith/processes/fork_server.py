@@ -88,6 +88,7 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
+        _call_itself(message["module"])
         request, answer, log = files
         quiet = os.open(os.devnull, os.O_RDONLY)
         for file, number in ((quiet, 0), (log, 1), (log, 2)):
@@ -113,6 +114,12 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _call_itself(module: str) -> None:
+    """The name by which `ps` and `top` know this process: its command line is the server's."""
+    name = module.removeprefix("warpsmith.").encode()[:15]
+    ctypes.CDLL(None).prctl(15, ctypes.c_char_p(name), 0, 0, 0)  # PR_SET_NAME
 
 
 def _forget_randomness() -> None:
