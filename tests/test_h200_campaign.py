@@ -141,3 +141,18 @@ def test_what_a_task_said_has_the_time(tmp_path: Path) -> None:
     lines = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[1] for line in lines] == ["one", "two"]
     assert all(float(line.split()[0]) >= 0 for line in lines)
+
+
+def test_what_was_surely_slower_in_the_search_is_no_win(tmp_path: Path) -> None:
+    from bundle_sample import FAST, FASTER, WRONG, opening, result, row
+    from h200_report import judged
+
+    slow = [row("search", result(c, s)) for c, s in ((FAST, 0.7), (FASTER, 0.8), (WRONG, 0.5))]
+    results(tmp_path / "all", (opening(), *slow))
+    found = judged(tmp_path / "all", tmp_path)
+    assert found is not None
+    assert (found["status"], found["candidate"]) == ("no win", FASTER.id)
+    results(tmp_path / "part", (opening(), *slow[:2]))
+    some = judged(tmp_path / "part", tmp_path)
+    assert some is not None
+    assert some["status"] == "not confirmed", "the third may yet be faster"
