@@ -219,7 +219,7 @@ def gone(process: subprocess.Popen[str]) -> bool:
 
 @pytest.mark.slow
 def test_the_time_limit_ends_the_run_in_order(packed: Path) -> None:
-    command = ("bundle", "run", "b.tar.gz", "--out", "short", "--limit-time", "4", "--baselines", "eager")
+    command = ("bundle", "run", "b.tar.gz", "--out", "short", "--limit-time", "2", "--baselines", "eager")
     start = time.monotonic()
     process = program(packed, *command, start_new_session=True)
     code, out, err = finished(process)
