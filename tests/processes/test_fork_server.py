@@ -83,7 +83,9 @@ def test_a_server_that_cannot_fork_lets_workers_start_by_themselves(
 
     monkeypatch.setattr("warpsmith.processes.worker.fork", unfit)
     with started(tmp_path) as worker:
-        assert worker.call("place")["parent"] == os.getpid()
+        found = worker.call("place")
+    assert found["parent"] == os.getpid()
+    assert found["compilers"] == "1", "what compiles one module starts no others, forked or not"
 
 
 def test_a_server_with_threads_says_that_it_cannot_fork(tmp_path: Path) -> None:

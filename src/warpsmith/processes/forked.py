@@ -36,7 +36,7 @@ EARLY = (
     "CXX",
 )
 LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
-# No threads before the fork, and what compiles one module compiles no header in advance, nor in other processes.
+# Of every worker, forked or not: no threads before the fork, and what compiles one module compiles no header in advance, nor in other processes.
 OWN = {
     "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
@@ -146,7 +146,7 @@ def fork(
     """Run a module with these files as its pipes' ends and its log. Raises Unfit, and OSError where no process starts."""
     server = _server({k: v for k, v in env.items() if _is_early(k) and k not in OWN})
     answer = server.ask(
-        files, op="fork", module=module, args=list(args), env={**env, **OWN}, folder=str(folder.absolute()),
+        files, op="fork", module=module, args=list(args), env=dict(env), folder=str(folder.absolute()),
         processors=sorted(os.sched_getaffinity(0)), preload=list(preload),
     )  # fmt: skip
     if "unfit" in answer:

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from ..errors import JudgeError, WarpsmithError
-from .forked import Forked, Unfit, fork
+from .forked import OWN, Forked, Unfit, fork
 
 MAX_LINE = 64 << 20  # bytes of one message; a child that sends more is broken
 
@@ -75,6 +75,7 @@ class Worker:
             **(os.environ if inherit else {}),
             **caches(workdir),
             **(env or {}),
+            **(OWN if inherit else {}),
             "PYTHONUNBUFFERED": "1",
         }
         self.process: subprocess.Popen[bytes] | Forked
