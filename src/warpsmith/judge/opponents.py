@@ -113,13 +113,16 @@ class Opponents(TimingField):
             except WarpsmithError as error:
                 baselines.lost(name, str(error))
         self._without_failures(baselines)
-        return self._time_together(list(baselines.alive.values()), values, baselines.compile_seconds)
+        return self._time_together(
+            list(baselines.alive.values()), values, baselines.compile_seconds, self._looked
+        )
 
     def _time_together(
-        self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float]
-    ) -> Session:
+        self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float],
+        looked: int | None,
+    ) -> Session:  # fmt: skip
         """First times of baselines."""
-        session = self._session(processes, values, True, self._looked)
+        session = self._session(processes, values, True, looked)
         expected = [p.expected for p in processes]
         session.run(*self._plan(expected, BASELINE_SECONDS * len(expected), None))
         for process in processes:
@@ -157,7 +160,7 @@ class Opponents(TimingField):
                     times = process.expected / usual
                     self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
                 else:
-                    self._take_samples(self._time_together([process], values, {}))
+                    self._take_samples(self._time_together([process], values, {}, None))
         except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
             self.drop_rewritten(str(error))
 
