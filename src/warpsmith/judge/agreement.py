@@ -14,25 +14,26 @@ from torch import Tensor
 from .allowance import FLOOR, UNIT_ROUNDOFF, Allowance
 from .layout import FLOATS
 from .oracle import TruthTensors
+from .tolerance import TELLING
 
-PIECE = 1 << 25  # elements compared at a time: bounds the temporaries
-LOOK = 0.5  # share of the budget from which on the error is told in units of the last place, too
+PIECE = {"cpu": 1 << 18, "cuda": 1 << 25}  # elements at a time: bounds the temporaries
 
 
 def agreement(
-    dtype: str, truth: TruthTensors, element: Tensor, rule: Allowance | None, actual: Tensor
+    dtype: str, truth: TruthTensors, rule: Allowance | None, actual: Tensor
 ) -> tuple[float, float] | None:
-    """(worst share of the budget, worst ulp) of an output that is surely right. `element`: what each may miss by."""
+    """(worst share of the budget, worst ulp) of an output that is surely right. The truth's noise is what each element may miss by."""
     if dtype == "bool" or tuple(actual.shape) != tuple(truth.native.shape):
         return None  # a byte other than 0 and 1 must not pass for True
     if dtype not in FLOATS or truth.exact:
         return (0.0, 0.0) if torch.equal(actual, truth.native) else None
     if rule is None:
         return None
-    flat, oracle, allowed = (t.reshape(-1) for t in (actual, truth.oracle, element))
+    flat, oracle, allowed = (t.reshape(-1) for t in (actual, truth.oracle, truth.noise))
     worst, square, ulp = 0.0, 0.0, 0.0
-    for start in range(0, flat.numel(), PIECE):
-        part = slice(start, start + PIECE)
+    step = PIECE[flat.device.type]
+    for start in range(0, flat.numel(), step):
+        part = slice(start, start + step)
         error = (flat[part].double() - oracle[part]).abs()
         share = float((error / allowed[part]).max())
         square += float((error * error).sum())
@@ -43,4 +44,4 @@ def agreement(
     whole = (square / max(flat.numel(), 1)) ** 0.5 / rule.rms
     if not whole <= 1.0:
         return None
-    return max(worst, whole), ulp if worst > LOOK else 0.0
+    return max(worst, whole), ulp if worst > TELLING else 0.0

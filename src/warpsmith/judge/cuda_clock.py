@@ -35,13 +35,9 @@ from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
-QUIET_LEAST = 0.1  # seconds to wait for it where it did not come before
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
-QUIET_NS, QUIET_CALLS, QUIET_MOST = (
-    500_000,
-    5,
-    20.0,
-)  # a small kernel, so often in a row; seconds to wait for that
+QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
+QUIET_MOST, QUIET_LEAST = 20.0, 0.1  # seconds to wait for that, and where it did not come the last time
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,7 +26,7 @@ from ..records import Graph, Region, Task, TensorSpec
 from ..runtime.interpreter import run_graph
 from ..runtime.tensors import open_tensors, write_tensors
 from . import families
-from .agreement import agreement
+from .agreement import PIECE, agreement
 from .allowance import HALVES, Allowance, Piece, allowance
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
@@ -37,10 +37,6 @@ from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, o
 from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
-PIECE = {
-    "cpu": 1 << 18,
-    "cuda": 1 << 25,
-}  # elements of which a budget is made at a time: bounds the temporaries
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
@@ -49,12 +45,18 @@ CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch g
 
 @dataclass(frozen=True)
 class Known:
-    """What there is to know of an output: the truth, what each element may miss by, and the whole."""
+    """What there is to know of an output. As in `tolerance.Budget` the truth's noise is what each element may miss by, where
+    there is a rule for the whole.
+    """
 
     name: str
     truth: TruthTensors
-    element: torch.Tensor
     rule: Allowance | None
+
+    @classmethod
+    def of(cls, name: str, dtype: str, truth: TruthTensors) -> Known:
+        element, rule = allowed(dtype, truth)
+        return cls(name, replace(truth, noise=element), rule)
 
     @property
     def draws(self) -> int:
@@ -67,7 +69,7 @@ class Known:
     @property
     def nbytes(self) -> int:
         """Of the device's memory."""
-        tensors = (self.truth.native, self.truth.oracle, self.truth.noise, self.element)
+        tensors = (self.truth.native, self.truth.oracle, self.truth.noise)
         return sum(t.numel() * t.element_size() for t in tensors)
 
 
@@ -142,7 +144,7 @@ class Reference:
             wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
         worst, ulp = 0.0, 0.0
         for known, spec, made in zip(found, wanted, self._opened(wanted, outputs), strict=True):
-            shares = agreement(spec.dtype, known.truth, known.element, known.rule, made)
+            shares = agreement(spec.dtype, known.truth, known.rule, made)
             if shares is None:
                 return {"agrees": False}
             worst, ulp = max(worst, shares[0]), max(ulp, shares[1])
@@ -162,7 +164,7 @@ class Reference:
         found = []
         for number, name in enumerate(names):
             truth = truths[name].rows(*rows[number]) if rows else truths[name]
-            found.append(Known(name, truth, *allowed(graph.specs[name].dtype, truth)))
+            found.append(Known.of(name, graph.specs[name].dtype, truth))
         if region is not None:
             self._keep(key, found)
         return found
@@ -313,11 +315,11 @@ class Reference:
         if rows:
             made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
             specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
-        given = [Known(n, t, *allowed(s.dtype, t)) for n, s, t in zip(names, specs, made, strict=True)]
+        given = [Known.of(n, s.dtype, t) for n, s, t in zip(names, specs, made, strict=True)]
         draws = [k.draws for k in given]
         write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
         write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
-        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.element for k in given])
+        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.truth.noise for k in given])
         return {
             "finite": finite, "draws": draws, "exact": [t.exact for t in made],
             "allowances": [k.rule_fields for k in given],

@@ -89,8 +89,9 @@ class Session:
         rests: bool = False,
         looks: Callable[[], tuple[Rows, ...]] = tuple,
     ) -> None:
-        """`looks`: draws the rows of each output that a sample holds, once the call has ended; none: all. `audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
-        leaves them out. `rests`: all but the first process give back their memory after each block.
+        """`audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
+        leaves them out. `rests`: all but the first process give back their memory after each block. `looks`: draws the rows of
+        each output that a sample holds, once the call has ended; none: all.
         """
         self.rests, self.looks = rests, looks
         self.trust, self.audit = trust, audit if cold else 0

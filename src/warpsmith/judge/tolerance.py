@@ -33,6 +33,7 @@ from .layout import FLOATS
 
 Array = npt.NDArray[Any]
 APPEAL = 16.0  # times the budget: what exceeds it by no more is doubtful
+TELLING = 0.5  # share of the budget from which on the error is told in units of the last place, too
 CHUNK = 1 << 20  # elements compared at a time: bounds the temporaries
 PIECE = 1 << 16  # and those of which a budget is made: so many stay in the cache
 
@@ -143,7 +144,7 @@ class Budget:
             return self._fail("budget", actual, inputs, worst)
         if whole > 1:
             return self._fail("rms-budget", actual, inputs, whole)
-        return Comparison(True, error=max(worst, whole), ulp=self._ulp(actual) if worst > 0.5 else 0.0)
+        return Comparison(True, error=max(worst, whole), ulp=self._ulp(actual) if worst > TELLING else 0.0)
 
     def _error(self, actual: Array, oracle: Array, native: Array) -> Array:
         """Distance from the oracle; where the reference itself is not finite, 0 for the same non-finite value

@@ -22,10 +22,8 @@ from ..errors import JudgeError
 
 WAITING = "waiting for the GPU, which another run has"
 LOOK_SECONDS = 0.02  # between two looks whether somebody wants to measure
-FOLLOWS_SECONDS, REST_SECONDS = (
-    0.5,
-    4.0,
-)  # after a measurement: so long others follow at once; so long all else goes on
+# After a measurement: so long others follow at once; so long all else goes on.
+FOLLOWS_SECONDS, REST_SECONDS = 0.5, 4.0
 LONG_SECONDS = 60.0  # that who wants to measure waits for what may not be paused, before all others wait, too
 
 
