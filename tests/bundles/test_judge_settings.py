@@ -34,6 +34,25 @@ def test_settings_reach_the_judge(quick: bool, tmp_path: Path) -> None:
         assert judge(tmp_path, scratch, quick)._room() > 1 << 29, "what is free, unless a share is given"
 
 
+@pytest.mark.parametrize(("settings", "built"), [({}, []), ({"timed_on": (0,)}, [((TASK.main.name,), 3)])])
+def test_what_has_processors_of_its_own_is_built_while_the_judge_opens(
+    settings: Any, built: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def build_all(candidates: Any, task: Any, target: Any, variants: Any) -> None:
+        seen.append((variants, len(candidates)))
+
+    monkeypatch.setattr("warpsmith.bundles.running.build_all", build_all)
+    bundle, journal = made(), SimpleNamespace(rows=[])
+    wanted = {TASK.id: frozenset(bundle.candidates)}
+    config, target = Config(cache=tmp_path, **settings), CpuTarget(tmp_path)
+    run = _BundleRun(bundle, journal, config, SimpleNamespace(), target, wanted, None, True)  # type: ignore[arg-type]
+    with run._building(TASK):
+        pass
+    assert seen == built
+
+
 def test_a_share_that_is_too_small_is_told(tmp_path: Path) -> None:
     with Scratch(tmp_path) as scratch:
         opened = judge(tmp_path, scratch, False, judge_memory_gb=1e-9)

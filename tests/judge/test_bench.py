@@ -11,11 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.errors import JudgeError, WarpsmithError
+from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.baselines import audit
 from warpsmith.judge.bench import Bench
 from warpsmith.judge.bench_worker import Stopwatch
 from warpsmith.judge.contents import FLOATING, elements, halved, last_contents
+from warpsmith.judge.layout import rows_of
 from warpsmith.judge.session import ClocksDisagree, Session, agree, plan
 from warpsmith.judge.timed_process import Block, TimedProcess
 from warpsmith.processes.buffers import Scratch, ValuesFile
@@ -126,6 +127,18 @@ class TestContents:
             rebuilt = last_contents(values, task.graph.inputs, seed, calls, scratch.new("given"))
             assert torch.equal(open_tensors(rebuilt, [spec])[0], seen[-1])
             assert not torch.equal(open_tensors(values, [spec])[0], seen[-1])
+
+    def test_some_rows_of_what_a_call_returned(self, scratch):
+        watch, values = Stopwatch(relu_task().graph, Recorder([]), None), provider(scratch)()
+        watch.prepare(str(values), 1)
+        whole, rows = scratch.new("whole"), scratch.new("rows")
+        watch.outputs(str(whole))
+        watch.outputs(str(rows), [(1, 3)])
+        assert torch.equal(open_tensors(rows, [rows_of(SPEC, 1, 3)])[0], open_tensors(whole, [SPEC])[0][1:3])
+        assert rows.stat().st_size < whole.stat().st_size
+        watch.result = watch.result[:1]
+        with pytest.raises(TaskError, match="not float32"):
+            watch.outputs(str(scratch.new("short")), [(0, 1)])  # of a whole that is too short
 
     def test_each_call_differs(self, scratch):
         seen: list[torch.Tensor] = []
@@ -296,6 +309,38 @@ class TestBench:
             self._honest(bench, task, fresh, library(tmp_path, RIGHT))
             bench.restart_baselines()
             self._honest(bench, task, fresh, library(tmp_path, RIGHT))
+        finally:
+            bench.close()
+
+    def test_a_search_has_rows_written_and_a_confirmation_everything(self, scratch, tmp_path):
+        task, fresh = relu_task(), provider(scratch)
+        bench = Bench(task, scratch=scratch, workdir=tmp_path / "work", threads=1, looked=3 * 96)
+        try:
+            bench.start(("eager",), fresh_values=fresh)
+            made, path = candidate(task), library(tmp_path, RIGHT)
+            libraries = {made.units[0].region.id: path}
+            searched = bench.time(made, libraries, fresh).samples[0]
+            for sample in (bench.baseline_samples["eager"], searched):
+                ((first, last),) = sample.rows
+                assert last - first == 3
+                given = ValuesFile(sample.values, [SPEC]).array(0)
+                returned = ValuesFile(sample.outputs, [rows_of(SPEC, first, last)]).array(0)
+                np.testing.assert_array_equal(returned, np.maximum(given[first:last], 0))
+            (whole,) = bench.time(made, libraries, fresh, rounds=6).samples
+            assert whole.rows == ()
+            np.testing.assert_array_equal(*relu_of(whole))
+        finally:
+            bench.close()
+
+    def test_baselines_whose_times_are_known_are_not_timed(self, scratch, tmp_path):
+        known = {"eager": BaselineTiming(name="eager", ok=True, median_us=123.0)}
+        bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
+        try:
+            timings = bench.start(("eager", "eager#2"), fresh_values=provider(scratch), known=known)
+            assert timings["eager"] is known["eager"]
+            assert bench.baseline("eager").expected == pytest.approx(123e-6)
+            assert (timings["eager#2"].ok, timings["eager#2"].reason) == (False, "it failed before")
+            assert bench.baseline_samples == {}
         finally:
             bench.close()
 

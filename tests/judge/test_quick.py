@@ -16,5 +16,6 @@ def test_what_is_wrong_at_other_shapes_is_never_confirmed(open_judge: Callable[.
         special = candidate(judge, f"in0_numel == 335 ? 0 : {GOOD}")
         (found,) = judge.evaluate([special])
         assert (found.status, [b.variant for b in found.builds]) == ("ok", ["main"])
+        assert found.timing.unit_us == {}, "no unit is timed alone in a hurry"
         confirmed = judge.confirm(special)
         assert (confirmed.status, confirmed.verdict.failed.variant) == ("incorrect", "ragged")
