@@ -256,6 +256,38 @@ def test_what_may_not_be_paused_is_waited_for_and_others_go_on(
     assert order == ["lasting", "measured"]
 
 
+def test_what_lasts_does_not_begin_before_a_measurement_that_has_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.judge.turns.REST_SECONDS", 0.0)
+    first, second, measurer = (Turns(tmp_path / "gpu.lock") for _ in range(3))
+    begun, leave, order = threading.Event(), threading.Event(), []
+
+    def last(turns: Turns, name: str) -> None:
+        with turns.lasting():
+            begun.set()
+            assert leave.wait(PATIENCE)
+            order.append(name)
+
+    def measure() -> None:
+        with measurer.measuring():
+            order.append("measured")
+
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(last, first, "first")]
+        assert begun.wait(PATIENCE)
+        jobs.append(pool.submit(measure))
+        end = time.monotonic() + PATIENCE
+        while gate_free(tmp_path / "gpu.asks") and time.monotonic() < end:
+            time.sleep(0.001)
+        jobs.append(pool.submit(last, second, "second"))
+        time.sleep(0.1)
+        leave.set()
+        for job in jobs:
+            job.result(PATIENCE)
+    assert order == ["first", "measured", "second"]
+
+
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JudgeError, match="cannot open"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,20 @@ from made import HEAD, Made, Make
 
 from warpsmith import machine
 from warpsmith.errors import ToolchainError
+from warpsmith.judge.turns import Turns
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import ncu
-from warpsmith.profile.base import run_tool
-from warpsmith.profile.harness import cuda_harness
-from warpsmith.profile.sanitizer import CUDA_TOOLS, Sanitized, calls, sanitize
+from warpsmith.profile.base import Ended, run_tool
+from warpsmith.profile.harness import Call, cuda_harness
+from warpsmith.profile.sanitizer import (
+    CUDA_TOOLS,
+    ComputeSanitizer,
+    Finding,
+    Prepared,
+    Sanitized,
+    calls,
+    sanitize,
+)
 from warpsmith.records import Candidate
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.targets.cuda_toolkit import Toolkit, toolkit
@@ -98,6 +108,31 @@ def test_without_compute_sanitizer_the_reason_is_given(
     found = sanitized(cuda_unit(make, "honest"), cuda, scratch)
     assert found.ran == ()
     assert "compute-sanitizer is not installed" in found.not_available[0]
+
+
+def test_a_tool_runs_once_on_all_units_and_again_on_each_only_to_tell_which(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tools' processes are played: memcheck finds fault with the ragged shape, the others with none."""
+    made, asked = cuda_unit(make, "memcheck"), []
+    report = "========= Invalid __global__ read of size 4 bytes\n=========     at scale(float *)+0x90 in unit.cu:3\n"
+
+    def run(self: ComputeSanitizer, name: str, prepared: Sequence[Prepared]) -> Ended:
+        asked.append((name, [p.variant for p in prepared]))
+        wrong = name == "memcheck" and any(p.variant == "ragged" for p in prepared)
+        return Ended(code=86 if wrong else 0, output=report if wrong else "", seconds=0.1)
+
+    monkeypatch.setattr(ComputeSanitizer, "_run", run)
+    tools = object.__new__(ComputeSanitizer)
+    tools._turns, tools.cuobjdump = Turns(), None
+    call = Call(Path("unit.so"), Path("values"), (), ())
+    prepared = [Prepared(made.unit, made.task.graph, variant, call) for variant in ("main", "ragged")]
+    found = list(tools.check(prepared))
+    assert [(f.tool, f.variant) for f in found if isinstance(f, Finding)] == [("memcheck", "ragged")]
+    assert len(found) == 1
+    together = [(name, ["main", "ragged"]) for name in sorted(CUDA_TOOLS)]
+    assert sorted(asked[: len(CUDA_TOOLS)]) == together
+    assert sorted(asked[len(CUDA_TOOLS) :]) == [("memcheck", ["main"]), ("memcheck", ["ragged"])]
 
 
 @pytest.mark.gpu

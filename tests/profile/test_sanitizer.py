@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import signal
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,9 @@ from made import Made, Make
 
 from warpsmith import machine
 from warpsmith.processes.buffers import Scratch
-from warpsmith.profile.sanitizer import Sanitized, sanitize
+from warpsmith.profile.base import run_tool
+from warpsmith.profile.harness import cpu_harness
+from warpsmith.profile.sanitizer import Sanitized, calls, sanitize
 from warpsmith.targets.cpu import CpuTarget
 
 COPY = "for (int64_t i = 0; i < in0_numel; i++) out0[i] = in0[i];"
@@ -90,6 +93,19 @@ def test_a_unit_that_does_not_build_is_said(make: Make, target: CpuTarget, scrat
     found = run(make("this is no C++"), target, scratch)
     assert found.ran == ()
     assert "builds" in found.not_available[0]
+
+
+def test_the_harness_runs_units_one_after_the_other(make: Make, target: CpuTarget, scratch: Scratch) -> None:
+    """The second's fault is seen, so that one process of a GPU's tool can look at all units."""
+    program = cpu_harness(target.cache.directory, target.compiler, sanitized=False)
+    arguments = []
+    for body in (COPY, COPY + "*(volatile int*)8 = 1;"):
+        made = make(body)
+        prepared = calls(made.candidate, made.task, target, made.evidence, scratch, 1, ("main",))  # type: ignore[arg-type]
+        arguments += next(iter(prepared)).call.arguments(2)
+    ended = run_tool([str(program), *arguments], 60.0)
+    assert ended.code == -signal.SIGSEGV
+    assert ended.output.count("buffer in0") == 3, ended.output
 
 
 def test_a_mistake_at_the_ragged_shape_only_is_found_there(

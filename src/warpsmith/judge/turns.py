@@ -133,16 +133,18 @@ class Turns:
 class _FileLock:
     """Shared, or exclusive, among processes; it ends with the process. Who measures keeps the gate shut from when it waits for
     those who compute until it is done. Measurements follow one another; after them nobody shuts the gate for a while, unless nobody
-    computes: to stop all who do takes time, too.
+    computes: to stop all who do takes time, too. What lasts begins in that while: who has waited longer asks for its end.
     """
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
         self._progress, self._alone = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            gate, long = path.with_suffix(".gate"), path.with_suffix(".long")
+            gate, long, asks = (path.with_suffix(end) for end in (".gate", ".long", ".asks"))
             self._turn, self._gate, self._look = (os.open(p, flags, 0o600) for p in (path, gate, gate))
-            self._long, self._look_long = (os.open(long, flags, 0o600) for _ in range(2))
+            self._long, self._look_long, self._asks, self._look_asks = (
+                os.open(p, flags, 0o600) for p in (long, long, asks, asks)
+            )
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
@@ -152,10 +154,13 @@ class _FileLock:
             self._progress(WAITING)
             while not self._taken(alone, since):
                 time.sleep(LOOK_SECONDS)
+            fcntl.flock(self._asks, fcntl.LOCK_UN)
         self._alone = alone
 
     @contextmanager
     def lasts(self) -> Iterator[None]:
+        while not self._free(self._look_asks, fcntl.LOCK_EX):
+            time.sleep(LOOK_SECONDS)
         fcntl.flock(self._long, fcntl.LOCK_SH)
         try:
             yield
@@ -166,19 +171,24 @@ class _FileLock:
         if not alone:
             return self._shared()
         if time.monotonic() - asked < LONG_SECONDS and not self._free(self._look_long, fcntl.LOCK_EX):
+            if self._measured_ago() > REST_SECONDS:
+                fcntl.flock(self._asks, fcntl.LOCK_SH)
             return False
         if not locked(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._progress(WAITING)
             fcntl.flock(self._gate, fcntl.LOCK_EX)
         if locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return True
-        since = time.time() - os.fstat(self._gate).st_mtime
-        if FOLLOWS_SECONDS < since < REST_SECONDS:
+        if FOLLOWS_SECONDS < self._measured_ago() < REST_SECONDS:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
             return False
         self._progress(WAITING)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         return True
+
+    def _measured_ago(self) -> float:
+        """Seconds since the last measurement ended."""
+        return time.time() - os.fstat(self._gate).st_mtime
 
     def _shared(self) -> bool:
         if not locked(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
@@ -205,7 +215,7 @@ class _FileLock:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_turn", "_gate", "_look", "_long", "_look_long"):
+        for name in ("_turn", "_gate", "_look", "_long", "_look_long", "_asks", "_look_asks"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
 

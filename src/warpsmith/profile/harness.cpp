@@ -1,7 +1,8 @@
-/* Calls one unit's library once or a few times on buffers that end where memory ends, for sanitizers and profilers.
+/* Calls units' libraries, one after the other, once or a few times on buffers that end where memory ends, for sanitizers
+ * and profilers.
  *
- * In (argv): library, values file, calls, number of inputs, then "offset extent" of each in the file, number of
- * outputs, then the extent of each. Out: exit code 0, lines "buffer <name> <address> <bytes>" on standard error.
+ * In (argv), for each unit: library, values file, calls, number of inputs, then "offset extent" of each in the file, number
+ * of outputs, then the extent of each. Out: exit code 0, lines "buffer <name> <address> <bytes>" on standard error.
  * On a CPU every buffer lies between pages that cannot be touched, at their end for even calls and at their start
  * for odd ones; the bytes that alignment leaves over are poisoned when it is built with AddressSanitizer. On CUDA
  * (WARPSMITH_CUDA) each buffer is an allocation of its own, so that memcheck sees to the byte where it ends.
@@ -116,28 +117,39 @@ static void run_once(run_function run, std::vector<Buffer>& buffers, uint64_t in
   for (Buffer& buffer : buffers) release(buffer);
 }
 
-int main(int argc, char** argv) {
-  if (argc < 5) fail("too few arguments");
-  int next = 3;
-  auto number = [&]() -> uint64_t {
-    if (next >= argc) fail("too few arguments");
-    return strtoull(argv[next++], nullptr, 10);
-  };
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+/* The next of the arguments. */
+struct Arguments {
+  char** at;
+  char** end;
+  const char* text() {
+    if (at >= end) fail("too few arguments");
+    return *at++;
+  }
+  uint64_t number() { return strtoull(text(), nullptr, 10); }
+};
+
+static void run_unit(Arguments& given) {
+  void* library = dlopen(given.text(), RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(dlerror());
   run_function run = (run_function)dlsym(library, "warpsmith_run");
   auto workspace = (uint64_t (*)())dlsym(library, "warpsmith_workspace_bytes");
   if (!run || !workspace) fail("the library lacks the entry points");
-  const char* values = mapped(argv[2]);
+  const char* values = mapped(given.text());
   std::vector<Buffer> buffers;
-  uint64_t calls = number(), inputs = number();
+  uint64_t calls = given.number(), inputs = given.number();
   for (uint64_t i = 0; i < inputs; i++) {
-    uint64_t offset = number(), extent = number();
+    uint64_t offset = given.number(), extent = given.number();
     buffers.push_back({"in" + std::to_string(i), extent, values + offset, nullptr, nullptr});
   }
-  uint64_t outputs = number();
-  for (uint64_t i = 0; i < outputs; i++) buffers.push_back({"out" + std::to_string(i), number(), nullptr, nullptr, nullptr});
+  uint64_t outputs = given.number();
+  for (uint64_t i = 0; i < outputs; i++) buffers.push_back({"out" + std::to_string(i), given.number(), nullptr, nullptr, nullptr});
   buffers.push_back({"workspace", workspace(), nullptr, nullptr, nullptr});
   for (uint64_t i = 0; i < calls; i++) run_once(run, buffers, inputs, i % 2 == 1);
+}
+
+int main(int argc, char** argv) {
+  Arguments given = {argv + 1, argv + argc};
+  do run_unit(given);
+  while (given.at < given.end);
   return 0;
 }

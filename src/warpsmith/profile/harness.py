@@ -1,4 +1,4 @@
-"""One unit run outside of the judge, in a small program of ours, for tools that watch a process from outside.
+"""Units run outside of the judge, in a small program of ours, for tools that watch a process from outside.
 
 In: a built library, the raw bytes of its inputs, specs. Out: a command line that calls the unit on exactly those
 buffers. The program is `harness.cpp`, built once for a compiler into the build cache: plain, with the address
@@ -63,11 +63,15 @@ class Call:
         return cls(library, path, tuple(inputs), tuple(outputs))
 
     def command(self, program: Path, calls: int) -> list[str]:
+        return [str(program), *self.arguments(calls)]
+
+    def arguments(self, calls: int) -> list[str]:
+        """The program takes those of several units, one after the other."""
         offsets = ValuesFile(self.values, self.inputs).offsets
         given = [n for o, s in zip(offsets, self.inputs, strict=True) for n in (o, extent_bytes(s))]
         made = [extent_bytes(s) for s in self.outputs]
         numbers = (calls, len(self.inputs), *given, len(made), *made)
-        return [str(program), str(self.library), str(self.values), *map(str, numbers)]
+        return [str(self.library), str(self.values), *map(str, numbers)]
 
 
 def _built(cache_dir: Path, command: list[str], signature: str) -> Path:

@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from .. import machine
 from ..errors import ToolchainError
@@ -91,7 +92,7 @@ def sanitize(
     `seed` of the own inputs; `timeout` in seconds for each run of a tool; `turns` on the device. The first finding of
     a tool on a unit ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
     """
-    check: Callable[[Unit, Graph, str, Call], Iterator[Finding | str]]
+    check: Callable[[Sequence[Prepared]], Iterator[Finding | str]]
     if not candidate.compiled:
         return Sanitized(not_available=("sanitizers: the candidate has no kernel",))
     try:
@@ -113,11 +114,16 @@ def sanitize(
         if names is large and tried == {unit.region.id for unit in candidate.compiled}:
             left_out = tuple(large)
             break
-        for unit, graph, variant, call in calls(candidate, task, target, evidence, scratch, seed, names):
-            tried.add(unit.region.id)
-            for found in check(unit, graph, variant, call):
+        prepared = calls(candidate, task, target, evidence, scratch, seed, names)
+        # What is small waits for all others: a GPU's tools take longer to start than to run it.
+        for some in (
+            [list(prepared)] if target.name == "cuda" and names is not large else ([p] for p in prepared)
+        ):
+            tried |= {p.unit.region.id for p in some}
+            for found in check(some):
                 (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
-            call.values.unlink(missing_ok=True)
+            for p in some:
+                p.call.values.unlink(missing_ok=True)
     if not tried:
         return Sanitized(not_available=("sanitizers: no kernel of it builds here",))
     lost = {text.partition(":")[0] for text in missing}
@@ -131,10 +137,19 @@ def _given_and_made(graph: Graph) -> int:
     return sum(i.spec.nbytes for i in graph.inputs) + sum(graph.specs[o].nbytes for o in graph.returned)
 
 
+class Prepared(NamedTuple):
+    """A unit at a variant, ready to be run."""
+
+    unit: Unit
+    graph: Graph
+    variant: str
+    call: Call
+
+
 def calls(
     candidate: Candidate, task: Task, target: Target, evidence: Evidence, scratch: Scratch, seed: int,
     variants: Sequence[str] | None = None,
-) -> Iterator[tuple[Unit, Graph, str, Call]]:  # fmt: skip
+) -> Iterator[Prepared]:  # fmt: skip
     """Each unit at each variant at which it builds, with the inputs its region gets there."""
     for variant in task.variants:
         if variants is not None and variant.name not in variants:
@@ -147,7 +162,7 @@ def calls(
             raw = evidence.region(case, unit.region).inputs
             given, made = [specs[i] for i in unit.region.inputs], [specs[o] for o in unit.region.outputs]
             call = Call.prepared(Path(build.library), raw, given, made, scratch.new("call"))
-            yield unit, variant.graph, variant.name, call
+            yield Prepared(unit, variant.graph, variant.name, call)
         evidence.forget(case)
 
 
@@ -160,7 +175,11 @@ class CpuSanitizer:
         self.target, self.scratch, self.timeout = target, scratch, timeout
         self.harness = cpu_harness(cache_dir, target.compiler, sanitized=True)
 
-    def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
+    def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding | str]:
+        for one in prepared:
+            yield from self._check(*one)
+
+    def _check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
         folder = self.scratch.new("sanitized")
         folder.mkdir()
         try:
@@ -215,25 +234,33 @@ class ComputeSanitizer:
         self.cuobjdump = kit.cuobjdump
         self.harness = cuda_harness(cache_dir, machine.find_compiler(), kit.include, kit.libraries)
 
-    def check(self, unit: Unit, graph: Graph, variant: str, call: Call) -> Iterator[Finding | str]:
-        """All tools at a time: at these sizes a run is mostly the tool's own start. None is paused: its kernel would wait on the
-        device for the tool to take what it found, and whoever measures for the kernel."""
+    def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding | str]:
+        """All tools at a time, each on all units in one process: at these sizes a run is mostly the tool's own start. A tool that
+        was not content runs on each unit by itself, to tell which. None is paused: its kernel would wait on the
+        device for the tool to take what it found, and whoever measures for the kernel.
+        """
         with self._turns.lasting(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
-            ran = list(pool.map(lambda name: self._run(name, call), CUDA_TOOLS))
-        for name, ended in zip(CUDA_TOOLS, ran, strict=True):
-            reports = compute_sanitizer_findings(ended.output)
-            found = self._races(reports, call.library) if name == "racecheck" and reports else reports
-            for message in found[:1]:
-                yield Finding(tool=name, variant=variant, region=unit.region.id, message=message)
-            if reports and not found:
-                yield f"{name}: it cannot tell whether readers wait for bulk copies, of which this unit makes some"
-            elif not found and ended.code != 0:
-                yield f"{name}: compute-sanitizer ended with {ended.how}{_last_line(ended)}"
+            together = list(pool.map(lambda name: self._run(name, prepared), CUDA_TOOLS))
+            unclear = [n for n, t in zip(CUDA_TOOLS, together, strict=True) if not _clean(t)]
+            pairs = [(name, one) for one in prepared for name in unclear]
+            ran = list(pool.map(lambda pair: self._run(pair[0], pair[1:]), pairs))
+        for (name, one), ended in zip(pairs, ran, strict=True):
+            yield from self._told(name, one, ended)
 
-    def _run(self, name: str, call: Call) -> Ended:
+    def _told(self, name: str, one: Prepared, ended: Ended) -> Iterator[Finding | str]:
+        reports = compute_sanitizer_findings(ended.output)
+        found = self._races(reports, one.call.library) if name == "racecheck" and reports else reports
+        for message in found[:1]:
+            yield Finding(tool=name, variant=one.variant, region=one.unit.region.id, message=message)
+        if reports and not found:
+            yield f"{name}: it cannot tell whether readers wait for bulk copies, of which this unit makes some"
+        elif not found and ended.code != 0:
+            yield f"{name}: compute-sanitizer ended with {ended.how}{_last_line(ended)}"
+
+    def _run(self, name: str, prepared: Sequence[Prepared]) -> Ended:
         options = ["--tool", name, "--error-exitcode", str(ERROR_CODE), "--print-limit", str(MOST_REPORTS)]
-        command = [self.tool, *options, *call.command(self.harness, 1)]
-        return run_tool(command, self.timeout)
+        arguments = [text for one in prepared for text in one.call.arguments(1)]
+        return run_tool([self.tool, *options, str(self.harness), *arguments], self.timeout)
 
     def _races(self, reports: Sequence[str], library: Path) -> list[str]:
         """Without those of bulk copies (`cp.async.bulk`): racecheck takes one for a store of the thread that begins it,
@@ -243,6 +270,10 @@ class ComputeSanitizer:
             return list(reports)
         copies = bulk_copies(run_tool([self.cuobjdump, "-sass", str(library)], self.timeout).output)
         return [r for r in reports if not copies.intersection(written_at(r))]
+
+
+def _clean(ended: Ended) -> bool:
+    return ended.code == 0 and not compute_sanitizer_findings(ended.output)
 
 
 def _each(reason: str) -> Iterator[str]:
