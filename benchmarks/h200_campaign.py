@@ -42,7 +42,7 @@ CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
 LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
 PACKERS = 4  # at a time, behind what is judged
 TRIES = 2  # of a task that found too little memory on the GPU
-MOST_SECONDS = 330  # for a task
+MOST_SECONDS = 560  # for a task
 SPARE_SECONDS = 15  # to end in order
 PEAKS = "import pathlib, sys; from warpsmith.judge import limits; limits.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
 LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]

@@ -55,6 +55,7 @@ TORCH_ALLOWED = (
     "warpsmith.judge.bench_worker",
     "warpsmith.judge.cuda_clock",
     "warpsmith.judge.cuda_peaks",
+    "warpsmith.judge.family_values",
     "warpsmith.judge.mutants",
     "warpsmith.judge.oracle",
     "warpsmith.judge.reference",

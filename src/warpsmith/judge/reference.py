@@ -24,12 +24,12 @@ import torch
 from ..processes.worker import serve
 from ..records import Graph, Region, Task, TensorSpec
 from ..runtime.interpreter import run_graph
-from ..runtime.tensors import open_tensors, write_tensors
-from . import families
+from ..runtime.tensors import copied_to, open_tensors, write_tensors
 from .agreement import PIECE, agreement
 from .allowance import HALVES, Allowance, Piece, allowance
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
+from .family_values import fill
 from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
@@ -93,7 +93,7 @@ class Reference:
         return {"task": task.id}
 
     def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
-        families.fill(family, seed, self._graph(variant).inputs, Path(own), Path(path))
+        fill(family, seed, self._graph(variant).inputs, Path(own), Path(path), self._device)
 
     def expected(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
@@ -352,15 +352,6 @@ def _budget(dtype: str, made: TruthTensors) -> Budget:
     elements, rule = allowed(dtype, made)
     native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
     return Budget(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
-
-
-def copied_to(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """On the device with the strides that it has here, expanded dimensions included."""
-    if tensor.numel() == 0:
-        return tensor.to(device)
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    flat = tensor.as_strided((last + 1,), (1,)).to(device)
-    return flat.as_strided(tensor.shape, tensor.stride())
 
 
 def _numpy(tensor: torch.Tensor) -> Any:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..tasks.values import check_tensor, open_tensors, torch_dtype, write_tensors
+from ..tasks.values import check_tensor, copied_to, open_tensors, torch_dtype, write_tensors
 
-__all__ = ["check_tensor", "open_tensors", "torch_dtype", "write_tensors"]
+__all__ = ["check_tensor", "copied_to", "open_tensors", "torch_dtype", "write_tensors"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -46,6 +46,15 @@ def open_tensors(path: Path, specs: Sequence[TensorSpec], *, writable: bool = Tr
     return [_tensor(memory, offset, spec) for offset, spec in zip(offsets, specs, strict=True)]
 
 
+def copied_to(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """On the device with the strides that it has here, expanded dimensions included."""
+    if tensor.numel() == 0:
+        return tensor.to(device)
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.as_strided((last + 1,), (1,)).to(device)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
 def _tensor(memory: mmap.mmap, offset: int, spec: TensorSpec) -> torch.Tensor:
     dtype = torch_dtype(spec.dtype)
     if spec.numel == 0:
@@ -55,16 +64,15 @@ def _tensor(memory: mmap.mmap, offset: int, spec: TensorSpec) -> torch.Tensor:
     return flat.as_strided(spec.shape, spec.stride)
 
 
-def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Sequence[torch.Tensor]) -> None:
-    """A new values file.
+def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[torch.Tensor]) -> None:
+    """A new values file; each tensor is asked for when it is written.
 
     Raises TaskError when a tensor's shape or dtype is not its spec's, JudgeError when the disk is full.
     """
-    for spec, tensor in zip(specs, tensors, strict=True):
-        check_tensor(spec, tensor)
     file = ValuesFile(path, specs, create=True)
     with torch.no_grad():
         for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
+            check_tensor(spec, tensor)
             if spec.numel:
                 _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
 

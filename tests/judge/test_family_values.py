@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsmith.judge.families import FAMILIES, fill
+from warpsmith.judge.families import FAMILIES
+from warpsmith.judge.family_values import MAKERS, fill
 from warpsmith.processes.buffers import ValuesFile
 from warpsmith.records import GraphInput, TensorSpec
 
@@ -51,6 +52,10 @@ def made(own: Path, family: str, seed: int = 1) -> list[np.ndarray]:
     path = own.with_name(f"{family}-{seed}-{len(list(own.parent.iterdir()))}")
     fill(family, seed, INPUTS, own, path)
     return [np.array(a) for a in ValuesFile(path, SPECS).arrays()]
+
+
+def test_each_name_has_its_maker() -> None:
+    assert tuple(MAKERS) == FAMILIES
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -114,7 +119,7 @@ def test_the_form_of_a_square_matrix_stays(tmp_path: Path, family: str, form: st
     item = given("x", (3, 9, 9))
     own = ValuesFile(tmp_path / "own", [item.spec], create=True)
     own.array(0)[...] = forms[form]
-    fill(family, 5, [item], own.path, tmp_path / "made")
+    fill(family, 6, [item], own.path, tmp_path / "made")
     fresh = ValuesFile(tmp_path / "made", [item.spec]).array(0)
     assert fresh.any()
     assert form in ("upper", "symmetric") or not np.triu(fresh, 1).any()
