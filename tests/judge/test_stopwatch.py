@@ -73,3 +73,19 @@ def test_outputs_of_units_are_spoilt_when_they_are_let_go(task: Task, tmp_path: 
     assert words(made) in [{word} for word in POISON]
     assert watch.spoilt_input() == ""
     assert torch.equal(watch.result[0], torch.relu(watch.private[0])), "what the last call returned stays"
+
+
+def test_warm_up_calls_once_more_leave_the_values_where_they_are(task: Task, tmp_path: Path) -> None:
+    values = tmp_path / "values"
+    write_tensors(values, [i.spec for i in task.graph.inputs], [torch.randn(6, 50)])
+    callee = deployed(task, tmp_path / "cache")
+    watch = Stopwatch(task.graph, callee, None, callee.blocks)
+    watch.prepare(str(values), 1)
+    watch.time(3, 0, 1, True)
+    places = [t.data_ptr() for t in watch.private]
+    watch.result = None
+    assert watch.again(2)["seconds"] > 0
+    assert watch.result is not None
+    assert [t.data_ptr() for t in watch.private] == places
+    watch.time(2, 0, 2, True)
+    assert watch.spoilt_input() == ""

@@ -158,6 +158,7 @@ class BaselineProcess:
         return {
             "load": self.load,
             "prepare": lambda **fields: self.stopwatch.prepare(**fields),
+            "again": lambda **fields: self.stopwatch.again(**fields),
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": lambda **fields: self.stopwatch.outputs(**fields),
             "rest": lambda: self.stopwatch.rest(),

@@ -53,7 +53,7 @@ class CudaStopwatch(Stopwatch):
         self.stream = torch.cuda.current_stream()
         self._kept: dict[str, list[Tensor]] = {}
         self._reset_persisting = _persisting_reset()
-        self._patience = QUIET_MOST
+        self._patience, self._alone = QUIET_MOST, True
         self._nothing = torch.zeros(1, device=self.device)
         self.usual_tail = self._usual_tail()
 
@@ -138,10 +138,14 @@ class CudaStopwatch(Stopwatch):
         """As `Stopwatch.prepare`; the memory that is overwritten between calls is asked for now, not in a block
         that somebody's clock bounds.
         """
-        answer = super().prepare(values, warmup)
+        self._alone = alone
+        return super().prepare(values, warmup)
+
+    def again(self, warmup: int) -> dict[str, Any]:
+        answer = super().again(warmup)
         self._overwrite()
         torch.cuda.synchronize()
-        return {**answer, "quiet": self._until_quiet()} if alone else answer
+        return {**answer, "quiet": self._until_quiet()} if self._alone else answer
 
     def _until_quiet(self) -> bool:
         """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one

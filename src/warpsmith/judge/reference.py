@@ -38,6 +38,7 @@ from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
+IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
@@ -114,13 +115,18 @@ class Reference:
         tensors = self._values(graph, values)
         if region is not None:
             region = Region.model_validate(region)
-            tensors = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
-            if stem:
-                specs = [graph.specs[i] for i in region.inputs]
-                write_tensors(Path(f"{stem}.inputs"), specs, [tensors[i] for i in region.inputs])
+            tensors = self._region_inputs(graph, tensors, region, stem)
         oracle = self._oracle(variant, graph, region)
         made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
         return oracle.outputs, made
+
+    def _region_inputs(self, graph: Graph, tensors: Tensors, region: Region, stem: str) -> Tensors:
+        """Native values of a region's inputs, written under the stem, if there is one."""
+        made = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+        if stem:
+            specs = [graph.specs[i] for i in region.inputs]
+            write_tensors(Path(f"{stem}.inputs"), specs, [made[i] for i in region.inputs])
+        return made
 
     def truth(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = ""
@@ -156,10 +162,12 @@ class Reference:
     ) -> list[Known]:  # fmt: skip
         """Each output's truth and budget; those of a region are kept while there is room."""
         key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
+        graph = self._graph(variant)
         if key in self._kept:
             self._kept.move_to_end(key)
+            if stem:
+                self._region_inputs(graph, self._values(graph, values), Region.model_validate(region), stem)
             return self._kept[key]
-        graph = self._graph(variant)
         names, truths = self._truths(variant, values, stem, seed, region, family, draws)
         found = []
         for number, name in enumerate(names):
@@ -251,13 +259,15 @@ class Reference:
         return {"microseconds": spent}
 
     def tidied(self, handler: Handler) -> Handler:
-        """The same, and after it the GPU's memory is given back: timed processes need it, too."""
+        """The same, and after it the GPU's memory is given back where it is much: timed processes need it, too, but to give it
+        back takes longer than many a request.
+        """
 
         def handled(**fields: Any) -> Any:
             try:
                 return handler(**fields)
             finally:
-                if self._device == "cuda":
+                if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
                     torch.cuda.empty_cache()
 
         return handled
@@ -352,6 +362,11 @@ def _budget(dtype: str, made: TruthTensors) -> Budget:
     elements, rule = allowed(dtype, made)
     native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
     return Budget(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
+
+
+def _idle_bytes() -> int:
+    """Of the GPU's memory, that this process has and does not use."""
+    return int(torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
 def _numpy(tensor: torch.Tensor) -> Any:

@@ -26,6 +26,7 @@ FEW_CALLS, FEW_SECONDS = 5, 0.05  # a block has so many calls at least, unless t
 WARMUP = 2  # calls before a block: the first at these addresses, and one on warm code
 ROUNDS = (4, 12)  # of a search measurement: at least, at most …
 GPU_ROUNDS = 6  # … on a GPU, whose calls vary less, and others wait for their turn
+GPU_MOVES = 4  # rounds between two moves of the values there, which take ten times as long as a block
 BLOCK_OVERHEAD = 0.01  # seconds to switch to a process: settling, copying small values, warm-up calls
 HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measurement
 HOPELESS_ROUNDS = 3
@@ -88,12 +89,13 @@ class Session:
         audit: int = 0,
         rests: bool = False,
         looks: Callable[[], tuple[Rows, ...]] = tuple,
+        moves: int = 1,
     ) -> None:
-        """`audit`: evictions before each call of an audit; 0 where the rounds themselves show whether a process
-        leaves them out. `rests`: all but the first process give back their memory after each block. `looks`: draws the rows of
+        """`moves`: after so many rounds each process gets other values, at other addresses. `audit`: evictions before each call
+        of an audit; 0 where the rounds themselves show whether a process leaves them out. `rests`: all but the first process give back their memory after each block. `looks`: draws the rows of
         each output that a sample holds, once the call has ended; none: all.
         """
-        self.rests, self.looks = rests, looks
+        self.rests, self.looks, self.moves = rests, looks, moves
         self.trust, self.audit = trust, audit if cold else 0
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
@@ -101,6 +103,7 @@ class Session:
         self.audits: dict[str, Block] = {}
         self.samples: list[TimedSample] = []
         self._last: dict[str, tuple[Path, int, int]] = {}  # values, seed and calls of a process's last block
+        self._moved: dict[str, int] = {}  # which of its moves a process was prepared for
         self._noisy: list[bool] = []  # block by block: whether the device had other work
         self._secret = random.Random(secrets.randbits(62))
 
@@ -127,6 +130,7 @@ class Session:
                     self.audits[process.name] = self._block(process, AUDIT_CALLS, r, self.audit)
                 if self.rests and process is not tested:
                     process.rest()
+                    del self._moved[process.name]
             if race and r + 1 >= HOPELESS_ROUNDS and self._hopeless():
                 break
         if checks and not self.samples:
@@ -140,9 +144,14 @@ class Session:
         return max(1, count - self._secret.choice((0, 0, 1)))
 
     def _block(self, process: TimedProcess, n: int, r: int, evictions: int = 1, alone: bool = True) -> Block:
-        values, seed = self.values[r % len(self.values)], self._secret.getrandbits(62)
+        move = r // self.moves
+        values, seed = self.values[move % len(self.values)], self._secret.getrandbits(62)
         try:
-            process.prepare(values, WARMUP, alone=alone)
+            if self.moves > 1 and self._moved.get(process.name) == move:
+                process.again(WARMUP)
+            else:
+                process.prepare(values, WARMUP, alone=alone)
+                self._moved[process.name] = move
             self._noisy.append(not process.quiet)
             block = process.block(n, evictions if self.cold else 0, seed)
             process.settle()

@@ -90,6 +90,10 @@ class Stopwatch:
         self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
         self.callee.bind(self.private)
         self._lay_out()
+        return self.again(warmup)
+
+    def again(self, warmup: int) -> dict[str, Any]:
+        """Call `warmup` times on the values that are there. Returns the seconds the calls took."""
         start = time.perf_counter()
         with torch.no_grad():
             for _ in range(warmup):

@@ -61,6 +61,10 @@ class TimedProcess:
         self.quiet = answer.get("quiet", True) is True
         return _number(answer.get("seconds"))
 
+    def again(self, warmup: int, timeout: float = 120.0) -> None:
+        """The warm-up calls once more, on the values and at the addresses of the last `prepare`; nobody else has the device."""
+        self.quiet = self.worker.call("again", timeout, warmup=warmup).get("quiet", True) is True
+
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
         queued, threads = self._queued(), self._by_thread()

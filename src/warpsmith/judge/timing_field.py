@@ -24,6 +24,7 @@ from .memory import crowded
 from .session import (
     FLUSH_TRUST,
     GPU_AUDIT,
+    GPU_MOVES,
     GPU_ROUNDS,
     GPU_TRUST,
     ROUNDS,
@@ -110,6 +111,7 @@ class TimingField:
             processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit,
             rests=self.device == "cuda" and crowded(self.task.graph),
             looks=tuple if looked is None else lambda: secret_looks(self.task.graph, looked),
+            moves=GPU_MOVES if self.device == "cuda" else 1,
         )  # fmt: skip
 
     def _estimate(self, process: TimedProcess, values: Path) -> float:

@@ -203,6 +203,7 @@ class Child:
         return {
             "load": self.load,
             "prepare": lambda **fields: self.stopwatch.prepare(**fields),
+            "again": lambda **fields: self.stopwatch.again(**fields),
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": self.outputs,
             "rest": lambda: self.stopwatch.rest(),

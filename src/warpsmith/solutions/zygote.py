@@ -231,8 +231,13 @@ class Child:
         return answer
 
     def prepare(self, **fields: Any) -> dict[str, Any]:
-        answer = self.watch.prepare(**fields)
-        # What came back must be what can be copied, before any block is timed.
+        return self._copyable(self.watch.prepare(**fields))
+
+    def again(self, **fields: Any) -> dict[str, Any]:
+        return self._copyable(self.watch.again(**fields))
+
+    def _copyable(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer: what came back of the warm-up must be what can be copied, before any block is timed."""
         if self.watch.result is not None:
             self.watch.callee.leaves(self.watch.result)
         return answer
@@ -253,7 +258,7 @@ class Child:
     def handlers(self) -> dict[str, Callable[..., dict[str, Any]]]:
         served: Sequence[tuple[str, Callable[..., dict[str, Any] | None]]] = (
             ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
-            ("time", self.time), ("prepare", self.prepare), ("outputs", lambda path: self.watch.outputs(path)),
+            ("time", self.time), ("prepare", self.prepare), ("again", self.again), ("outputs", lambda path: self.watch.outputs(path)),
         )  # fmt: skip
         return {name: self._with_token(handler) for name, handler in served}
 
