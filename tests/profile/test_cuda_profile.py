@@ -118,6 +118,7 @@ def test_a_tool_runs_once_on_all_units_and_again_on_each_only_to_tell_which(
     report = "========= Invalid __global__ read of size 4 bytes\n=========     at scale(float *)+0x90 in unit.cu:3\n"
 
     def run(self: ComputeSanitizer, name: str, prepared: Sequence[Prepared]) -> Ended:
+        assert self._turns._measuring, "nobody else may have the device meanwhile"
         asked.append((name, [p.variant for p in prepared]))
         wrong = name == "memcheck" and any(p.variant == "ragged" for p in prepared)
         return Ended(code=86 if wrong else 0, output=report if wrong else "", seconds=0.1)

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from .. import machine
@@ -24,7 +24,6 @@ WAITING = "waiting for the GPU, which another run has"
 LOOK_SECONDS = 0.02  # between two looks whether somebody wants to measure
 # After a measurement: so long others follow at once; so long all else goes on.
 FOLLOWS_SECONDS, REST_SECONDS = 0.5, 4.0
-LONG_SECONDS = 60.0  # that who wants to measure waits for what may not be paused, before all others wait, too
 
 
 def device_lock(device: str) -> Path | None:
@@ -62,14 +61,6 @@ class Turns:
                 if self._shared is not None and not self._computing:
                     self._shared.give()
                 self._changed.notify_all()
-
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
-        """As `computing`, for what takes many seconds and may not be paused: who wants to measure lets all others go on
-        until it ends, for a while.
-        """
-        with self._shared.lasts() if self._shared is not None else nullcontext(), self.computing():
-            yield
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
@@ -133,62 +124,40 @@ class Turns:
 class _FileLock:
     """Shared, or exclusive, among processes; it ends with the process. Who measures keeps the gate shut from when it waits for
     those who compute until it is done. Measurements follow one another; after them nobody shuts the gate for a while, unless nobody
-    computes: to stop all who do takes time, too. What lasts begins in that while: who has waited longer asks for its end.
+    computes: to stop all who do takes time, too.
     """
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
         self._progress, self._alone = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            gate, long, asks = (path.with_suffix(end) for end in (".gate", ".long", ".asks"))
+            gate = path.with_suffix(".gate")
             self._turn, self._gate, self._look = (os.open(p, flags, 0o600) for p in (path, gate, gate))
-            self._long, self._look_long, self._asks, self._look_asks = (
-                os.open(p, flags, 0o600) for p in (long, long, asks, asks)
-            )
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
     def take(self, alone: bool) -> None:
-        since = time.monotonic()
-        if not self._taken(alone, since):
+        if not self._taken(alone):
             self._progress(WAITING)
-            while not self._taken(alone, since):
+            while not self._taken(alone):
                 time.sleep(LOOK_SECONDS)
-            fcntl.flock(self._asks, fcntl.LOCK_UN)
         self._alone = alone
 
-    @contextmanager
-    def lasts(self) -> Iterator[None]:
-        while not self._free(self._look_asks, fcntl.LOCK_EX):
-            time.sleep(LOOK_SECONDS)
-        fcntl.flock(self._long, fcntl.LOCK_SH)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._long, fcntl.LOCK_UN)
-
-    def _taken(self, alone: bool, asked: float) -> bool:
+    def _taken(self, alone: bool) -> bool:
         if not alone:
             return self._shared()
-        if time.monotonic() - asked < LONG_SECONDS and not self._free(self._look_long, fcntl.LOCK_EX):
-            if self._measured_ago() > REST_SECONDS:
-                fcntl.flock(self._asks, fcntl.LOCK_SH)
-            return False
         if not locked(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB):
             self._progress(WAITING)
             fcntl.flock(self._gate, fcntl.LOCK_EX)
         if locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB):
             return True
-        if FOLLOWS_SECONDS < self._measured_ago() < REST_SECONDS:
+        since = time.time() - os.fstat(self._gate).st_mtime
+        if FOLLOWS_SECONDS < since < REST_SECONDS:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
             return False
         self._progress(WAITING)
         fcntl.flock(self._turn, fcntl.LOCK_EX)
         return True
-
-    def _measured_ago(self) -> float:
-        """Seconds since the last measurement ended."""
-        return time.time() - os.fstat(self._gate).st_mtime
 
     def _shared(self) -> bool:
         if not locked(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
@@ -199,13 +168,10 @@ class _FileLock:
 
     def wanted(self) -> bool:
         """Whether somebody measures or waits for it."""
-        return not self._free(self._look, fcntl.LOCK_SH)
-
-    def _free(self, file: int, how: int) -> bool:
-        if locked(file, how | fcntl.LOCK_NB):
-            fcntl.flock(file, fcntl.LOCK_UN)
-            return True
-        return False
+        if locked(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            fcntl.flock(self._look, fcntl.LOCK_UN)
+            return False
+        return True
 
     def give(self) -> None:
         if self._alone:
@@ -215,7 +181,7 @@ class _FileLock:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_turn", "_gate", "_look", "_long", "_look_long", "_asks", "_look_asks"):
+        for name in ("_turn", "_gate", "_look"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
 

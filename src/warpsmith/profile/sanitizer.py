@@ -236,10 +236,11 @@ class ComputeSanitizer:
 
     def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding | str]:
         """All tools at a time, each on all units in one process: at these sizes a run is mostly the tool's own start. A tool that
-        was not content runs on each unit by itself, to tell which. None is paused: its kernel would wait on the
-        device for the tool to take what it found, and whoever measures for the kernel.
+        was not content runs on each unit by itself, to tell which. They have the device to themselves, as a measurement has: none
+        may be paused, since its kernel would wait on the device for the tool to take what it found, and whoever measures for the
+        kernel; and beside other runs they take four times as long.
         """
-        with self._turns.lasting(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
+        with self._turns.measuring(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
             together = list(pool.map(lambda name: self._run(name, prepared), CUDA_TOOLS))
             unclear = [n for n, t in zip(CUDA_TOOLS, together, strict=True) if not _clean(t)]
             pairs = [(name, one) for one in prepared for name in unclear]
