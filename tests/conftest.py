@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -13,6 +14,12 @@ import pytest
 from warpsmith.cli.main import main
 from warpsmith.errors import ToolchainError
 from warpsmith.targets import cuda_toolkit
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays; the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -206,15 +206,22 @@ def test_the_winner_comes_home(packed: Path, judged: Judged) -> None:
     assert run.summary.best.candidate_id == confirmed.candidate_id
 
 
-def gone(process: subprocess.Popen[str]) -> bool:
-    """Whether no process of its group runs. One that ended stays in the table until its parent asks for it, and an orphan's
-    is whoever runs this machine.
+def gone(process: subprocess.Popen[str], within: float = 10.0) -> bool:
+    """Whether soon no process of its group runs: a compiler that was started for the machine's peaks ends by itself. One
+    that ended stays in the table until its parent asks for it, and an orphan's is whoever runs this machine.
     """
+    deadline = time.monotonic() + within
+    while _running(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not _running(process.pid)
+
+
+def _running(group: int) -> bool:
     for other in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if os.getpgid(other.pid) == process.pid and other.status() != psutil.STATUS_ZOMBIE:
-                return False
-    return True
+            if os.getpgid(other.pid) == group and other.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from warpsmith.errors import UsageError
 from warpsmith.solutions.judge import SolutionJudge
 from warpsmith.solutions.verdict import SolutionVerdict
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 Judged = Callable[..., SolutionVerdict]
 TARGET = "cpu"
 SECONDS = f"287.{time.time_ns() % 10**6}"  # of a sleep that is found again by them
@@ -76,6 +76,7 @@ def solution(body: str, init: str = LINEAR, before: str = "") -> str:
     return HEAD.replace("BEFORE", before).replace("INIT", init).replace("BODY", body)
 
 
+@pytest.mark.alone  # it is timed
 def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
     found = judged(solution(CALL, before=NATIVE), timed=True)
     assert (found.verdict, found.label, found.rule) == ("correct", "kernel", ""), found.reasons
@@ -133,13 +134,14 @@ def test_right_answers_by_torch(judged: Judged, text: str, label: str, parameter
         (solution(f"return {HONEST} * (1 if x.shape[1] == 300 else 2)"), "incorrect", "budget"),
         (solution(f"return {HONEST}", before="time.perf_counter_ns = lambda: 1"), "invalid", "tampered"),
         (solution(f"sys._getframe(1)\n        return {HONEST}"), "invalid", "tampered"),
-        (
+        pytest.param(
             solution(
                 "o = torch.empty(len(x), 128)\n        def later():\n            time.sleep(1e-3); "
                 f"o.copy_(({HONEST}).detach())\n        threading.Thread(target=later).start()\n        return o"
             ),
             "invalid",
             "output-late",
+            marks=pytest.mark.alone,  # a race
         ),
         (
             solution(
@@ -171,6 +173,7 @@ def test_an_error_at_another_shape_makes_it_specialised(judged: Judged) -> None:
     assert any("only 300" in r and "ragged" in r for r in found.reasons)
 
 
+@pytest.mark.alone  # it is timed
 def test_what_is_remembered_from_untimed_calls_fails(judged: Judged) -> None:
     """Right whenever it has not seen the address before; in a timed block, inputs stay and contents change."""
     body = f"""
@@ -209,17 +212,24 @@ def test_no_solution_at_all(judge: SolutionJudge, tmp_path: Path) -> None:
         judge.judge(tmp_path / "s.py")
 
 
+# Without torch/extension.h, which takes a minute to compile.
 EXTENSION = '''
 from torch.utils.cpp_extension import load_inline
 SOURCE = """
-torch::Tensor twice_relu(torch::Tensor y) {
-  auto o = torch::empty_like(y);
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+at::Tensor twice_relu(at::Tensor y) {
+  auto o = at::empty_like(y);
   const float* a = y.data_ptr<float>(); float* p = o.data_ptr<float>();
   for (int64_t i = 0; i < y.numel(); i++) p[i] = a[i] > 0 ? 2 * a[i] : 0;
   return o;
 }
 """
-ext = load_inline(name="twice_relu_ext", cpp_sources=SOURCE, functions=["twice_relu"], extra_cflags=["-O3"])
+ext = load_inline(
+    name="twice_relu_ext", cpp_sources=SOURCE, functions=["twice_relu"], extra_cflags=["-O1"], no_implicit_headers=True
+)
 '''
 
 

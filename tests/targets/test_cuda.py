@@ -252,6 +252,46 @@ def test_flags_that_a_unit_may_ask_for_are_known_to_nvcc(target: CudaTarget, gra
     assert "--use_fast_math" in build.flags
 
 
+def test_functions_of_the_device_made_in_place_build_without_asking(target: CudaTarget, graph: Graph) -> None:
+    head = "template <class F> __global__ void call(F f) { f(); }\n"
+    host = "call<<<1, 1, 0, (cudaStream_t)stream>>>([=] __device__ () { out0[0] = in0[0]; });"
+    build = target.build(unit_of(graph, host, head=head), graph, "main")
+    assert build.ok, said(build)
+    assert cuda.LAMBDAS in build.flags
+    assert cuda.LAMBDAS in target.flags(unit_of(graph, head="#define GPU __device__\n"))
+    assert cuda.LAMBDAS not in target.flags(unit_of(graph))  # it takes longer
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ("float32", "y[0] = ws::load_as(x[0]);"),
+        ("float16", "y[0] = ws::store_as<in0_t>(ws::load_as(x[0]));"),
+        (
+            "float32",
+            "y[0] = ws::load_as(ws::store_as<__half>(x[0])) + ws::load_as(ws::store_as<__nv_bfloat16>(x[1]));",
+        ),
+    ],
+)
+def test_half_types_are_read_where_the_task_or_the_unit_names_them(
+    target: CudaTarget, dtype: str, text: str
+) -> None:
+    graph = graph_of([(8, 128)], (8, 128), dtype)
+    source = (
+        f'{HEAD}#include "warpsmith_cuda.h"\n__global__ void k(const in0_t* x, out0_t* y) {{ {text} }}\n'
+        f"{UNIT} {{ {LAUNCH} }}\n"
+    )
+    unit = Unit(region=region_of(graph), language="cuda", source=source)
+    build = target.build(unit, graph, "main")
+    assert build.ok, said(build)
+    assert (cuda.NO_HALVES in build.flags) == ("half" not in text)
+    for other in (
+        f'#include "warpsmith_cuda.h"\n{source}',
+        f'#include "warpsmith_cuda_resident.h"\n{source}',
+    ):
+        assert cuda.NO_HALVES not in target.flags(unit.model_copy(update={"source": other}))
+
+
 def test_errors_point_into_the_unit(target: CudaTarget, graph: Graph) -> None:
     build = target.build(
         unit_of(graph, f"{LAUNCH} k<<<1, 1>>>(in0, out0, 3);", "y[0] = missing;"), graph, "main"

@@ -28,7 +28,7 @@ ABI = "2"  # part of every key: raise it when the checks or the link line change
 HOST_FLAGS = "-fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics,-ffunction-sections"
 # Uncompressed, so that the machine code can be checked; shapes that are not used, or used by the host, are no news.
 BASE_FLAGS = (
-    "-std=c++17", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda", "--no-compress",
+    "-std=c++17", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "--no-compress",
     "-diag-suppress=177,550,20091", "-Xptxas=-v", f"-Xcompiler={HOST_FLAGS}",
 )  # fmt: skip
 # Fast mathematics changes what is computed: whether it may is the oracle's to say, and the flag is in the record.
@@ -36,6 +36,13 @@ EXTRA_FLAGS = re.compile(
     r"(?:-O[1-3]|--?use_fast_math|--?(?:ftz|prec-div|prec-sqrt|fmad)=(?:true|false)|--?maxrregcount=\d{1,3}"
     r"|--?extra-device-vectorization|--?restrict|-Xptxas=(?:-O[1-3]|-dlcm=c[ag]|-dscm=(?:wb|cg))"
     r"|--?expt-relaxed-constexpr|--?expt-extended-lambda|--?extended-lambda)$"
+)
+# What few units need, and what nvcc reads for it as long as for the rest of a small one: functions of the device that host code
+# makes in place, and the half types where neither the task nor the unit names them.
+LAMBDAS, NO_HALVES = "--extended-lambda", "-DWARPSMITH_NO_HALVES"
+_LAMBDA = re.compile(r"\]\s*__(?:device|host)__|^\s*#\s*define\b.*__(?:device|host)__", re.MULTILINE)
+_HALVES = re.compile(
+    r"half|bf16|bfloat|fp16|mma|cuda_resident|std::|warpsmith_cuda[\s\S]*\btask\.h", re.IGNORECASE
 )
 IMPORTS = frozenset({
     # registration and launch, as nvcc writes them
@@ -97,7 +104,10 @@ class CudaTarget(NativeTarget):
         """Flags of nvcc for a unit."""
         virtual = self.arch.replace("sm_", "compute_")
         defines = tuple(f"-D{name}={value}" for name, value in unit.values.items())
-        return (*BASE_FLAGS, f"-gencode=arch={virtual},code={self.arch}", *unit.flags, *defines)
+        lambdas = (LAMBDAS,) if _LAMBDA.search(unit.source) else ()
+        halves = () if _HALVES.search(unit.source) else (NO_HALVES,)
+        gencode = f"-gencode=arch={virtual},code={self.arch}"
+        return (*BASE_FLAGS, *lambdas, gencode, *unit.flags, *halves, *defines)
 
     def doctor(self) -> list[Finding]:
         """The tool chain, and what there is to run on: a missing GPU is no fault of the tool chain's."""

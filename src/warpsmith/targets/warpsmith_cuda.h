@@ -5,9 +5,11 @@
 // one-dimensional, a multiple of 32 threads and at most 1024.
 #ifndef WARPSMITH_CUDA_H
 #define WARPSMITH_CUDA_H
+#include <stdint.h>
+#ifndef WARPSMITH_NO_HALVES  // the target's word for a unit that names none: reading these takes longer than most units
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <stdint.h>
+#endif
 
 namespace ws {
 
@@ -21,21 +23,25 @@ __host__ __device__ constexpr auto ceil_div(A a, B b) {
 
 // Element types to float, and back, rounded to nearest even.
 __device__ __forceinline__ float load_as(float x) { return x; }
-__device__ __forceinline__ float load_as(__half x) { return __half2float(x); }
-__device__ __forceinline__ float load_as(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 template <class T>
 __device__ __forceinline__ T store_as(float x) {
   return static_cast<T>(x);
 }
+#if !defined(WARPSMITH_NO_HALVES) || defined(__CUDA_FP16_H__)
+__device__ __forceinline__ float load_as(__half x) { return __half2float(x); }
 template <>
 __device__ __forceinline__ __half store_as<__half>(float x) {
   return __float2half_rn(x);
 }
+#endif
+#if !defined(WARPSMITH_NO_HALVES) || defined(__CUDA_BF16_H__)
+__device__ __forceinline__ float load_as(__nv_bfloat16 x) { return __bfloat162float(x); }
 template <>
 __device__ __forceinline__ __nv_bfloat16 store_as<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
+#endif
 
 // N neighbouring elements moved by one instruction where N * sizeof(T) is 4, 8 or 16. The address must be a
 // multiple of that: whole rows are when their length is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,23 @@ from warpsmith.targets.cpu import CpuTarget
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    cache: Path = tmp_path_factory.mktemp("builds")
-    return Bench(CpuTarget(cache, threads=2))
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all that is compiled lies by its content: for all processes of a session, or, if WARPSMITH_TEST_BUILDS names a
+    folder, for later ones too.
+    """
+    kept = os.environ.get("WARPSMITH_TEST_BUILDS")
+    if kept:
+        return Path(kept).absolute()
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "builds"
 
 
 @pytest.fixture(scope="session")
-def emulated(tmp_path_factory: pytest.TempPathFactory) -> CudaBench:
+def bench(builds: Path) -> Bench:
+    return Bench(CpuTarget(builds / "cpu", threads=2))
+
+
+@pytest.fixture(scope="session")
+def emulated(builds: Path) -> CudaBench:
     """CUDA on the CPU."""
-    folder: Path = tmp_path_factory.mktemp("emulated")
-    return CudaBench(CpuTarget(folder, threads=2), folder=folder)
+    return CudaBench(CpuTarget(builds / "cpu", threads=2), folder=builds / "emulated")

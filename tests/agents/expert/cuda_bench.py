@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
+import functools
 import re
+import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from unit_bench import Bench
 
-from warpsmith import machine, targets
+from warpsmith import targets
 from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.records import Graph, Region, Unit
 from warpsmith.search.tuner import with_values
+from warpsmith.targets.build_cache import BuildCache
 from warpsmith.targets.task_header import cuda_region_header
 
 HOST = Path(__file__).parent / "cuda_host"
 HEADERS = Path(targets.__file__).parent
+FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{HOST}", f"-I{HEADERS}",
+)  # fmt: skip
+# What every unit begins with, compiled once: reading it takes longer than most units.
+FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
 LAUNCH = re.compile(r"(\w+)<<<(.*), (\w+), (\w+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
 Made = Callable[[], tuple[torch.Tensor, ...]]
@@ -56,21 +64,49 @@ class CudaBench(Bench):
     def library(self, unit: Unit, graph: Graph) -> ctypes.CDLL:
         source = LAUNCH.sub(r"host::launch(\2, \3, \4, [&] { \1(\5); });", unit.source)
         header = cuda_region_header(graph, unit.region).replace("cuda_bf16", "cuda_on_host")
-        key = hashlib.sha256(repr((source, header, unit.values)).encode()).hexdigest()[:16]
-        folder = self.folder / key
-        if not (folder / "unit.so").exists():
-            folder.mkdir()
+        defines = [f"-D{n}={v}" for n, v in unit.values.items()]
+
+        def make(folder: Path) -> list[str]:
             (folder / "task.h").write_text(f'#include "cuda_on_host.h"\n{header}')
             (folder / "unit.cpp").write_text(source)
-            defines = [f"-D{n}={v}" for n, v in unit.values.items()]
-            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
-            paths = [f"-I{folder}", f"-I{HOST}", f"-I{HEADERS}", "-o", str(folder / "unit.so")]
-            made = subprocess.run(
-                [machine.find_compiler(None), *flags, *defines, *paths, str(folder / "unit.cpp")],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            assert made.returncode == 0, made.stderr[:3000]
-        return ctypes.CDLL(str(folder / "unit.so"))
+            return [
+                "-shared",
+                *defines,
+                "-include",
+                str(self._first() / "first.h"),
+                "-o",
+                "unit.so",
+                "unit.cpp",
+            ]
+
+        return ctypes.CDLL(str(self._built([source, header, *defines], make) / "unit.so"))
+
+    def _first(self) -> Path:
+        def make(folder: Path) -> list[str]:
+            (folder / "first.h").write_text(FIRST)
+            return ["-x", "c++-header", "-o", "first.h.gch", "first.h"]
+
+        return self._built([FIRST], make)
+
+    def _built(self, parts: Sequence[str], make: Callable[[Path], list[str]]) -> Path:
+        """The folder that `make` wrote into and a compiler with its arguments ran in; once for equal `parts`."""
+        folder = self.folder / BuildCache.key([*self._fixed, *parts])
+        if not folder.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            aside = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+            command = [self.target.compiler, *FLAGS, *make(aside)]
+            done = subprocess.run(command, cwd=aside, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[:3000]
+            try:
+                aside.rename(folder)
+            except OSError:  # another process was first
+                shutil.rmtree(aside)
+        return folder
+
+    @functools.cached_property
+    def _fixed(self) -> list[str]:
+        texts = [f.read_text() for where in (HOST, HEADERS) for f in sorted(where.glob("*.h"))]
+        return [self.target.signature, *FLAGS, *texts]
 
     def run(self, unit: Unit, graph: Graph, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         return self.call(self.library(unit, graph), unit, graph, values)

@@ -147,10 +147,10 @@ def test_what_has_little_arithmetic_is_not_for_tensor_cores(emulated: CudaBench)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "arch"), [("transposed space", "sm_90a"), ("strided and dilated", "sm_80")])
 def test_convolutions_build_without_spills(
-    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+    emulated: CudaBench, toolkit: None, builds: Path, name: str, arch: str
 ) -> None:
     graph, _, unit = unit_of(emulated, EVERY[name])
-    build = CudaTarget(tmp_path, arch=arch).build(unit, graph, "main")
+    build = CudaTarget(builds / "cuda", arch=arch).build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
     assert review(unit) == []

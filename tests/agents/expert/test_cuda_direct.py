@@ -140,10 +140,10 @@ def test_the_expert_takes_depthwise_convolutions(emulated: CudaBench) -> None:
     ("name", "arch"), [("depthwise", "sm_80"), ("depthwise", "sm_90a"), ("transposed 3d", "sm_90a")]
 )
 def test_the_first_technique_builds_without_spills(
-    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+    emulated: CudaBench, toolkit: None, builds: Path, name: str, arch: str
 ) -> None:
     graph, _, units = units_of(emulated, QUICK[name])
-    build = CudaTarget(tmp_path, arch=arch).build(units[0], graph, "main")
+    build = CudaTarget(builds / "cuda", arch=arch).build(units[0], graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
     assert review(units[0]) == []

@@ -132,10 +132,10 @@ def test_exact_comes_first_where_libraries_do_not_round(emulated: CudaBench) -> 
     [("padded", "halves"), ("transposed space", "halves"), ("space and residual", "halves-exact")],
 )
 def test_they_build_without_spills(
-    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, technique: str
+    emulated: CudaBench, toolkit: None, builds: Path, name: str, technique: str
 ) -> None:
     graph, _, unit = unit_of(emulated, EVERY[name], technique)
-    build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert review(unit) == []

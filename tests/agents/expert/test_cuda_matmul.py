@@ -155,11 +155,11 @@ def test_the_library_stays_a_competitor(emulated: CudaBench) -> None:
 @pytest.mark.parametrize(("name", "arch"), [("linear", "sm_90a"), ("both across the sum", "sm_80"), ("few rows", "sm_90a"),
                                             ("few rows, across", "sm_90a")])  # fmt: skip
 def test_units_build_without_spills(
-    emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, arch: str
+    emulated: CudaBench, toolkit: None, builds: Path, name: str, arch: str
 ) -> None:
     graph, _, units = units_of(emulated, EVERY[name])
     unit = with_values(units[0], {"BM": 128, "BN": 128, "BK": 32})
-    build = CudaTarget(tmp_path, arch=arch).build(unit, graph, "main")
+    build = CudaTarget(builds / "cuda", arch=arch).build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
     assert review(unit) == []

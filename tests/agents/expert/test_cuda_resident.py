@@ -89,9 +89,9 @@ def test_as_many_rows_as_the_cache_holds_are_under_way() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "teams"), [("layer norm", 1), ("halves and floats", 0)])
-def test_they_build(emulated: CudaBench, toolkit: None, tmp_path: Path, name: str, teams: int) -> None:
+def test_they_build(emulated: CudaBench, toolkit: None, builds: Path, name: str, teams: int) -> None:
     unit, graph, _ = resident(emulated, name, teams, 216)
-    build = CudaTarget(tmp_path, arch="sm_90a").build(unit, graph, "main")
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
     assert review(unit) == []

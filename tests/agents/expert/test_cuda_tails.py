@@ -188,11 +188,11 @@ def test_windows_that_overlap_or_are_cut_off_stay_apart(emulated: CudaBench) -> 
     [("convolution_tail", "softmax over channels, transposed"), ("direct_tail", "pool and channels")],
 )
 def test_units_build_without_spills(
-    emulated: CudaBench, toolkit: None, tmp_path: Path, family: str, name: str
+    emulated: CudaBench, toolkit: None, builds: Path, family: str, name: str
 ) -> None:
     case = (DENSE if family == "convolution_tail" else DIRECT)[name]
     graph, _, units = unit_of(emulated, case, family)
-    build = CudaTarget(tmp_path, arch="sm_90a").build(units[0], graph, "main")
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(units[0], graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics
     assert review(units[0]) == []

@@ -126,7 +126,7 @@ def applied(name: str, y: torch.Tensor, own: tuple[torch.Tensor, ...], rank: int
     }[name]()  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(cases())
 def test_it_is_the_same_function(case: tuple[Function, tuple[torch.Tensor, ...], int]) -> None:
     function, args, steps = case

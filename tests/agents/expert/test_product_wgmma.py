@@ -106,10 +106,10 @@ def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) ->
 
 
 @pytest.mark.slow
-def test_products_build_without_spills(emulated: CudaBench, toolkit: None, tmp_path: Path) -> None:
+def test_products_build_without_spills(emulated: CudaBench, toolkit: None, builds: Path) -> None:
     function, made, values = CASES["rows of two dimensions"]
     graph = emulated.graph(function, *made())
-    build = CudaTarget(tmp_path, arch="sm_90a").build(unit_of(emulated, graph, values), graph, "main")
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit_of(emulated, graph, values), graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
