@@ -61,6 +61,7 @@ WITHOUT: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "ranks by medians": {"selection": "point"},
     "no elites": {"elites": False},
     "no steering": {"steering": False},
+    "no predict": {"without": ("predict",)},
     "no rewrite": {"without": ("rewrite",)},
     "no edit": {"without": ("edit",)},
     "no tune": {"without": ("tune",)},

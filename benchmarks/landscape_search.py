@@ -25,7 +25,7 @@ from warpsmith.config import Config
 from warpsmith.executors.landscape import LandscapeExecutor
 from warpsmith.executors.landscape_data import Landscape, Point, coordinates
 from warpsmith.pipeline.team import make_team
-from warpsmith.records import Budget, Candidate, Graph, Hypothesis, RegionProfile, Result, Unit
+from warpsmith.records import Budget, Candidate, Graph, Hypothesis, Profile, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
 from warpsmith.search.meter import Meter
 from warpsmith.search.methods import make_methods
@@ -63,7 +63,7 @@ class GoalExecutor(LandscapeExecutor):
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         for result in super().run(candidates):
             self._stop()
-            yield result
+            yield as_measured(result)
 
     def speed(self, points: Sequence[Point]) -> float:
         found = super().speed(points)
@@ -73,6 +73,23 @@ class GoalExecutor(LandscapeExecutor):
     def _stop(self) -> None:
         if len(self.asked) >= self._least and self.landscape.best_us / min(self.asked) >= GOAL:
             raise Enough
+
+
+def as_measured(result: Result) -> Result:
+    """Its profile with the times of units as one measurement gives them, as in a run, where both are the same."""
+    if result.profile is None or result.timing is None:
+        return result
+    us = result.timing.unit_us
+    seen = [
+        p.model_copy(
+            update={
+                "seconds": us[p.region] * 1e-6,
+                "limit_share": p.limit_share * p.seconds * 1e6 / us[p.region],
+            }
+        )
+        for p in result.profile.regions
+    ]
+    return result.model_copy(update={"profile": Profile(regions=tuple(seen))})
 
 
 class LandscapeBrain(ExpertBrain):

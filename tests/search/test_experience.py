@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripted_search import searched
@@ -12,7 +15,8 @@ from warpsmith.archive import Archive
 from warpsmith.archive.timings import TimedUnit, timed_units
 from warpsmith.machine import describe
 from warpsmith.records import Candidate, Profile, RegionProfile, Result, Tunable, Unit
-from warpsmith.search.experience import Experience
+from warpsmith.search.experience import MOST, Experience
+from warpsmith.search.tuner import with_values
 from warpsmith.testing import ScriptedExecutor, chain_graph, chain_region, chain_task, scripted_result
 
 NOW, LATER = "2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00+00:00"
@@ -40,8 +44,8 @@ def unit(unroll: int, technique: str = "a", flags: tuple[str, ...] = ()) -> Unit
     )  # fmt: skip
 
 
-def times(experience: Experience, *units: Unit) -> list[float]:
-    return experience.log_us(units)[:, 0].tolist()
+def times(experience: Experience, *units: Unit, region: str = "here") -> list[float]:
+    return experience.log_us(experience.pool(region, units, 0.0))[0].tolist()
 
 
 # ---------------------------------------------------------------- what is learnt
@@ -63,14 +67,42 @@ def test_little_evidence_says_little_and_none_nothing() -> None:
     assert 0.0 == gain(0) < gain(1) < gain(3) < gain(9) < 0.7
 
 
-def test_what_this_task_shows_to_be_otherwise_counts_more() -> None:
+def test_what_this_task_shows_to_be_otherwise_counts_more_in_its_own_region_most() -> None:
     experience = Experience([t for i in range(6) for t in timings(f"t{i}")])
-    experience.learn(timings("here", fast=4, factor=2.0))
-    slow, fast = times(experience, unit(4), unit(1))
-    assert slow > fast
-    experience.learn(())
     slow, fast = times(experience, unit(1), unit(4))
     assert slow > fast
+    experience.learn(timings("here", fast=4, factor=2.0), {"here": math.log(1e6)})
+    fast, slow = times(experience, unit(1), unit(4))
+    assert slow > fast
+    one, other = times(experience, unit(1), unit(4), region="there")
+    assert other - one < slow - fast
+
+
+def test_what_two_values_do_together_is_learnt() -> None:
+    """UNROLL 4 is fast with BLOCK 64 alone."""
+    units = [t for i in range(6) for t in timings(f"t{i}", factor=1.0)]
+    fast = {("BLOCK", 64), ("UNROLL", 4)}
+    experience = Experience([replace(t, seconds=0.5 if fast <= set(t.values) else 1.0) for t in units])
+    pairs = [
+        with_values(unit(u), {"UNROLL": u, "BLOCK": b}) for u, b in ((4, 64), (4, 128), (1, 64), (1, 128))
+    ]
+    both, one, other, neither = times(experience, *pairs)
+    assert (one - both) - (neither - other) > 0.1
+
+
+def test_what_was_measured_is_known_better_than_what_was_not() -> None:
+    experience = Experience()
+    pool = experience.pool("here", [unit(1), unit(4)], 0.0)
+    assert len(set(experience.log_us(pool)[1])) == 1
+    experience.learn(timings("here")[:2], {"here": 0.0})
+    known, unknown = experience.log_us(pool)[1]
+    assert known < unknown
+
+
+def test_many_tasks_are_thinned_out() -> None:
+    tasks = 2 * MOST // len(timings("t"))
+    slow, fast = times(Experience([t for i in range(tasks) for t in timings(f"t{i}")]), unit(1), unit(4))
+    assert slow - fast > 0.5
 
 
 # ---------------------------------------------------------------- what a search makes of it
@@ -95,16 +127,16 @@ def profile(unit: Unit, seconds: float) -> RegionProfile:
     )  # fmt: skip
 
 
-def firsts(tasks: int, **settings: bool) -> list[int]:
-    """UNROLL of the first unit of the first two candidates."""
+def first(tasks: int, **settings: Any) -> int:
+    """UNROLL of the first unit of the first candidate."""
     elsewhere = [t for i in range(tasks) for t in timings(f"t{i}")]
     found = searched(Profiled(), evaluations=12, elsewhere=elsewhere, **settings)
-    return [a.candidate.units[0].values["UNROLL"] for a in found.attempts[:2]]
+    return found.attempts[0].candidate.units[0].values["UNROLL"]
 
 
 def test_settings_that_did_well_elsewhere_come_first_unless_switched_off() -> None:
-    assert firsts(6) == [4, 1]
-    assert firsts(6, transplant=False) == firsts(0) == [1, 1]
+    assert first(6) == 4
+    assert first(6, transplant=False) == first(6, without=("predict",)) == first(0) == 1
 
 
 def test_of_little_evidence_the_known_good_guess_comes_first() -> None:
@@ -113,7 +145,7 @@ def test_of_little_evidence_the_known_good_guess_comes_first() -> None:
         for t in timings("t")
     ]
     found = searched(Profiled(), evaluations=12, elsewhere=weak)
-    assert [a.candidate.lineage.operator for a in found.attempts[:2]] == ["seed", "transplant"]
+    assert [a.candidate.lineage.operator for a in found.attempts[:2]] == ["seed", "tune"]
 
 
 def test_a_search_goes_on_from_what_it_learnt_itself() -> None:
@@ -123,6 +155,8 @@ def test_a_search_goes_on_from_what_it_learnt_itself() -> None:
     found = searched(Profiled(), evaluations=40, elsewhere=elsewhere, patience=9, without=rest)
     assert found.attempts[0].candidate.units[0].values["UNROLL"] == 2
     assert max(a.speedup for a in found.attempts) == pytest.approx(3.0)
+    found = searched(Profiled(), evaluations=40, patience=9, without=(*rest, "predict"))
+    assert max(a.speedup for a in found.attempts) < 3.0
 
 
 # ---------------------------------------------------------------- what an archive tells

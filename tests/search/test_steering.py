@@ -187,7 +187,7 @@ def test_a_search_leaves_a_region_near_its_limit_alone_and_unsteered_it_does_not
     changed = {}
     for on in (True, False):
         executor = Profiled(lambda c: 1 + sum(u.values["UNROLL"] * u.values["BLOCK"] for u in c.units) / 512)
-        search = searched(executor, steering=on, without=("crossover", "restart"))
+        search = searched(executor, steering=on, without=("crossover", "restart", "predict"))
         by_id = {a.candidate.id: a.candidate for a in search.attempts}
         later = [a.candidate for a in search.attempts if a.candidate.lineage.round > 0]
         parents = [(c, by_id[c.lineage.parents[0]]) for c in later]

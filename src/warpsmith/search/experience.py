@@ -1,17 +1,19 @@
 """What techniques, values and flags do to the time of a unit, learnt from other tasks and from this one.
 
-In: units that were timed elsewhere, then those of this run. Out: for a unit, the logarithm of its time against others for the same
-region. A ridge regression on indicators: of each technique, of each value and flag, and of each of these within a family and within
-a technique, so that what holds everywhere is told apart from what holds for some. What this task shows to be otherwise counts most:
-its own units have indicators of their own, which take up what differs from elsewhere. Effects of which little is known stay near 0.
+In: units that were timed elsewhere, then those of this run. Out: for units that could be written for a region, the logarithm of the
+time that is likeliest. A Bayesian linear model: a unit has an indicator for its technique, for each value and flag, and for each pair of
+these within its technique; each does something everywhere, and something more in one region of one task alone. How long a
+region takes at all is a guess before it was measured. What was seen counts as much as the few variances below say.
 """
 
 from __future__ import annotations
 
 import math
-import random
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +23,17 @@ from ..archive.timings import TimedUnit, once, timed
 from ..records import Unit
 
 Floats = npt.NDArray[np.float64]
+Columns = npt.NDArray[np.int64]
 Feature = tuple[object, ...]
-# By how much an indicator is held back, by what it is of: the noise of a region's times over what such an effect may be, squared.
-HELD: dict[str, float] = {"everywhere": 0.3, "family": 1.0, "technique": 1.0, "here": 1.0}
-NOISE = 0.1  # of the logarithm of a time: measurements, and what values and flags do together
-FEWEST = 2  # units of a region, below which there is nothing to compare
+Key = tuple[str, str, tuple[tuple[str, int], ...], tuple[str, ...]]
+# Variances of the logarithm of a time, by what an indicator is of: of what it does everywhere, and of what it does in one region more.
+EVERYWHERE: Mapping[str, float] = MappingProxyType({"technique": 0.0025, "effect": 0.002, "pair": 0.001})
+HERE: Mapping[str, float] = MappingProxyType({"technique": 0.0, "effect": 0.003, "pair": 0.002})
+LEVEL = 0.16  # of a region's time before anything of it was measured
+ANY_LEVEL = 4.0  # the same for other tasks, whose levels nobody guesses
+REST = 0.0043  # of one unit alone, and of its measurement
+FEWEST = 2  # units of a region elsewhere, below which there is nothing to compare
+MOST = 1_500  # units from elsewhere that are learnt from: the time to do so grows with the cube
 
 
 def units_of(attempts: Iterable[Attempt]) -> list[TimedUnit]:
@@ -34,127 +42,189 @@ def units_of(attempts: Iterable[Attempt]) -> list[TimedUnit]:
     return once(timed((), seen) for r in results if r.profile is not None for seen in r.profile.regions)
 
 
-def features(unit: TimedUnit) -> list[Feature]:
-    found: list[Feature] = [("everywhere", unit.family, unit.technique)]
-    for effect in (*unit.values, *((flag,) for flag in unit.flags)):
-        found += [
-            ("everywhere", *effect), ("family", unit.family, *effect),
-            ("technique", unit.family, unit.technique, *effect),
-        ]  # fmt: skip
-    return found
+def key_of(unit: Unit | TimedUnit) -> Key:
+    """What a unit is known by in its region."""
+    values = tuple(sorted(unit.values.items())) if isinstance(unit, Unit) else unit.values
+    return unit.family, unit.technique, values, tuple(sorted(unit.flags))
+
+
+def features(key: Key) -> list[Feature]:
+    family, technique, values, flags = key
+    effects: list[Feature] = [*values, *((flag,) for flag in flags)]
+    pairs = (("pair", family, technique, *one, *other) for one, other in combinations(effects, 2))
+    return [("technique", family, technique), *(("effect", *e) for e in effects), *pairs]
+
+
+@dataclass
+class Pool:
+    """Units that could be written for a region. `level`: the logarithm of the microseconds that one of them may take."""
+
+    region: str
+    units: Sequence[Unit]
+    level: float
+    keys: list[Key]
+    columns: Columns
+    before: Floats  # variance of each before anything of this run was seen
+    seen: list[Floats] = field(default_factory=list)  # covariances with this run's units, in their order
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A unit of this run. `weights`: what its time says of each indicator everywhere; `here`: in its own region."""
+
+    region: str
+    columns: Columns
+    weights: Floats
+    here: Floats
+    off: float  # logarithm of its time over the one that was likeliest before
+
+    def covariance(self, region: str, columns: Columns) -> Floats:
+        found: Floats = _padded(self.weights, columns)[columns].sum(axis=-1)
+        if region == self.region:
+            found = found + _padded(self.here, columns)[columns].sum(axis=-1) + LEVEL
+        return found
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What other tasks taught. `place`: of each indicator its column, with its `variances`; column 0 stands for none.
+
+    `rows`: the columns of each unit. `inverse`: of the covariance of what was seen. `weights`: what that says of each indicator.
+    """
+
+    place: Mapping[Feature, int]
+    variances: Sequence[tuple[float, float]]
+    rows: Columns
+    inverse: Floats
+    weights: Floats
 
 
 class Experience:
-    """`elsewhere`: of other tasks. A task's region counts as one observation there, however many of its units were timed."""
+    """`elsewhere`: of other tasks; none is fine."""
 
-    def __init__(self, elsewhere: Sequence[TimedUnit]) -> None:
-        self._elsewhere = _Sums()
-        for group in _groups(elsewhere):
-            self._elsewhere.add(list(_centred(group, equal=True)))
-        self._sums, self._effects = self._elsewhere, self._elsewhere.ridge()
+    def __init__(self, elsewhere: Sequence[TimedUnit] = ()) -> None:
+        taught = _taught(tuple(elsewhere))
+        self._rows, self._inverse, self._weights = taught.rows, taught.inverse, taught.weights
+        self._place, self._variances = dict(taught.place), list(taught.variances)
+        self._seen: dict[tuple[str, Key], _Seen] = {}
+        self._between, self._here, self._gains = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
 
-    def learn(self, here: Sequence[TimedUnit]) -> None:
-        """This run's own units so far; those told before are forgotten."""
-        sums = self._elsewhere.copy()
-        for group in _groups(here):
-            sums.add(list(_centred(group, equal=False, here=True)))
-        self._sums, self._effects = sums, sums.ridge()
+    @property
+    def elsewhere(self) -> bool:
+        """Whether anything is known of other tasks."""
+        return len(self._rows) > 0
 
-    def log_us(self, units: Sequence[Unit], draws: int = 0, rng: random.Random | None = None) -> Floats:
-        """One row a unit, for one region; differences alone mean something, the less the faster. First column: what is likeliest;
-        then `draws` of what may be, given all that is known.
-        """
-        rows = self._sums.indicators([_told(u) for u in units])
-        effects = self._effects[:, None]
-        if draws and rng is not None:
-            effects = np.hstack([effects, self._sums.draws(self._effects, draws, rng)])
-        return rows @ effects
+    def pool(self, region: str, units: Sequence[Unit], level: float) -> Pool:
+        keys = [key_of(u) for u in units]
+        columns = self._columns(keys)
+        before = LEVEL + np.array(self._variances).sum(axis=1)[columns].sum(axis=1)
+        return Pool(region, units, level, keys, columns, before)
 
+    def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
+        """This run's own units so far, in the regions that have a level. Those that were told before stay."""
+        for unit in here:
+            region, key = unit.group[-1], key_of(unit)
+            if region in levels and (region, key) not in self._seen:
+                columns = self._columns([key])[0]
+                likeliest = levels[region] + float(self._likeliest(columns))
+                off = math.log(unit.seconds * 1e6) - likeliest
+                self._seen[region, key] = _Seen(region, columns, *self._spread(columns), off)
+        seen, old = list(self._seen.values()), len(self._gains)
+        if len(seen) == old:
+            return
+        self._between = np.pad(self._between, (0, len(seen) - old))
+        for i, one in enumerate(seen[old:], old):
+            for j, other in enumerate(seen[: i + 1]):
+                both = float(other.covariance(one.region, one.columns))
+                self._between[i, j] = self._between[j, i] = both
+        self._here = _inverse(self._between + REST * np.eye(len(seen)))
+        self._gains = self._here @ np.array([one.off for one in seen])
 
-def _told(unit: Unit) -> list[Feature]:
-    values, flags = tuple(sorted(unit.values.items())), tuple(sorted(unit.flags))
-    found = features(TimedUnit((), unit.family, unit.technique, values, flags, 0.0))
-    return [*found, *(("here", *f) for f in found)]
+    def log_us(self, pool: Pool) -> tuple[Floats, Floats]:
+        """Of each unit of the pool: what is likeliest, and its standard deviation."""
+        for one in list(self._seen.values())[len(pool.seen) :]:
+            pool.seen.append(one.covariance(pool.region, pool.columns))
+        found = pool.level + self._likeliest(pool.columns)
+        if not pool.seen:
+            return found, np.sqrt(pool.before)
+        seen = np.array(pool.seen)
+        told = (seen * (self._here @ seen)).sum(axis=0)
+        return found + self._gains @ seen, np.sqrt(np.maximum(pool.before - told, 0.0))
 
-
-Row = tuple[dict[Feature, float], float]
-
-
-def _groups(units: Iterable[TimedUnit]) -> Iterable[list[TimedUnit]]:
-    groups: defaultdict[tuple[str, ...], list[TimedUnit]] = defaultdict(list)
-    for unit in units:
-        groups[unit.group].append(unit)
-    return (group for group in groups.values() if len(group) >= FEWEST)
-
-
-def _centred(group: Sequence[TimedUnit], equal: bool, here: bool = False) -> Iterable[Row]:
-    """Indicators and logarithms of times, less their means. `equal`: all rows together weigh one."""
-    weight = 1.0 / math.sqrt(len(group)) if equal else 1.0
-    named = [features(unit) for unit in group]
-    if here:
-        named = [[*some, *(("here", *f) for f in some)] for some in named]
-    shares: defaultdict[Feature, float] = defaultdict(float)
-    for some in named:
-        for f in some:
-            shares[f] += 1.0 / len(group)
-    logs = [math.log(unit.seconds) for unit in group]
-    mean = sum(logs) / len(logs)
-    for some, log in zip(named, logs, strict=True):
-        row = {f: -weight * share for f, share in shares.items()}
-        for f in some:
-            row[f] += weight
-        yield {f: x for f, x in row.items() if abs(x) > 1e-12}, weight * (log - mean)
-
-
-class _Sums:
-    """What a ridge regression needs of its rows: sums of products, so that rows are not kept."""
-
-    def __init__(self) -> None:
-        self._place: dict[Feature, int] = {}
-        self._products: Floats = np.zeros((0, 0))
-        self._times: Floats = np.zeros(0)
-
-    def copy(self) -> _Sums:
-        """Added to without changing this one."""
-        other = _Sums()
-        other._place = dict(self._place)
-        other._products, other._times = self._products.copy(), self._times.copy()
-        return other
-
-    def add(self, rows: Sequence[Row]) -> None:
-        for f in sorted({f for row, _ in rows for f in row} - self._place.keys(), key=str):
-            self._place[f] = len(self._place)
-        more = len(self._place) - len(self._times)
-        self._products, self._times = np.pad(self._products, (0, more)), np.pad(self._times, (0, more))
-        used = sorted({self._place[f] for row, _ in rows for f in row})
-        column = {at: i for i, at in enumerate(used)}
-        matrix: Floats = np.zeros((len(rows), len(used)))
-        for i, (row, _) in enumerate(rows):
-            for f, x in row.items():
-                matrix[i, column[self._place[f]]] = x
-        self._products[np.ix_(used, used)] += matrix.T @ matrix
-        self._times[used] += matrix.T @ np.array([log for _, log in rows])
-
-    def indicators(self, told: Sequence[Sequence[Feature]]) -> Floats:
-        found: Floats = np.zeros((len(told), len(self._place)))
-        for row, some in zip(found, told, strict=True):
-            row[[self._place[f] for f in some if f in self._place]] = 1.0
+    def _likeliest(self, columns: Columns) -> Floats:
+        found: Floats = _padded(self._weights, columns)[columns].sum(axis=-1)
         return found
 
-    def ridge(self) -> Floats:
-        """The likeliest effects."""
-        if not self._place:
-            return np.zeros(0)
-        found: Floats = np.linalg.solve(self._precision(), self._times).astype(np.float64)
-        return found
+    def _columns(self, keys: Sequence[Key]) -> Columns:
+        return _columns(keys, self._place, self._variances)
 
-    def draws(self, likeliest: Floats, n: int, rng: random.Random) -> Floats:
-        """From the posterior of a Bayesian linear model with this ridge as its prior: one column a draw."""
-        if not self._place:
-            return np.zeros((0, n))
-        root = np.linalg.cholesky(self._precision())
-        normal = np.random.default_rng(rng.getrandbits(31)).standard_normal((len(likeliest), n))
-        return likeliest[:, None] + NOISE * np.linalg.solve(root.T, normal)
+    def _spread(self, columns: Columns) -> tuple[Floats, Floats]:
+        """What the time of a unit says of each indicator: everywhere, given what is known of elsewhere, and in its region."""
+        everywhere, here = np.array(self._variances).T
+        alone = _marked(columns, everywhere)
+        known = _told(self._rows, self._inverse @ alone[self._rows].sum(axis=-1), everywhere)
+        return alone - known, _marked(columns, here)
 
-    def _precision(self) -> Floats:
-        return self._products + np.diag([HELD[str(f[0])] for f in self._place])
+
+@lru_cache(maxsize=1)
+def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
+    """Kept for further searches that know the same."""
+    groups, place, variances = _groups(elsewhere), dict[Feature, int](), [(0.0, 0.0)]
+    rows = _columns([key_of(u) for group in groups for u in group], place, variances)
+    logs = [[math.log(u.seconds) for u in group] for group in groups]
+    off = np.array([log - sum(some) / len(some) for some in logs for log in some])
+    number = np.array([i for i, group in enumerate(groups) for _ in group])
+    everywhere, here = np.array(variances).T
+    covariance = REST * np.eye(len(off))
+    for i, row in enumerate(rows):
+        same = number == number[i]
+        covariance[i] += _marked(row, everywhere)[rows].sum(axis=-1)
+        covariance[i, same] += ANY_LEVEL + _marked(row, here)[rows[same]].sum(axis=-1)
+    inverse = _inverse(covariance)
+    return Elsewhere(place, variances, rows, inverse, _told(rows, inverse @ off, everywhere))
+
+
+def _columns(keys: Sequence[Key], place: dict[Feature, int], variances: list[tuple[float, float]]) -> Columns:
+    """Of each unit the columns of its indicators, filled up with 0. New indicators get a column."""
+    found: list[list[int]] = []
+    for key in keys:
+        for feature in (told := features(key)):
+            if feature not in place:
+                place[feature] = len(variances)
+                variances.append((EVERYWHERE[str(feature[0])], HERE[str(feature[0])]))
+        found.append([place[feature] for feature in told])
+    columns = np.zeros((len(keys), max(map(len, found), default=0)), dtype=np.int64)
+    for row, places in zip(columns, found, strict=True):
+        row[: len(places)] = places
+    return columns
+
+
+def _told(rows: Columns, by: Floats, variances: Floats) -> Floats:
+    """What units say of each indicator, each as much as `by` says."""
+    found = np.zeros(len(variances))
+    np.add.at(found, rows, by[:, None])
+    return found * variances
+
+
+def _groups(elsewhere: Sequence[TimedUnit]) -> list[list[TimedUnit]]:
+    """By region of a task on a machine; thinned out evenly where there are too many."""
+    groups: dict[tuple[str, ...], list[TimedUnit]] = {}
+    for unit in elsewhere[:: max(1, math.ceil(len(elsewhere) / MOST))]:
+        groups.setdefault(unit.group, []).append(unit)
+    return [group for group in groups.values() if len(group) >= FEWEST]
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.linalg.inv(matrix).astype(np.float64)
+
+
+def _marked(columns: Columns, variances: Floats) -> Floats:
+    found = np.zeros(len(variances))
+    found[columns] = variances[columns]
+    return found
+
+
+def _padded(weights: Floats, columns: Columns) -> Floats:
+    """Indicators that came later have no weight."""
+    short = int(columns.max(initial=0)) + 1 - len(weights)
+    return np.pad(weights, (0, short)) if short > 0 else weights

@@ -14,14 +14,13 @@ from ..executors.base import Executor
 from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, OperatorUse, Result, Task
-from .experience import units_of
 from .ledger import Ledger
 from .meter import Meter
 from .methods import Methods
 from .operators import Bred, Breeding
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size, simplest_first
-from .rounds import ROUND, breed
+from .rounds import LED, ROUND, TOGETHER, breed, lead
 from .selection import ranked
 from .team import Team
 
@@ -72,9 +71,10 @@ class Search:
             reason = self.meter.exhausted() or self._stop(situation)
             if reason is not None and self.round > 0:
                 return reason
-            ground, left = self._ground(situation, rng), self.meter.evaluations_left
-            bred = breed(ground, self.methods, self._fresh, left)
-            idle = 0 if bred else idle + 1
+            led = self._led(rng)
+            ground, left = self._ground(self.situation(), rng), self.meter.evaluations_left
+            bred = breed(ground, self.methods, self._fresh, left, led) if not self._spent() else []
+            idle = 0 if led or bred else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
                 return "no new idea left" + self._settled()
             for attempt in self._judge(bred):
@@ -82,6 +82,24 @@ class Search:
             self.methods.population.ended(self.round)
             self.round += 1
             self.team.orchestrator.ended(self.situation())
+
+    def _led(self, rng: random.Random) -> int:
+        """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
+        judged side by side know nothing of each other, but take less time.
+        """
+        led, many = 0, TOGETHER if self.meter.budget.evaluations is None else 1
+        while led < LED and not self._spent():
+            bred = lead(self._ground(self.situation(), rng), self.methods, self._fresh, many)
+            if not bred:
+                break
+            for attempt in self._judge(bred):
+                self._follow_up(attempt)
+            led += len(bred)
+        return led
+
+    def _spent(self) -> bool:
+        """Whether to judge no more: the first round goes on until something works."""
+        return self.meter.exhausted() is not None and self.situation().best is not None
 
     def _stop(self, situation: Situation) -> str | None:
         return self.team.orchestrator.stop(situation) or self.methods.steering.stop(situation)
@@ -104,8 +122,6 @@ class Search:
 
     def _ground(self, situation: Situation, rng: random.Random) -> Breeding:
         methods, boss = self.methods, self.team.orchestrator
-        if methods.experience is not None:
-            methods.experience.learn(units_of(situation.attempts))
         return Breeding(
             situation, self.team, methods.population, methods.steering, rng, methods.stones, methods.by,
             methods.experience, variants=boss.variants, stalled=boss.stalled,
@@ -150,7 +166,7 @@ class Search:
                 if result is None:
                     return
                 yield self._keep(one, result)
-                if self.meter.exhausted() and self.situation().best is not None:
+                if self._spent():
                     return
 
     def _objections(self, candidate: Candidate) -> list[str]:

@@ -16,7 +16,7 @@ from ..records import Unit
 from .experience import Experience
 from .novelty import Novelty
 from .operators import OPERATORS, Operator, Stones, no_stones
-from .policy import LEARNT, POLICIES, BanditPolicy, Policy
+from .policy import POLICIES, BanditPolicy, Policy
 from .population import Population
 from .selection import By
 from .steering import Steering
@@ -42,7 +42,7 @@ class Methods:
     steering: Steering = field(default_factory=Steering)
     prepare: Callable[[Iterable[Unit]], None] | None = None
     stones: Stones = no_stones
-    experience: Experience | None = None  # None: nothing was timed elsewhere
+    experience: Experience | None = None  # None: nothing is predicted
     by: By = "interval"
     simplest: bool = True  # of winners that are as fast, the one with least code is confirmed first
 
@@ -61,22 +61,15 @@ def make_methods(
             f"setting without: no operator named {', '.join(sorted(unknown))}; known: {', '.join(OPERATORS)}"
         )
     off = {*config.without, *(n for n in ("transplant", "simplify") if not getattr(config, n))}
-    learnt = bool(elsewhere) and "transplant" not in off
     return Methods(
-        policy=_policy(config, learnt),
+        policy=POLICIES[config.policy](),
         operators={name: operator for name, operator in every_operator().items() if name not in off},
         population=Population(config.islands, elites=config.elites, by=config.selection),
         novelty=Novelty(config.novelty or None, assembly),
         steering=Steering(config.worth, config.steering),
         prepare=prepare if config.novelty else None,
         stones=stones if "transplant" not in off else no_stones,
-        experience=Experience(elsewhere) if learnt else None,
+        experience=Experience(elsewhere if "transplant" not in off else ()) if "predict" not in off else None,
         by=config.selection,
         simplest="simplify" not in off,
     )
-
-
-def _policy(config: Config, learnt: bool) -> Policy:
-    """What settings did elsewhere makes a transplant worth more."""
-    kind = POLICIES[config.policy]
-    return BanditPolicy(LEARNT) if learnt and kind is BanditPolicy else kind()

@@ -19,9 +19,6 @@ from typing import Protocol
 PRIOR: Mapping[str, float] = MappingProxyType({
     "rewrite": 0.3, "tune": 0.3, "crossover": 0.4, "transplant": 0.1, "edit": 0.2, "restart": 0.2, "simplify": 0.05,
 })  # fmt: skip
-LEARNT: Mapping[str, float] = MappingProxyType(
-    {**PRIOR, "transplant": 0.5}
-)  # where units were timed on other tasks
 UNKNOWN = 0.2  # the same for an operator that is not listed
 WEIGHT = 4.0  # candidates that the prior counts as
 FORGET = 0.85  # of what is known, from round to round: what gained early need not gain late

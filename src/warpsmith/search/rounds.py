@@ -2,7 +2,8 @@
 
 In: the ground, the methods of the search, its ledger, and who sorts out what is known or not new. Out: candidates to judge. A first
 round has whole cuts of the graph (or, for brains that fail often, single units), after what is known to be good from other tasks.
-Later ones are shared by the policy, or as an orchestrating brain advises. Places that an operator has no use for stay empty up to half of
+Later ones are shared by the policy, or as an orchestrating brain advises. Before either, most of a round's candidates are predicted,
+each with what the last one taught. Places that an operator has no use for stay empty up to half of
 the round, since what is judged next had better know what was judged before.
 """
 
@@ -13,32 +14,54 @@ from dataclasses import replace
 
 from ..agents.base import RoundPlan
 from ..llm.chat import BudgetSpent
-from ..records import Candidate
 from .methods import Methods
 from .operators import Bred, Breeding, Operator
+from .operators.predict import Predict
 from .steering import proportional
 
 ROUND = 12  # candidates judged in one round at the most
+LED = 9  # of them, those that are predicted
+TOGETHER = 3  # of these, judged side by side where time is short, not evaluations
 FIRST_STONES = 1  # of them, in the first round, from other tasks
-SURE = (
-    0.05  # of the logarithm of the time: what settings must promise to be tried before the agents' own guess
-)
+AGAIN = 24  # predictions that are looked at: some turn out as known in other words
 SPARE = 3  # candidates more for each place, where operators have little that is new
 PAID = ("rewrite", "restart")  # operators that can do nothing but ask a model, where one writes the units
 
 Fresh = Callable[[str, Sequence[Bred], int], list[Bred]]
 
 
-def breed(ground: Breeding, methods: Methods, fresh: Fresh, left: int | None = None) -> list[Bred]:
+def lead(ground: Breeding, methods: Methods, fresh: Fresh, n: int) -> list[Bred]:
+    """The `n` that are predicted to be the fastest, of those that are new; none where nothing is predicted, or somebody advises."""
+    operator = methods.operators.get("predict")
+    if not isinstance(operator, Predict) or not operator.applies(ground):
+        return []
+    if ground.team.orchestrator.advised(ground.situation) is not None:
+        return []
+    bred: list[Bred] = []
+    for one in operator.breed(ground, AGAIN):
+        if len(bred) < n:
+            new = fresh(operator.name, [one], 1)
+            bred += new
+            if not new:
+                operator.reject(one)
+    return bred
+
+
+def breed(
+    ground: Breeding, methods: Methods, fresh: Fresh, left: int | None = None, led: int = 0
+) -> list[Bred]:
     """`fresh`: (operator, candidates, how many at the most) → those that are to be judged. `left`: evaluations of the budget.
+    `led`: candidates that the round had already.
 
     What was paid for before a limit of the models was reached is returned; raises BudgetSpent when that is nothing, ModelError.
     """
-    room = ROUND if left is None else min(ROUND, left)
+    room = ROUND - led if left is None else min(ROUND - led, left)
     advice = ground.team.orchestrator.advised(ground.situation)
     if advice is not None:
         ground = replace(ground, variants=advice.variants, edits=advice.edits)
-    applicable = [name for name, operator in methods.operators.items() if operator.applies(ground)]
+    applicable = [
+        n for n, operator in methods.operators.items() if n != "predict" and operator.applies(ground)
+    ]
     shares = _shares(ground, methods, applicable, advice)
     bred: list[Bred] = []
     try:
@@ -50,29 +73,13 @@ def breed(ground: Breeding, methods: Methods, fresh: Fresh, left: int | None = N
     except BudgetSpent:
         if not bred:
             raise
-    return _guess_first(ground, bred) if ground.situation.round == 0 else bred
+    return bred if ground.situation.attempts else _guess_first(bred)
 
 
-def _guess_first(ground: Breeding, bred: list[Bred]) -> list[Bred]:
-    """The best guess of the agents' own before what is from other tasks: that it is often enough, or far off, is soon known. Where
-    much is known of settings on other tasks, what they promise comes before it.
-    """
+def _guess_first(bred: list[Bred]) -> list[Bred]:
+    """The best guess of the agents' own before what is from other tasks: that it is often enough, or far off, is soon known."""
     guess = next((b for b in bred if b.candidate.lineage.operator == "seed"), None)
-    if guess is None or _promise(ground, bred[0].candidate, guess.candidate) >= SURE:
-        return bred
     return sorted(bred, key=lambda b: b is not guess)
-
-
-def _promise(ground: Breeding, one: Candidate, other: Candidate) -> float:
-    """By how much the first candidate's units are faster in the mean, as a logarithm; 0 where they cannot be compared."""
-    if ground.experience is None or _cover(one) != _cover(other):
-        return 0.0
-    times = [ground.experience.log_us(units)[:, 0] for units in (one.units, other.units)]
-    return float((times[1] - times[0]).mean())
-
-
-def _cover(candidate: Candidate) -> list[str]:
-    return [u.region.id for u in candidate.units]
 
 
 def _shares(
@@ -83,16 +90,16 @@ def _shares(
     if advice is not None:
         wanted = advice.places()
     elif ground.situation.round == 0:
-        wanted = _first(rules, applicable, ground.experience is not None)
+        wanted = _first(rules, applicable)
     else:
         later = [name for name in applicable if name != "seed"]
         wanted = _later(ground, methods, later, min(ROUND, rules.total))
     return {name: wanted[name] for name in applicable if wanted.get(name, 0) > 0}
 
 
-def _first(rules: RoundPlan, applicable: Sequence[str], learnt: bool = False) -> dict[str, int]:
-    """The best guesses, after what is known to be good elsewhere. `learnt`: who knows settings is better off with fewer."""
-    seeds = rules.plans + (0 if learnt else rules.variants) if "seed" in applicable and rules.plans else 0
+def _first(rules: RoundPlan, applicable: Sequence[str]) -> dict[str, int]:
+    """The best guesses, and what is known to be good elsewhere."""
+    seeds = rules.plans + rules.variants if "seed" in applicable and rules.plans else 0
     return {
         "transplant": FIRST_STONES,
         "seed": seeds,

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from .base import Bred, Breeding, Operator, Stone, Stones, no_stones
 from .crossover import Crossover
 from .edit import Edit
+from .predict import Predict
 from .restart import Restart
 from .rewrite import Rewrite
 from .seed import Seed
@@ -18,7 +19,7 @@ from .transplant import Transplant
 from .tune import Tune
 
 OPERATORS = MappingProxyType({
-    kind.name: kind for kind in (Transplant, Seed, Restart, Rewrite, Edit, Tune, Crossover, Simplify)
+    kind.name: kind for kind in (Predict, Transplant, Seed, Restart, Rewrite, Edit, Tune, Crossover, Simplify)
 })  # fmt: skip
 
 __all__ = ["OPERATORS", "Bred", "Breeding", "Operator", "Stone", "Stones", "no_stones"]

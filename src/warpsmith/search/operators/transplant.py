@@ -3,7 +3,7 @@
 A stone's technique is written anew for the region, from the stone's values; a general source for a region of the very same
 signature is moved over as it is where nobody can write it. Whatever comes of it is judged like any other candidate before it
 counts. Its lineage names the candidate that the stone is from. Where units of other tasks were timed, and writing costs no question,
-settings that they promise most of take the place of stones (`settings.py`).
+what these promise takes the place of stones (`predict.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import zip_longest
 from ...records import Hypothesis, Lineage, Region, Unit
 from .base import Bred, Breeding, Stone, assemble, insert
 from .seed import first_units
-from .settings import Settings
 
 STONES = 4  # for a region
 Grown = tuple[Unit, Stone]
@@ -24,20 +23,14 @@ class Transplant:
     name = "transplant"
     everywhere = True
 
-    def __init__(self) -> None:
-        self._settings = Settings()
-
     def applies(self, ground: Breeding) -> bool:
-        return (ground.experience is not None and not ground.asks) or any(
-            ground.stones(region) for plan in self._plans(ground) for region in plan
-        )
+        if ground.experience is not None and ground.experience.elsewhere and not ground.asks:
+            return False
+        return any(ground.stones(region) for plan in self._plans(ground) for region in plan)
 
     def breed(self, ground: Breeding, n: int) -> list[Bred]:
         """Whole cuts of the graph in the first round, so that all stones are tried together; then one at a time."""
-        first = ground.population.best() is None and not ground.asks
-        if ground.experience is not None and not ground.asks:
-            settings = self._settings
-            return (settings.first_cuts(ground) if first else settings.next_steps(ground, n))[:n]
+        first = not (ground.situation.round and ground.population.best()) and not ground.asks
         bred = self._cuts(ground) if first else []
         return (bred or self._singly(ground))[:n]
 
