@@ -156,3 +156,36 @@ def test_what_was_surely_slower_in_the_search_is_no_win(tmp_path: Path) -> None:
     some = judged(tmp_path / "part", tmp_path)
     assert some is not None
     assert some["status"] == "not confirmed", "the third may yet be faster"
+
+
+def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path: Path) -> None:
+    import h200_plot
+
+    ratios = {"eager": [3.0, 2.9, 3.1], "compile": [2.0, 1.9, 2.2]}
+    won = {
+        "task": "level1/1",
+        "machine": "a GPU",
+        "status": "win",
+        "ratios": ratios,
+        "labels": ["kernel"],
+        "limit_share": 0.8,
+    }
+    rows = [
+        won, {**won, "task": "level1/2", "status": "no win"}, {**won, "task": "level2/3", "status": "not confirmed"},
+        {"task": "level2/4", "machine": "", "status": "wrong"},
+    ]  # fmt: skip
+    bars = {
+        (bar.name, task): y
+        for bar in h200_plot.figure(rows).data
+        if bar.type == "bar"
+        for task, y in zip(bar.x, bar.y, strict=True)
+    }
+    assert bars == {
+        ("kernel", "level1/1"): 2.0,
+        ("no win", "level1/2"): 2.0,
+        ("no result", "level2/3"): 1.0,
+        ("no result", "level2/4"): 1.0,
+    }
+    (tmp_path / "rows.jsonl").write_text("no rows\n")
+    assert h200_plot.main([str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "page.html")]) == 2
+    assert not (tmp_path / "page.html").exists()
