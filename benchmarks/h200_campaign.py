@@ -244,10 +244,10 @@ def gpus_here() -> int:
     return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.splitlines())
 
 
-def confirmed(rows: Path) -> set[str]:
-    """Tasks that an earlier campaign confirmed a candidate of."""
+def settled(rows: Path) -> set[str]:
+    """Tasks that an earlier campaign came to a verdict on: a candidate confirmed, or found wrong on the last look."""
     found = [json.loads(line) for line in rows.read_text().splitlines()]
-    return {str(row["task"]) for row in found if row["status"] in ("win", "no win")}
+    return {str(row["task"]) for row in found if row["status"] in ("win", "no win", "wrong")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path, help="a folder; what it holds is kept")
     parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
     parser.add_argument(
-        "--rows", type=Path, help="rows of h200_report.py: what is a win or none there is left out"
+        "--rows", type=Path, help="rows of h200_report.py: what is a win, none or wrong there is left out"
     )
     parser.add_argument("--seconds", type=float, default=3600, help="wall time")
     parser.add_argument("--gpus", type=int, default=0, help="how many; default: all")
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = [Lane(n % gpus, kept[n % gpus]) for n in range(gpus * given.lanes)]
     for folder in ("bundles", "results", "log", "cache"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
-    done = finished(given.out) | (confirmed(given.rows) if given.rows else set())
+    done = finished(given.out) | (settled(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
     works = [
         Work(n, given.out / "bundles" / n.replace("/", "_"), given.out / "results" / n.replace("/", "_"))
