@@ -5,7 +5,7 @@ In: a checkout of KernelBench and the folder that `h200_report.py --keep` packed
 and our ratio over eager. Each evaluation is a process of its own with an empty folder to build in. Needs the GPU that the winners are for.
 They differ by what is measured: KernelBench's default calls are warm, one after the other on the same inputs; ours are cold, on changed ones.
 
-    python benchmarks/h200_exports.py KERNELBENCH KEPT OUT.json [--most 12] [--seconds S]
+    python benchmarks/h200_exports.py KERNELBENCH KEPT OUT.json [--most 12] [--seconds S] [--task level1/1 …]
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ print("ANSWER " + json.dumps(answer, default=str))
 TIMEOUT = 300.0  # seconds for an evaluation
 
 
-def wins(folder: Path, arch: str | None) -> Iterator[tuple[str, Row, str, str]]:
-    """(task, our row, the task's file, the exported file) of every win."""
+def wins(folder: Path, arch: str | None, names: Sequence[str]) -> Iterator[tuple[str, Row, str, str]]:
+    """(task, our row, the task's file, the exported file) of every win, or of those with these names."""
     with TemporaryDirectory() as cache:
         target = CudaTarget(Path(cache), arch=arch)
         for results in sorted((folder / "results").iterdir()):
+            task_name = results.name.replace("_", "/")
+            if names and task_name not in names:
+                continue
             found = judged(results, folder)
             if found is None or found["status"] != "win":
                 continue
             bundle = read_bundle(results / "bundle")
             (task,) = bundle.tasks.values()
             solution = to_kernelbench(task, bundle.candidates[found["candidate"]], target)
-            yield results.name.replace("_", "/"), found, task_text(task), solution
+            yield task_name, found, task_text(task), solution
 
 
 def evaluated(kernelbench: Path, reference: str, solution: str) -> dict[str, Any]:
@@ -102,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("kept", type=Path, help="the folder that h200_report.py --keep packed")
     parser.add_argument("out", type=Path, help="a JSON file; rows that it holds are kept")
+    parser.add_argument(
+        "--task", action="append", default=[], help="level1/1; repeatable; default: every winner"
+    )
     parser.add_argument("--most", type=int, default=1000, help="winners to evaluate")
     parser.add_argument(
         "--seconds", type=float, default=3600, help="wall time after which no evaluation begins"
@@ -112,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, ends = {row["task"]: row for row in known}, time.monotonic() + given.seconds
     try:
         with opened([given.kept]) as (folder,):
-            for task, ours, reference, solution in wins(folder, given.arch):
+            for task, ours, reference, solution in wins(folder, given.arch, given.task):
                 if task in rows or len(rows) >= given.most or time.monotonic() > ends:
                     continue
                 rows[task] = compared(task, ours, evaluated(given.kernelbench, reference, solution))

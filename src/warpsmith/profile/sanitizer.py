@@ -5,7 +5,7 @@ and which could not and why. A C++ unit is compiled again with AddressSanitizer 
 run in its own process between guard pages, so that a read beyond an input is seen even if its value is never
 used; a CUDA unit's library runs under compute-sanitizer's memcheck, racecheck, initcheck and synccheck. Every
 unit is run at every variant that it builds at, on the task's own inputs; on a GPU, where the tools make a kernel a
-hundred times slower, not at shapes of more than `LARGE` bytes if it was run at smaller ones. One finding demotes a winner.
+hundred times slower, at shapes of more than `LARGE` bytes only while it was run at none, the smallest first. One finding demotes a winner.
 
 Not seen on a CPU: races between OpenMP threads (ThreadSanitizer does not know libgomp's barriers and reports
 honest code), uninitialised reads (the judge's two poisons see those that reach a result), and reads by vector
@@ -108,22 +108,20 @@ def sanitize(
     findings: list[Finding] = []
     missing: list[str] = []
     tried: set[str] = set()
-    large = [v.name for v in task.variants if target.name == "cuda" and _given_and_made(v.graph) > LARGE]
+    batches = _batches(task, target.name)
     left_out: tuple[str, ...] = ()
-    for names in ([v.name for v in task.variants if v.name not in large], large):
-        if names is large and tried == {unit.region.id for unit in candidate.compiled}:
-            left_out = tuple(large)
+    for number, names in enumerate(batches):
+        if tried == {unit.region.id for unit in candidate.compiled} and target.name == "cuda":
+            left_out = tuple(name for later in batches[number:] for name in later)
             break
-        prepared = calls(candidate, task, target, evidence, scratch, seed, names)
-        # What is small waits for all others: a GPU's tools take longer to start than to run it.
-        for some in (
-            [list(prepared)] if target.name == "cuda" and names is not large else ([p] for p in prepared)
-        ):
-            tried |= {p.unit.region.id for p in some}
-            for found in check(some):
-                (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
-            for p in some:
-                p.call.values.unlink(missing_ok=True)
+        prepared = list(calls(candidate, task, target, evidence, scratch, seed, names))
+        if not prepared:
+            continue
+        tried |= {p.unit.region.id for p in prepared}
+        for found in check(prepared):
+            (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
+        for p in prepared:
+            p.call.values.unlink(missing_ok=True)
     if not tried:
         return Sanitized(not_available=("sanitizers: no kernel of it builds here",))
     lost = {text.partition(":")[0] for text in missing}
@@ -131,6 +129,17 @@ def sanitize(
     return Sanitized(
         findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)), too_large=left_out
     )
+
+
+def _batches(task: Task, target: str) -> list[list[str]]:
+    """Variants by name, those to be run together. On a GPU all that are small, for its tools take longer to start than to run
+    them; then each of the others, the smallest first, while there is a unit that was run at none. On a CPU one at a time.
+    """
+    sizes = {v.name: _given_and_made(v.graph) for v in task.variants}
+    if target != "cuda":
+        return [[name] for name in sizes]
+    small = [name for name, size in sizes.items() if size <= LARGE]
+    return [small, *([n] for n in sorted(sizes, key=lambda n: sizes[n]) if n not in small)]
 
 
 def _given_and_made(graph: Graph) -> int:
