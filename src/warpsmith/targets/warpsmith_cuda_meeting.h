@@ -54,17 +54,20 @@ __device__ __forceinline__ void far_merge(State& state, uint64_t* boxes, int par
 }
 
 // The same for the PARTS blocks of a cluster, at most 32. `boxes`: in the shared memory of each; a block's own hold what
-// the others posted, so that nobody waits for memory.
+// the others posted, so that nobody waits for memory. A block posts nothing to itself: racecheck, which sees the accesses
+// within a block, would call it a race.
 template <int THREADS, int PARTS, class State>
 __device__ __forceinline__ void near_merge(State& state, uint64_t* boxes, int part, unsigned number) {
   group_merge<THREADS>(state);
 #if __CUDA_ARCH_LIST__ >= 900
   constexpr int WORDS = sizeof(State) / 4;
   const int lane = threadIdx.x % WARP;
-  if (threadIdx.x < PARTS)
+  if (threadIdx.x < PARTS && threadIdx.x != part)
     post(cooperative_groups::this_cluster().map_shared_rank(boxes, threadIdx.x) + part * WORDS, number, state);
-  state = State();
-  if (lane < PARTS) state = posted<State>(boxes + lane * WORDS, number);
+  if (lane >= PARTS)
+    state = State();
+  else if (lane != part)
+    state = posted<State>(boxes + lane * WORDS, number);
   __syncwarp();
   warp_merge<WARP>(state);
 #endif
