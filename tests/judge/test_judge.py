@@ -156,6 +156,7 @@ def test_a_region_that_lies_is_refused(judge: Judge) -> None:
 
 
 def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
+    judged(judge, "tanhf(x[i]) + tanhf(x[i]) + 1.0f")
     old = judge.bench.timings["eager"]
     result = judge.confirm(candidate(judge, GOOD))
     assert result.status == "ok", result.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import signal
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,13 +12,15 @@ from made import Made, Make
 
 from warpsmith import machine
 from warpsmith.processes.buffers import Scratch
+from warpsmith.profile import sanitizer
 from warpsmith.profile.base import run_tool
 from warpsmith.profile.harness import cpu_harness
-from warpsmith.profile.sanitizer import Sanitized, calls, sanitize
+from warpsmith.profile.sanitizer import Finding, Prepared, Sanitized, calls, sanitize
 from warpsmith.targets.cpu import CpuTarget
 
 COPY = "for (int64_t i = 0; i < in0_numel; i++) out0[i] = in0[i];"
 PARALLEL = "#pragma omp parallel for num_threads(THREADS)\n" + COPY
+NOT_SMALL = 'static_assert(in0_numel != 32, "requires: another shape");\n'
 SIMD = '#include "warpsmith_simd.h"\n'
 
 
@@ -154,3 +157,45 @@ def test_a_candidate_without_a_kernel_says_so(make: Make, target: CpuTarget, scr
     made = make(COPY)
     bare = replace(made, candidate=made.candidate.model_copy(update={"units": ()}))
     assert run(bare, target, scratch).not_available == ("sanitizers: the candidate has no kernel",)
+
+
+@pytest.mark.parametrize(
+    ("large", "body", "ran", "left_out"),
+    [
+        (1 << 20, COPY, [["main", "ragged", "small"]], ()),
+        (300, COPY, [["small"]], ("ragged", "main")),
+        (0, COPY, [["small"]], ("ragged", "main")),
+        (0, NOT_SMALL + COPY, [["ragged"]], ("main",)),
+    ],
+    ids=["all that are small at once", "no large one after a small one", "the smallest", "where it builds"],
+)
+def test_on_a_gpu_of_large_shapes_only_the_smallest_is_run(
+    large: int,
+    body: str,
+    ran: list[list[str]],
+    left_out: tuple[str, ...],
+    make: Make,
+    target: CpuTarget,
+    scratch: Scratch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[list[str]] = []
+
+    class Gpu:
+        name, build = "cuda", target.build
+
+    class Tools:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding]:
+            found.append([p.variant for p in prepared])
+            return iter(())
+
+    monkeypatch.setattr(sanitizer, "ComputeSanitizer", Tools)
+    monkeypatch.setattr(sanitizer, "LARGE", large)
+    made = make(body, shapes=((16, 96), (3, 37), (4, 8)))
+    told = sanitize(
+        made.candidate, made.task, Gpu(), made.evidence, scratch=scratch, cache_dir=target.cache.directory, seed=1
+    )  # type: ignore[arg-type]  # fmt: skip
+    assert (found, told.too_large) == (ran, left_out)

@@ -52,7 +52,8 @@ class Judge(Opened):
     """A context manager: `open()` it once, then `evaluate` rounds of candidates and `confirm` the winners."""
 
     _limit_again = False  # whether the limit was measured again because a candidate beat it
-    _fresh_baselines = False  # whether the baselines' processes are younger than the last search
+    # Whether the baselines' processes are younger than the last search, if there was one.
+    _fresh_baselines = True
 
     def evaluate(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         """Results in the candidates' order. All are built before the first is timed, and before this round's

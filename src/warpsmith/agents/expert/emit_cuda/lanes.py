@@ -148,9 +148,9 @@ class Lanes(Express):
     def stride(self, operand: Operand) -> str:
         return self.places.lane_stride(operand)
 
-    def packs(self, operands: Iterable[Operand], count: str) -> None:
+    def packs(self, operands: Iterable[Operand], count: str, what: str = "pack") -> None:
         for operand in operands:
-            self.w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_pack[{count}];")
+            self.w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_{what}[{count}];")
 
     def read(self, operand: Operand) -> str:
         name = operand.name

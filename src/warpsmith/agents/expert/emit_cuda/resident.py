@@ -5,7 +5,7 @@ shared memory, a ring of ROOM steps (UNROLL packs a thread), LEAD steps ahead of
 while the blocks of a team hand each other their states and while this row is written. The last KEPT steps of a row are
 still there when it is written; earlier ones, where a part is longer, are read again, the latest first, as the L2 cache
 may have them: what is kept leaves that cache first. An operand that is the same for all rows, such as a weight, stays in
-registers as far as there is room.
+registers as far as there is room; others that only the writing reads come a step ahead.
 
 Near: a team is a cluster, whose blocks write into each other's shared memory (compute capability 9.0 on; before, one
 block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
@@ -14,6 +14,8 @@ In: a program with one pass that reduces and one that writes. Out: one kernel.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..emit.passes import Pass, describe
 from ..program import Operand, Program
@@ -74,6 +76,7 @@ class Resident(Reducing):
                 self.layout.pointers(w)
                 self.row_steps(0)
                 self._reduce()
+                self._ask_first()
                 self._agree()
                 self._row_outputs()
                 self._write()
@@ -174,6 +177,25 @@ class Resident(Reducing):
         with w.block("for (int i = 0; i < steps; i++)"):
             self._step(p, "from", fresh=True)
 
+    def _coming(self) -> list[Operand]:
+        """What only the writing reads and no register keeps: a step ahead, since nothing else waits for the memory then."""
+        return [
+            o for o in self.lanes.operands(self.writing.sources) if o not in self._held() and o != self.fixed
+        ]
+
+    def _ask_first(self) -> None:
+        """For the first step that is written, before the team agrees."""
+        if self._coming():
+            self.lanes.packs(self._coming(), "UNROLL", "next")
+            self._ask("again")
+
+    def _ask(self, step: str) -> None:
+        with self.w.block(f"if ({step} < steps)"):
+            self.w.line(f"const int base = low + slot + ({step}) * STEP;")
+            with self._items("UNROLL", "high"):
+                for o in self._coming():
+                    self.w.line(f"{o.name}_next[u] = {self.lanes.read(o)};")
+
     def _agree(self) -> None:
         """The row's values: all blocks of the team get the same."""
         w, before = self.w, 0
@@ -202,6 +224,15 @@ class Resident(Reducing):
         with w.block("for (int i = again - 1; i >= 0; i--)"):
             self._step(p, "from", fresh=True)
 
+    def _read_once(self, operands: Sequence[Operand], fresh: bool) -> None:
+        if not operands:
+            return
+        with self._items("UNROLL", "high"):
+            for o in operands:
+                kept = o == self.fixed and not fresh
+                here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
+                self.w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
+
     def _step(self, p: Pass, place: str, fresh: bool) -> None:
         """Step i of a part, which lies at `place`. Fresh ones have to be waited for, and free their place."""
         w, read = self.w, self.lanes.operands(p.sources)
@@ -210,12 +241,12 @@ class Resident(Reducing):
         w.line("const int base = low + slot + i * STEP;")
         w.line(f"const int place = {place};")
         self.lanes.packs(read, "UNROLL")
-        if once:
-            with self._items("UNROLL", "high"):
-                for o in once:
-                    kept = o == self.fixed and not fresh
-                    here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
-                    w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
+        coming = self._coming() if p is self.writing and not fresh else []
+        self._read_once([o for o in once if o not in coming], fresh)
+        for o in coming:
+            w.line(f"for (int u = 0; u < UNROLL; u++) {o.name}_pack[u] = {o.name}_next[u];")
+        if coming:
+            self._ask("i + 1")
         if fresh:
             w.line("ws::copy_wait<LEAD - 1>();")
         w.line("#pragma unroll")
