@@ -98,10 +98,10 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     page = (tmp_path / "out" / "page.md").read_text()
     assert "geometric mean over all, best baseline | 1.16" in page
     assert str(tmp_path) not in page
-    from h200_campaign import confirmed, finished
+    from h200_campaign import finished, settled
 
     assert finished(Path("campaign")) == {"level1/1", "level1/3", "level1/4"}, "the others go on"
-    assert confirmed(Path("out/page.jsonl")) == {"level1/1", "level1/4"}
+    assert settled(Path("out/page.jsonl")) == {"level1/1", "level1/3", "level1/4"}
     packed = {f.name: f.read_bytes() for f in Path("kept").iterdir()}
     assert set(packed) == {f"level1_{n}.tar.gz" for n in (1, 3, 4)}, "what was confirmed"
     assert h200_report.main(["kb", "out/again", "kept", "campaign", "--keep", "kept"]) == 0
