@@ -6,14 +6,17 @@ import platform
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made import Made, Make
 
 from warpsmith import machine
+from warpsmith.judge.turns import Turns
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import sanitizer
-from warpsmith.profile.base import run_tool
+from warpsmith.profile.base import Ended, run_tool
 from warpsmith.profile.harness import cpu_harness
 from warpsmith.profile.sanitizer import Finding, Prepared, Sanitized, calls, sanitize
 from warpsmith.targets.cpu import CpuTarget
@@ -199,3 +202,40 @@ def test_on_a_gpu_of_large_shapes_only_the_smallest_is_run(
         made.candidate, made.task, Gpu(), made.evidence, scratch=scratch, cache_dir=target.cache.directory, seed=1
     )  # type: ignore[arg-type]  # fmt: skip
     assert (found, told.too_large) == (ran, left_out)
+
+
+def test_a_tool_that_is_not_content_runs_on_each_unit_by_itself_and_racecheck_so_at_once_on_bulk_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A unit with bulk copies, one that reads outside, one that is right."""
+    ran: list[tuple[str, tuple[str, ...]]] = []
+    bulk = "========= Error: Race reported between Write access at f()+0x10 in unit.cu:1"
+    beyond = "========= Invalid __global__ read of size 4 bytes\n=========     at f()+0x20 in unit.cu:2"
+
+    class Tools(sanitizer.ComputeSanitizer):
+        def __init__(self) -> None:
+            self._turns = Turns()
+
+        def _copies(self, library: Path) -> set[int]:
+            return {0x10} if library.name == "copies" else set()
+
+        def _run(self, name: str, prepared: Sequence[Prepared]) -> Ended:
+            libraries = tuple(one.call.library.name for one in prepared)
+            ran.append((name, libraries))
+            if name == "racecheck" and "copies" in libraries:
+                return Ended(code=sanitizer.ERROR_CODE, output=bulk, seconds=1.0)
+            wrong = name == "memcheck" and "reads" in libraries
+            return Ended(code=sanitizer.ERROR_CODE * wrong, output=beyond * wrong, seconds=1.0)
+
+    def prepared(name: str) -> SimpleNamespace:
+        unit = SimpleNamespace(region=SimpleNamespace(id=name))
+        return SimpleNamespace(call=SimpleNamespace(library=Path(name)), variant="ragged", unit=unit)
+
+    everywhere = ("copies", "reads", "right")
+    told = list(Tools().check([prepared(name) for name in everywhere]))  # type: ignore[misc]
+    found = [(f.tool, f.region) if isinstance(f, Finding) else f.partition(":")[0] for f in told]
+    assert found == ["racecheck", ("memcheck", "reads")]
+    assert sorted(ran) == sorted([
+        ("memcheck", everywhere), ("memcheck", ("copies",)), ("memcheck", ("reads",)), ("memcheck", ("right",)),
+        ("racecheck", ("copies",)), ("racecheck", ("reads", "right")), ("initcheck", everywhere), ("synccheck", everywhere),
+    ])  # fmt: skip

@@ -108,11 +108,11 @@ def sanitize(
     findings: list[Finding] = []
     missing: list[str] = []
     tried: set[str] = set()
-    batches = _batches(task, target.name)
+    batches, spare = _batches(task, target.name)
     left_out: tuple[str, ...] = ()
-    for number, names in enumerate(batches):
-        if tried == {unit.region.id for unit in candidate.compiled} and target.name == "cuda":
-            left_out = tuple(name for later in batches[number:] for name in later)
+    for number, names in enumerate([*batches, *([name] for name in spare)], -len(batches)):
+        if number >= 0 and tried == {unit.region.id for unit in candidate.compiled}:
+            left_out = tuple(spare[number:])
             break
         prepared = list(calls(candidate, task, target, evidence, scratch, seed, names))
         if not prepared:
@@ -131,15 +131,16 @@ def sanitize(
     )
 
 
-def _batches(task: Task, target: str) -> list[list[str]]:
-    """Variants by name, those to be run together. On a GPU all that are small, for its tools take longer to start than to run
-    them; then each of the others, the smallest first, while there is a unit that was run at none. On a CPU one at a time.
+def _batches(task: Task, target: str) -> tuple[list[list[str]], list[str]]:
+    """Variants by name, those to be run together; and those to be run, one after the other, only while there is a unit that was run
+    at none. On a CPU all, one at a time. On a GPU all that are small, for its tools take longer to start than to run them; the
+    others, the smallest first, only while needed.
     """
     sizes = {v.name: _given_and_made(v.graph) for v in task.variants}
     if target != "cuda":
-        return [[name] for name in sizes]
+        return [[name] for name in sizes], []
     small = [name for name, size in sizes.items() if size <= LARGE]
-    return [small, *([n] for n in sorted(sizes, key=lambda n: sizes[n]) if n not in small)]
+    return [small], sorted((n for n in sizes if n not in small), key=lambda n: sizes[n])
 
 
 def _given_and_made(graph: Graph) -> int:
@@ -249,13 +250,26 @@ class ComputeSanitizer:
         may be paused, since its kernel would wait on the device for the tool to take what it found, and whoever measures for the
         kernel; and beside other runs they take four times as long.
         """
+        first = [(name, group) for name in CUDA_TOOLS for group in self._groups(name, prepared)]
         with self._turns.measuring(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
-            together = list(pool.map(lambda name: self._run(name, prepared), CUDA_TOOLS))
-            unclear = [n for n, t in zip(CUDA_TOOLS, together, strict=True) if not _clean(t)]
-            pairs = [(name, one) for one in prepared for name in unclear]
-            ran = list(pool.map(lambda pair: self._run(pair[0], pair[1:]), pairs))
-        for (name, one), ended in zip(pairs, ran, strict=True):
+            ran = list(zip(first, pool.map(lambda run: self._run(*run), first), strict=True))
+            unclear = [(name, group, ended) for (name, group), ended in ran if not _clean(ended)]
+            again = [(name, [one]) for name, group, _ in unclear if len(group) > 1 for one in group]
+            apart = zip(again, pool.map(lambda run: self._run(*run), again), strict=True)
+            told = [(name, group[0], ended) for name, group, ended in unclear if len(group) == 1]
+            told += [(name, one, ended) for (name, [one]), ended in apart]
+        for name, one, ended in told:
             yield from self._told(name, one, ended)
+
+    def _groups(self, name: str, prepared: Sequence[Prepared]) -> list[list[Prepared]]:
+        """What a tool runs on in one process: each unit with bulk copies by itself under racecheck, which is never content with
+        them, and all others together.
+        """
+        together: list[Prepared] = []
+        alone: list[Prepared] = []
+        for one in prepared:
+            (alone if name == "racecheck" and self._copies(one.call.library) else together).append(one)
+        return [[one] for one in alone] + ([together] if together else [])
 
     def _told(self, name: str, one: Prepared, ended: Ended) -> Iterator[Finding | str]:
         reports = compute_sanitizer_findings(ended.output)
@@ -276,10 +290,13 @@ class ComputeSanitizer:
         """Without those of bulk copies (`cp.async.bulk`): racecheck takes one for a store of the thread that begins it,
         and knows nothing of the mbarrier at which it reports to its readers.
         """
-        if self.cuobjdump is None:
-            return list(reports)
-        copies = bulk_copies(run_tool([self.cuobjdump, "-sass", str(library)], self.timeout).output)
+        copies = self._copies(library)
         return [r for r in reports if not copies.intersection(written_at(r))]
+
+    def _copies(self, library: Path) -> set[int]:
+        if self.cuobjdump is None:
+            return set()
+        return bulk_copies(run_tool([self.cuobjdump, "-sass", str(library)], self.timeout).output)
 
 
 def _clean(ended: Ended) -> bool:
