@@ -8,14 +8,17 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from warpsmith.judge.balance import processor_ns
 from warpsmith.judge.building import build_all
+from warpsmith.judge.cuda_runner import OUT_OF_MEMORY, CudaRunner
 from warpsmith.judge.evidence import Case, Evidence
 from warpsmith.judge.labels import labels
+from warpsmith.judge.runner import CandidateRunner
 from warpsmith.judge.verify import Limits, Verification, Verifier
 from warpsmith.judge.workers import Workers
 from warpsmith.processes.buffers import Scratch
@@ -196,6 +199,26 @@ def test_a_unit_that_dies_is_a_value(bench: Bench, bug: str, status: str, words:
     found = bench.verify(bug)
     assert found.status == status
     assert words in found.reason
+
+
+def test_no_room_on_the_device_is_not_the_candidates_fault(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cudaErrorMemoryAllocation in a unit's process, where its buffers were to be placed; and later, in the unit itself."""
+    for placed, status in ((False, "error"), (True, "crashed")):
+        process = CudaRunner.__new__(CudaRunner)
+        process._placed = placed
+        monkeypatch.setattr(CudaRunner, "_arena", SimpleNamespace(memory=None, size=3 << 30))
+        monkeypatch.setattr(CudaRunner, "close", lambda _: None)
+
+        def refuse(*_: object, process: CudaRunner = process) -> None:
+            raise process._refused(OUT_OF_MEMORY)
+
+        monkeypatch.setattr(CandidateRunner, "run", refuse)
+        found = bench.verify()
+        assert found.status == status
+    monkeypatch.undo()
+    assert bench.verify().ok
 
 
 def test_requirements_leave_a_variant_out_and_show_in_the_label(bench: Bench) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import JudgeError, WarpsmithError
-from .runner import ENDINGS, PASSED_ON, PICK, CandidateRunner, Loaded, RunnerCrashed, RunnerFailed
+from .runner import ENDINGS, PASSED_ON, PICK, CandidateRunner, Loaded, NoRoom, RunnerCrashed, RunnerFailed
 from .runner_program import cuda_runner_program
 
 LANDLOCK, SECCOMP = 1, 2  # bits of a level
@@ -81,7 +81,7 @@ class CudaRunner(CandidateRunner):
         self.close()
         if status == OUT_OF_MEMORY and not self._placed:
             size = f"{self._arena.size / 2**20:.0f} MiB"
-            return RunnerCrashed(f"no room on the GPU for two copies of the unit's buffers ({size})")
+            return NoRoom(f"no room on the GPU for two copies of the unit's buffers ({size})")
         return RunnerCrashed(f"the unit crashed: {text or 'an unnamed error'} (CUDA error {status})")
 
     def _ended(self, code: int) -> WarpsmithError:

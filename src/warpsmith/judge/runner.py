@@ -66,6 +66,10 @@ class RunnerCrashed(RunnerFailed):
     """It ended: a signal (named), or an exit."""
 
 
+class NoRoom(RunnerFailed):
+    """The device's memory did not hold the buffers of a call, which says nothing of the candidate: others may use it, too."""
+
+
 class RunnerTimeout(RunnerFailed):
     """It gave no answer in time and was killed with everything it started."""
 

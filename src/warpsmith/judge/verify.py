@@ -28,7 +28,7 @@ from .cuda_runner import CudaRunner
 from .evidence import Case, Evidence, Expected, check_outputs
 from .families import OWN
 from .layout import Rows, output_names, rows_of
-from .runner import CandidateRunner, RunnerCrashed, RunnerFailed, RunnerLied, RunnerTimeout, RunOutput
+from .runner import CandidateRunner, NoRoom, RunnerCrashed, RunnerFailed, RunnerLied, RunnerTimeout, RunOutput
 from .turns import Turns
 
 Array = npt.NDArray[Any]
@@ -129,6 +129,8 @@ class Verifier:
             return Verification(tuple(checks), "crashed", str(error))
         except RunnerLied as error:
             return Verification(tuple(checks), "invalid", str(error))
+        except NoRoom as error:
+            return Verification(tuple(checks), "error", str(error))
         except RunnerFailed as error:
             return Verification(tuple(checks), "refused", str(error))
 

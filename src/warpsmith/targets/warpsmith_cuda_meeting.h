@@ -1,9 +1,7 @@
 // How blocks that run at once, a team, merge the states of a row. Include it from the unit itself.
 //
-// Each block posts its state in boxes: each word of it in 8 bytes with the number of the exchange, which are written and
-// read as one, so that no fence is needed and whoever reads the right number reads the right word (the LL protocol of
-// NCCL). Boxes are zero at first; exchanges are numbered from 1. Every second exchange may have the same boxes: who posts
-// the third has read all of the second, whose senders had read all of the first.
+// Each block posts its state in boxes. Every second exchange may have the same boxes: who posts the third has read all of
+// the second, whose senders had read all of the first.
 #ifndef WARPSMITH_CUDA_MEETING_H
 #define WARPSMITH_CUDA_MEETING_H
 #include "warpsmith_cuda_states.h"
@@ -13,6 +11,9 @@
 
 namespace ws {
 
+// In the workspace: each word in 8 bytes with the number of the exchange, which are written and read as one, so that no
+// fence is needed and whoever reads the right number reads the right word (the LL protocol of NCCL). Boxes are zero at
+// first; exchanges are numbered from 1.
 template <class State>
 __device__ __forceinline__ void post(uint64_t* box, unsigned number, const State& state) {
   unsigned words[sizeof(State) / 4];
@@ -53,29 +54,25 @@ __device__ __forceinline__ void far_merge(State& state, uint64_t* boxes, int par
   group_merge<THREADS>(state);
 }
 
-// The same for the PARTS blocks of a cluster, at most 32. `boxes`: in the shared memory of each; a block's own hold what
-// the others posted, so that nobody waits for memory. A block posts nothing to itself: racecheck, which sees the accesses
-// within a block, would call it a race.
+// Before boxes of others are written, since these must have begun, and before what they wrote is read.
+__device__ __forceinline__ void meet_cluster() {
+#if __CUDA_ARCH_LIST__ >= 900
+  cooperative_groups::this_cluster().sync();
+#endif
+}
+// The same for the PARTS blocks of a cluster, at most 32, which meet at the cluster's barrier. `boxes`: in the shared memory
+// of each, those of a state PARTS long; nobody waits for another's memory.
 template <int THREADS, int PARTS, class State>
-__device__ __forceinline__ void near_merge(State& state, uint64_t* boxes, int part, unsigned number) {
+__device__ __forceinline__ void near_merge(State& state, unsigned* boxes, int part) {
   group_merge<THREADS>(state);
 #if __CUDA_ARCH_LIST__ >= 900
   constexpr int WORDS = sizeof(State) / 4;
   const int lane = threadIdx.x % WARP;
-  if (threadIdx.x < PARTS && threadIdx.x != part)
-    post(cooperative_groups::this_cluster().map_shared_rank(boxes, threadIdx.x) + part * WORDS, number, state);
-  if (lane >= PARTS)
-    state = State();
-  else if (lane != part)
-    state = posted<State>(boxes + lane * WORDS, number);
-  __syncwarp();
+  if (threadIdx.x < PARTS)
+    save(cooperative_groups::this_cluster().map_shared_rank(boxes, threadIdx.x) + part * WORDS, 1, state);
+  meet_cluster();
+  state = lane < PARTS ? load_state<State>(boxes + lane * WORDS, 1) : State();
   warp_merge<WARP>(state);
-#endif
-}
-// Before boxes of others are used, and after: their memory must outlive what is written there.
-__device__ __forceinline__ void meet_cluster() {
-#if __CUDA_ARCH_LIST__ >= 900
-  cooperative_groups::this_cluster().sync();
 #endif
 }
 

@@ -31,7 +31,7 @@ FLAGS = (
 )  # fmt: skip
 # What every unit begins with, compiled once: reading it takes longer than most units.
 FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
-LAUNCH = re.compile(r"(\w+)<<<(.*), (\w+), (\w+), on>>>\((.*)\);")
+LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
 Made = Callable[[], tuple[torch.Tensor, ...]]
 

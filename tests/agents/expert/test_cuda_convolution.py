@@ -120,6 +120,12 @@ def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     emulated.check(unit, emulated.graph(function, *args), args)
 
 
+def test_a_unit_is_right_with_other_groups(emulated: CudaBench) -> None:
+    _, _, unit = unit_of(emulated, EVERY["groups"])
+    args = (I(1, 12, 9, 10), I(18, 4, 3, 3))
+    emulated.check(unit, emulated.graph(lambda x, w: F.conv2d(x, w, groups=3, padding=1), *args), args)
+
+
 def test_inputs_are_rounded_to_nearest(emulated: CudaBench) -> None:
     """Cut off, they would all be too small."""
     x, w = 1 + torch.rand(1, 8, 9, 17), 1 + torch.rand(8, 8, 3, 3)

@@ -112,6 +112,17 @@ def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     emulated.check(units[0], emulated.graph(QUICK["transposed 3d"][0], *args), args)
 
 
+def test_a_depthwise_unit_is_right_with_other_channels(emulated: CudaBench) -> None:
+    """Then there are other groups, too."""
+    _, _, units = units_of(
+        emulated, (lambda x, w: F.conv2d(x, w, groups=8), lambda: (R(2, 8, 9, 16), R(8, 1, 3, 1)))
+    )
+    args = (R(2, 7, 11, 13), R(7, 1, 3, 1))
+    graph = emulated.graph(lambda x, w: F.conv2d(x, w, groups=7), *args)
+    for unit in units:
+        emulated.check(unit, graph, args)
+
+
 def test_what_makes_the_image_and_much_arithmetic_stay_outside(emulated: CudaBench) -> None:
     graph = emulated.graph(
         lambda x, w: F.conv2d(torch.tanh(x), w, None, 1, 1, 1, 4), R(2, 4, 9, 9), R(4, 1, 3, 3)

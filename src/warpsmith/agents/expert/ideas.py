@@ -25,7 +25,7 @@ EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, unt
 CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
 WEIGHT = {
     "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "TEAMS": 1, "AHEAD": 2, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
-    "BM": 0, "BN": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
+    "BM": 0, "BN": 0, "HEADS": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ class Loops:
 
     window: Window
     transposed: bool
-    groups: int
+    groups: str  # as C++
     pack: int
     staged: bool  # weights in shared memory, a block for each group of output channels
     made: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ class Convolved:
     before: tuple[int, ...]
     dilation: tuple[int, ...]
     transposed: bool
-    groups: int
+    groups: str  # as C++
     source: str
     weight: str
     bias: str

@@ -15,6 +15,7 @@ from .product import parts_bytes
 from .source import Launch
 
 SIDE, DEPTH = 128, 64  # of a tile
+TILE_BYTES = 4 * SIDE * DEPTH + 4 * SIDE  # its parts and its scales
 IMAGES = "(unsigned char*)workspace + PARTS_ROOM"
 
 _SPLIT = """
@@ -27,10 +28,11 @@ static_assert(WORK < 0x7fffffff && IMAGES < 0x7fffffff, "requires: fewer than 2^
 constexpr int64_t PARTS_ROOM = (SPLIT > 1 ? 4 * (int64_t)SPLIT * BATCH * M * N + 127 : 0) / 128 * 128;
 
 // BK terms of up to TILE rows as halves. `from`: the first of both; `row(r)`: how far on row r begins; STEP: from one
-// term to the next; COPY: floats that a load may take.
-template <bool ACROSS, int COPY, int64_t STEP, class Row>
+// term to the next; COPY: floats that a load may take; `map(r)(x)`: what an element x of row r counts as.
+template <bool ACROSS, int COPY, int64_t STEP, class Row, class Map>
 __device__ __forceinline__ void split_tile(
-    const float* from, const Row& row, int rows, int depth, float* turned, unsigned char* image, float* scales) {
+    const float* from, const Row& row, const Map& map, int rows, int depth, float* turned, unsigned char* image,
+    float* scales) {
   if constexpr (ACROSS) {  // neighbours are of different rows: turned round in shared memory
 #pragma unroll 8
     for (int i = threadIdx.x; i < BK * TILE; i += 256) {
@@ -58,6 +60,10 @@ __device__ __forceinline__ void split_tile(
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
     const int r = i * 32 + threadIdx.x / 8;
+    const auto counts = map(r < rows ? r : 0);
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (r < rows && k + e < depth) x[i][e] = counts(x[i][e]);
     float most = 0.0f;
 #pragma unroll
     for (int e = 0; e < 8; e++) most = fmaxf(most, fabsf(x[i][e]));
@@ -91,26 +97,28 @@ __global__ void __launch_bounds__(256) split(Operands o, unsigned char* images) 
   const int rows = (int)(left < TILE ? left : TILE), depth = (int)(K - start < BK ? K - start : BK);
   unsigned char* const image = images + (int64_t)blockIdx.x * IMAGE;
   float* const scales = reinterpret_cast<float*>(images + IMAGES * IMAGE + (int64_t)blockIdx.x * SCALES);
+  const auto as_it_is = [](int) { return [](float x) { return x; }; };
   if (of_left)
     split_tile<LEFT_ACROSS, LEFT_ALONG ? LEFT_VEC : 1, LEFT_K>(
-        o.LEFT + start * LEFT_K, [&](int r) { return left_at(b, first + r); }, rows, depth, turned, image, scales);
+        o.LEFT + start * LEFT_K, [&](int r) { return left_at(b, first + r); }, LEFT_MAP, rows, depth, turned,
+        image, scales);
   else
     split_tile<RIGHT_ACROSS, RIGHT_ALONG ? RIGHT_VEC : 1, RIGHT_K>(
-        o.RIGHT + right_at(b, 0) + first * RIGHT_N + start * RIGHT_K, [](int r) { return r * RIGHT_N; }, rows, depth,
-        turned, image, scales);
+        o.RIGHT + right_at(b, 0) + first * RIGHT_N + start * RIGHT_K, [](int r) { return r * RIGHT_N; }, as_it_is, rows,
+        depth, turned, image, scales);
 }
 """
 
 
-def split_kernel(left: str, right: str) -> tuple[Launch, str]:
-    """`left`, `right`: the factors' operands."""
+def split_kernel(left: str, right: str, left_map: str = "as_it_is") -> tuple[Launch, str]:
+    """`left`, `right`: the factors' operands; `left_map`: `map` of the left one's tiles."""
     launch = Launch("split", "(TILES > 0 ? IMAGES : 0)", "256", extra=IMAGES, struct=True)
-    return launch, _SPLIT.replace("o.LEFT ", f"o.{left} ").replace("o.RIGHT ", f"o.{right} ")
+    text = _SPLIT.replace("o.LEFT ", f"o.{left} ").replace("o.RIGHT ", f"o.{right} ")
+    return launch, text.replace("LEFT_MAP", left_map)
 
 
 def halves_bytes(named: Named) -> str:
     """Of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors."""
     slices, sides = f"(({named.depth}) / {DEPTH} + 1)", (named.rows, named.columns)
     lines = " + ".join(f"(({side}) + {SIDE - 1}) / {SIDE}" for side in sides)
-    tile = 4 * SIDE * DEPTH + 4 * SIDE
-    return f"({parts_bytes(named)}) + 128 + (uint64_t){tile} * ({named.batch}) * {slices} * ({lines})"
+    return f"({parts_bytes(named)}) + 128 + (uint64_t){TILE_BYTES} * ({named.batch}) * {slices} * ({lines})"

@@ -168,9 +168,9 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
 """
 
 
-def wgmma_kernels(left: str, right: str) -> tuple[list[Launch], str]:
-    """`left`, `right`: the factors' operands."""
-    split, text = split_kernel(left, right)
+def wgmma_kernels(left: str, right: str, left_map: str = "as_it_is") -> tuple[list[Launch], str]:
+    """As `split_kernel`."""
+    split, text = split_kernel(left, right, left_map)
     extra = f"{IMAGES}, (float*)workspace"
     product = Launch(
         "product", "(WORK < BLOCKS ? WORK : BLOCKS)", "THREADS", "SHARED", extra=extra, struct=True

@@ -47,8 +47,7 @@ const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT
 
 _NEAR = """\
 constexpr int parts = PARTS;
-__shared__ uint64_t boxes[2 * PARTS * WORDS];
-for (int i = threadIdx.x; i < 2 * PARTS * WORDS; i += GROUP) boxes[i] = 0;
+__shared__ unsigned boxes[2 * PARTS * WORDS];
 ws::meet_cluster();
 """
 
@@ -80,8 +79,6 @@ class Resident(Reducing):
                 self._agree()
                 self._row_outputs()
                 self._write()
-            if self.near:
-                w.line("ws::meet_cluster();")
         launch, workspace = self._launch()
         return CudaBody(top, w, (launch,), workspace)
 
@@ -201,11 +198,11 @@ class Resident(Reducing):
         w, before = self.w, 0
         w.line("number++;")
         own = "number % 2" if self.near else "team * 2 + number % 2"
-        w.line(f"uint64_t* const own = boxes + (int64_t)({own}) * parts * WORDS;")
+        w.line(f"auto* const own = boxes + (int64_t)({own}) * parts * WORDS;")
         merge = "near_merge<GROUP, PARTS>" if self.near else "far_merge<GROUP>"
+        among = "part" if self.near else "part, parts, number"
         for step in self.reducing.reductions:
-            among = "part" if self.near else "part, parts"
-            w.line(f"ws::{merge}({step.name}_state, own + {before} * parts, {among}, number);")
+            w.line(f"ws::{merge}({step.name}_state, own + {before} * parts, {among});")
             states.values(w, self.program, step)
             before += states.words(step)
         self.row_steps(self.reducing.number)

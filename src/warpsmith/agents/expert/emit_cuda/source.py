@@ -7,6 +7,7 @@ defines `unit`, which launches the kernels in order on its stream.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ....targets.front_matter import FrontMatter, render
@@ -35,6 +36,8 @@ class CudaBody:
     w: Writer  # kernels
     launches: tuple[Launch, ...]
     workspace: str = ""  # bytes, in terms of task.h and tunables; "": none
+    loop: str = ""  # the head of a C++ loop around the launches
+    members: tuple[str, ...] = ()  # of struct Operands, where they are not the unit's operands as they come
 
 
 def parameters(names: Sequence[str]) -> list[str]:
@@ -56,8 +59,12 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
     helpers = "".join(PRELUDE[h] for h in sorted({*body.top.helpers, *body.w.helpers}))
     unit = Writer()
     unit.line("[[maybe_unused]] const cudaStream_t on = (cudaStream_t)stream;")
-    for launch in body.launches:
-        _launch(unit, launch, operands)
+    with unit.block(body.loop) if body.loop else nullcontext():
+        if body.members:
+            unit.line(f"const Operands o{{{', '.join(body.members)}}};")
+        struct = "o" if body.members else f"Operands{{{', '.join(operands)}}}"
+        for launch in body.launches:
+            _launch(unit, launch, [struct] if launch.struct else operands)
     parts = [
         render(matter).rstrip("\n"), f"// {why}", defaults_of(matter.tunables),
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
@@ -75,8 +82,7 @@ def _launch(w: Writer, launch: Launch, operands: Sequence[str]) -> None:
         w.line(f"cudaFuncSetAttribute({name}, cudaFuncAttributeMaxDynamicSharedMemorySize, {shared});")
     for line in launch.setup.splitlines():
         w.line(line)
-    first = [f"Operands{{{', '.join(operands)}}}"] if launch.struct else operands
-    arguments = ", ".join([*first, *([launch.extra] if launch.extra else [])])
+    arguments = ", ".join([*operands, *([launch.extra] if launch.extra else [])])
     if launch.together:
         w.line(
             f"if ({launch.blocks} > 0) ws::launch_together({name}, {launch.blocks}, {launch.threads}, {shared}, on, {arguments});"

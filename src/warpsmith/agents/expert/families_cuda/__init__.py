@@ -12,6 +12,7 @@ from ..families.loss import LOSS
 from ..families.norm import NORM
 from ..families.reduction import REDUCTION
 from ..families.softmax import SOFTMAX
+from .attention import CudaAttention
 from .collapse import CudaCollapse
 from .convolution import CudaConvolution
 from .convolution_tail import ConvolutionTail
@@ -23,6 +24,7 @@ from .pooling import CudaPooling
 from .scan import CudaScan
 
 ANCHORED: tuple[AnchoredFamily, ...] = (
+    CudaAttention(),
     CudaCollapse(),
     CudaMatMul(),
     ConvolutionTail(),

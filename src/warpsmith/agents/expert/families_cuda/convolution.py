@@ -26,7 +26,18 @@ from ..families.base import Technique, tunable
 from ..families.convolution import Convolution, zeros_around
 from .anchored import CudaAnchored
 from .base import MULTIPROCESSORS, SHARED_KIB
-from .convolution_kinds import NO_LIMITS, Kind, Limits, is_direct, reach, read_kind, side_by_side, taps_of, up
+from .convolution_kinds import (
+    NO_LIMITS,
+    Kind,
+    Limits,
+    groups_text,
+    is_direct,
+    reach,
+    read_kind,
+    side_by_side,
+    taps_of,
+    up,
+)
 from .halves_tiles import EXACT, halves_technique
 
 BANDWIDTH, RATE = 3.5e6, 170e6  # bytes and operations a microsecond that it reaches on an H200
@@ -130,10 +141,10 @@ class CudaConvolution(CudaAnchored):
             zeros, _ = zeros_around(anchor, len(kind.kernel) + 2)
             before = tuple(p + z for p, z in zip(before, zeros, strict=True))
         source = anchor.graph.by_name[anchor.core.nodes[0]].args[0]["v"]
+        x, k = anchor.names[source], anchor.names[node.args[1]["v"]]
         bias = anchor.names[node.args[2]["v"]] if node.args[2] is not None else ""
         return Convolved(
-            kind.stride, before, kind.dilation, kind.transposed, kind.groups, anchor.names[source],
-            anchor.names[node.args[1]["v"]], bias,
+            kind.stride, before, kind.dilation, kind.transposed, groups_text(kind, f"{x}_shape[1]", k), x, k, bias,
         )  # fmt: skip
 
 

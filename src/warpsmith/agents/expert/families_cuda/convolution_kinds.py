@@ -80,6 +80,13 @@ def read_kind(graph: Graph, node: Node) -> Kind | None:
     return Kind(transposed, groups, channels, made, tuple(weight[2:]), stride, padding, dilation)
 
 
+def groups_text(kind: Kind, channels: str, weight: str) -> str:
+    """Groups as C++, from the input's channels: right at other shapes, too, where each channel is a group. A transposed
+    convolution's shapes do not tell.
+    """
+    return str(kind.groups) if kind.groups == 1 or kind.transposed else f"({channels} / {weight}_shape[1])"
+
+
 def is_direct(kind: Kind) -> bool:
     """Is it for CUDA cores? Else it is for tensor cores."""
     many = kind.transposed and prod(kind.stride[-2:]) > MOST_PHASES

@@ -23,7 +23,7 @@ from ..families.base import Bottleneck, Technique, tunable
 from ..families.convolution import Convolution, window_of
 from .anchored import CudaAnchored
 from .base import WIDTH, power
-from .convolution_kinds import Kind, is_direct, read_kind
+from .convolution_kinds import Kind, groups_text, is_direct, read_kind
 
 STRIPS, STAGED = "strips", "staged"
 SUMS = 64  # that a thread keeps
@@ -71,9 +71,9 @@ class DirectConvolution(CudaAnchored):
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         kind = read_kind(anchor.graph, anchor.node)
         assert kind is not None  # supports() refuses others
-        pack = pack_of(anchor)
-        staged = technique.name == STAGED
-        return direct_kernels(top, Loops(window_of(anchor), kind.transposed, kind.groups, pack, staged))
+        window, pack = window_of(anchor), pack_of(anchor)
+        groups = groups_text(kind, window.extents[1], window.weight)
+        return direct_kernels(top, Loops(window, kind.transposed, groups, pack, technique.name == STAGED))
 
 
 def _strips(anchor: Anchor, kind: Kind) -> Technique:

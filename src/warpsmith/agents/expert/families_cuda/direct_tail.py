@@ -21,7 +21,7 @@ from ..families.convolution import window_of as loops_of
 from ..program import Unsupported, operand_names
 from .base import cuda_unit
 from .conv_tails import Follows, window_of
-from .convolution_kinds import Kind, read_kind
+from .convolution_kinds import Kind, groups_text, read_kind
 from .direct_convolution import STAGED, SUMS, DirectConvolution, pack_of
 from .tailed import Tailed, found_in, result_sizes, write_chains
 
@@ -57,9 +57,9 @@ class DirectTail(Tailed, DirectConvolution):
         for i, chain in enumerate(self._before(anchor)):
             write_chain(w, chain, f"prologue{i}", -1)
         tail = write_chains(w, anchor)
-        loops = Loops(
-            loops_of(anchor), kind.transposed, kind.groups, pack_of(anchor), True, result_sizes(anchor, kind)
-        )
+        window = loops_of(anchor)
+        groups = groups_text(kind, window.extents[1], window.weight)
+        loops = Loops(window, kind.transposed, groups, pack_of(anchor), True, result_sizes(anchor, kind))
         launches, kernels, workspace = direct_tail_kernels(top, loops, tail)
         for line in kernels.splitlines():
             w.line(line)
