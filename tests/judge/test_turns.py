@@ -166,6 +166,34 @@ def test_what_computes_in_the_background_is_paused_for_a_measurement(apart: bool
         assert said == ["paused"] * 3, "nothing is left to pause"
 
 
+def test_two_in_the_background_both_give_way_to_another_run(tmp_path: Path) -> None:
+    """Each begins again as soon as it was paused: were it let in while the other computes, one of them always would."""
+    mine, other, done = Turns(tmp_path / "lock"), Turns(tmp_path / "lock"), threading.Event()
+
+    def measure() -> None:
+        for _ in range(5):
+            with other.measuring():
+                pass
+        done.set()
+
+    nothing = threading.Event().clear
+    with mine.background(nothing, nothing), ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as second:
+            left = threading.Event()
+
+            def also() -> None:
+                with mine.background(nothing, nothing):
+                    left.wait()
+
+            beside = second.submit(also)
+            measures = pool.submit(measure)
+            in_time = done.wait(10 * PATIENCE)
+            left.set()
+            beside.result(PATIENCE)
+        measures.result(PATIENCE)
+    assert in_time
+
+
 def measured(turns: Turns, running: threading.Event) -> bool:
     """Whether it ran at any time of a measurement."""
     with turns.measuring():

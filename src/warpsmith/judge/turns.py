@@ -47,7 +47,8 @@ class Turns:
             yield
             return
         with self._changed:
-            self._changed.wait_for(lambda: not self._measuring and not self._waiting)
+            while not self._may_compute():
+                self._changed.wait(LOOK_SECONDS)
             if self._shared is not None and not self._computing:
                 self._shared.take(alone=False)
             self._computing += 1
@@ -61,6 +62,12 @@ class Turns:
                 if self._shared is not None and not self._computing:
                     self._shared.give()
                 self._changed.notify_all()
+
+    def _may_compute(self) -> bool:
+        """Nobody joins those who compute here while another run wants to measure: some of them would always be left."""
+        if self._measuring or self._waiting:
+            return False
+        return not self._computing or self._shared is None or not self._shared.wanted()
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
