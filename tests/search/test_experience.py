@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from warpsmith.archive.timings import TimedUnit, timed_units
 from warpsmith.machine import describe
 from warpsmith.records import Candidate, Profile, RegionProfile, Result, Tunable, Unit
 from warpsmith.search.experience import MOST, Experience
+from warpsmith.search.rounds import LED
 from warpsmith.search.tuner import with_values
 from warpsmith.testing import ScriptedExecutor, chain_graph, chain_region, chain_task, scripted_result
 
@@ -78,6 +79,28 @@ def test_what_this_task_shows_to_be_otherwise_counts_more_in_its_own_region_most
     assert other - one < slow - fast
 
 
+def test_what_held_elsewhere_is_given_up_where_it_tells_this_runs_times_badly() -> None:
+    """Elsewhere UNROLL 4 halves the time; here it doubles it, in two regions."""
+    misled, unled = Experience([t for i in range(12) for t in timings(f"t{i}")]), Experience()
+    for experience in (misled, unled):
+        for region in ("here", "there"):
+            experience.learn(timings(region, factor=2.0), {region: math.log(1e6)})
+    slow, fast = times(unled, unit(1), unit(4), region="somewhere")
+    assert times(misled, unit(1), unit(4), region="somewhere") == pytest.approx([slow, fast], abs=0.05)
+
+
+def test_what_held_elsewhere_leads_where_it_tells_this_runs_times_well() -> None:
+    led, unled = Experience([t for i in range(12) for t in timings(f"t{i}")]), Experience()
+    for experience in (led, unled):
+        experience.learn(timings("here")[:3], {"here": math.log(1e6)})
+
+    def gain(experience: Experience) -> float:
+        slow, fast = times(experience, unit(1), unit(4), region="there")
+        return slow - fast
+
+    assert gain(led) > gain(unled) + 0.1
+
+
 def test_what_two_values_do_together_is_learnt() -> None:
     """UNROLL 4 is fast with BLOCK 64 alone."""
     units = [t for i in range(6) for t in timings(f"t{i}", factor=1.0)]
@@ -108,15 +131,21 @@ def test_many_tasks_are_thinned_out() -> None:
 # ---------------------------------------------------------------- what a search makes of it
 
 
-class Profiled(ScriptedExecutor):
+def at_4_alone(unit: Unit) -> float:
     """The only fast setting is UNROLL 4, which the expert's first guess does not have."""
+    return 1e-5 if unit.values["UNROLL"] == 4 else 2e-5
 
-    def __init__(self) -> None:
-        super().__init__(lambda c: 1.0 + sum(u.values["UNROLL"] == 4 for u in c.units))
+
+class Profiled(ScriptedExecutor):
+    """A judge by the seconds of a unit alone: a candidate is the faster the more of its units are."""
+
+    def __init__(self, seconds: Callable[[Unit], float] = at_4_alone) -> None:
+        super().__init__(lambda c: 1.0 + sum(seconds(u) <= 1e-5 for u in c.units))
+        self._seconds = seconds
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         for candidate, result in zip(candidates, super().run(candidates), strict=True):
-            seen = tuple(profile(u, 1e-5 if u.values["UNROLL"] == 4 else 2e-5) for u in candidate.units)
+            seen = tuple(profile(u, self._seconds(u)) for u in candidate.units)
             yield result.model_copy(update={"profile": Profile(regions=seen)})
 
 
@@ -157,6 +186,18 @@ def test_a_search_goes_on_from_what_it_learnt_itself() -> None:
     assert max(a.speedup for a in found.attempts) == pytest.approx(3.0)
     found = searched(Profiled(), evaluations=40, patience=9, without=(*rest, "predict"))
     assert max(a.speedup for a in found.attempts) < 3.0
+
+
+def test_a_misleading_archive_is_soon_left() -> None:
+    """Elsewhere UNROLL 4 was fast; here it is slow, whatever else is set."""
+
+    def seconds(unit: Unit) -> float:
+        return 1e-5 * unit.values["UNROLL"]
+
+    elsewhere = [t for i in range(12) for t in timings(f"t{i}", factor=0.4)]
+    found = searched(Profiled(seconds), evaluations=LED, elsewhere=elsewhere).attempts
+    assert [u.values["UNROLL"] for u in found[0].candidate.units] == [4, 4]
+    assert max(a.speedup for a in found) == 3.0
 
 
 # ---------------------------------------------------------------- what an archive tells

@@ -4,6 +4,9 @@ In: units that were timed elsewhere, then those of this run. Out: for units that
 time that is likeliest. A Bayesian linear model: a unit has an indicator for its technique, for each value and flag, and for each pair of
 these within its technique; each does something everywhere, and something more in one region of one task alone. How long a
 region takes at all is a guess before it was measured. What was seen counts as much as the few variances below say.
+
+What held elsewhere may not hold here. So a second model knows this run alone; each of the two counts as much as is likely by the times that
+this run measured (Bayesian model averaging).
 """
 
 from __future__ import annotations
@@ -56,6 +59,15 @@ def features(key: Key) -> list[Feature]:
 
 
 @dataclass
+class Part:
+    """What one model knows of the units of a pool."""
+
+    columns: Columns
+    before: Floats  # variance of each before anything of this run was seen
+    seen: list[Floats] = field(default_factory=list)  # covariances with this run's units, in their order
+
+
+@dataclass(frozen=True)
 class Pool:
     """Units that could be written for a region. `level`: the logarithm of the microseconds that one of them may take."""
 
@@ -63,9 +75,7 @@ class Pool:
     units: Sequence[Unit]
     level: float
     keys: list[Key]
-    columns: Columns
-    before: Floats  # variance of each before anything of this run was seen
-    seen: list[Floats] = field(default_factory=list)  # covariances with this run's units, in their order
+    parts: list[Part]  # one for each model
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,41 @@ class Elsewhere:
 
 
 class Experience:
-    """`elsewhere`: of other tasks; none is fine."""
+    """`elsewhere`: of other tasks; none is fine. Until something of this run was timed, what they taught is all that counts."""
+
+    def __init__(self, elsewhere: Sequence[TimedUnit] = ()) -> None:
+        taught = Model(elsewhere)
+        self._models = [taught, Model()] if taught.elsewhere else [taught]
+        self._weights = [1.0, 0.0][: len(self._models)]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether anything is known of other tasks."""
+        return self._models[0].elsewhere
+
+    def pool(self, region: str, units: Sequence[Unit], level: float) -> Pool:
+        keys = [key_of(u) for u in units]
+        return Pool(region, units, level, keys, [model.part(keys) for model in self._models])
+
+    def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
+        """This run's own units so far, in the regions that have a level. Those that were told before stay."""
+        here = list(here)
+        for model in self._models:
+            model.learn(here, levels)
+        if self._models[0].learnt:
+            self._weights = _shares([model.evidence for model in self._models])
+
+    def log_us(self, pool: Pool) -> tuple[Floats, Floats]:
+        """Of each unit of the pool: what is likeliest, and its standard deviation, both as means over the models."""
+        told = [model.log_us(pool, part) for model, part in zip(self._models, pool.parts, strict=True)]
+        likeliest, spread = (
+            np.average(some, axis=0, weights=self._weights) for some in zip(*told, strict=True)
+        )
+        return likeliest, spread
+
+
+class Model:
+    """One linear model. `elsewhere`: what it knows of other tasks."""
 
     def __init__(self, elsewhere: Sequence[TimedUnit] = ()) -> None:
         taught = _taught(tuple(elsewhere))
@@ -108,20 +152,23 @@ class Experience:
         self._place, self._variances = dict(taught.place), list(taught.variances)
         self._seen: dict[tuple[str, Key], _Seen] = {}
         self._between, self._here, self._gains = np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0)
+        self.evidence = 0.0  # logarithm of how likely this run's times are, less what all models have alike
 
     @property
     def elsewhere(self) -> bool:
-        """Whether anything is known of other tasks."""
         return len(self._rows) > 0
 
-    def pool(self, region: str, units: Sequence[Unit], level: float) -> Pool:
-        keys = [key_of(u) for u in units]
+    @property
+    def learnt(self) -> bool:
+        """Whether anything of this run was timed."""
+        return len(self._seen) > 0
+
+    def part(self, keys: Sequence[Key]) -> Part:
         columns = self._columns(keys)
         before = LEVEL + np.array(self._variances).sum(axis=1)[columns].sum(axis=1)
-        return Pool(region, units, level, keys, columns, before)
+        return Part(columns, before)
 
     def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
-        """This run's own units so far, in the regions that have a level. Those that were told before stay."""
         for unit in here:
             region, key = unit.group[-1], key_of(unit)
             if region in levels and (region, key) not in self._seen:
@@ -137,19 +184,22 @@ class Experience:
             for j, other in enumerate(seen[: i + 1]):
                 both = float(other.covariance(one.region, one.columns))
                 self._between[i, j] = self._between[j, i] = both
-        self._here = _inverse(self._between + REST * np.eye(len(seen)))
-        self._gains = self._here @ np.array([one.off for one in seen])
+        covariance = self._between + REST * np.eye(len(seen))
+        self._here = _inverse(covariance)
+        times = np.array([one.off for one in seen])
+        self._gains = self._here @ times
+        self.evidence = -float(times @ self._gains + np.linalg.slogdet(covariance)[1]) / 2
 
-    def log_us(self, pool: Pool) -> tuple[Floats, Floats]:
+    def log_us(self, pool: Pool, part: Part) -> tuple[Floats, Floats]:
         """Of each unit of the pool: what is likeliest, and its standard deviation."""
-        for one in list(self._seen.values())[len(pool.seen) :]:
-            pool.seen.append(one.covariance(pool.region, pool.columns))
-        found = pool.level + self._likeliest(pool.columns)
-        if not pool.seen:
-            return found, np.sqrt(pool.before)
-        seen = np.array(pool.seen)
+        for one in list(self._seen.values())[len(part.seen) :]:
+            part.seen.append(one.covariance(pool.region, part.columns))
+        found = pool.level + self._likeliest(part.columns)
+        if not part.seen:
+            return found, np.sqrt(part.before)
+        seen = np.array(part.seen)
         told = (seen * (self._here @ seen)).sum(axis=0)
-        return found + self._gains @ seen, np.sqrt(np.maximum(pool.before - told, 0.0))
+        return found + self._gains @ seen, np.sqrt(np.maximum(part.before - told, 0.0))
 
     def _likeliest(self, columns: Columns) -> Floats:
         found: Floats = _padded(self._weights, columns)[columns].sum(axis=-1)
@@ -166,7 +216,13 @@ class Experience:
         return alone - known, _marked(columns, here)
 
 
-@lru_cache(maxsize=1)
+def _shares(evidence: Sequence[float]) -> list[float]:
+    """How likely each of several models is, all of which were as likely before."""
+    odds = [math.exp(one - max(evidence)) for one in evidence]
+    return [one / sum(odds) for one in odds]
+
+
+@lru_cache(maxsize=2)  # the model of this run alone has nothing from elsewhere
 def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
     """Kept for further searches that know the same."""
     groups, place, variances = _groups(elsewhere), dict[Feature, int](), [(0.0, 0.0)]
