@@ -86,7 +86,9 @@ def judged(folder: Path, campaign: Path) -> Row | None:
             "baselines": {b.name: round(b.median_us, 1) for b in good[-1].baselines if b.ok},
         }  # fmt: skip
     results = [r for r in rows if isinstance(r, ResultRow)]
-    confirmed = [r.result for r in results if r.phase == "confirmation" and r.result.status != "error"]
+    rivals = {b.name for row in good for b in row.baselines if b.ok}
+    last = [r.result for r in results if r.phase == "confirmation" and r.result.status != "error"]
+    confirmed = [r for r in last if rivals <= _timed_against(r) or r.status != "ok"]
     searched = [r.result for r in results if r.phase == "search"]
     if confirmed:
         right = [r for r in confirmed if r.status == "ok"]
@@ -107,9 +109,18 @@ def judged(folder: Path, campaign: Path) -> Row | None:
             measured = _measured(best, bundle.candidates[best.candidate_id])
             return made | {"status": "no win", "reason": ""} | measured
         made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}
-        return made | {"status": "not confirmed", "reason": "its time ran out before a confirmation"}
+        absent = sorted(rivals - set().union(*map(_timed_against, last))) if last else []
+        reason = (
+            f"confirmed without {', '.join(absent)}" if absent else "its time ran out before a confirmation"
+        )
+        return made | {"status": "not confirmed", "reason": reason}
     reason = searched[-1].reason if searched else "its time ran out before a candidate was judged"
     return made | {"status": "not judged", "reason": reason.split(". ")[0][:200]}
+
+
+def _timed_against(result: Result) -> set[str]:
+    """Names of baselines."""
+    return {r.baseline for r in result.timing.ratios} if result.timing else set()
 
 
 def _measured(result: Result, candidate: Candidate) -> Row:

@@ -158,6 +158,23 @@ def test_what_was_surely_slower_in_the_search_is_no_win(tmp_path: Path) -> None:
     assert some["status"] == "not confirmed", "the third may yet be faster"
 
 
+def test_a_confirmation_without_a_baseline_that_worked_before_is_none(tmp_path: Path) -> None:
+    from bundle_sample import WHOLE, opening
+    from h200_report import judged
+
+    baselines = [b.name for b in opening().baselines]
+    *before, last = WHOLE
+    ratios = last.result.timing.ratios
+    assert {r.baseline for r in ratios} == set(baselines), "the sample is complete"
+    timing = last.result.timing.model_copy(update={"ratios": ratios[1:]})
+    fewer = last.model_copy(update={"result": last.result.model_copy(update={"timing": timing})})
+    results(tmp_path / "fewer", (*before, fewer))
+    found = judged(tmp_path / "fewer", tmp_path)
+    assert found is not None
+    assert found["status"] == "not confirmed"
+    assert found["reason"] == f"confirmed without {ratios[0].baseline}"
+
+
 def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path: Path) -> None:
     import h200_plot
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.baselines import audit
-from warpsmith.judge.bench import Bench
+from warpsmith.judge.bench import BaselineLost, Bench
 from warpsmith.judge.bench_worker import Stopwatch
 from warpsmith.judge.contents import FLOATING, elements, halved, last_contents
 from warpsmith.judge.layout import rows_of
@@ -329,6 +329,30 @@ class TestBench:
             (whole,) = bench.time(made, libraries, fresh, rounds=6).samples
             assert whole.rows == ()
             np.testing.assert_array_equal(*relu_of(whole))
+        finally:
+            bench.close()
+
+    def test_a_baseline_that_worked_must_work_again(self, scratch, tmp_path, monkeypatch):
+        """Without it a candidate would be confirmed against fewer."""
+        bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
+        start, failures = bench.start, []
+
+        def fails_at_times(*given, **named):
+            start(*given, **named)
+            if failures:
+                bench.timings["eager#2"] = failures.pop()
+            return bench.timings
+
+        monkeypatch.setattr(bench, "start", fails_at_times)
+        failed = BaselineTiming(name="eager#2", ok=False, reason="out of memory")
+        try:
+            bench.start(("eager", "eager#2"), fresh_values=provider(scratch))
+            failures[:] = [failed]
+            assert bench.restart_baselines()["eager#2"].ok, "tried twice"
+            failures[:] = [failed, failed]
+            with pytest.raises(BaselineLost, match=r"eager#2 baseline, which worked before.*out of memory"):
+                bench.restart_baselines()
+            assert bench.restart_baselines()["eager#2"].ok, "it is not forgotten"
         finally:
             bench.close()
 

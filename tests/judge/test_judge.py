@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from warpsmith.judge.baselines import audit
+from warpsmith.judge.bench import BaselineLost
 from warpsmith.judge.families import OWN
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.memory import CHECKS
@@ -167,6 +168,19 @@ def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
     assert result.verdict is not None
     assert len({c.family for c in result.verdict.checks}) > 8
     assert sum(c.family == OWN for c in result.verdict.checks) >= CHECKS
+
+
+def test_nothing_is_confirmed_against_fewer_baselines(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(**_: object) -> None:
+        raise BaselineLost("the eager baseline, which worked before, does not now: out of memory")
+
+    monkeypatch.setattr(judge, "_fresh_baselines", False)
+    with monkeypatch.context() as patched:
+        patched.setattr(judge.bench, "restart_baselines", lost)
+        found = judge.confirm(candidate(judge, GOOD))
+    assert (found.status, found.timing) == ("error", None)
+    assert "eager baseline" in found.reason
+    assert judge.confirm(candidate(judge, GOOD)).status == "ok"
 
 
 def test_a_killed_reference_worker_is_restarted(judge: Judge) -> None:

@@ -75,12 +75,10 @@ class Judge(Opened):
         share the fresh baselines.
         """
         built = self._built([candidate])[0]
-        with self._trusted("no fresh baselines"):
-            self._fresh_values(3)
-            if not self._fresh_baselines:
-                with self._stage("confirm-baselines", "starting fresh baselines"):
-                    self.bench.restart_baselines(fresh_values=self._next_values)
-                self._fresh_baselines = True
+        try:
+            self._start_afresh()
+        except BaselineLost as error:
+            return self._result(candidate, built, Outcome("error", str(error)))
         self.progress("verifying and timing it against every baseline")
         cases = self.plan.confirm(self._fresh[0], self._draw())
         try:
@@ -93,6 +91,14 @@ class Judge(Opened):
             for case in cases:
                 if case not in self._fresh:
                     self.evidence.forget(case)
+
+    def _start_afresh(self) -> None:
+        with self._trusted("no fresh baselines"):
+            self._fresh_values(3)
+            if not self._fresh_baselines:
+                with self._stage("confirm-baselines", "starting fresh baselines"):
+                    self.bench.restart_baselines(fresh_values=self._next_values)
+                self._fresh_baselines = True
 
     def _built(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
         """In order, at all variants or those named. What does not fit this task is refused before anything is built."""
@@ -135,17 +141,19 @@ class Judge(Opened):
         verified: Future[Verified] | None = None,
     ) -> Result:  # fmt: skip
         """One candidate through every stage. A trusted process that is lost is restarted once."""
-        for attempt in (1, 2):
-            try:
-                return self._attempt(candidate, built, cases, confirm, verified if attempt == 1 else None)
-            except (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost) as error:
-                if attempt == 2:
-                    return self._result(
-                        candidate, built, Outcome("error", f"the judge lost a process twice: {error}")
-                    )
-                self.progress(f"restarting the judge's processes: {error}")
-                self._revive(isinstance(error, BaselineLost))
-        raise AssertionError("unreachable")
+        lost = (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost)
+        try:
+            return self._attempt(candidate, built, cases, confirm, verified)
+        except lost as error:
+            self.progress(f"restarting the judge's processes: {error}")
+            baselines = isinstance(error, BaselineLost)
+        try:
+            self._revive(baselines)
+            return self._attempt(candidate, built, cases, confirm, None)
+        except lost as error:
+            return self._result(
+                candidate, built, Outcome("error", f"the judge lost a process twice: {error}")
+            )
 
     def _attempt(
         self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool,

@@ -36,6 +36,7 @@ class Opponents(TimingField):
         self._names = baseline_names(task, self.device)
         self._fresh: FreshValues | None = None
         self._rewritten: Graph | None = None
+        self._worked: dict[str, BaselineTiming] = {}  # as first measured, once they were started again
 
     def begin(self, names: Sequence[str] | None = None, *, fresh_values: FreshValues) -> None:
         """Launch the baselines (None: all of the device's) and the zygote, and return while they load and
@@ -180,20 +181,32 @@ class Opponents(TimingField):
             self.timings[REWRITTEN] = BaselineTiming(name=REWRITTEN, ok=False, reason=reason)
 
     def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
-        """The same baselines in fresh processes, and a fresh zygote; on a CPU timed anew. Raises JudgeError when none
-        works.
+        """The same baselines in fresh processes, and a fresh zygote; on a CPU timed anew. Raises BaselineLost when one that
+        worked at first does not, tried twice: a candidate would have a rival less. JudgeError when none works.
         """
         fresh, rewritten = fresh_values or self._fresh, self._rewritten
-        known = {n: t for n, t in self.timings.items() if t.ok and n != REWRITTEN}
         if fresh is None:
             raise JudgeError("the baselines have not been started")
-        self.close()
-        self.timings, self.baseline_samples = {}, {}
-        self.start(self._names, fresh_values=fresh, known=known if self.device == "cuda" and known else None)
-        self._drop_samples()  # the first processes' were checked
+        self._worked = self._worked or {n: t for n, t in self.timings.items() if t.ok and n != REWRITTEN}
+        self._in_fresh_processes(fresh)
+        if self._not_again():
+            self._in_fresh_processes(fresh)
+        for lost in self._not_again():
+            reason = self.timings[lost].reason
+            raise BaselineLost(f"the {lost} baseline, which worked before, does not now: {reason}")
         if rewritten is not None:  # what it returns was checked when it was added
             self.add_rewritten(rewritten, fresh)
         return self.timings
+
+    def _in_fresh_processes(self, fresh: FreshValues) -> None:
+        self.close()
+        self.timings, self.baseline_samples = {}, {}
+        known = self._worked if self.device == "cuda" and self._worked else None
+        self.start(self._names, fresh_values=fresh, known=known)
+        self._drop_samples()  # the first processes' were checked
+
+    def _not_again(self) -> list[str]:
+        return [n for n in self._worked if not self.timings[n].ok]
 
     def baseline(self, name: str) -> TimedProcess:
         """A baseline's process. Raises BaselineLost when it is not running."""
