@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from warpsmith.archive.exemplars import sound_entries
 from warpsmith.archive.rows import ArchiveWarning
 from warpsmith.errors import ArchiveError
 
@@ -28,7 +29,9 @@ def test_a_damaged_result_is_named_and_left_out(three, make, sql, damage):
     for read in (
         lambda: three.results(make.task.id, "cpu"),
         lambda: three.run_entries("run-1"),
-        lambda: sorted(three.by_signature("relu|f32|r2"), key=lambda e: e.candidate.units[0].technique),
+        lambda: sorted(
+            sound_entries(three, "relu|f32|r2", "cpu"), key=lambda e: e.candidate.units[0].technique
+        ),
     ):
         with pytest.warns(ArchiveWarning, match=f"result {lost} of the archive is damaged and left out"):
             assert techniques(read()) == ["v0", "v2"]

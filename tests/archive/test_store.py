@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.archive import Archive
+from warpsmith.archive.exemplars import sound_entries
 from warpsmith.archive.store import config_key
 from warpsmith.errors import ArchiveError
 from warpsmith.records import (
@@ -129,8 +130,18 @@ def test_stepping_stones_are_found_by_signature_across_tasks(begun, make):
         ("run-1", wrong, make.failed(wrong)), ("run-1", unrelated, make.ok(unrelated, 3.0)),
     ):  # fmt: skip
         archive.add_result(run, candidate, result)
-    assert [e.candidate for e in archive.by_signature("relu|f32|r2")] == [there, here]
-    assert archive.by_signature("relu|f32|r2", target="cuda") == []
+    assert [e.candidate for e in sound_entries(archive, "relu|f32|r2", "cpu")] == [there, here]
+    assert sound_entries(archive, "relu|f32|r2", "cuda") == []
+
+
+def test_the_fastest_that_failed_since_are_passed_over(begun, make):
+    archive, slow = begun(), make.candidate(0)
+    archive.add_result("run-1", slow, make.ok(slow, 1.1))
+    for number in range(1, 7):  # more than are looked at together
+        fast = make.candidate(number)
+        archive.add_result("run-1", fast, make.ok(fast, 2.0 + number))
+        archive.add_result("run-1", fast, make.failed(fast))
+    assert [e.candidate for e in sound_entries(archive, "relu|f32|r2", "cpu", limit=1)] == [slow]
 
 
 def test_lineage_goes_up_and_down(begun, make):

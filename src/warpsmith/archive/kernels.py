@@ -109,14 +109,6 @@ class KernelReader:
         latest = select(func.max(r.number)).where(wanted).group_by(r.content_key, r.environment_id, r.origin)
         return self.entries(select(s.results).where(r.number.in_(latest.scalar_subquery()), r.win))
 
-    def by_signature(self, signature: str, target: str | None = None, limit: int = 50) -> list[Entry]:
-        """Stepping stones: correct results, of any task that is not quarantined, with a unit for a region of this
-        signature; fastest first.
-        """
-        found = stones(s.units.c.signature == signature, target).subquery().c
-        once = select(found.number).group_by(found.number, found.speedup)
-        return self.numbered(once.order_by(found.speedup.desc(), found.number).limit(limit))
-
     def find(self, text: str, target: str | None = None, limit: int = 10) -> list[Entry]:
         """The fastest correct result of each unit that a text fits: its source, technique, family or signature. Units
         with all of its words come first, then those with any.
@@ -128,7 +120,7 @@ class KernelReader:
             best: dict[str, int] = {}
             for row in sorted(rows, key=lambda row: (rank[row.unit_id], -row.speedup, row.number)):
                 best.setdefault(row.unit_id, row.number)
-            return _numbered(connection, list(dict.fromkeys(best.values()))[:limit])
+            return numbered(connection, list(dict.fromkeys(best.values()))[:limit])
 
     def of_kind(
         self, kind: ResultKind, task_id: str | None = None, target: str | None = None, limit: int = 50
@@ -153,10 +145,10 @@ class KernelReader:
     def numbered(self, query: Select[Any]) -> list[Entry]:
         """The results whose rows' numbers a query finds, in its order."""
         with self.database.transaction() as connection:
-            return _numbered(connection, connection.execute(query).scalars().all())
+            return numbered(connection, connection.execute(query).scalars().all())
 
 
-def _numbered(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
+def numbered(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
     place = {number: i for i, number in enumerate(numbers)}
     rows = connection.execute(select(s.results).where(s.results.c.number.in_(numbers))).all()
     return load_entries(connection, sorted(rows, key=lambda row: place[row.number]))

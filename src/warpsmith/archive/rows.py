@@ -156,7 +156,7 @@ def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
 
 
 def _entry(row: Any, candidate: Candidate, result: Result, hypothesis: Hypothesis | None) -> Entry:
-    place = row._mapping
+    place = row._asdict()  # its `get` is fast where a column is absent
     return Entry(
         candidate=candidate, result=result, origin=row.origin, run_id=place.get("run_id") or "",
         number=place.get("place") or 0, kind=place.get("kind") or "search",
