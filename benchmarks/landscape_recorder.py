@@ -34,7 +34,9 @@ from warpsmith.records import (
     Variant,
 )
 from warpsmith.search.tuner import with_values
+from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.client import TaskHost
 from warpsmith.tasks.load import read_source, task_name
 
@@ -110,7 +112,7 @@ class Recording:
             self.header = lands.Header(
                 version=VERSION, task=task, target=judge.target.name, facts=facts_record(facts_of(judge)),
                 limit=judge.limit, baselines=tuple(judge.baselines.values()), environment=judge.environment,
-                register_bits=32 * machine.simd_width_floats(), seed=self.seed,
+                register_bits=0 if judge.device == "cuda" else 32 * machine.simd_width_floats(), seed=self.seed,
             )  # fmt: skip
             self._write(self.header)
         facts = facts_from(self.header.facts)
@@ -163,7 +165,9 @@ class Recording:
                 self._write(self.points[-1])
 
     def _flagged(self, space: Space) -> Iterator[tuple[Space, Unit]]:
-        """The fastest settings of a source with other compiler flags, as the expert may ask for them."""
+        """The fastest settings of a source with other compiler flags, as the expert may ask for them of a C++ compiler."""
+        if space.unit.language == "cuda":
+            return
         mine = [p for p in self.points if p.source == space.number and p.status == "ok" and not p.flags]
         for point in sorted(mine, key=lambda p: p.us)[:BEST] if space.unit.compiled else ():
             unit = self._unit(space, point)
@@ -231,15 +235,16 @@ def main_task(path: Path, scratch: Scratch, timeout: float) -> Task:
 
 
 def record_task(
-    path: Path, file: Path, cache: Path, *, seconds: float, most: int, seed: int, baselines: Sequence[str]
-) -> str:
+    path: Path, file: Path, cache: Path, *, seconds: float, most: int, seed: int, baselines: Sequence[str],
+    target: str = "cpu",
+) -> str:  # fmt: skip
     """Measure one task into `file` for at most `seconds`. Raises WarpsmithError. Returns what was done, in a line."""
     begin = time.monotonic()
     with Scratch() as scratch:
         task = main_task(path, scratch, 120.0)
-        target = CpuTarget(cache / "builds")
+        builds: Target = CudaTarget(cache / "builds") if target == "cuda" else CpuTarget(cache / "builds")
         with Recorder(
-            task, target, scratch=scratch, workdir=scratch.new("record"), seed=seed, quick=True,
+            task, builds, scratch=scratch, workdir=scratch.new("record"), seed=seed, quick=True,
             baselines=baselines, peaks_cache=cache,
         ) as judge:  # fmt: skip
             judge.prepare()

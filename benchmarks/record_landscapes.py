@@ -1,6 +1,7 @@
 """Records landscapes: what this machine measures of everything the expert can write for tasks of suite core.
 
     python benchmarks/record_landscapes.py --cache /tmp/lands --out results/landscapes/cpu --jobs 28 --cores 1 --seconds 480
+    python benchmarks/record_landscapes.py --target cuda --cache /tmp/lands --out results/landscapes/h200 --jobs 6 --cores 2
 
 For each task every region of every plan, every technique and every setting of its tunables is built, checked by the judge's own
 verification, and timed alone in the isolated runner with cold caches; compiler flags are tried on the fastest settings of each
@@ -125,7 +126,7 @@ def one(path: Path, seconds: float, options: argparse.Namespace, stop: threading
 
 
 def command(path: Path, file: Path, seconds: float, options: argparse.Namespace) -> list[str]:
-    given = [f"--{n}={getattr(options, n)}" for n in ("cache", "most", "seed")]
+    given = [f"--{n}={getattr(options, n)}" for n in ("cache", "most", "seed", "target")]
     given += [f"--flush-mib={options.flush_mib}"]
     child = [
         sys.executable,
@@ -146,7 +147,7 @@ def child(options: argparse.Namespace) -> int:
     try:
         told = record_task(
             Path(options.tasks[0]), options.file, options.cache, seconds=options.seconds, most=options.most,
-            seed=options.seed, baselines=options.baselines,
+            seed=options.seed, baselines=options.baselines, target=options.target,
         )  # fmt: skip
     except WarpsmithError as error:
         print(f"{type(error).__name__}: {error}")
@@ -194,6 +195,9 @@ def arguments() -> argparse.Namespace:
         "--flush-mib", type=int, default=0, help="written between cold calls; 0: as the judge does"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--target", choices=("cpu", "cuda"), default="cpu", help="of which units are recorded"
+    )
     parser.add_argument("--baselines", nargs="+", default=["eager", "compile"])
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)

@@ -1,7 +1,12 @@
+import platform
+import re
+import subprocess
+
 import pytest
 
+from warpsmith import machine
 from warpsmith.errors import ToolchainError
-from warpsmith.judge.limits import Peaks, hard_floor, limit, measure_peaks, region_limit
+from warpsmith.judge.limits import FLAGS, SOURCE, Peaks, hard_floor, limit, measure_peaks, region_limit
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, Region, TensorSpec, Value
 
 KIB, GB = 1 << 10, 1e9
@@ -128,6 +133,19 @@ def test_real_peaks_are_sane_and_cached(tmp_path):
     assert 1e8 < first.memory <= first.bandwidth(1)
     assert measure_peaks(tmp_path, 1) == first
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="architectures of x86")
+@pytest.mark.parametrize(("arch", "register", "chains"), [("x86-64-v3", "ymm", 12), ("x86-64-v4", "zmm", 16)])
+def test_multiply_adds_are_measured_in_registers(tmp_path, arch, register, chains):
+    """With more sums than there are registers they go through memory: an AVX2 machine once had 4% of its rate."""
+    flags = [f"-march={arch}" if f == "-march=native" else f for f in FLAGS]
+    command = [machine.find_compiler(), *flags, "-S", str(SOURCE), "-o", str(tmp_path / "stream.s")]
+    subprocess.run(command, check=True)
+    lines = (tmp_path / "stream.s").read_text().splitlines()
+    found = [line for line in lines if re.search(r"\tvfmadd\d+ps\t", line)]
+    assert len(found) == chains
+    assert all(line.count(f"%{register}") == 3 for line in found), found
 
 
 def test_a_spoilt_cache_is_measured_again(tmp_path):

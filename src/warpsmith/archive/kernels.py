@@ -130,7 +130,8 @@ class KernelReader:
         query = select(k.number).where(k.kind == kind).order_by(k.number.desc()).limit(limit)
         for column, value in ((k.task_id, task_id), (k.target, target)):
             query = query if value is None else query.where(column == value)
-        return self.numbered(query)
+        with self.database.transaction() as connection:
+            return numbered(connection, connection.execute(query).scalars().all())
 
     def kind_counts(self, task_id: str | None = None) -> dict[ResultKind, int]:
         """How many results (of a task) there are of each kind."""
@@ -142,13 +143,9 @@ class KernelReader:
             found = {row[0]: int(row[1]) for row in connection.execute(query)}
         return {kind: found.get(kind, 0) for kind in KINDS}
 
-    def numbered(self, query: Select[Any]) -> list[Entry]:
-        """The results whose rows' numbers a query finds, in its order."""
-        with self.database.transaction() as connection:
-            return numbered(connection, connection.execute(query).scalars().all())
-
 
 def numbered(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
+    """The results of rows with these numbers, in this order; what is damaged is left out."""
     place = {number: i for i, number in enumerate(numbers)}
     rows = connection.execute(select(s.results).where(s.results.c.number.in_(numbers))).all()
     return load_entries(connection, sorted(rows, key=lambda row: place[row.number]))

@@ -10,8 +10,15 @@
 #include <immintrin.h>
 #endif
 
-typedef float vec __attribute__((vector_size(64)));  // one AVX-512 register, or several smaller ones
-static const double kSeconds = 0.05;                 // for each rate
+#if defined(__AVX512F__)
+constexpr int kWidth = 64, kChains = 16;
+#elif defined(__AVX__)
+constexpr int kWidth = 32, kChains = 12;
+#else
+constexpr int kWidth = 16, kChains = 12;
+#endif
+typedef float vec __attribute__((vector_size(kWidth)));  // one register
+static const double kSeconds = 0.05;                     // for each rate
 static volatile float sink;
 
 static double now() {
@@ -43,7 +50,7 @@ static void stream_part(const vec* from, vec* to, int64_t n, int64_t passes) {
 #ifdef __x86_64__
   for (int64_t k = 0; k < passes; k++)
     for (int64_t i = 0; i < n; i++)
-      for (int j = 0; j < 4; j++) _mm_stream_ps((float*)(to + i) + 4 * j, _mm_load_ps((const float*)(from + i) + 4 * j));
+      for (int j = 0; j < kWidth / 16; j++) _mm_stream_ps((float*)(to + i) + 4 * j, _mm_load_ps((const float*)(from + i) + 4 * j));
   _mm_sfence();
 #else
   copy_part(from, to, n, passes);
@@ -76,28 +83,28 @@ static double bandwidth(Kind kind, char* memory, int64_t bytes, int threads) {
   return best;
 }
 
+// kChains: at least latency times throughput of the widest units, and with both factors no more than there are registers.
 static double multiply_adds(int threads) {
   const int64_t steps = 200000;
-  const int chains = 16;  // latency times throughput of the widest units
   double best = 0, begin = now();
   while (now() - begin < 4 * kSeconds || best == 0) {
     double start = 1e300, end = 0;
 #pragma omp parallel num_threads(threads) reduction(min : start) reduction(max : end)
     {
       start = now();
-      vec a[chains], x = {}, y = {};
-      for (int j = 0; j < chains; j++) a[j] = x + (float)j;
+      vec a[kChains], x = {}, y = {};
+      for (int j = 0; j < kChains; j++) a[j] = x + (float)j;
       x += 0.999f + 1e-9f * omp_get_thread_num();
       y += 1e-3f;
       for (int64_t k = 0; k < steps; k++)
 #pragma GCC unroll 16
-        for (int j = 0; j < chains; j++) a[j] = a[j] * x + y;
+        for (int j = 0; j < kChains; j++) a[j] = a[j] * x + y;
       vec total = {};
-      for (int j = 0; j < chains; j++) total += a[j];
+      for (int j = 0; j < kChains; j++) total += a[j];
       sink = total[0];
       end = now();
     }
-    const double rate = 2.0 * (sizeof(vec) / 4) * chains * steps * threads / (end - start);
+    const double rate = 2.0 * (sizeof(vec) / 4) * kChains * steps * threads / (end - start);
     best = rate > best ? rate : best;
   }
   return best;

@@ -48,7 +48,7 @@ class Turns:
             return
         with self._changed:
             while not self._may_compute():
-                self._changed.wait(LOOK_SECONDS)
+                self._changed.wait(LOOK_SECONDS if self._shared is not None else None)
             if self._shared is not None and not self._computing:
                 self._shared.take(alone=False)
             self._computing += 1
