@@ -96,7 +96,7 @@ def played(file: Path, way: str, seeds: int, budget: int, archive: Path | None =
     return [package_search(landscape, brain, config, seed, budget, least=EARLY) for seed in range(seeds)]
 
 
-def fill(archive: Path, files: list[Path], budget: int) -> None:
+def fill(archive: Path, files: list[Path], budget: int, seed: int) -> None:
     """An archive with one run on each landscape, as runs on a machine leave one."""
     store = Archive(archive)
     for file in files:
@@ -107,7 +107,7 @@ def fill(archive: Path, files: list[Path], budget: int) -> None:
         def keep(attempt: Attempt, run: str = header.task.name) -> None:
             store.add_result(run, attempt.candidate, attempt.result, attempt.hypothesis)
 
-        package_search(landscape, brain, settings(), 1_000, budget, record=keep)
+        package_search(landscape, brain, settings(), seed, budget, record=keep)
 
 
 def by_openevolve(python: Path, file: Path, seeds: int, budget: int) -> Traces:
@@ -166,7 +166,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ablation-") as folder:
         archive = Path(folder) / "archive.db"
         if TRANSFER in options.ways:
-            fill(archive, list(files.values()), options.budget)
+            fill(archive, list(files.values()), options.budget, options.archive_seed)
         found = results(files, options, archive)
     data = figures(found, landscapes, options, earlier)
     leave(options, data, page(data))
@@ -275,6 +275,7 @@ def arguments() -> argparse.Namespace:
     )
     add_landscapes(parser)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--archive-seed", type=int, default=1_000, help="of the runs that the archive holds")
     parser.add_argument("--budget", type=int, default=80, help="evaluations of a run")
     parser.add_argument(
         "--ways", nargs="+", help="some of the rows of the table; all but OpenEvolve by default"

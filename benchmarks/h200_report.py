@@ -109,7 +109,7 @@ def judged(folder: Path, campaign: Path) -> Row | None:
             measured = _measured(best, bundle.candidates[best.candidate_id])
             return made | {"status": "no win", "reason": ""} | measured
         made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}
-        absent = sorted(rivals - set().union(*map(_timed_against, last))) if last else []
+        absent = sorted(rivals - _timed_against(last[-1])) if last else []
         reason = (
             f"confirmed without {', '.join(absent)}" if absent else "its time ran out before a confirmation"
         )

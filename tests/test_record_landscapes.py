@@ -93,6 +93,25 @@ def test_what_may_be_the_best_is_measured_again_in_turns(tmp_path: Path) -> None
     assert len(judge.asked) == 2 * AGAIN
 
 
+def test_cuda_units_are_not_tried_with_flags_of_a_cpp_compiler(tmp_path: Path) -> None:
+    found = space(8)
+    place = found.place(found.unit).model_copy(update={"us": 1.0, "low": 1.0, "high": 1.0})
+    file = tmp_path / "a.jsonl"
+    file.write_text(line(place) + "\n")
+    recording = Recording(file, SlowMinutes(), 0.0, math.inf, 8, 0)
+    assert list(recording._flagged(found))
+    found.unit = found.unit.model_copy(update={"language": "cuda"})
+    assert list(recording._flagged(found)) == []
+    recording.lines.close()
+
+
+def test_the_target_reaches_the_process_that_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, target in (([], "cpu"), (["--target", "cuda"], "cuda")):
+        monkeypatch.setattr(sys, "argv", ["record_landscapes.py", *given])
+        made = record_landscapes.command(Path("t.py"), Path("t.jsonl"), 1.0, record_landscapes.arguments())
+        assert f"--target={target}" in made
+
+
 def test_rows_are_packed_the_same_way_each_time(tmp_path: Path) -> None:
     rows = "\n".join(line(p) for p in sample_landscape().points)
     file = tmp_path / "a.jsonl"

@@ -108,26 +108,26 @@ def sanitize(
     findings: list[Finding] = []
     missing: list[str] = []
     tried: set[str] = set()
-    batches, spare = _batches(task, target.name)
-    left_out: tuple[str, ...] = ()
-    for number, names in enumerate([*batches, *([name] for name in spare)], -len(batches)):
-        if number >= 0 and tried == {unit.region.id for unit in candidate.compiled}:
-            left_out = tuple(spare[number:])
-            break
+
+    def run(names: Sequence[str]) -> None:
         prepared = list(calls(candidate, task, target, evidence, scratch, seed, names))
-        if not prepared:
-            continue
-        tried |= {p.unit.region.id for p in prepared}
-        for found in check(prepared):
+        tried.update(p.unit.region.id for p in prepared)
+        for found in check(prepared) if prepared else ():
             (findings if isinstance(found, Finding) else missing).append(found)  # type: ignore[arg-type]
         for p in prepared:
             p.call.values.unlink(missing_ok=True)
+
+    batches, spare = _batches(task, target.name)
+    for names in batches:
+        run(names)
+    while spare and tried != {unit.region.id for unit in candidate.compiled}:
+        run([spare.pop(0)])
     if not tried:
         return Sanitized(not_available=("sanitizers: no kernel of it builds here",))
     lost = {text.partition(":")[0] for text in missing}
     ran = tuple(t for t in tools if t not in lost)
     return Sanitized(
-        findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)), too_large=left_out
+        findings=tuple(findings), ran=ran, not_available=tuple(dict.fromkeys(missing)), too_large=tuple(spare)
     )
 
 
