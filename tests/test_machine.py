@@ -43,6 +43,8 @@ def test_vector_width_is_what_the_compiler_uses() -> None:
     macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     expected = 16 if "__AVX512F__" in macros else 8 if "__AVX2__" in macros else 4
     assert machine.simd_width_floats() == expected
+    many = "__AVX512VL__" in macros or "__aarch64__" in macros
+    assert machine.simd_registers() == (32 if many else 16)
 
 
 def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:

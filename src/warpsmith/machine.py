@@ -152,6 +152,11 @@ def simd_width_floats() -> int:
     return {"avx512": 16, "avx2": 8, "scalar": 1}.get(simd_level(), 4)
 
 
+def simd_registers() -> int:
+    """Vector registers of a core, as its instructions name them."""
+    return 32 if simd_level() in ("avx512", "sve", "neon") else 16
+
+
 @functools.cache
 def _caches() -> tuple[tuple[str, int], ...]:
     found = {}

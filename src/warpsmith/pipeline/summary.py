@@ -72,13 +72,16 @@ def facts_of(judge: Judge) -> Facts:
     )  # fmt: skip
 
 
+LATER_FACTS = {"target", "arch", "registers"}  # which older runs did not record
+
+
 def facts_record(facts: Facts) -> dict[str, Any]:
     return asdict(facts)
 
 
 def facts_from(record: dict[str, Any]) -> Facts | None:
     known = {f.name for f in fields(Facts)}
-    return Facts(**record) if known - {"target", "arch"} <= set(record) <= known else None
+    return Facts(**record) if known - LATER_FACTS <= set(record) <= known else None
 
 
 @dataclass(frozen=True)

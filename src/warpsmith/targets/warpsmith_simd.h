@@ -84,6 +84,17 @@ template <> struct lanes<vf> {
     static constexpr float exp_floor = native_scale ? -104.0f : -87.9f;  // from here on exp_nonpos is 0 (n <= -127)
 };
 
+// Floats in a register of the machine, and vectors of VEC floats that its registers hold together.
+#if defined(__AVX512VL__)
+constexpr int widest = 16, registers = 32;
+#elif defined(__aarch64__)
+constexpr int widest = 4, registers = VEC > 4 ? 128 / VEC : 32;
+#elif defined(__AVX__)
+constexpr int widest = 8, registers = VEC > 8 ? 8 : 16;
+#else
+constexpr int widest = 4, registers = VEC > 4 ? 64 / VEC : 16;
+#endif
+
 constexpr float infinity = __builtin_inff();
 constexpr float nan = __builtin_nanf("");
 constexpr float lowest = -3.402823466e+38f;
@@ -162,6 +173,13 @@ WS_FN vm isnan(vf x) { return x != x; }
 // Unaligned. The `_n` forms touch only the first n lanes (0 <= n <= VEC) of memory; the other lanes read as `fill`.
 WS_FN vf load(const float* p) { return *(const vf_mem*)p; }
 WS_FN void store(float* p, vf v) { *(vf_mem*)p = v; }
+// A loaded vector with several uses: kept in its register, where GCC would take it from memory anew for each of them.
+WS_FN vf held(vf v) {
+#if defined(WS_GCC) && defined(__x86_64__)
+    if constexpr (VEC <= widest) __asm__("" : "+v"(v));
+#endif
+    return v;
+}
 WS_FN vi load(const int32_t* p) { return *(const vi_mem*)p; }
 WS_FN void store(int32_t* p, vi v) { *(vi_mem*)p = v; }
 

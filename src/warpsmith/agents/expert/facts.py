@@ -14,6 +14,7 @@ class Facts:
 
     threads: int
     vector: int = 8  # floats in a vector register
+    registers: int = 16  # of vectors, of one core
     l1_bytes: int = 32 << 10  # of one core
     l2_bytes: int = 1 << 20  # of one core
     l3_bytes: int = 16 << 20  # shared
@@ -34,7 +35,7 @@ def local_facts(target: str = "cpu") -> Facts:
     caches = machine.cache_bytes()
     facts = Facts(
         threads=machine.threads(), vector=machine.simd_width_floats(),
-        l1_bytes=caches.get("L1", 32 << 10), l2_bytes=caches.get("L2", 1 << 20),
+        registers=machine.simd_registers(), l1_bytes=caches.get("L1", 32 << 10), l2_bytes=caches.get("L2", 1 << 20),
         l3_bytes=caches.get("L3", 16 << 20), target=target,
     )  # fmt: skip
     return replace(facts, bandwidth=GPU_BANDWIDTH, flop_rate=GPU_FLOP_RATE) if target == "cuda" else facts

@@ -85,7 +85,7 @@ template <int R, int C, int PARTS> static __attribute__((noinline)) void tile(
   const auto step = [&](int64_t k, ws::vf (&sum)[R][C]) __attribute__((always_inline)) {
     ws::vf y[C];
 #pragma GCC unroll 16
-    for (int v = 0; v < C; ++v) y[v] = ws::load(b + k * ldb + v * VEC);
+    for (int v = 0; v < C; ++v) y[v] = ws::held(ws::load(b + k * ldb + v * VEC));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const ws::vf left = ws::splat(a[r * lda + k]);

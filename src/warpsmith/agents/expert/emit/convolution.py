@@ -249,7 +249,7 @@ for (int64_t c = 0; c < IC * KD; ++c)
                              + kh * DH / SH * PITCH + kw * DW / SW + i;
       ws::vf v[vectors];
 #pragma GCC unroll 16
-      for (int u = 0; u < vectors; ++u) v[u] = ws::load(x + u * VEC);
+      for (int u = 0; u < vectors; ++u) v[u] = ws::held(ws::load(x + u * VEC));
 #pragma GCC unroll 16
       for (int o = 0; o < BLOCK; ++o) {
         const ws::vf one = ws::splat(weight[o]);
@@ -284,7 +284,7 @@ for (int64_t c = 0; c < IC * KD; ++c) {
       ws::vf v[vectors];
 #pragma GCC unroll 16
       for (int u = 0; u < vectors; ++u)
-        v[u] = ws::load(column + y % SH * SW * PHASE + y / SH * PITCH + u * VEC);
+        v[u] = ws::held(ws::load(column + y % SH * SW * PHASE + y / SH * PITCH + u * VEC));
 #pragma GCC unroll 16
       for (int o = 0; o < BLOCK; ++o) {
         const int64_t k = y - o * SH;

@@ -20,6 +20,9 @@ START = """\
 #ifndef PACK
 #define PACK 1
 #endif
+#ifndef RESIDENT
+#define RESIDENT 512
+#endif
 constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }

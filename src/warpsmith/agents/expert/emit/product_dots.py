@@ -17,10 +17,10 @@ WS_FN void accumulate(const L* left, const T* right, int64_t depth, float* sums)
   const auto step = [&](int64_t k, int n, int u) __attribute__((always_inline)) {
     ws::vf row[Rows];
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r) row[r] = read<1>(left + r * LEFT_ROW, k, n);
+    for (int r = 0; r < Rows; ++r) row[r] = ws::held(read<1>(left + r * LEFT_ROW, k, n));
 #pragma GCC unroll 16
     for (int c = 0; c < Columns; ++c) {
-      const ws::vf column = read<1>(right + c * RIGHT_ROW, k, n);
+      const ws::vf column = ws::held(read<1>(right + c * RIGHT_ROW, k, n));
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) sum[r][c][u] += row[r] * column;
     }

@@ -6,18 +6,13 @@ copied into panels that the rows of a block share; one that lies along the sum i
 """
 
 PANELS = """\
-#if defined(__AVX512VL__) || defined(__aarch64__)
-constexpr int REGISTERS = 32;
-#else
-constexpr int REGISTERS = 16;
-#endif
-// A tile's sums, one row of vectors of the right factor and one value of the left one fill the registers.
-constexpr int V = (int)least(most(1, least(8, (REGISTERS - 1) / (R + 1))), most(1, pieces(N, VEC)));
+// A tile's sums, one row of vectors of the right factor and one value of the left one fill all registers but one.
+constexpr int V = (int)least(most(1, least(8, (ws::registers - 2) / (R + 1))), most(1, pieces(N, VEC)));
 constexpr int64_t WIDTH = V * VEC, PANEL_COUNT = pieces(N, WIDTH), REST = N % WIDTH;
 constexpr int V_REST = (int)pieces(REST, VEC), LANES_REST = REST % VEC ? (int)(REST % VEC) : VEC;
 constexpr bool PACKED = RIGHT_N != 1 || (PACK && M > R);
-// Panels of a block stay in the second-level cache; threads want several blocks, or rows, each.
-constexpr int64_t FIT = most(1, 131072 / (DEPTH * WIDTH)), SHARE = PANEL_COUNT * ROW_TILES * BATCH * PARTS / (4 * THREADS);
+// Panels of a block stay in the second-level cache: RESIDENT KiB; threads want several blocks, or rows, each.
+constexpr int64_t FIT = most(1, RESIDENT * 256 / (DEPTH * WIDTH)), SHARE = PANEL_COUNT * ROW_TILES * BATCH * PARTS / (4 * THREADS);
 constexpr int64_t BLOCK = most(1, least(least(PANEL_COUNT, FIT), SHARE)), BLOCKS = pieces(PANEL_COUNT, BLOCK);
 // The left factor: read where it lies, copied with R rows side by side, or copied row by row.
 enum Source { DIRECT, SIDE_BY_SIDE, ROW_BY_ROW };
@@ -88,7 +83,7 @@ static __attribute__((noinline)) void accumulate(const float* left, const T* rig
     for (int64_t k = begin; k < end; ++k, a += LEFT_STEP, b += STEP) {
       ws::vf column[Vectors];
 #pragma GCC unroll 16
-      for (int v = 0; v < Vectors; ++v) column[v] = read<1>(b, v * VEC, v + 1 < Vectors ? VEC : Lanes);
+      for (int v = 0; v < Vectors; ++v) column[v] = ws::held(read<1>(b, v * VEC, v + 1 < Vectors ? VEC : Lanes));
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
         const ws::vf row = ws::splat(a[r * LEFT_ROW]);

@@ -27,7 +27,7 @@ from ..relations import order_of
 from .anchored import AnchoredFamily
 from .attention_pattern import attention_at
 from .attention_rewrites import Attention
-from .base import Technique, tunable, unit_around, vector_tunable
+from .base import Technique, register_tunable, tunable, unit_around
 from .fused import grow_after
 from .mask_band import band_of
 
@@ -67,7 +67,7 @@ class AttentionFamily(AnchoredFamily):
         block = 64 if keys <= 64 else 128 if keys <= 512 else 256
         tunables = (
             tunable("QUERIES", 48, 24, 96), tunable("KEYS", block, *(n for n in (64, 128, 256) if n != block)),
-            tunable("ROWS", 6, 4), vector_tunable(facts),
+            tunable("ROWS", 6, 4), register_tunable(facts),
         )  # fmt: skip
         why = "scores of a block of queries stay in the cache: running maximum and sum over blocks of keys"
         return [Technique("streaming", why, "compute", tunables)]

@@ -88,6 +88,17 @@ def vector_tunable(facts: Facts) -> Tunable:
     return tunable("VEC", width, *(v for v in (4, 8, 16) if width // 2 <= v <= 16))
 
 
+def register_tunable(facts: Facts) -> Tunable:
+    """VEC for loops that keep tiles of vectors in registers: no wider than those are."""
+    wide = vector_tunable(facts)
+    return tunable("VEC", wide.value, *(v for v in wide.domain if v < wide.value))
+
+
+def vectors_beside(rows: int, facts: Facts) -> int:
+    """Vectors that a tile of so many rows may be wide: its sums, a row of them and a factor fill all registers but one."""
+    return max(1, (facts.registers - 2) // (rows + 1))
+
+
 def grain_tunable() -> Tunable:
     """Elements below which no further thread is woken."""
     return tunable("GRAIN", 16384, 4096, 65536)

@@ -18,7 +18,7 @@ from ..emit.text import Writer
 from ..facts import Facts
 from ..ops import FLOATS
 from .anchored import Anchor, AnchoredFamily, Core, extents
-from .base import Technique, stream_tunable, tunable, vector_tunable
+from .base import Technique, register_tunable, stream_tunable, tunable, vectors_beside
 
 ROWS, FLAT = "row-blocks", "shifted-runs"
 # Multiply-adds that make one output element; beyond them the library's blocked kernels are as fast.
@@ -71,14 +71,18 @@ class Convolution(AnchoredFamily):
 
 
 def _flat(anchor: Anchor, facts: Facts) -> Technique:
-    """Output channels in registers at once: a divisor of a group's, so that no lane is idle."""
+    """Output channels in registers at once: a divisor of a group's, so that no lane is idle; and as many vectors as fit
+    beside them.
+    """
     group = anchor.graph.specs[_weight(anchor.node)].shape[0] // _groups(anchor.node)
-    blocks = [b for b in (8, 4, 6, 2, 1) if group % b == 0 or (b < group and b == 8)]
-    best = 8 if group >= 16 else blocks[0]
-    unroll = 3 if best > 4 else 4
+    preferred = (8, 4, 6, 2, 1) if facts.registers >= 32 else (4, 6, 2, 8, 1)
+    blocks = [b for b in preferred if group % b == 0 or (b < group and b == 8)]
+    best = preferred[0] if group >= 16 else blocks[0]
+    unroll = min(3 if best > 4 else 4, vectors_beside(best, facts))
+    near = {1: (2,), 2: (1, 3), 3: (2, 4), 4: (2, 6)}
     tunables = (
-        vector_tunable(facts), stream_tunable(anchor.graph, anchor.region, facts), _band(anchor, facts),
-        tunable("BLOCK", best, *blocks[:3]), tunable("UNROLL", unroll, 2, 4 if unroll == 3 else 6),
+        register_tunable(facts), stream_tunable(anchor.graph, anchor.region, facts), _band(anchor, facts),
+        tunable("BLOCK", best, *blocks[:3]), tunable("UNROLL", unroll, *near[unroll]),
     )  # fmt: skip
     why = "sums shifted runs of packed rows: output channels and vectors in registers, no borders, no gathers"
     return Technique(FLAT, why, "compute", tunables, gain=1.0)
@@ -87,8 +91,8 @@ def _flat(anchor: Anchor, facts: Facts) -> Technique:
 def _rows(anchor: Anchor, facts: Facts, gain: float) -> Technique:
     tall = anchor.graph.specs[_weight(anchor.node)].shape[-2] > 3
     tunables = (
-        vector_tunable(facts), stream_tunable(anchor.graph, anchor.region, facts), _band(anchor, facts),
-        tunable("BLOCK", 8 if tall else 4, 2, 4, 6), tunable("UNROLL", 2, 1, 3),
+        register_tunable(facts), stream_tunable(anchor.graph, anchor.region, facts), _band(anchor, facts),
+        tunable("BLOCK", 8 if tall and vectors_beside(8, facts) > 1 else 4, 2, 4, 6), tunable("UNROLL", 2, 1, 3),
     )  # fmt: skip
     why = "several output rows of one channel in registers: every loaded vector serves all of them"
     return Technique(ROWS, why, "memory", tunables, gain=gain)

@@ -22,7 +22,7 @@ from ..facts import Facts
 from ..ops import option
 from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily, Core
-from .base import Bottleneck, Technique, Tunable, stream_tunable, tunable, vector_tunable
+from .base import Bottleneck, Technique, Tunable, register_tunable, stream_tunable, tunable, vectors_beside
 
 TRIANGLES = {"tril": LOWER, "triu": UPPER}
 BLOCK_BYTES = 1 << 19  # of the right factor that a block packs; within it the left factor is read once
@@ -180,9 +180,14 @@ def _library_wins(dtype: str, sizes: Sizes) -> bool:
 
 
 def _panels(graph: Graph, region: Region, facts: Facts, product: Product, sizes: Sizes) -> Technique:
-    rows = sorted((12, 8, 6) if facts.vector >= 16 else (6, 4), key=lambda r: _tiling_cost(r, sizes, facts))
-    tunables = [tunable("ROWS", *rows), vector_tunable(facts)]
+    rows = sorted(
+        (12, 8, 6) if facts.registers >= 32 else (6, 4), key=lambda r: _tiling_cost(r, sizes, facts)
+    )
+    tunables = [tunable("ROWS", *rows), register_tunable(facts)]
     right = graph.specs[product.right.value]
+    half = facts.l2_bytes // 2048  # KiB; the other half is for what else passes through
+    if 4 * sizes.columns * sizes.depth > half << 10:
+        tunables.append(tunable("RESIDENT", half, half // 2))
     if product.right.outer is not None and right.stride[product.right.outer] == 1:
         # Copying pays where many rows share it, and the rows of the right factor lie too far apart for the cache.
         far = 4 * sizes.depth * right.stride[product.right.inner] > facts.l1_bytes * 3 // 4
@@ -198,16 +203,19 @@ def _tiling_cost(most: int, sizes: Sizes, facts: Facts) -> float:
     """
     tiles = max(1, -(-sizes.rows // most))
     rows, columns = max(1, -(-sizes.rows // tiles)), max(1, -(-sizes.columns // facts.vector))
-    vectors = min(8, columns, max(1, (31 if facts.vector >= 16 else 15) // (rows + 1)))
+    vectors = min(8, columns, vectors_beside(rows, facts))
     panels = [vectors] * (columns // vectors) + [columns % vectors] * (columns % vectors > 0)
     return -(-sizes.rows // rows) * sum(max(4, rows * v) + (rows + v) / 2 for v in panels)
 
 
 def _dots(graph: Graph, region: Region, facts: Facts, sizes: Sizes, gain: float) -> Technique:
-    rows = tunable("ROWS", 8, 4, 2) if sizes.columns <= 2 else tunable("ROWS", 4, 2, 8)
-    columns = tunable("COLUMNS", 8, 4, 2) if sizes.rows == 1 else tunable("COLUMNS", 4, 2, 8)
+    most = (
+        8 if facts.registers >= 32 else 4
+    )  # with 8 the sums of two columns, and the rows, do not fit 16 registers
+    rows = tunable("ROWS", most, 4, 2) if sizes.columns <= 2 else tunable("ROWS", 4, 2, 8)
+    columns = tunable("COLUMNS", 8, 4, 2) if sizes.rows == 1 else tunable("COLUMNS", most // 2, 2, 4, 8)
     tunables = [t for t, n in ((rows, sizes.rows), (columns, sizes.columns)) if n > 1]
-    tunables += [vector_tunable(facts), *_further(graph, region, facts, sizes, sizes.outputs // 16)]
+    tunables += [register_tunable(facts), *_further(graph, region, facts, sizes, sizes.outputs // 16)]
     why = "vectors run along the sum, so that factors which lie along it are read as they are"
     return Technique("dots", why, _bottleneck(graph, region, facts, sizes), tuple(tunables), gain=gain)
 
@@ -238,7 +246,8 @@ def _workspace(named: Named, technique: Technique) -> str:
     partial = f"({parts} > 1 ? {parts} * {named.batch} * {named.rows} * ({n} + {vec}) : 0)"
     if technique.name.endswith("panels"):
         panels = f"({n} + 8 * {vec}) * {depth}"
-        limit = f"131072 + 8 * {vec} * {depth}"
+        resident = "RESIDENT" if "RESIDENT" in chosen else "512"
+        limit = f"256 * {resident} + 8 * {vec} * {depth}"
         own = f"({rows} + {vec}) * {depth} + ({panels} < {limit} ? {panels} : {limit})"
     else:
         own = f"({rows} + 64) * {depth} + 32"
