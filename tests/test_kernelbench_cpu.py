@@ -107,6 +107,7 @@ def test_a_task_runs_through_the_whole_loop_once(tmp_path: Path) -> None:
     command = [
         sys.executable, str(BENCHMARKS / "kernelbench_cpu.py"), str(tmp_path), "--levels", "1", "--out", str(out),
         "--cache", str(tmp_path / "cache"), "--budget", "1", "--time", "15", "--cores", "1", "--baselines", "eager",
+        "--bytes", str(1 << 20),
     ]  # fmt: skip
 
     def again() -> list[dict[str, Any]]:
@@ -117,7 +118,7 @@ def test_a_task_runs_through_the_whole_loop_once(tmp_path: Path) -> None:
     rows = {row["task"]: row for row in again()}
     gate, none = rows["level1/1_Gate"], rows["level1/2_None"]
     assert gate["status"] in ("win", "no-win")
-    assert gate["overrides"] == {"batch_size": 2048}
+    assert gate["overrides"] == {"batch_size": 256}
     assert gate["statuses"].get("ok", 0) >= 1
     assert gate["summary"]["seed"] == 0
     assert none["status"] == "refused"

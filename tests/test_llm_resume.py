@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import scripted_run
+from forks import Forks, forks_of
 from scripted_run import answer, make_run, play, stubs
 
 from warpsmith.archive.store import Archive
@@ -20,6 +21,10 @@ from warpsmith.report.build import build_report
 from warpsmith.report.text import render_text
 
 EXCHANGES = 17  # of the whole run
+IMPORTS = """
+import torch, scripted_run, warpsmith.agents.llm.brain, genai_prices.data, openai.resources.chat
+import pydantic_ai.models.openai, pydantic_ai.profiles.openai, pydantic_ai.providers.openai_compatible
+"""  # what a run would import
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +44,15 @@ def comparable(summary: RunSummary) -> dict[str, object]:
     return {k: v for k, v in told.items() if k not in timed}
 
 
-def process(folder: Path, url: str, *die: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, scripted_run.__file__, str(folder), url, *die]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    path = str(Path(scripted_run.__file__).parent)
+    with forks_of(IMPORTS, tmp_path_factory.mktemp("forks"), (path,)) as made:
+        yield made
+
+
+def process(forks: Forks, folder: Path, url: str, *die: str) -> subprocess.CompletedProcess[str]:
+    return forks.run(Path(scripted_run.__file__), str(folder), url, *die)
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +106,15 @@ def test_the_report_shows_each_step_and_its_cost(whole) -> None:
     ("what", "number"),
     [("exchange", n) for n in (1, 2, 3, 5, 8, 12, EXCHANGES)] + [("result", n) for n in (1, 3, 5)],
 )
-def test_a_killed_run_goes_on_to_the_same_result(whole, tmp_path: Path, what: str, number: int) -> None:
+def test_a_killed_run_goes_on_to_the_same_result(
+    whole, forks: Forks, tmp_path: Path, what: str, number: int
+) -> None:
     folder, summary, asked = whole
     with ScriptedServer(answer) as server:
-        killed = process(tmp_path, server.base_url, what, str(number))
+        killed = process(forks, tmp_path, server.base_url, what, str(number))
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         before = len(server.requests)
-        done = process(tmp_path, server.base_url)
+        done = process(forks, tmp_path, server.base_url)
         assert done.returncode == 0, done.stderr
     if what == "exchange":
         assert before == number

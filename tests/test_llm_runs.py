@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,9 +87,12 @@ def config(folder: Path, server: str) -> Config:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunSummary, list[Asked]]:
+def run(
+    tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]
+) -> tuple[Path, RunSummary, list[Asked]]:
     """The one judged run of this module."""
     folder = tmp_path_factory.mktemp("run")
+    with_peaks(folder / "cache")
     with pytest.MonkeyPatch.context() as patch, ScriptedServer(answer) as server:
         patch.setenv("WARPSMITH_API_KEY", "sk-canary-of-the-tests")
         summary = optimize_task(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def get_inputs():
 
 @pytest.mark.slow
 @pytest.mark.alone  # its timing must count
-def test_a_real_task_from_ask_to_the_report(tmp_path: Path) -> None:
+def test_a_real_task_from_ask_to_the_report(tmp_path: Path, with_peaks: Callable[[Path], Path]) -> None:
     def warpsmith(*arguments: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "warpsmith", *arguments]
         return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
@@ -119,6 +120,7 @@ def test_a_real_task_from_ask_to_the_report(tmp_path: Path) -> None:
         'archive = "archive.db"\ncache = "cache"\nbaselines = ["eager"]\n'
     )  # places that are relative
     (tmp_path / "task.py").write_text(TASK)
+    with_peaks(tmp_path / "cache")
     asked = warpsmith("ask", "task.py")
     assert asked.returncode == 0, asked.stderr
     folder = tmp_path / asked.stdout.strip()

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,9 +76,10 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packed(tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]) -> Path:
     """A folder with the task, its units, a key, and `b.tar.gz`, a signed bundle of them with one canary."""
     folder = tmp_path_factory.mktemp("packed")
+    with_peaks(folder / "cache")
     (folder / "scale.py").write_text(TASK)
     (folder / "key").write_text(KEY)
     units = []

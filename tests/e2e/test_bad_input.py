@@ -50,10 +50,13 @@ BAD_TASKS = {
 
 @pytest.fixture(name="environment")
 def _environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once."""
+    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once. Of what a search found
+    one candidate is confirmed.
+    """
     cache = tmp_path_factory.getbasetemp() / "cache"
     return os.environ | {
         "WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(cache), "NO_COLOR": "1",
+        "WARPSMITH_CONFIRM": "1",
     }  # fmt: skip
 
 

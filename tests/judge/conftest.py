@@ -16,7 +16,9 @@ from warpsmith.tasks.load import load_task
 
 
 @pytest.fixture(scope="session")
-def open_judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+def open_judge(
+    tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]
+) -> Callable[..., Any]:
     """open_judge(text, **options) → a context manager; against eager alone, seed 7."""
 
     @contextmanager
@@ -28,7 +30,7 @@ def open_judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
             target = CpuTarget(folder / "cache", threads=2)
             with Judge(
                 task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-                peaks_cache=folder / "cache", **options,
+                peaks_cache=with_peaks(folder / "cache"), **options,
             ) as judge:  # fmt: skip
                 judge.open()
                 yield judge

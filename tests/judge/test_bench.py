@@ -40,7 +40,6 @@ from warpsmith.records import (
 from warpsmith.runtime.tensors import open_tensors, write_tensors
 
 SPEC = TensorSpec(shape=(64, 96), dtype="float32", stride=(96, 1))
-pytestmark = pytest.mark.alone
 TEXT = """
 import torch
 class Model(torch.nn.Module):
@@ -294,6 +293,7 @@ def test_audit_flags_a_baseline_far_from_its_floor():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 class TestBench:
     def test_candidates_against_eager(self, scratch, tmp_path):
         task, fresh = relu_task(), provider(scratch)

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,10 @@ COMMAND = ["-m", "warpsmith", "mcp", "--baselines", "eager"]
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, with_peaks: Callable[[Path], Path]) -> dict[str, str]:
     (tmp_path / "task.py").write_text(TASK)
-    own = {"WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(tmp_path / "cache")}
+    cache = with_peaks(tmp_path / "cache")
+    own = {"WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(cache)}
     return {**os.environ, **own}
 
 

@@ -16,7 +16,9 @@ from warpsmith.tasks.load import load_task
 
 @pytest.fixture(scope="module")
 def judge(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    with_peaks: Callable[[Path], Path],
 ) -> Iterator[SolutionJudge]:
     folder = tmp_path_factory.mktemp("solutions")
     (folder / "task.py").write_text(request.module.TASK)
@@ -25,7 +27,7 @@ def judge(
         target = plugins.load("targets", request.module.TARGET)(folder / "cache", threads=2)
         with SolutionJudge(
             task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-            peaks_cache=folder / "cache", quick=True,
+            peaks_cache=with_peaks(folder / "cache"), quick=True,
         ) as opened:  # fmt: skip
             opened.open()
             yield opened

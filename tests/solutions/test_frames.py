@@ -1,13 +1,13 @@
-"""The fence round the judge's frames, in a process of its own: an audit hook stays for good."""
+"""The fence round the judge's frames, in a process of its own for each attempt: an audit hook stays for good."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import sysconfig
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forks import Forks, forks_of
 
 SCRIPT = """
 import sys
@@ -28,14 +28,30 @@ except RuntimeError as error:
 """
 
 
-def outcome(tmp_path: Path, body: str, name: str = "script.py") -> list[str]:
-    script = tmp_path / name
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    script.write_text(SCRIPT.format(body=body, source=source))
-    assert not str(script).startswith(sysconfig.get_paths()["stdlib"])
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+SOURCE = str(Path(__file__).resolve().parents[2] / "src")
+IMPORTS = "import gc, inspect, torch, warpsmith.solutions.client, warpsmith.solutions.frames"
+Outcome = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    with forks_of(IMPORTS, tmp_path_factory.mktemp("forks"), (SOURCE,)) as made:
+        yield made
+
+
+@pytest.fixture
+def outcome(forks: Forks, tmp_path: Path) -> Outcome:
+    """outcome(body, name) → what a script of that name says of this attempt."""
+
+    def ran(body: str, name: str = "script.py") -> list[str]:
+        script = tmp_path / name
+        script.write_text(SCRIPT.format(body=body, source=SOURCE))
+        assert not str(script).startswith(sysconfig.get_paths()["stdlib"])
+        done = forks.run(script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    return ran
 
 
 @pytest.mark.parametrize(
@@ -49,21 +65,21 @@ def outcome(tmp_path: Path, body: str, name: str = "script.py") -> list[str]:
         ("try: 1 / 0\n    except ZeroDivisionError as error: error.__traceback__.tb_frame", "tb_frame"),
     ],
 )
-def test_who_looks_is_refused_and_named(tmp_path: Path, body: str, event: str) -> None:
-    assert outcome(tmp_path, body) == ["refused", event]
+def test_who_looks_is_refused_and_named(outcome: Outcome, body: str, event: str) -> None:
+    assert outcome(body) == ["refused", event]
 
 
 @pytest.mark.parametrize("name", ["my_traceback.py", "my_inspect.py", "solution.py"])
-def test_a_name_like_the_librarys_own_opens_nothing(tmp_path: Path, name: str) -> None:
+def test_a_name_like_the_librarys_own_opens_nothing(outcome: Outcome, name: str) -> None:
     """Called from trusted code, as a solution is: the file that asks is its own, whatever its name."""
     body = "import re; re.sub('a', lambda found: str(sys._getframe(0)), 'a')"
-    assert outcome(tmp_path, body, name) == ["refused", "sys._getframe"]
+    assert outcome(body, name) == ["refused", "sys._getframe"]
 
 
-def test_what_torch_and_the_library_do_for_themselves_passes(tmp_path: Path) -> None:
+def test_what_torch_and_the_library_do_for_themselves_passes(outcome: Outcome) -> None:
     body = (
         "import collections, logging, warnings; collections.namedtuple('A', 'b'); warnings.warn('w'); "
         "logging.getLogger('x').warning('y'); gc.collect(); torch.ones(3).sum(); "
         "torch.jit.script(torch.nn.Linear(2, 2))"
     )
-    assert outcome(tmp_path, body) == ["passed"]
+    assert outcome(body) == ["passed"]
