@@ -45,6 +45,7 @@ BASELINES = (
 )
 CONFIRMED = ("win", "no win", "wrong")
 THRESHOLDS = (1.0, 1.5, 2.0)
+NO_ROOM = "out of memory"  # why a baseline failed that other runs on the GPU took the room of: it is missing, not unable
 
 
 def names(kernelbench: Path) -> list[tuple[str, str]]:
@@ -83,10 +84,11 @@ def judged(folder: Path, campaign: Path) -> Row | None:
         made |= {
             "at": good[-1].at, "environment": good[-1].environment.id, "machine": _machine(good[-1].environment),
             "limit_us": good[-1].limit.seconds * 1e6 if good[-1].limit else None,
+            "bound": good[-1].limit.bound if good[-1].limit else None,
             "baselines": {b.name: round(b.median_us, 1) for b in good[-1].baselines if b.ok},
         }  # fmt: skip
     results = [r for r in rows if isinstance(r, ResultRow)]
-    rivals = {b.name for row in good for b in row.baselines if b.ok}
+    rivals = {b.name for row in good for b in row.baselines if b.ok or NO_ROOM in b.reason}
     last = [r.result for r in results if r.phase == "confirmation" and r.result.status != "error"]
     confirmed = [r for r in last if rivals <= _timed_against(r) or r.status != "ok"]
     searched = [r.result for r in results if r.phase == "search"]
@@ -202,8 +204,9 @@ def _totals(rows: Sequence[Row]) -> Grid:
         lines += [
             (f"fast_{p:g}, {name}", f"{sum(r > p for r in ratios) / len(ratios):.2f}") for p in THRESHOLDS
         ]
-    shares = [r["limit_share"] for r in wins]
-    lines.append(("median share of the limit, wins", f"{median(shares):.0%}" if shares else "-"))
+    for name, bounds in (("wins", ("memory", "compute")), ("wins bound by memory", ("memory",))):
+        shares = [r["limit_share"] for r in wins if r["bound"] in bounds]
+        lines.append((f"median share of the limit, {name}", f"{median(shares):.0%}" if shares else "-"))
     return Grid("", ("", "value"), tuple(lines), frozenset({1}))
 
 

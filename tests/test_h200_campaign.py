@@ -175,6 +175,27 @@ def test_a_confirmation_without_a_baseline_that_worked_before_is_none(tmp_path: 
     assert found["reason"] == f"confirmed without {ratios[0].baseline}"
 
 
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        ("OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB", "not confirmed"),
+        ("it cannot be captured", "win"),
+    ],
+)
+def test_a_baseline_that_found_no_room_is_missing(tmp_path: Path, reason: str, status: str) -> None:
+    """Other runs on the GPU may have taken it; one that the baseline cannot run at all is left out."""
+    from bundle_sample import WHOLE, opening
+    from h200_report import judged
+
+    from warpsmith.records import BaselineTiming
+
+    lost = BaselineTiming(name="compile", ok=False, median_us=0.0, reason=reason)
+    results(tmp_path / "lost", (opening(baselines=(*opening().baselines, lost)), *WHOLE[1:]))
+    found = judged(tmp_path / "lost", tmp_path)
+    assert found is not None
+    assert found["status"] == status
+
+
 def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path: Path) -> None:
     import h200_plot
 

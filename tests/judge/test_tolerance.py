@@ -196,6 +196,28 @@ def test_nonfinite_values_must_agree() -> None:
     assert Budget(truth).compare(y).rule == "non-finite"
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), size=st.sampled_from([3, 1000, (1 << 18) + 5]), scale=st.sampled_from([0.0, 1e-7, 1e-5]),
+    odd=st.sampled_from([None, 3.0, np.nan, np.inf]), even=st.sampled_from([0.0, 3e-7]),
+)  # fmt: skip
+def test_a_hurried_look_finds_the_same_rule(
+    seed: int, size: int, scale: float, odd: float | None, even: float
+) -> None:
+    """One element wrong, all by a little, or none: for a mutant it is only told that it is wrong, and of several rules the first."""
+    rng = np.random.default_rng(seed)
+    oracle = rng.standard_normal(size)
+    native = oracle.astype(np.float32)
+    budget = Budget(Truth("float32", native, oracle, np.full(size, 1e-7), 4))
+    actual = (native * np.float32(1 + even) + scale * rng.standard_normal(size)).astype(np.float32)
+    if odd is not None:
+        actual[rng.integers(size)] = odd
+    told = budget.compare(actual).rule
+    assert bool(told) == bool(budget.broken(actual))
+    if scale < 1e-5:
+        assert told == budget.broken(actual)
+
+
 def test_integers_are_exact_but_for_honest_ties() -> None:
     native = np.array([3, 1, 4], np.int64)
     truth = Truth("int64", native, native, np.array([[3, 1, 4], [3, 2, 4]]))

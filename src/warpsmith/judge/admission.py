@@ -27,12 +27,12 @@ def admit(task: Task, evidence: Evidence, families: Sequence[str], seed: int) ->
     touched: set[str] = set()  # mutants that differed from the reference somewhere
     used = 0
     for family in families:
-        answer = _mutate(evidence, variant, family, seed)
+        answer = _mutate(evidence, variant, family, seed, [m for m, rule in caught.items() if rule])
         if not answer["valid"]:
             continue
         used += 1
         for mutant, rule in answer["caught"].items():
-            caught[mutant] = caught.get(mutant) or (f"{rule} on {family}" if rule else "")
+            caught[mutant] = f"{rule} on {family}" if rule else ""
         touched |= set(answer["caught"]) - set(answer["same"])
         if all(caught.values()):
             break
@@ -50,11 +50,12 @@ def smallest(task: Task) -> Variant:
     return min(task.variants, key=lambda v: sum(prod(s.shape) for s in v.graph.specs.values()))
 
 
-def _mutate(evidence: Evidence, variant: Variant, family: str, seed: int) -> dict:  # type: ignore[type-arg]
+def _mutate(evidence: Evidence, variant: Variant, family: str, seed: int, known: list[str]) -> dict:  # type: ignore[type-arg]
     cases = [Case(variant.name, family, seed + i) for i in (0, 1)]
     return evidence.workers.call(
         "mutate", CALL_SECONDS, variant=variant.name, values=str(evidence.values(cases[0])),
         others=str(evidence.values(cases[1])), seed=seed, dropped=DROPPED_OPS, family=family,
+        known=known,
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ told from the original by anyone and is reported as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import torch
 
@@ -35,23 +36,28 @@ INTEGER_OF = {
 
 def mutants(
     graph: Graph, outputs: tuple[str, ...], values: Tensors, others: Tensors, dropped: int
-) -> Iterator[tuple[str, Tensors]]:
-    """Name and outputs of each mutant. `others`: values of another seed. `dropped`: ops to drop at the most,
-    nearest the output first.
+) -> dict[str, Callable[[], Tensors]]:
+    """What makes the outputs of each mutant, by name. `others`: values of another seed. `dropped`: ops to drop at the
+    most, nearest the output first.
     """
     stepper = Stepper(graph)
-    native, stale = stepper.run(values, outputs), stepper.run(others, outputs)
-    yield "zeros", {o: torch.zeros_like(t) for o, t in native.items()}
-    yield "constant", {o: _constant(stale[o]) for o in outputs}
-    yield "stale replay", stale
+    native = stepper.run(values, outputs)
+    stale = cache(partial(stepper.run, others, outputs))
+    found: dict[str, Callable[[], Tensors]] = {
+        "zeros": lambda: {o: torch.zeros_like(t) for o, t in native.items()},
+        "constant": lambda: {o: _constant(stale()[o]) for o in outputs},
+        "stale replay": stale,
+    }
     for name, given in values.items():
-        made = {o: _reshaped(given, t) for o, t in native.items()}
-        if any(t is not None for t in made.values()):
-            yield f"input {name}", {o: native[o] if t is None else t for o, t in made.items()}
+        if any(_alike(given, t) for t in native.values()):
+            found[f"input {name}"] = partial(_handed_back, given, native)
     for node in list(droppable(graph))[:dropped]:
-        yield f"dropped {op_name(node)} ({node.name})", stepper.run(values, outputs, outward=_dropping(node))
+        found[f"dropped {op_name(node)} ({node.name})"] = partial(
+            stepper.run, values, outputs, outward=_dropping(node)
+        )
     for bits in low_bits(graph):
-        yield f"{bits}-bit mantissa", _low_precision(stepper, values, outputs, bits)
+        found[f"{bits}-bit mantissa"] = partial(_low_precision, stepper, values, outputs, bits)
+    return found
 
 
 def droppable(graph: Graph) -> Iterator[Node]:
@@ -92,10 +98,12 @@ def _constant(stale: torch.Tensor) -> torch.Tensor:
     return torch.full_like(stale, stale.flatten()[0].item() if stale.numel() else 0)
 
 
-def _reshaped(given: torch.Tensor, like: torch.Tensor) -> torch.Tensor | None:
-    if given.numel() != like.numel() or not given.is_floating_point() or not like.is_floating_point():
-        return None
-    return given.reshape(like.shape).to(like.dtype)
+def _alike(given: torch.Tensor, made: torch.Tensor) -> bool:
+    return given.numel() == made.numel() and given.is_floating_point() and made.is_floating_point()
+
+
+def _handed_back(given: torch.Tensor, native: Tensors) -> Tensors:
+    return {o: given.reshape(t.shape).to(t.dtype) if _alike(given, t) else t for o, t in native.items()}
 
 
 def low_bits(graph: Graph) -> tuple[int, ...]:

@@ -128,23 +128,46 @@ class Budget:
             return self._compare_integers(actual)
         if self.truth.exact:
             return self._compare_exactly(actual, inputs)
-        shares, square, count = [0.0], 0.0, actual.size
-        truth = self.truth
-        flat, oracle, element = actual.reshape(-1), truth.oracle.reshape(-1), self.element.reshape(-1)
-        native = truth.native.reshape(-1)
-        for start in _places(count, most):
-            part = slice(start, start + CHUNK)
-            error = self._error(flat[part], oracle[part], native[part])
+        shares, square = [0.0], 0.0
+        for error, allowed in self._errors(actual, most):
             if not np.isfinite(error).all():
                 return self._fail("non-finite", actual, inputs, np.inf)
-            shares.append(float((error / element[part]).max(initial=0.0)))
+            shares.append(float((error / allowed).max(initial=0.0)))
             square += float(np.square(error).sum())
-        worst, whole = max(shares), float(np.sqrt(square / max(count, 1))) / self.rms
+        worst, whole = max(shares), self._whole(square, actual)
         if worst > 1:
             return self._fail("budget", actual, inputs, worst)
         if whole > 1:
             return self._fail("rms-budget", actual, inputs, whole)
         return Comparison(True, error=max(worst, whole), ulp=self._ulp(actual) if worst > TELLING else 0.0)
+
+    def broken(self, actual: Array) -> str:
+        """The rule that `actual` breaks, as `compare` finds it, "" for none; what is wrong stays unsaid, and the first part that is
+        wrong suffices.
+        """
+        if not self.truth.floating or self.truth.exact:
+            return self.compare(actual).rule
+        square = 0.0
+        for error, allowed in self._errors(actual, None):
+            if not np.isfinite(error).all():
+                return "non-finite"
+            if (error > allowed).any():
+                return "budget"
+            square += float(np.square(error).sum())
+        return "rms-budget" if self._whole(square, actual) > 1 else ""
+
+    def _whole(self, square: float, actual: Array) -> float:
+        """Share of the budget for all together that the sum of squared errors takes."""
+        return float(np.sqrt(square / max(actual.size, 1))) / self.rms
+
+    def _errors(self, actual: Array, most: int | None) -> Iterator[tuple[Array, Array]]:
+        """Of chunks: the elements' distances from the oracle, and what they may be."""
+        truth = self.truth
+        arrays = (actual, truth.oracle, truth.native, self.element)
+        flat, oracle, native, element = (a.reshape(-1) for a in arrays)
+        for start in _places(actual.size, most):
+            part = slice(start, start + CHUNK)
+            yield self._error(flat[part], oracle[part], native[part]), element[part]
 
     def _error(self, actual: Array, oracle: Array, native: Array) -> Array:
         """Distance from the oracle; where the reference itself is not finite, 0 for the same non-finite value
