@@ -1,7 +1,7 @@
 // How blocks that run at once, a team, merge the states of a row. Include it from the unit itself.
 //
-// Each block posts its state in boxes. Every second exchange may have the same boxes: who posts the third has read all of
-// the second, whose senders had read all of the first.
+// Each block posts its state in a box. Every second exchange may have the same boxes: who posts the third has met all others
+// in the second, after which these read nothing of the first.
 #ifndef WARPSMITH_CUDA_MEETING_H
 #define WARPSMITH_CUDA_MEETING_H
 #include "warpsmith_cuda_states.h"
@@ -54,25 +54,31 @@ __device__ __forceinline__ void far_merge(State& state, uint64_t* boxes, int par
   group_merge<THREADS>(state);
 }
 
-// Before boxes of others are written, since these must have begun, and before what they wrote is read.
+// The blocks of a cluster wait for each other. Each then sees what the others wrote to their own shared memory before: no
+// more is promised, since a full barrier waits until whatever a block has written to global memory is out, too.
 __device__ __forceinline__ void meet_cluster() {
 #if __CUDA_ARCH_LIST__ >= 900
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+  asm volatile(
+      "fence.release.sync_restrict::shared::cta.cluster;\n"
+      "barrier.cluster.arrive.relaxed;\n"
+      "barrier.cluster.wait.acquire;"
+      ::: "memory");
+#else
   cooperative_groups::this_cluster().sync();
 #endif
+#endif
 }
-// The same for the PARTS blocks of a cluster, at most 32, which meet at the cluster's barrier. `boxes`: in the shared memory
-// of each, those of a state PARTS long; nobody waits for another's memory.
+// As far_merge for the PARTS blocks of a cluster, a power of two up to 32, which read each other's shared memory. `mine`:
+// this block's box, at the same place in each, that every second exchange may have again.
 template <int THREADS, int PARTS, class State>
-__device__ __forceinline__ void near_merge(State& state, unsigned* boxes, int part) {
+__device__ __forceinline__ void near_merge(State& state, unsigned* mine) {
   group_merge<THREADS>(state);
 #if __CUDA_ARCH_LIST__ >= 900
-  constexpr int WORDS = sizeof(State) / 4;
-  const int lane = threadIdx.x % WARP;
-  if (threadIdx.x < PARTS)
-    save(cooperative_groups::this_cluster().map_shared_rank(boxes, threadIdx.x) + part * WORDS, 1, state);
+  if (threadIdx.x == 0) save(mine, 1, state);
   meet_cluster();
-  state = lane < PARTS ? load_state<State>(boxes + lane * WORDS, 1) : State();
-  warp_merge<WARP>(state);
+  state = load_state<State>(cooperative_groups::this_cluster().map_shared_rank(mine, threadIdx.x % PARTS), 1);
+  warp_merge<PARTS>(state);
 #endif
 }
 

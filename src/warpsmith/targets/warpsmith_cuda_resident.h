@@ -68,5 +68,16 @@ __device__ __forceinline__ void copy_hinted(void* shared, const void* global, bo
                  :: "r"(to), "l"(__cvta_generic_to_global(global)), "l"(policy), "n"(BYTES) : "memory");
 }
 
+// Until at most `left` of this thread's groups are under way, and no more than 15.
+__device__ __forceinline__ void copy_wait_left(int left) {
+  switch (left) {
+#define WS_LEFT(n) case n: copy_wait<n>(); break;
+    WS_LEFT(0) WS_LEFT(1) WS_LEFT(2) WS_LEFT(3) WS_LEFT(4) WS_LEFT(5) WS_LEFT(6) WS_LEFT(7)
+    WS_LEFT(8) WS_LEFT(9) WS_LEFT(10) WS_LEFT(11) WS_LEFT(12) WS_LEFT(13) WS_LEFT(14)
+#undef WS_LEFT
+    default: copy_wait<15>();
+  }
+}
+
 }  // namespace ws
 #endif

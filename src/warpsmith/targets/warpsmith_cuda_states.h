@@ -142,9 +142,7 @@ struct MomentsState {
   }
   __device__ __forceinline__ void merge(const MomentsState& other) { merge(other.count, other.mean, other.squares); }
   __device__ __forceinline__ void merge(float more, float middle, float own) {
-    const float all = count + more;
-    if (all == 0.0f) return;
-    const float share = __fdividef(more, all), gap = middle - mean;
+    const float all = count + more, share = all == 0.0f ? 0.0f : __fdividef(more, all), gap = middle - mean;
     mean += gap * share;
     squares += own + gap * gap * count * share;
     count = all;
@@ -169,11 +167,9 @@ struct SoftmaxState {
     for (int v = 0; v < N; v++) sum += exp_term(x[v] - shift);
   }
   __device__ __forceinline__ void merge(const SoftmaxState& other) {
-    const float top = ws::max(max, other.max);
-    const float mine = max == top ? 1.0f : exp_term(max - top);
-    const float theirs = other.max == top ? 1.0f : exp_term(other.max - top);
-    sum = sum * mine + other.sum * theirs;
-    max = top;
+    const float above = max == other.max ? 0.0f : other.max - max, less = exp_term(-fabsf(above));
+    sum = above > 0.0f ? sum * less + other.sum : sum + other.sum * less;
+    max = fmaxf(max, other.max);
   }
 };
 
@@ -189,45 +185,53 @@ struct TotalState {
   }
 };
 
-// Another lane's state.
+// Whether two states merge to the same bits whichever comes first.
 template <class State>
-__device__ __forceinline__ State shuffled(const State& state, int lanes) {
+constexpr bool symmetric = false;
+template <>
+constexpr bool symmetric<SumState> = true;
+template <>
+constexpr bool symmetric<CountState> = true;
+template <>
+constexpr bool symmetric<ProdState> = true;
+template <>
+constexpr bool symmetric<SoftmaxState> = true;
+// The states of this lane and of the one `lanes` away, merged to the same bits in both: the lower lane's comes first.
+template <class State>
+__device__ __forceinline__ void lanes_merge(State& state, int lanes) {
   constexpr int WORDS = sizeof(State) / 4;
-  unsigned words[WORDS];
-  memcpy(words, &state, sizeof words);
+  unsigned first[WORDS], second[WORDS];
+  memcpy(first, &state, sizeof state);
+  const bool upper = !symmetric<State> && threadIdx.x & lanes;
 #pragma unroll
-  for (int i = 0; i < WORDS; i++) words[i] = __shfl_xor_sync(FULL, words[i], lanes);
-  State other;
-  memcpy(&other, words, sizeof words);
-  return other;
+  for (int i = 0; i < WORDS; i++) {
+    const unsigned other = __shfl_xor_sync(FULL, first[i], lanes);
+    second[i] = upper ? first[i] : other;
+    first[i] = upper ? other : first[i];
+  }
+  State later;
+  memcpy(&state, first, sizeof state);
+  memcpy(&later, second, sizeof later);
+  state.merge(later);
 }
 template <int MEMBERS, class State>
 __device__ __forceinline__ void warp_merge(State& state) {
 #pragma unroll
-  for (int lanes = MEMBERS / 2; lanes > 0; lanes /= 2) {
-    const State other = shuffled(state, lanes);
-    // The lower lane's state comes first on both sides, so that all lanes end with the same bits.
-    if (threadIdx.x & lanes) {
-      State low = other;
-      low.merge(state);
-      state = low;
-    } else {
-      state.merge(other);
-    }
-  }
+  for (int lanes = MEMBERS / 2; lanes > 0; lanes /= 2) lanes_merge(state, lanes);
 }
 // Over the MEMBERS neighbouring threads of a row: a power of two within a warp, or the whole block.
 template <int MEMBERS, class State>
 __device__ __forceinline__ void group_merge(State& state) {
   warp_merge<(MEMBERS < WARP ? MEMBERS : WARP)>(state);
   if constexpr (MEMBERS > WARP) {
-    __shared__ unsigned room[MEMBERS / WARP][sizeof(State) / 4];
+    constexpr int WARPS = MEMBERS / WARP, LANES = WARPS > 16 ? 32 : WARPS > 8 ? 16 : WARPS > 4 ? 8 : WARPS > 2 ? 4 : 2;
+    __shared__ unsigned room[WARPS][sizeof(State) / 4];
     if (threadIdx.x % WARP == 0) memcpy(room[threadIdx.x / WARP], &state, sizeof state);
     __syncthreads();
     state = State();
-    const int lane = threadIdx.x % WARP;
-    if (lane < MEMBERS / WARP) memcpy(&state, room[lane], sizeof state);
-    warp_merge<WARP>(state);
+    const int lane = threadIdx.x % LANES;
+    if (lane < WARPS) memcpy(&state, room[lane], sizeof state);
+    warp_merge<LANES>(state);
     __syncthreads();  // the room may be used again at once
   }
 }

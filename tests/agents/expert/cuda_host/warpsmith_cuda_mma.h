@@ -117,19 +117,23 @@ inline void copy_async(void* shared, const void* global, bool there) {
   must_be_aligned(shared, BYTES, "cp.async to");
   must_be_aligned(global, BYTES, "cp.async from");
   Copies& mine = own_copies();
+  memset(shared, 0xff, BYTES);  // whatever lies there is lost from now on
   mine.queue.push_back({shared, there ? global : nullptr, BYTES, mine.groups});
 }
 inline void copy_commit() { own_copies().groups++; }
-template <int LEFT>
-inline void copy_wait() {
+inline void copy_wait(int left) {
   Copies& mine = own_copies();
   size_t done = 0;
-  for (; done < mine.queue.size() && mine.queue[done].group < mine.groups - LEFT; done++) {
+  for (; done < mine.queue.size() && mine.queue[done].group < mine.groups - left; done++) {
     const Copy& c = mine.queue[done];
     if (c.from == nullptr) memset(c.to, 0, c.bytes);
     else memcpy(c.to, c.from, c.bytes);
   }
   mine.queue.erase(mine.queue.begin(), mine.queue.begin() + done);
+}
+template <int LEFT>
+inline void copy_wait() {
+  copy_wait(LEFT);
 }
 
 }  // namespace ws

@@ -28,5 +28,7 @@ inline void launch_together(
 template <int BYTES>
 inline void copy_hinted(void* shared, const void* global, bool) { copy_async<BYTES>(shared, global, true); }
 
+inline void copy_wait_left(int left) { copy_wait(left); }
+
 }  // namespace ws
 #endif

@@ -27,26 +27,14 @@ constexpr int PARTS = 1;
 """
 
 _MERGING = """\
-template <class State>
-__device__ __forceinline__ void cluster_merge(State& state) {
-#if __CUDA_ARCH_LIST__ >= 900
-  __shared__ unsigned mine[sizeof(State) / 4];
-  auto cluster = cooperative_groups::this_cluster();
-  if (threadIdx.x == 0) ws::save(mine, 1, state);
-  cluster.sync();
-  State all;
-#pragma unroll
-  for (int rank = 0; rank < PARTS; rank++) all.merge(ws::load_state<State>(cluster.map_shared_rank(mine, rank), 1));
-  cluster.sync();  // a block's memory must outlive what others read of it
-  state = all;
-#endif
-}
+#include "warpsmith_cuda_meeting.h"
 constexpr int SHARE = ws::ceil_div(PACKS, PARTS);
 // One state out of those of all threads of a row.
 template <class State>
 __device__ __forceinline__ void merge_all(State& state) {
-  ws::group_merge<GROUP>(state);
-  cluster_merge(state);
+  __shared__ unsigned mine[sizeof(State) / 4];
+  ws::near_merge<GROUP, PARTS>(state, mine);
+  ws::meet_cluster();  // a block's memory must outlive what others read of it
 }
 """
 

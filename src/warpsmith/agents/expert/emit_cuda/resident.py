@@ -1,11 +1,12 @@
 """Long rows by teams of blocks that stay on the GPU: loading never stops, neither between rows nor while a team agrees.
 
 A team of blocks shares a row, each block a part of it, and goes from row to row. Every thread copies packs of its own to
-shared memory, a ring of ROOM steps (UNROLL packs a thread), LEAD steps ahead of the arithmetic: into the next row, too,
-while the blocks of a team hand each other their states and while this row is written. The last KEPT steps of a row are
-still there when it is written; earlier ones, where a part is longer, are read again, the latest first, as the L2 cache
-may have them: what is kept leaves that cache first. An operand that is the same for all rows, such as a weight, stays in
-registers as far as there is room; others that only the writing reads come a step ahead.
+shared memory, a ring of ROOM steps (UNROLL packs a thread): as soon as a step is not needed any more, its place is asked
+for anew. So the next row comes while this one is written, and at least LEAD steps of it are under way while the blocks of
+a team hand each other their states. The last KEPT steps of a row are still there when it is written; earlier ones, where
+a part is longer, are read again, the latest first, as the L2 cache may have them: what is kept leaves that cache first.
+An operand that is the same for all rows, such as a weight, stays in registers as far as there is room; others that only
+the writing reads come a step ahead.
 
 Near: a team is a cluster, whose blocks write into each other's shared memory (compute capability 9.0 on; before, one
 block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
@@ -29,7 +30,7 @@ _NEXT = "{0} = {0} + 1 == ROOM ? 0 : {0} + 1;"
 
 _ROOM = """\
 constexpr int FITTING = KEEP * 1024 / STEP_BYTES, ROOM = FITTING < 2 ? 2 : FITTING;  // steps in shared memory
-constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are under way
+constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are for the next row even before this one is written
 constexpr int KEPT = ROOM - LEAD;  // of a row, until it is written
 constexpr int SHARED = ROOM * STEP_BYTES;
 static_assert(SHARED <= 225 * 1024, "requires: two steps that fit shared memory");
@@ -47,8 +48,7 @@ const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT
 
 _NEAR = """\
 constexpr int parts = PARTS;
-__shared__ unsigned boxes[2 * PARTS * WORDS];
-ws::meet_cluster();
+__shared__ unsigned boxes[2 * WORDS];
 """
 
 
@@ -79,6 +79,8 @@ class Resident(Reducing):
                 self._agree()
                 self._row_outputs()
                 self._write()
+            if self.near:
+                w.line("ws::meet_cluster();  // a block's memory must outlive what others read of it")
         launch, workspace = self._launch()
         return CudaBody(top, w, (launch,), workspace)
 
@@ -151,7 +153,7 @@ class Resident(Reducing):
             w.line("ws::copy_commit();")
             w.line(_NEXT.format("place"))
         w.line("#pragma unroll 1")
-        w.line("for (int i = 0; i < LEAD; i++) fetch();")
+        w.line("for (int i = 0; i < ROOM; i++) fetch();")
 
     def _read_fixed(self) -> None:
         if self.fixed is None:
@@ -197,12 +199,12 @@ class Resident(Reducing):
         """The row's values: all blocks of the team get the same."""
         w, before = self.w, 0
         w.line("number++;")
-        own = "number % 2" if self.near else "team * 2 + number % 2"
-        w.line(f"auto* const own = boxes + (int64_t)({own}) * parts * WORDS;")
-        merge = "near_merge<GROUP, PARTS>" if self.near else "far_merge<GROUP>"
-        among = "part" if self.near else "part, parts, number"
+        own = "number % 2" if self.near else "(int64_t)(team * 2 + number % 2) * parts"
+        w.line(f"auto* const own = boxes + {own} * WORDS;")
         for step in self.reducing.reductions:
-            w.line(f"ws::{merge}({step.name}_state, own + {before} * parts, {among});")
+            near = f"near_merge<GROUP, PARTS>({step.name}_state, own + {before});"
+            far = f"far_merge<GROUP>({step.name}_state, own + {before} * parts, part, parts, number);"
+            w.line(f"ws::{near if self.near else far}")
             states.values(w, self.program, step)
             before += states.words(step)
         self.row_steps(self.reducing.number)
@@ -231,7 +233,9 @@ class Resident(Reducing):
                 self.w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
 
     def _step(self, p: Pass, place: str, fresh: bool) -> None:
-        """Step i of a part, which lies at `place`. Fresh ones have to be waited for, and free their place."""
+        """Step i of a part, which lies at `place`. Fresh ones have to be waited for: of the ROOM last ones that were asked
+        for, those that come after this one may be under way. Whatever is not kept, or was, frees its place.
+        """
         w, read = self.w, self.lanes.operands(p.sources)
         held = [o for o in self._held() if o in read]
         once = [o for o in read if o not in held]
@@ -245,13 +249,12 @@ class Resident(Reducing):
         if coming:
             self._ask("i + 1")
         if fresh:
-            w.line("ws::copy_wait<LEAD - 1>();")
+            w.line("ws::copy_wait_left(ROOM - 1 - (i > again ? i - again : 0));")
         w.line("#pragma unroll")
         with w.block("for (int u = 0; u < UNROLL; u++)"):
             for o in held:
                 w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD};")
         with self._items("UNROLL", "high"):
             self._elements(p)
-        if fresh:
-            w.line("fetch();")
+        w.line("if (i < again) fetch();" if fresh else "fetch();")
         w.line(_NEXT.format(place))
