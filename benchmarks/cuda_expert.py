@@ -4,10 +4,11 @@ In: a checkout of KernelBench and names of its tasks (`level1/40`), names of the
 bundle with a few candidates a task: the expert's first cut of the graph with the first technique of each region, then other
 techniques and values of its tunables, the most promising first; tasks with the least bytes first. No GPU and no nvcc are needed.
 
-With `--memory GIB` a task that needs more of the host gets its batch divided, as in `authored.py`. The judging is the bundle's:
+With `--memory GIB` a task that needs more of the host gets its batch divided, as in `authored.py`; with `--dtype` it is converted
+(`narrow_task.py`). The judging is the bundle's:
 resumable, a journal of JSON lines, each task's time bounded by the judge.
 
-    python benchmarks/cuda_expert.py KERNELBENCH OUT [--task NAME …] [--candidates N] [--memory GIB] [--canary N]
+    python benchmarks/cuda_expert.py KERNELBENCH OUT [--task NAME …] [--candidates N] [--memory GIB] [--canary N] [--dtype bfloat16]
     warpsmith bundle run OUT --out results --limit-time 25m        # where the GPU is; the same command goes on
 """
 
@@ -19,8 +20,10 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from authored import TIMEOUT, load_within
+from narrow_task import narrow_task
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
 from warpsmith.agents.expert.facts import Facts
@@ -110,14 +113,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--memory", type=float, default=inf, help="GiB of host memory that judging a task may need"
     )
     parser.add_argument("--canary", type=int, default=0, help="candidates to judge again at the end")
+    parser.add_argument("--dtype", choices=("bfloat16", "float16"), help="of the tasks; default: their own")
     given = parser.parse_args(arguments)
     gathered = Gathered("cuda")
     try:
         tasks: list[Task] = []
-        with Scratch() as scratch:
+        with Scratch() as scratch, TemporaryDirectory() as folder:
             for file in files(given.kernelbench, given.task or MEMORY_BOUND):
                 try:
-                    tasks.append(_load(file, scratch, given.memory * 2**30))
+                    source = narrow_task(file, given.dtype, Path(folder)) if given.dtype else file
+                    tasks.append(_load(source, scratch, given.memory * 2**30))
                 except WarpsmithError as error:
                     print(f"left out: {error}", file=sys.stderr, flush=True)
         for task in sorted(tasks, key=lambda t: t.graph.least_bytes):

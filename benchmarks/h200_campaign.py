@@ -79,6 +79,7 @@ class Campaign:
     memory: float
     cores: int
     shared: set[int]  # processors that are kept for no GPU
+    more: tuple[str, ...] = ()  # arguments of cuda_expert.py
     running: dict[int, Work] = field(default_factory=dict)  # by lane
     waiting: list[Work] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -88,7 +89,7 @@ class Campaign:
         if not work.bundle.exists():
             command = [
                 sys.executable, str(HERE / "cuda_expert.py"), str(self.kernelbench), str(work.bundle), "--task", work.name,
-                "--candidates", str(self.candidates), "--memory", str(self.memory),
+                "--candidates", str(self.candidates), "--memory", str(self.memory), *self.more,
             ]  # fmt: skip
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(
@@ -270,6 +271,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--host-memory", type=float, default=0.0, help="GiB for all lanes; default: what is free now"
     )
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
+    parser.add_argument(
+        "--dtype", default="", help="of the tasks, as of cuda_expert.py; with an OUT of its own"
+    )
     given = parser.parse_args(arguments)
     gpus = given.gpus or gpus_here()
     if given.rows is not None and not given.rows.is_file():
@@ -295,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     host = given.host_memory or psutil.virtual_memory().available / GIB * 0.92
     campaign = Campaign(
         given.kernelbench, given.out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
-        given.candidates, given.memory, given.cores, shared,
+        given.candidates, given.memory, given.cores, shared, ("--dtype", given.dtype) if given.dtype else (),
     )  # fmt: skip
     campaign.play(works)
     return 0

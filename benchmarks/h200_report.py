@@ -4,7 +4,7 @@ In: folders of campaigns, the later ones first: of a task the first folder that 
 of it. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
 what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
 
-    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--keep KEPT]
+    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--keep KEPT] [--task level1/40 …]
 
 With `--keep` the bundle and the sealed results of each confirmed task are packed there, one file each: sources, environment, every
 measurement. KEPT is a CAMPAIGN, too; `warpsmith bundle import` takes an unpacked one.
@@ -313,13 +313,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "campaigns", type=Path, nargs="+", help="folders that h200_campaign.py wrote, the later ones first"
     )
+    parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
     parser.add_argument("--keep", type=Path, help="a folder for the bundles and results of confirmed tasks")
     given = parser.parse_args(arguments)
     with opened(given.campaigns) as campaigns:
         missing = [c for c, o in zip(given.campaigns, campaigns, strict=True) if not (o / "results").is_dir()]
         if missing:
             parser.error(f"{missing[0]} holds no results of a campaign")
-        rows = list(collected(given.kernelbench, campaigns))
+        rows = [
+            r for r in collected(given.kernelbench, campaigns) if not given.task or r["task"] in given.task
+        ]
         if not rows:
             parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
         if given.keep is not None:

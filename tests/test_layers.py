@@ -46,6 +46,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.decompositions",
     "warpsmith.tasks.export",
     "warpsmith.tasks.host",
+    "warpsmith.tasks.fake",
     "warpsmith.tasks.hosted",
     "warpsmith.tasks.memory",
     "warpsmith.tasks.nodes",

@@ -162,6 +162,30 @@ def test_literals_and_plain_tensors_under_fake_tensors(host: TaskHost) -> None:
     assert base64.b64decode(inputs["lifted_tensor_0"].data) == np.float32(0.5).tobytes()
 
 
+def test_a_module_may_be_converted_while_it_is_built(host: TaskHost) -> None:
+    """Its inputs are those of the original in their order; a parameter that two modules share is one."""
+    made = """super().__init__()
+        self.first, self.second = nn.Linear(256, 256), nn.Linear(256, 256, bias=False)
+        self.norm, self.second.weight = nn.LayerNorm(256), self.first.weight
+        self.register_buffer("state", torch.ones(3))
+        self.to(torch.bfloat16)"""
+    text = with_text("super().__init__()", made)
+    text = text.replace(
+        "softmax(x * self.scale, dim=1)", "tanh(self.norm(self.second(self.first(x))) * self.state[0])"
+    )
+    narrow = text.replace("torch.rand(batch_size, features)", "torch.rand(batch_size, features).bfloat16()")
+    found = []
+    for version in (text.replace("self.to(torch.bfloat16)", "pass"), narrow):
+        host.source = TaskSource(kind="kernelbench", path="task.py", text=version)
+        found.append(host.export({}).inputs)
+    before, after = found
+    assert [(i.role, i.target, i.spec.shape) for i in after] == [
+        (i.role, i.target, i.spec.shape) for i in before
+    ]
+    assert sum(i.target.endswith("t.weight") or i.target.endswith("d.weight") for i in after) == 1
+    assert {i.spec.dtype for i in after} == {"bfloat16"}
+
+
 def test_code_that_looks_at_values_while_building_still_loads(host: TaskHost) -> None:
     text = with_text("super().__init__()", "super().__init__(); self.k = float(torch.ones(3).sum().item())")
     host.source = TaskSource(

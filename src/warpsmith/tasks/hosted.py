@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, TaskSource
 from .convert import tensor_spec, to_graph
 from .export import decompose, export_program
+from .fake import FakeTensors
 from .taskfile import TaskFile
 from .values import literal_tensor
 
@@ -100,7 +100,7 @@ def load_reference(source: TaskSource, overrides: Mapping[str, Any] | None = Non
     file = TaskFile(source, overrides or {})
     hosted = build(file, inputs=False)
     try:
-        with fake_tensors():
+        with FakeTensors():
             hosted.args, hosted.kwargs = TaskFile(source, overrides or {}).inputs()
     except TaskError:
         hosted.args, hosted.kwargs = file.inputs()
@@ -110,7 +110,7 @@ def load_reference(source: TaskSource, overrides: Mapping[str, Any] | None = Non
 def export_source(source: TaskSource, overrides: Mapping[str, Any]) -> tuple[Graph, str]:
     """The graph of a task file, and a note for people. Raises TaskError."""
     file = TaskFile(source, overrides)
-    mode: AbstractContextManager[Any] = fake_tensors()
+    mode: AbstractContextManager[Any] = FakeTensors()
     try:
         hosted = build(file, mode)
     except TaskError as error:
@@ -168,11 +168,6 @@ def collect_values(hosted: HostedModule, inputs: tuple[GraphInput, ...]) -> list
             )
         values.append(value)
     return values
-
-
-def fake_tensors() -> AbstractContextManager[Any]:
-    """A mode in which tensors have shapes and no memory; tensors made outside it are let in."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def build(
