@@ -8,7 +8,7 @@ a part is longer, are read again, the latest first, as the L2 cache may have the
 An operand that is the same for all rows, such as a weight, stays in registers as far as there is room; others that only
 the writing reads come a step ahead.
 
-Near: a team is a cluster, whose blocks write into each other's shared memory (compute capability 9.0 on; before, one
+Near: a team is a cluster, whose blocks read each other's shared memory (compute capability 9.0 on; before, one
 block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
 
 In: a program with one pass that reduces and one that writes. Out: one kernel.
