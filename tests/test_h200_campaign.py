@@ -196,6 +196,23 @@ def test_a_baseline_that_found_no_room_is_missing(tmp_path: Path, reason: str, s
     assert found["status"] == status
 
 
+def test_over_eager_counts_what_is_surely_faster_than_eager() -> None:
+    from h200_report import _all
+
+    def found(status: str, confirmed: bool, eager: list[float], best: list[float]) -> dict[str, Any]:
+        return {"status": status, "confirmed": confirmed, "ratios": {"eager": eager, "compile": best}}
+
+    rows = [
+        found("win", True, [3.0, 2.9, 3.1], [2.0, 1.9, 2.1]),
+        found("no win", True, [3.0, 2.9, 3.1], [0.9, 0.8, 1.0]),
+        found("no win", False, [3.0, 2.9, 3.1], [0.7, 0.6, 0.8]),
+        found("no win", True, [1.1, 0.9, 1.3], [0.9, 0.8, 1.0]),
+        {"status": "not judged"},
+    ]
+    assert _all(rows, "eager") == [3.0, 3.0, 1.0, 1.0, 1.0]
+    assert _all(rows, "") == [2.0, 1.0, 1.0, 1.0, 1.0]
+
+
 def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path: Path) -> None:
     import h200_plot
 
