@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from warpsmith.judge.oracle import Oracle
+from warpsmith.judge.oracle import POOL_SIZE, Noise, Oracle
 from warpsmith.tasks.export import export_program, program_graph
 
 
@@ -37,3 +38,18 @@ def test_tf32_counts_as_noise_where_the_reference_uses_it() -> None:
     assert torch.equal(plain.oracle, loose.oracle)
     assert missed.square().mean().sqrt() > 100 * plain.noise.square().mean().sqrt()
     assert 0.5 < missed.square().mean().sqrt() / loose.noise.square().mean().sqrt() < 2
+
+
+@pytest.mark.parametrize("count", [1, 1000, POOL_SIZE, 2 * POOL_SIZE + 3])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "expanded"])
+def test_noise_goes_through_the_pool_again_and_again(count: int, layout: str) -> None:
+    """Element by element from a random place on, in the tensor's own layout."""
+    x = torch.arange(2.0 * count, dtype=torch.float64).view(2, count) + 1
+    x = {"plain": x, "transposed": x.t(), "expanded": x[:1].expand(2, count)}[layout]
+    noise, again = Noise(3), Noise(3)
+    got = noise.disturb(x, 1e-3)
+    start = int(torch.randint(POOL_SIZE, (), generator=again._generator))
+    places = (start + torch.arange(x.numel())) % POOL_SIZE
+    assert torch.equal(got, x * (again._pool[places].view(x.shape) * 1e-3 + 1))
+    assert got.stride() == (x * 1.0).stride()
+    assert noise.disturb(x, 0.0) is x

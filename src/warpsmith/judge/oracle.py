@@ -9,7 +9,7 @@ square distance from the undisturbed oracle is the noise.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -65,16 +65,26 @@ class Noise:
         self._pool = torch.randn(POOL_SIZE, generator=self._generator, dtype=torch.float64)
 
     def disturb(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
+        """In the same layout. Pool by pool, so that nothing of the tensor's size is made besides the result."""
         if size == 0 or not tensor.is_floating_point() or tensor.numel() == 0:
             return tensor
         self._pool = self._pool.to(tensor.device)  # drawn on the CPU: a seed means the same everywhere
-        return tensor * self._draw(tensor.numel()).mul(size).add_(1).view(tensor.shape)
-
-    def _draw(self, count: int) -> torch.Tensor:
         start = int(torch.randint(POOL_SIZE, (), generator=self._generator))
-        if start + count <= POOL_SIZE:
-            return self._pool[start : start + count]
-        return self._pool.repeat((start + count) // POOL_SIZE + 1)[start : start + count]
+        flat = tensor.reshape(-1)
+        made = torch.empty_like(flat, dtype=torch.float64)
+        for low, factors in self._pieces(start, flat.numel()):
+            part = slice(low, low + factors.numel())
+            torch.mul(flat[part], factors.mul(size).add_(1), out=made[part])
+        result = made.view(tensor.shape)
+        return result if tensor.is_contiguous() else torch.empty_like(tensor, dtype=made.dtype).copy_(result)
+
+    def _pieces(self, start: int, count: int) -> Iterator[tuple[int, torch.Tensor]]:
+        """What the elements from there on get, the pool again and again."""
+        low = 0
+        while low < count:
+            piece = self._pool[start : start + count - low]
+            yield low, piece
+            low, start = low + piece.numel(), 0
 
 
 class Oracle:

@@ -44,16 +44,18 @@ class Stepper:
         outward: Outward | None = None,
     ) -> Tensors:
         keep = set(wanted)
-        alive = {name: widen(tensor) if float64 else tensor for name, tensor in values.items()}
+        alive = dict(values)
         for node in self.graph.nodes:
-            read = {name: alive[name] for name in node.uses}
-            given = {name: inward(node, t) for name, t in read.items()} if inward else read
+            read = {name: widen(alive[name]) if float64 else alive[name] for name in node.uses}
+            # What went in is dropped before something of its size comes out.
+            given = {name: inward(node, t) for name, t in read.items()} if inward else dict(read)
             made = self.step(node, given, float64=float64)
+            given.clear()
             alive |= outward(node, read, made) if outward else made
             for name in node.uses:
                 if self._last[name] == node.name and name not in keep:
                     alive.pop(name, None)
-        return {name: alive[name] for name in keep}
+        return {name: widen(alive[name]) if float64 else alive[name] for name in keep}
 
     def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
         made = {v.name for v in node.outputs if v is not None}
