@@ -213,6 +213,25 @@ def test_over_eager_counts_what_is_surely_faster_than_eager() -> None:
     assert _all(rows, "") == [2.0, 1.0, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["level2_23", "level2_83"])
+def test_sources_that_were_kept_still_build(tmp_path: Path, toolkit: None, task: str) -> None:
+    """Their headers have changed since: how blocks of a cluster merge their states was called otherwise, twice."""
+    import tarfile
+
+    from warpsmith.bundles.bundle import read_bundle
+    from warpsmith.targets.cuda import CudaTarget
+
+    with tarfile.open(ROOT / "results" / "h200" / "campaign" / f"{task}.tar.gz") as kept:
+        kept.extractall(tmp_path, filter="data")
+    bundle = read_bundle(next(tmp_path.rglob("manifest.json")).parent)
+    (of,) = bundle.tasks.values()
+    units = [u for c in bundle.candidates.values() for u in c.units if "near_merge" in u.source]
+    assert units
+    build = CudaTarget(tmp_path / "builds", arch="sm_90a").build(units[0], of.main.graph, "main")
+    assert build.ok, build.diagnostics
+
+
 def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path: Path) -> None:
     import h200_plot
 

@@ -81,6 +81,12 @@ __device__ __forceinline__ void near_merge(State& state, unsigned* mine) {
   warp_merge<PARTS>(state);
 #endif
 }
+// For units of before, which are archived, with more room and numbers: their blocks do not meet at the end.
+template <int THREADS, int PARTS, class State, class Word, class... Numbers>
+__device__ __forceinline__ void near_merge(State& state, Word* mine, int, Numbers...) {
+  near_merge<THREADS, PARTS>(state, (unsigned*)mine);
+  meet_cluster();
+}
 
 }  // namespace ws
 #endif
