@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from authored import TIMEOUT, load_within
-from narrow_task import narrow_task
+from narrow_task import DTYPES, narrow_task
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
 from warpsmith.agents.expert.facts import Facts
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--memory", type=float, default=inf, help="GiB of host memory that judging a task may need"
     )
     parser.add_argument("--canary", type=int, default=0, help="candidates to judge again at the end")
-    parser.add_argument("--dtype", choices=("bfloat16", "float16"), help="of the tasks; default: their own")
+    parser.add_argument("--dtype", choices=DTYPES, help="of the tasks; default: their own")
     given = parser.parse_args(arguments)
     gathered = Gathered("cuda")
     try:

@@ -27,6 +27,7 @@ from pathlib import Path
 import lanes
 import psutil
 from h200_report import CONFIRMED, judged
+from narrow_task import DTYPES
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import WarpsmithError
@@ -272,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
     parser.add_argument(
-        "--dtype", default="", help="of the tasks, as of cuda_expert.py; with an OUT of its own"
+        "--dtype", choices=DTYPES, help="convert the tasks to it; in a folder of OUT that is named so"
     )
     given = parser.parse_args(arguments)
     gpus = given.gpus or gpus_here()
@@ -287,18 +288,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+    out = given.out / (given.dtype or "")
     made = [Lane(n % gpus, kept[n % gpus]) for n in range(gpus * given.lanes)]
     for folder in ("bundles", "results", "log", "cache"):
-        (given.out / folder).mkdir(parents=True, exist_ok=True)
-    done = finished(given.out) | (settled(given.rows) if given.rows else set())
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    done = finished(out) | (settled(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
     works = [
-        Work(n, given.out / "bundles" / n.replace("/", "_"), given.out / "results" / n.replace("/", "_"))
-        for n in names
+        Work(n, out / "bundles" / n.replace("/", "_"), out / "results" / n.replace("/", "_")) for n in names
     ]
     host = given.host_memory or psutil.virtual_memory().available / GIB * 0.92
     campaign = Campaign(
-        given.kernelbench, given.out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
+        given.kernelbench, out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
         given.candidates, given.memory, given.cores, shared, ("--dtype", given.dtype) if given.dtype else (),
     )  # fmt: skip
     campaign.play(works)

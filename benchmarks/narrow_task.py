@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+DTYPES = ("bfloat16", "float16")
 CONVERTED = """
 
 # Everything in {dtype}, as `module.to(torch.{dtype})` has it; integers stay.
@@ -27,7 +28,7 @@ def get_inputs():
 
 
 def narrow_task(file: Path, dtype: str, folder: Path) -> Path:
-    """`dtype`: bfloat16 or float16. `folder`: where the new file is written."""
+    """`dtype`: one of DTYPES. `folder`: where the new file is written."""
     made = folder / f"{file.stem}_{dtype}.py"
     made.write_text(file.read_text() + CONVERTED.format(dtype=dtype))
     return made

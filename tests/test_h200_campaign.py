@@ -43,6 +43,31 @@ def test_a_task_gets_the_emptiest_gpu_that_has_room(tmp_path: Path) -> None:
     assert here.lanes[here.fits(work("f", 10, 90))].gpu == 1, "what needs more than a GPU gets one for itself"
 
 
+def test_a_task_is_packed_in_the_dtype_that_was_asked_for(tmp_path: Path) -> None:
+    import os
+
+    from warpsmith.bundles.bundle import read_bundle
+
+    level = tmp_path / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    (level / "1_Softmax.py").write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
+        "def get_inputs():\n    return [torch.rand(64, 512)]\ndef get_init_inputs():\n    return []\n"
+    )
+    (tmp_path / "log").mkdir()
+    here = campaign(tmp_path)
+    here.shared, here.candidates = os.sched_getaffinity(0), 1
+    dtypes = []
+    for more in ((), ("--dtype", "bfloat16")):
+        here.more = more
+        asked = work("level1/1", 0, 0)
+        asked.bundle = tmp_path / f"bundle{len(more)}"
+        assert here.pack(asked).failed == ""
+        (task,) = read_bundle(asked.bundle).tasks.values()
+        dtypes.append((task.name, task.graph.inputs[0].spec.dtype))
+    assert dtypes == [("1_Softmax", "float32"), ("1_Softmax_bfloat16", "bfloat16")]
+
+
 def test_what_a_task_needs_grows_with_it() -> None:
     from bundle_sample import made
     from h200_campaign import LEAST_GIB, needs
