@@ -49,24 +49,19 @@ def judged(folder: Path, body: str, families: tuple[str, ...] = ADMISSION) -> tu
             return task, admit(task, evidence, families, seed=5)
 
 
-def test_a_mutant_that_was_caught_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_mutant_that_was_caught_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A product with 1 can be dropped on any family: all are tried for it, but not for the others."""
-    (tmp_path / "task.py").write_text(TASK.format(body="F.gelu(self.linear(x)) * 1.0"))
     asked: list[dict[str, object]] = []
-    with Scratch() as scratch:
-        task = load_task(str(tmp_path / "task.py"), scratch=scratch)
-        with Workers(task, scratch, threads=2) as workers:
-            call = workers.call
+    call = Workers.call
 
-            def watched(method: str, timeout: float, **fields: object) -> dict[str, object]:
-                answer = call(method, timeout, **fields)
-                if method == "mutate":
-                    asked.append({"known": fields["known"], "tried": set(answer["caught"])})
-                return answer
+    def watched(self: Workers, method: str, timeout: float, **fields: object) -> dict[str, object]:
+        answer = call(self, method, timeout, **fields)
+        if method == "mutate":
+            asked.append({"known": fields["known"], "tried": set(answer["caught"])})
+        return answer
 
-            workers.call = watched  # type: ignore[method-assign]
-            evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 26)
-            found = admit(task, evidence, ADMISSION, seed=5)
+    monkeypatch.setattr(Workers, "call", watched)
+    _, found = judged(tmp_path, "F.gelu(self.linear(x)) * 1.0")
     assert found.admitted
     assert [m for m, rule in found.mutants.items() if rule == "equivalent"]
     assert "zeros" in asked[0]["tried"]  # type: ignore[operator]
