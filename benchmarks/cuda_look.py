@@ -6,7 +6,9 @@ result: it shows which units are wrong or slow, which have to be mended before t
 
 Beside OUT.jsonl lies OUT.md, the same as a table. `error` is ‖out - exact‖ / ‖exact‖ of the worst output, where `exact` is the graph in float64 on the GPU; `library` the same of the graph in ATen.
 
-    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--jobs 12] [--seconds 500]
+With `--values` each candidate of one unit is also looked at with every other value of one of its tunables.
+
+    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--values] [--jobs 12] [--seconds 500]
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from datetime import date
 from multiprocessing.connection import Connection
@@ -30,9 +32,10 @@ from cuda_expert import candidates, files
 from warpsmith.errors import WarpsmithError
 from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Graph, GraphInput, Region
+from warpsmith.records import Graph, GraphInput, Region, Unit
 from warpsmith.runtime.deployed import deploy
 from warpsmith.runtime.interpreter import run_graph
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.values import literal_tensor, torch_dtype
@@ -43,20 +46,34 @@ Made = dict[str, Any]  # {"label", "parts": [(region, library)], "failed"}
 context = multiprocessing.get_context("spawn")
 
 
-def prepare(file: Path, most: int, cache: Path, arch: str) -> tuple[Graph, list[Made]]:
+def prepare(file: Path, most: int, values: bool, cache: Path, arch: str) -> tuple[Graph, list[Made]]:
     """The task's graph, and the expert's candidates for it, built."""
     with Scratch() as scratch:
         task = load_task(str(file), scratch=scratch, timeout=120.0)
     target, made = CudaTarget(cache, arch=arch or None), []
-    for candidate, _ in candidates(task, most):
-        if any(not u.compiled for u in candidate.units):
+    units = [c.units for c, _ in candidates(task, most)]
+    if values:
+        units = list(
+            dict.fromkeys((other,) for one in units if len(one) == 1 for other in at_each_value(one[0]))
+        )
+    for made_of in units:
+        if any(not u.compiled for u in made_of):
             continue  # units in ATen rewrite the graph, which `deploy` is not told here
-        builds = [target.build(u, task.graph, "main") for u in candidate.units]
+        builds = [target.build(u, task.graph, "main") for u in made_of]
         wrong = [d.message for b in builds if not b.ok for d in b.diagnostics if d.kind != "warning"]
-        label = " + ".join(f"{u.family}/{u.technique} {_values(u.values)}" for u in candidate.units)
-        parts = [(u.region, b.library) for u, b in zip(candidate.units, builds, strict=True)]
+        label = " + ".join(f"{u.family}/{u.technique} {_values(u.values)}" for u in made_of)
+        parts = [(u.region, b.library) for u, b in zip(made_of, builds, strict=True)]
         made.append({"label": label, "parts": parts, "failed": "; ".join(wrong)[:400]})
     return task.graph, made
+
+
+def at_each_value(unit: Unit) -> Iterator[Unit]:
+    """The unit, and it with each other value of one of its tunables."""
+    yield unit
+    for tunable in unit.tunables:
+        for value in tunable.domain:
+            if value != tunable.value:
+                yield with_values(unit, {tunable.name: value})
 
 
 def _values(values: dict[str, int]) -> str:
@@ -205,6 +222,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--task", action="append", default=[], help="level1/40; repeatable; all of levels 1 and 2 if none"
     )
     parser.add_argument("--candidates", type=int, default=6, help="of each task, at most")
+    parser.add_argument(
+        "--values", action="store_true", help="each value of each tunable of candidates of one unit"
+    )
     parser.add_argument("--jobs", type=int, default=12, help="tasks that are exported and built at once")
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further task is begun")
     parser.add_argument("--arch", default="", help="of the GPU, such as sm_90a; this machine's if not given")
@@ -225,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache, gpu = Path(mkdtemp(prefix="look-")), Gpu()
     with given.out.open("a") as out, ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
         waiting: dict[Future[tuple[Graph, list[Made]]], str] = {
-            pool.submit(prepare, path, given.candidates, cache, given.arch): n
+            pool.submit(prepare, path, given.candidates, given.values, cache, given.arch): n
             for n, path in paths.items()
             if n not in done
         }
@@ -251,7 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [json.loads(line) for line in given.out.read_text().splitlines()]
     machine = describe(device="cuda")
     about = f"{date.today()}, {machine.device}, driver {machine.gpu_driver}, torch {machine.torch}. Command: `python benchmarks/cuda_look.py"
-    about += f" KERNELBENCH {given.out.name} --candidates {given.candidates} --jobs {given.jobs}`"
+    about += f" KERNELBENCH {given.out.name} --candidates {given.candidates}{' --values' * given.values} --jobs {given.jobs}`"
     given.out.with_suffix(".md").write_text(table(rows, about))
     return 0
 

@@ -3,9 +3,9 @@
 In: the folders it may write, a memory allowance, whether it may open network sockets and start processes.
 Out: the name of what is in force, such as "landlock7+seccomp+rlimits"; each part that the kernel lacks is
 left out of the name. Call it before any thread is started: Landlock binds the calling thread and what it
-starts later (seccomp is synchronised to all threads). Run as a script, `python sandbox.py JSON command …`
-confines itself and becomes the command, which is how compilers are started; so this file imports the
-standard library only.
+starts later (seccomp is synchronised to all threads). Run as a script, `python sandbox.py … command …`
+confines itself and becomes the command, which is how compilers are started; so this file imports little,
+and of the standard library only: `json`, `pathlib` and `tempfile` take longer than all the rest.
 
 Sources: Linux `Documentation/userspace-api/{landlock,seccomp_filter}.rst`, `man 2 seccomp`, `man 2
 setrlimit`."""
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
-import platform
 import resource
 import struct
 import sys
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 FILE_BYTES = 16 << 30  # largest file a confined process may write
 OPEN_FILES = 4096
@@ -55,13 +55,13 @@ _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read folder
 
 
 def restrict(
-    writable: Sequence[Path],
+    writable: Sequence[Path | str],
     *,
     memory_bytes: int | None,
     network: bool = False,
     new_processes: bool = True,
     cpu_seconds: int | None = None,
-    readable: Sequence[Path] | None = None,
+    readable: Sequence[Path | str] | None = None,
 ) -> str:
     """Confine this process for good; returns the level in force.
 
@@ -72,7 +72,11 @@ def restrict(
     libc = ctypes.CDLL(None, use_errno=True)
     many = len(os.listdir("/proc/self/task")) > 1 if os.path.isdir("/proc/self/task") else False
     if writable:
-        tempfile.tempdir = os.environ["TMPDIR"] = str(writable[0])
+        os.environ["TMPDIR"] = str(writable[0])
+        if "tempfile" in sys.modules:  # it may have looked before
+            import tempfile
+
+            tempfile.tempdir = str(writable[0])
     _limit(memory_bytes, cpu_seconds)
     parts = ["rlimits"]
     if sys.platform == "linux" and libc.prctl(38, 1, 0, 0, 0) == 0:  # PR_SET_NO_NEW_PRIVS
@@ -101,14 +105,15 @@ def _limit(memory_bytes: int | None, cpu_seconds: int | None) -> None:
 def _memory_now() -> tuple[int, int]:
     """Bytes of address space mapped, and of private writable memory, by this process."""
     try:
-        fields = Path("/proc/self/statm").read_text().split()
+        with open("/proc/self/statm") as file:
+            fields = file.read().split()
     except OSError:
         return 0, 0
     return int(fields[0]) * resource.getpagesize(), int(fields[5]) * resource.getpagesize()
 
 
 def _landlock(
-    libc: ctypes.CDLL, writable: Sequence[Path], readable: Sequence[Path] | None, network: bool
+    libc: ctypes.CDLL, writable: Sequence[Path | str], readable: Sequence[Path | str] | None, network: bool
 ) -> int:
     """Returns the Landlock ABI in force, 0 where there is none."""
     abi = int(libc.syscall(LANDLOCK_CREATE, None, 0, 1))
@@ -126,7 +131,7 @@ def _landlock(
     if ruleset < 0:
         return 0
     try:
-        for path in (*writable, Path("/dev/null")):
+        for path in (*writable, "/dev/null"):
             _allow(libc, ruleset, path, handled)
         for path in readable or ():
             _allow(libc, ruleset, path, handled & _READ)
@@ -135,13 +140,13 @@ def _landlock(
         os.close(ruleset)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, access: int) -> None:
+def _allow(libc: ctypes.CDLL, ruleset: int, path: Path | str, access: int) -> None:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        if not path.is_dir():  # rights on folder entries are refused for a file
+        if not os.path.isdir(path):  # rights on folder entries are refused for a file
             access &= 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
         if libc.syscall(LANDLOCK_ADD, ruleset, 1, ctypes.c_char_p(struct.pack("=Qi", access, fd)), 0) != 0:
             code = ctypes.get_errno()
@@ -151,7 +156,7 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, access: int) -> None:
 
 
 def _seccomp(libc: ctypes.CDLL, network: bool, new_processes: bool) -> bool:
-    machine = {"x86_64": 0, "aarch64": 1}.get(platform.machine())
+    machine = {"x86_64": 0, "aarch64": 1}.get(os.uname().machine)
     if machine is None:
         return False
     program = filter_program(machine, network, new_processes)
@@ -199,24 +204,20 @@ def command(
     writable: Sequence[Path], *, memory_bytes: int | None, cpu_seconds: int, argv: Sequence[str]
 ) -> list[str]:
     """The command line that runs `argv` confined, killed when the calling thread's process dies."""
-    options = {
-        "writable": [str(p) for p in writable],
-        "memory_bytes": memory_bytes,
-        "cpu_seconds": cpu_seconds,
-        "parent": os.getpid(),
-    }
-    return [sys.executable, "-I", "-S", __file__, json.dumps(options), *argv]
+    limits = (os.getpid(), cpu_seconds, "" if memory_bytes is None else memory_bytes, len(writable))
+    return [sys.executable, "-I", "-S", __file__, *map(str, (*limits, *writable)), *argv]
 
 
-def _main(options: str, argv: list[str]) -> None:
-    fields = json.loads(options)
-    parent = fields.pop("parent")
+def _main(given: list[str]) -> None:
+    """What `command` wrote: the parent, seconds, bytes, the folders and their number before them, the command."""
+    parent, seconds, memory, count = given[:4]
+    first = 4 + int(count)
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
-    if os.getppid() != parent:
+    if os.getppid() != int(parent):
         os._exit(1)
-    restrict([Path(p) for p in fields.pop("writable")], **fields)
-    os.execv(argv[0], argv)
+    restrict(given[4:first], memory_bytes=int(memory) if memory else None, cpu_seconds=int(seconds))
+    os.execv(given[first], given[first:])
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1], sys.argv[2:])
+    _main(sys.argv[1:])

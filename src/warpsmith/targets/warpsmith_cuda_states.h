@@ -155,16 +155,23 @@ struct SoftmaxState {
   float max = -infinity, sum = 0.0f;
   template <int N>
   __device__ __forceinline__ void add(const float (&x)[N], int64_t) {
-    float top = x[0];
+    constexpr int SIDE = N % 4 == 0 ? 4 : 1;  // side by side, so that none waits for the one before
+    float tops[SIDE];
 #pragma unroll
-    for (int v = 1; v < N; v++) top = fmaxf(top, x[v]);  // a NaN is lost here, not in the sum
+    for (int v = 0; v < N; v++) tops[v % SIDE] = v < SIDE ? x[v] : fmaxf(tops[v % SIDE], x[v]);
+    float top = tops[0];
+#pragma unroll
+    for (int v = 1; v < SIDE; v++) top = fmaxf(top, tops[v]);  // a NaN is lost here, not in the sum
     if (top > max) {
       sum *= exp_term(max - top);
       max = top;
     }
     const float shift = fabsf(max) == infinity ? 0.0f : max;
+    float sums[SIDE] = {};
 #pragma unroll
-    for (int v = 0; v < N; v++) sum += exp_term(x[v] - shift);
+    for (int v = 0; v < N; v++) sums[v % SIDE] += exp_term(x[v] - shift);
+#pragma unroll
+    for (int v = 0; v < SIDE; v++) sum += sums[v];
   }
   __device__ __forceinline__ void merge(const SoftmaxState& other) {
     const float above = max == other.max ? 0.0f : other.max - max, less = exp_term(-fabsf(above));

@@ -65,6 +65,9 @@ REST: dict[str, Case] = {
     "many phases of a line": (
         lambda x, w: F.conv_transpose1d(x, w, stride=4, padding=1, dilation=3), lambda: (I(2, 32, 40), I(32, 10, 5)),
     ),
+    "more phases of a line than CUDA cores take": (
+        lambda x, w, b: F.conv_transpose1d(x, w, b, stride=12, padding=3), lambda: (I(2, 8, 30), I(8, 10, 7), I(10)),
+    ),
     "transposed without stride": (
         lambda x, w: F.conv_transpose1d(x, w, dilation=3), lambda: (I(2, 12, 140), I(12, 10, 5)),
     ),

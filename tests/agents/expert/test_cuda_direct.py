@@ -71,6 +71,41 @@ REST: dict[str, Case] = {
     ),
 }  # fmt: skip
 EVERY = {**QUICK, **REST}
+# Transposed, of long strides: up to 25 phases in a plane, most of them without a tap.
+FAR_APART: dict[str, Case] = {
+    "one tap at most": (
+        lambda x, w, b: F.relu(F.conv_transpose2d(x, w, b, 5, 1, 0, 1, 2)), lambda: (R(2, 9, 7, 20), R(9, 5, 3, 3), R(5)),
+    ),
+    "an odd width": (
+        lambda x, w, y: F.conv_transpose2d(x, w, None, 5, 1, 0, 1, 2) + y,
+        lambda: (R(2, 3, 4, 37), R(3, 4, 3, 3), R(2, 4, 18, 183)),
+    ),
+    "padding of the output": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, (3, 6), 0, (2, 5), 2), lambda: (R(2, 4, 5, 7), R(4, 3, 2, 2), R(6)),
+    ),
+    "an output without a tap": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, (4, 5), 0, (3, 4)), lambda: (R(1, 2, 3, 70), R(2, 9, 1, 1), R(9)),
+    ),
+    "kernel longer than the stride": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, 5, 3), lambda: (R(1, 3, 6, 9), R(3, 3, 7, 8), R(3)),
+    ),
+    "in depth": (
+        lambda x, w, b: F.conv_transpose3d(x, w, b, (2, 3, 5), (1, 0, 2), 0, 1, (1, 2, 3)),
+        lambda: (R(2, 3, 3, 4, 5), R(3, 2, 3, 3, 3), R(2)),
+    ),
+    "a line": (
+        lambda x, w: torch.tanh(F.conv_transpose1d(x, w, None, 7, 2, 5, 3, 2)), lambda: (R(2, 6, 45), R(6, 3, 3)),
+    ),
+    "depthwise": (
+        lambda x, w: F.conv_transpose2d(x, w, None, (1, 8), (1, 3), (0, 1), 3), lambda: (R(2, 3, 9, 11), R(3, 1, 3, 2)),
+    ),
+    "bf16": (
+        lambda x, w: F.conv_transpose2d(x, w, None, 5, 1), lambda: (R(2, 3, 4, 6).bfloat16(), R(3, 4, 3, 3).bfloat16()),
+    ),
+    "cut short": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, (4, 6), (5, 8)), lambda: (R(1, 3, 6, 8), R(3, 2, 2, 3), R(2)),
+    ),
+}  # fmt: skip
 
 
 def units_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor, ...], list[Unit]]:
@@ -92,6 +127,15 @@ def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
 def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
     graph, args, units = units_of(emulated, EVERY[name])
     assert {u.technique for u in units} == {"strips", "staged"}
+    for unit in units:
+        emulated.check(unit, graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAR_APART)
+def test_long_strides_are_right(emulated: CudaBench, name: str) -> None:
+    graph, args, units = units_of(emulated, FAR_APART[name])
+    assert units[0].family == "direct_convolution"
     for unit in units:
         emulated.check(unit, graph, args)
 
@@ -148,12 +192,16 @@ def test_the_expert_takes_depthwise_convolutions(emulated: CudaBench) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "arch"), [("depthwise", "sm_80"), ("depthwise", "sm_90a"), ("transposed 3d", "sm_90a")]
-)
+    ("name", "arch"),
+    [
+        ("depthwise", "sm_80"), ("depthwise", "sm_90a"), ("transposed 3d", "sm_90a"), ("one tap at most", "sm_80"),
+        ("one tap at most", "sm_90a"), ("kernel longer than the stride", "sm_90a"), ("in depth", "sm_90a"),
+    ],
+)  # fmt: skip
 def test_the_first_technique_builds_without_spills(
     emulated: CudaBench, toolkit: None, builds: Path, name: str, arch: str
 ) -> None:
-    graph, _, units = units_of(emulated, QUICK[name])
+    graph, _, units = units_of(emulated, {**QUICK, **FAR_APART}[name])
     build = CudaTarget(builds / "cuda", arch=arch).build(units[0], graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics

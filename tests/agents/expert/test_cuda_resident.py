@@ -78,7 +78,7 @@ def test_a_row_goes_to_as_few_blocks_as_can_load_ahead() -> None:
         found = staying(row_bytes, 4096)
         assert found is not None
         first[row_bytes] = {t.name: t.value for t in found.sizes}
-    assert [(v["CLUSTER"], v["AHEAD"]) for v in first.values()] == [(16, 6), (8, 5)]
+    assert [(v["CLUSTER"], v["AHEAD"]) for v in first.values()] == [(8, 1), (8, 5)]
 
 
 def test_as_many_rows_as_the_cache_holds_are_under_way() -> None:

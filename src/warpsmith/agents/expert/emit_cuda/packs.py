@@ -5,7 +5,8 @@ In: where it is, or which reductions there are. Out: C++.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ..emit.text import Writer
 from ..program import Expr
@@ -32,15 +33,44 @@ def write_copies(w: Writer, hinted: bool = False) -> None:
         w.line(line)
 
 
+NEUTRAL: Mapping[str, str] = MappingProxyType(
+    {"softmax": "-ws::infinity"}
+)  # reduction → what changes nothing
+
+
 def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
     """The pack numbered `u` into the states of the reductions."""
-    sources = list(dict.fromkeys(s.args[0] for s in reductions))
-    for name in sources:
-        w.line(f"float {name}_lanes[V];")
+    begin(w, reductions, "V")
+    gather(w, lanes, reductions, "v")
+    close(w, reductions, "index")
+
+
+def begin(w: Writer, reductions: Sequence[Expr], count: str) -> None:
+    """Room for what is added: `count` elements, more than a pack only where a reduction has a neutral one."""
+    for name, step in _sources(reductions).items():
+        w.line(f"float {name}_lanes[{count}];")
+        if count != "V":
+            w.line("#pragma unroll")
+            w.line(
+                f"for (int lane = 0; lane < {count}; lane++) {name}_lanes[lane] = {NEUTRAL[step.reduction]};"
+            )
+
+
+def gather(w: Writer, lanes: Lanes, reductions: Sequence[Expr], place: str) -> None:
+    """The elements of the pack numbered `u`, lane v at `place`."""
+    sources = list(_sources(reductions))
     w.line("#pragma unroll")
     with w.block("for (int v = 0; v < V; v++)"):
         lanes.element(sources)
         for name in sources:
-            w.line(f"{name}_lanes[v] = {lanes.value(name)};")
+            w.line(f"{name}_lanes[{place}] = {lanes.value(name)};")
+
+
+def close(w: Writer, reductions: Sequence[Expr], first: str) -> None:
+    """`first`: the index of the first element."""
     for step in reductions:
-        w.line(f"{step.name}_state.add({step.args[0]}_lanes, index);")
+        w.line(f"{step.name}_state.add({step.args[0]}_lanes, {first});")
+
+
+def _sources(reductions: Sequence[Expr]) -> dict[str, Expr]:
+    return {s.args[0]: s for s in reductions}

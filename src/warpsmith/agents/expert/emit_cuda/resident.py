@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from ..emit.passes import Pass, describe
 from ..program import Operand, Program
-from . import states
+from . import packs, states
 from .cluster import CLUSTERS
 from .reducing import Reducing
 from .source import CudaBody, Launch, kernel_head
@@ -232,6 +232,13 @@ class Resident(Reducing):
                 here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
                 self.w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
 
+    def _add_together(self, p: Pass) -> None:
+        """All packs of a step at once, so that a state changes once a step; packs that are not there change nothing."""
+        packs.begin(self.w, p.reductions, "UNROLL * V")
+        with self._items("UNROLL", "high"):
+            packs.gather(self.w, self.lanes, p.reductions, "u * V + v")
+        packs.close(self.w, p.reductions, "0")
+
     def _step(self, p: Pass, place: str, fresh: bool) -> None:
         """Step i of a part, which lies at `place`. Fresh ones have to be waited for: of the ROOM last ones that were asked
         for, those that come after this one may be under way. Whatever is not kept, or was, frees its place.
@@ -254,7 +261,10 @@ class Resident(Reducing):
         with w.block("for (int u = 0; u < UNROLL; u++)"):
             for o in held:
                 w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD};")
-        with self._items("UNROLL", "high"):
-            self._elements(p)
+        if p.reductions and all(s.reduction in packs.NEUTRAL for s in p.reductions):
+            self._add_together(p)
+        else:
+            with self._items("UNROLL", "high"):
+                self._elements(p)
         w.line("if (i < again) fetch();" if fresh else "fetch();")
         w.line(_NEXT.format(place))

@@ -19,7 +19,8 @@ from ..ops import FLOATS
 FEW_MADE = (
     8  # output channels of a group, below which a tile of a matrix product would be idle for the most part
 )
-MOST_PHASES = 16  # in a plane, of those that CUDA cores compute: each is code of its own
+MOST_PHASES = 25  # in a plane, of those that CUDA cores compute: each is code of its own
+MOST_IN_A_ROW = 8  # of them
 FEW_TERMS = 24  # products that make one element, below which it is memory that is waited for
 
 
@@ -89,7 +90,7 @@ def groups_text(kind: Kind, channels: str, weight: str) -> str:
 
 def is_direct(kind: Kind) -> bool:
     """Is it for CUDA cores? Else it is for tensor cores."""
-    many = kind.transposed and prod(kind.stride[-2:]) > MOST_PHASES
+    many = kind.transposed and (prod(kind.stride[-2:]) > MOST_PHASES or kind.stride[-1] > MOST_IN_A_ROW)
     return not many and (kind.made < FEW_MADE or kind.terms < FEW_TERMS)
 
 

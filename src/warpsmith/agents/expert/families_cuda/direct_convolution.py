@@ -23,11 +23,11 @@ from ..families.base import Bottleneck, Technique, tunable
 from ..families.convolution import Convolution, window_of
 from .anchored import CudaAnchored
 from .base import WIDTH, power
-from .convolution_kinds import Kind, groups_text, is_direct, read_kind
+from .convolution_kinds import MOST_IN_A_ROW, MOST_PHASES, Kind, groups_text, is_direct, read_kind
 
 STRIPS, STAGED = "strips", "staged"
 SUMS = 64  # that a thread keeps
-MAX_PHASES, MAX_REACH, MAX_TAPS = 16, 96, 1024
+MAX_REACH, MAX_TAPS = 96, 1024
 BANDWIDTH, FLOPS = 3.5e12, 4e13  # bytes and operations a second that a good kernel of this kind reaches
 
 
@@ -44,7 +44,7 @@ class DirectConvolution(CudaAnchored):
         dense = all(_dense(graph, v) and graph.specs[v].numel for v in ends)
         reach = (kind.kernel[-1] - 1) * kind.dilation[-1]
         fits = reach <= MAX_REACH and kind.kernel[-1] <= 32 and prod(kind.kernel) <= MAX_TAPS
-        return dense and fits and prod(_phases(kind)) <= MAX_PHASES and kind.stride[-1] <= 8
+        return dense and fits and prod(_phases(kind)) <= MOST_PHASES and kind.stride[-1] <= MOST_IN_A_ROW
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         """Zeros around a transposed convolution's input are not its padding."""

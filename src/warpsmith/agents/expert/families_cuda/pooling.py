@@ -11,6 +11,7 @@ from math import prod
 from ....records import Graph, Node, Region, Tunable
 from ..emit.text import Writer
 from ..emit_cuda.pool_boxes import box_kernels
+from ..emit_cuda.pool_planes import plane_kernels
 from ..emit_cuda.pool_taps import tap_kernels
 from ..emit_cuda.source import Launch
 from ..facts import Facts
@@ -19,10 +20,12 @@ from ..families.base import Technique, tunable
 from ..families.pool_windows import Pool, read_pool
 from ..families.pooling import Pooling, channels_last
 from .anchored import CudaAnchored
-from .base import WIDTH, power
+from .base import MULTIPROCESSORS, WIDTH, power
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
+ROWS, BLOCKS = 16, 8  # of the result in a block; a multiprocessor, that go through planes
+THICK = 8  # planes that a thread keeps, and rows that it has under way
 
 
 class CudaPooling(CudaAnchored):
@@ -62,7 +65,15 @@ class CudaPooling(CudaAnchored):
             return [shared]
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
         boxes = Technique("strips", why, "memory", (*self._box(pool), vec, *common), gain=1.2)
-        return [boxes, *([shared] if apart and taps >= LARGE else [])]
+        found = [boxes, *([shared] if apart and taps >= LARGE else [])]
+        if not _marches(pool):
+            return found
+        why = "a block goes through the planes of a volume: rows, then planes in registers, then columns are combined"
+        # Neighbouring windows that are dilated have few rows in common: a box of outputs shares little.
+        dilated = any(w.dilation > 1 for w in pool.windows[:2])
+        own = (self._deep(anchor.node), tunable("BLOCK", 512, 256, 384), tunable("VEC", 4, 2, 1), common[1])
+        planes = Technique("planes", why, "memory", own, gain=1.4 if dilated else 1.1)
+        return [planes, *found] if dilated else [*found, planes]
 
     @staticmethod
     def _taps(graph: Graph, node: Node, pool: Pool) -> float:
@@ -90,6 +101,16 @@ class CudaPooling(CudaAnchored):
             rows = tunable("STRIP", 1, 2, 4)
         return rows, tunable("DEEP", 1, 2) if deep > 1 else tunable("DEEP", 1)
 
+    @staticmethod
+    def _deep(node: Node) -> Tunable:
+        """Planes of the result that a block makes: as many as leave enough blocks."""
+        *lead, depth, height, _ = node.output.spec.shape
+        blocks = prod(lead) * -(-height // ROWS)
+        deep = 64
+        while deep > 8 and blocks * -(-depth // deep) < BLOCKS * MULTIPROCESSORS:
+            deep //= 2
+        return tunable("DEEP", deep, *(d for d in (deep // 2, 2 * deep) if d <= 64))
+
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         pool = read_pool(anchor.graph, anchor.node)
         assert pool is not None  # supports() refuses others
@@ -97,6 +118,8 @@ class CudaPooling(CudaAnchored):
         sizes = extents(anchor, anchor.node.uses[0])
         if technique.name == "strips":
             return box_kernels(top, pool, rank, sizes)
+        if technique.name == "planes":
+            return plane_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
         return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
 
@@ -104,3 +127,12 @@ class CudaPooling(CudaAnchored):
 def _sharing(pool: Pool, dim: int) -> float:
     """How many windows have a row (1) or plane (2) of the image in common."""
     return pool.windows[-dim - 1].kernel / pool.windows[-dim - 1].stride if len(pool.windows) > dim else 0.0
+
+
+def _marches(pool: Pool) -> bool:
+    """Windows over volumes that share planes, few enough to be kept."""
+    if len(pool.windows) != 3:
+        return False
+    deep, high, wide = pool.windows
+    spread = [(w.kernel - 1) * w.dilation + 1 for w in (deep, wide)]
+    return deep.stride < spread[0] <= THICK and deep.stride * high.kernel <= THICK and spread[1] <= 2 * THICK

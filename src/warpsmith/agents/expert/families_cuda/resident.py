@@ -15,6 +15,9 @@ from .base import SHARED_KIB
 LEAST_BYTES = 32 << 10  # of a row from which on it may gain
 LONG_BYTES = 108 << 10  # of a row that one block hardly keeps while it loads the next
 PART_BYTES = 128 << 10  # of a row in a block, so that there is room to load ahead
+MOST_PART_BYTES = (
+    200 << 10
+)  # before clusters of 16: of those, seven fit on an H200, 112 of its 132 processors
 STEP_BYTES = 16 << 10  # of a block's step: 512 threads, two packs each
 PROCESSORS = 132  # that teams are cut from: those of an H100 or H200; other numbers cost speed only
 EXCHANGE_BYTES = 80 << 10  # that a block moves in the time in which a team agrees through memory
@@ -36,7 +39,10 @@ def staying(row_bytes: int, rows: int) -> Staying | None:
         return None
     why = "of blocks that stay go from row to row: the next row is loaded while they agree on this one and write it"
     if row_bytes <= 16 * PART_BYTES:
-        blocks = next(c for c in (1, 2, 4, 8, 16) if row_bytes <= c * PART_BYTES)
+        blocks = next(
+            (c for c in (1, 2, 4, 8) if row_bytes <= c * PART_BYTES),
+            8 if row_bytes <= 8 * MOST_PART_BYTES else 16,
+        )
         near = tunable("CLUSTER", blocks, *(c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16))
         gain = 1.25 if row_bytes < LONG_BYTES else 2.2
         return Staying("resident", f"clusters {why}", [near, *_sizes(row_bytes / blocks)], gain)
@@ -49,7 +55,7 @@ def _sizes(part_bytes: float) -> list[Tunable]:
     """Loading is ahead by what of the shared memory a part leaves."""
     ahead = min(6, SHARED_KIB[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES))
     return [
-        tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 4, 1), tunable("AHEAD", ahead, 4, 8),
+        tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 3, 4, 1), tunable("AHEAD", ahead, 4, 8),
         tunable("KEEP", *SHARED_KIB[:0:-1]),
     ]  # fmt: skip
 
