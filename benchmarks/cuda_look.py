@@ -18,7 +18,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from datetime import date
 from multiprocessing.connection import Connection
@@ -32,10 +32,10 @@ from cuda_expert import candidates, files
 from warpsmith.errors import WarpsmithError
 from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Graph, GraphInput, Region, Unit
+from warpsmith.records import Graph, GraphInput, Region
 from warpsmith.runtime.deployed import deploy
 from warpsmith.runtime.interpreter import run_graph
-from warpsmith.search.tuner import with_values
+from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.values import literal_tensor, torch_dtype
@@ -54,7 +54,7 @@ def prepare(file: Path, most: int, values: bool, cache: Path, arch: str) -> tupl
     units = [c.units for c, _ in candidates(task, most)]
     if values:
         units = list(
-            dict.fromkeys((other,) for one in units if len(one) == 1 for other in at_each_value(one[0]))
+            dict.fromkeys((u,) for one in units if len(one) == 1 for u in (one[0], *at_other_values(one[0])))
         )
     for made_of in units:
         if any(not u.compiled for u in made_of):
@@ -65,15 +65,6 @@ def prepare(file: Path, most: int, values: bool, cache: Path, arch: str) -> tupl
         parts = [(u.region, b.library) for u, b in zip(made_of, builds, strict=True)]
         made.append({"label": label, "parts": parts, "failed": "; ".join(wrong)[:400]})
     return task.graph, made
-
-
-def at_each_value(unit: Unit) -> Iterator[Unit]:
-    """The unit, and it with each other value of one of its tunables."""
-    yield unit
-    for tunable in unit.tunables:
-        for value in tunable.domain:
-            if value != tunable.value:
-                yield with_values(unit, {tunable.name: value})
 
 
 def _values(values: dict[str, int]) -> str:

@@ -98,3 +98,24 @@ def test_bad_input_is_one_line(
         assert ended.value.code == 2
         assert words in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_each_value_of_each_tunable_is_looked_at_if_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import SimpleNamespace
+
+    import cuda_look
+
+    built = SimpleNamespace(ok=True, library="unit.so", diagnostics=())
+    monkeypatch.setattr(cuda_look.CudaTarget, "build", lambda *_: built)
+    (tmp_path / "task.py").write_text(TASK.replace("torch.relu(self.linear(x) - 1.0)", "torch.softmax(x, 1)"))
+    labels = []
+    for values in (False, True):
+        _, made = cuda_look.prepare(tmp_path / "task.py", 1, values, tmp_path / "builds", "sm_90a")
+        labels.append([m["label"] for m in made])
+    (first,), (same, *others) = labels
+    assert same == first
+    assert len({first, *others}) == len(others) + 1 > 3
+    changed = [set(o.split(" ")[1].split(",")) - set(first.split(" ")[1].split(",")) for o in others]
+    assert all(len(c) == 1 for c in changed)

@@ -77,6 +77,14 @@ def with_values(unit: Unit, values: Values) -> Unit:
     return unit.model_copy(update={"tunables": tunables})
 
 
+def at_other_values(unit: Unit) -> Iterator[Unit]:
+    """At every other value of each tunable, one tunable at a time."""
+    for tunable in unit.tunables:
+        for value in tunable.domain:
+            if value != tunable.value:
+                yield with_values(unit, {tunable.name: value})
+
+
 def key_of(values: Values) -> Key:
     return tuple(sorted(values.items()))
 

@@ -42,46 +42,74 @@ __device__ __forceinline__ State posted(const uint64_t* box, unsigned number) {
 }
 
 // One state out of those of all threads of a team's blocks, merged in the order of their parts: the same bits for all.
-// `boxes`: of this exchange, in the workspace, one for each part.
+// `boxes`: of this exchange, in the workspace, one for each part. What is posted may be gathered much later.
 template <int THREADS, class State>
-__device__ __forceinline__ void far_merge(State& state, uint64_t* boxes, int part, int parts, unsigned number) {
-  constexpr int WORDS = sizeof(State) / 4;
+__device__ __forceinline__ void post_far(State state, uint64_t* boxes, int part, unsigned number) {
   group_merge<THREADS>(state);
-  if (parts == 1) return;
-  if (threadIdx.x == 0) post(boxes + part * WORDS, number, state);
-  state = State();
-  for (int i = threadIdx.x; i < parts; i += THREADS) state.merge(posted<State>(boxes + i * WORDS, number));
+  if (threadIdx.x == 0) post(boxes + part * (sizeof(State) / 4), number, state);
+}
+template <int THREADS, class State>
+__device__ __forceinline__ State gather_far(const uint64_t* boxes, int parts, unsigned number) {
+  State state;
+  for (int i = threadIdx.x; i < parts; i += THREADS) state.merge(posted<State>(boxes + i * (sizeof(State) / 4), number));
   group_merge<THREADS>(state);
+  return state;
 }
 
-// The blocks of a cluster wait for each other. Each then sees what the others wrote to their own shared memory before: no
-// more is promised, since a full barrier waits until whatever a block has written to global memory is out, too.
-__device__ __forceinline__ void meet_cluster() {
+// The blocks of a cluster wait for each other: each arrives, and waits for the others when it must. Each then sees what the
+// others wrote to their own shared memory before they arrived: no more is promised, since a full barrier waits until whatever
+// a block has written to global memory is out, too.
+__device__ __forceinline__ void arrive_at_cluster() {
 #if __CUDA_ARCH_LIST__ >= 900
 #if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
-  asm volatile(
-      "fence.release.sync_restrict::shared::cta.cluster;\n"
-      "barrier.cluster.arrive.relaxed;\n"
-      "barrier.cluster.wait.acquire;"
-      ::: "memory");
+  asm volatile("fence.release.sync_restrict::shared::cta.cluster;\nbarrier.cluster.arrive.relaxed;" ::: "memory");
 #else
-  cooperative_groups::this_cluster().sync();
+  cooperative_groups::this_cluster().barrier_arrive();
 #endif
 #endif
 }
-// As far_merge for the PARTS blocks of a cluster, a power of two up to 32, which read each other's shared memory. `mine`:
-// this block's box, at the same place in each, that every second exchange may have again.
+__device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH_LIST__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#else
+  __syncthreads();  // of one block
+#endif
+}
+__device__ __forceinline__ void meet_cluster() {
+  arrive_at_cluster();
+  wait_for_cluster();
+}
+// As above for the PARTS blocks of a cluster, a power of two up to 32, which read each other's shared memory. `mine`: this
+// block's box, at the same place in each, that every second exchange may have again. Between post and gather all threads
+// arrive and wait, once for all states.
+template <int THREADS, class State>
+__device__ __forceinline__ void post_near(State state, unsigned* mine) {
+  group_merge<THREADS>(state);
+  if (threadIdx.x == 0) save(mine, 1, state);
+}
+template <int PARTS, class State>
+__device__ __forceinline__ State gather_near(unsigned* mine) {
+#if __CUDA_ARCH_LIST__ >= 900
+  State state = load_state<State>(cooperative_groups::this_cluster().map_shared_rank(mine, threadIdx.x % PARTS), 1);
+  warp_merge<PARTS>(state);
+  return state;
+#else
+  return load_state<State>(mine, 1);
+#endif
+}
 template <int THREADS, int PARTS, class State>
 __device__ __forceinline__ void near_merge(State& state, unsigned* mine) {
-  group_merge<THREADS>(state);
-#if __CUDA_ARCH_LIST__ >= 900
-  if (threadIdx.x == 0) save(mine, 1, state);
+  post_near<THREADS>(state, mine);
   meet_cluster();
-  state = load_state<State>(cooperative_groups::this_cluster().map_shared_rank(mine, threadIdx.x % PARTS), 1);
-  warp_merge<PARTS>(state);
-#endif
+  state = gather_near<PARTS, State>(mine);
 }
-// For units of before, which are archived, with more room and numbers: their blocks do not meet at the end.
+// For units of before, which are archived.
+template <int THREADS, class State>
+__device__ __forceinline__ void far_merge(State& state, uint64_t* boxes, int part, int parts, unsigned number) {
+  post_far<THREADS>(state, boxes, part, number);
+  state = gather_far<THREADS, State>(boxes, parts, number);
+}
+// With more room and numbers: their blocks do not meet at the end.
 template <int THREADS, int PARTS, class State, class Word, class... Numbers>
 __device__ __forceinline__ void near_merge(State& state, Word* mine, int, Numbers...) {
   near_merge<THREADS, PARTS>(state, (unsigned*)mine);

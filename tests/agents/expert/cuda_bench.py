@@ -20,7 +20,6 @@ from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.records import Diagnostic, Graph, Region, Unit
-from warpsmith.search.tuner import with_values
 from warpsmith.targets import cubin
 from warpsmith.targets.build_cache import BuildCache
 from warpsmith.targets.cuda import SOURCE, CudaTarget
@@ -37,13 +36,6 @@ FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
 LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
 Made = Callable[[], tuple[torch.Tensor, ...]]
-
-
-def at_other_values(unit: Unit) -> Iterator[Unit]:
-    """At every further value of each tunable, one at a time."""
-    for tunable in unit.tunables:
-        for value in tunable.domain[1:]:
-            yield with_values(unit, {tunable.name: value})
 
 
 class DeviceTarget(CudaTarget):

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench, at_other_values
+from cuda_bench import FACTS, CudaBench
 
 from warpsmith.agents.expert.families_cuda.convolution_kinds import is_direct, read_kind
 from warpsmith.agents.expert.families_cuda.direct_convolution import DirectConvolution
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
+from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench, DeviceTarget, at_other_values
+from cuda_bench import FACTS, CudaBench, DeviceTarget
 
 from warpsmith.agents.expert.brain import (
     ExpertBrain,
@@ -21,6 +21,7 @@ from warpsmith.agents.expert.brain import (
 )
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
+from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench, at_other_values
+from cuda_bench import FACTS, CudaBench
 from test_cuda_convolution import EVERY, QUICK, REST, Case, I, unit_for, unit_of
 
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.agents.expert.review import review
-from warpsmith.search.tuner import with_values
+from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
 
 R = torch.randn

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench, at_other_values
+from cuda_bench import FACTS, CudaBench
 
 from warpsmith.agents.expert.families_cuda.pooling import CudaPooling
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
+from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]

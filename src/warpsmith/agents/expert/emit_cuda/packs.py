@@ -5,8 +5,7 @@ In: where it is, or which reductions there are. Out: C++.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from ..emit.text import Writer
 from ..program import Expr
@@ -33,9 +32,7 @@ def write_copies(w: Writer, hinted: bool = False) -> None:
         w.line(line)
 
 
-NEUTRAL: Mapping[str, str] = MappingProxyType(
-    {"softmax": "-ws::infinity"}
-)  # reduction → what changes nothing
+INDEXED = ("argmax",)  # reductions that have to know where an element is
 
 
 def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
@@ -46,19 +43,14 @@ def add(w: Writer, lanes: Lanes, reductions: Sequence[Expr]) -> None:
 
 
 def begin(w: Writer, reductions: Sequence[Expr], count: str) -> None:
-    """Room for what is added: `count` elements, more than a pack only where a reduction has a neutral one."""
-    for name, step in _sources(reductions).items():
+    """Room for what is added: `count` elements."""
+    for name in _sources(reductions):
         w.line(f"float {name}_lanes[{count}];")
-        if count != "V":
-            w.line("#pragma unroll")
-            w.line(
-                f"for (int lane = 0; lane < {count}; lane++) {name}_lanes[lane] = {NEUTRAL[step.reduction]};"
-            )
 
 
 def gather(w: Writer, lanes: Lanes, reductions: Sequence[Expr], place: str) -> None:
     """The elements of the pack numbered `u`, lane v at `place`."""
-    sources = list(_sources(reductions))
+    sources = _sources(reductions)
     w.line("#pragma unroll")
     with w.block("for (int v = 0; v < V; v++)"):
         lanes.element(sources)
@@ -67,10 +59,10 @@ def gather(w: Writer, lanes: Lanes, reductions: Sequence[Expr], place: str) -> N
 
 
 def close(w: Writer, reductions: Sequence[Expr], first: str) -> None:
-    """`first`: the index of the first element."""
+    """`first`: the index of the first element, for those that have to know it."""
     for step in reductions:
         w.line(f"{step.name}_state.add({step.args[0]}_lanes, {first});")
 
 
-def _sources(reductions: Sequence[Expr]) -> dict[str, Expr]:
-    return {s.args[0]: s for s in reductions}
+def _sources(reductions: Sequence[Expr]) -> list[str]:
+    return list(dict.fromkeys(s.args[0] for s in reductions))

@@ -115,11 +115,11 @@ class Reducing:
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
             top.line('#include "warpsmith_cuda_mma.h"')
-            self._copies()
+            self._copies(self._held())
 
-    def _copies(self, hinted: bool = False) -> None:
+    def _copies(self, operands: Sequence[Operand], hinted: bool = False) -> None:
         write_copies(self.top, hinted)
-        for o in self._held():
+        for o in operands:
             whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
             self.top.line(f"constexpr bool {o.name}_copied = {whole};")
 
@@ -138,13 +138,14 @@ class Reducing:
             before = f"{name}_kept + KEPT"
 
     @contextmanager
-    def _items(self, count: str = "ITEMS", end: str = "") -> Iterator[None]:
-        """The loop over a thread's packs: `task` is the number of the pack, which there is."""
+    def _items(self, count: str = "ITEMS", end: str = "", whole: bool = False) -> Iterator[None]:
+        """The loop over a thread's packs: `task` is the number of the pack, which there is, as all are if `whole`."""
         base = "slot" if count == "ITEMS" else "base"
         self.w.line("#pragma unroll")
         with self.w.block(f"for (int u = 0; u < {count}; u++)"):
             self.w.line(f"const int task = {base} + u * GROUP;")
-            self.w.line(f"if (task >= {end or self.layout.end}) continue;")
+            if not whole:
+                self.w.line(f"if (task >= {end or self.layout.end}) continue;")
             self.layout.split_task(self.w, "int")
             yield
 

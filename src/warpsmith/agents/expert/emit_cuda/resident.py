@@ -3,7 +3,8 @@
 A team of blocks shares a row, each block a part of it, and goes from row to row. Every thread copies packs of its own to
 shared memory, a ring of ROOM steps (UNROLL packs a thread): as soon as a step is not needed any more, its place is asked
 for anew. So the next row comes while this one is written, and at least LEAD steps of it are under way while the blocks of
-a team hand each other their states. The last KEPT steps of a row are still there when it is written; earlier ones, where
+a team hand each other their states. Where a part is kept whole, the next row is also added while this one is written, a
+step for each that is written, EARLY steps in front: its states are posted that much before they are needed. The last KEPT steps of a row are still there when it is written; earlier ones, where
 a part is longer, are read again, the latest first, as the L2 cache may have them: what is kept leaves that cache first.
 An operand that is the same for all rows, such as a weight, stays in registers as far as there is room; others that only
 the writing reads come a step ahead.
@@ -16,12 +17,13 @@ In: a program with one pass that reduces and one that writes. Out: one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..emit.passes import Pass, describe
-from ..program import Operand, Program
+from ..program import Expr, Operand, Program
 from . import packs, states
 from .cluster import CLUSTERS
+from .lanes import bytes_of
 from .reducing import Reducing
 from .source import CudaBody, Launch, kernel_head
 
@@ -29,10 +31,12 @@ _HELD = "[(place * UNROLL + u) * GROUP + slot]"
 _NEXT = "{0} = {0} + 1 == ROOM ? 0 : {0} + 1;"
 
 _ROOM = """\
-constexpr int FITTING = KEEP * 1024 / STEP_BYTES, ROOM = FITTING < 2 ? 2 : FITTING;  // steps in shared memory
+constexpr int FITTING = (KEEP * 1024 - BROUGHT * BROUGHT_BYTES) / STEP_BYTES;
+constexpr int ROOM = FITTING < 2 ? 2 : FITTING;  // steps of a row in shared memory
 constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are for the next row even before this one is written
 constexpr int KEPT = ROOM - LEAD;  // of a row, until it is written
-constexpr int SHARED = ROOM * STEP_BYTES;
+constexpr int LAG = LEAD > EARLY ? LEAD - EARLY : 1;  // that are under way while a row is added and written
+constexpr int SHARED = ROOM * STEP_BYTES + BROUGHT * BROUGHT_BYTES;
 static_assert(SHARED <= 225 * 1024, "requires: two steps that fit shared memory");
 """
 
@@ -44,11 +48,21 @@ constexpr bool inside = true;
 const int share = ws::ceil_div(PACKS, parts * 32) * 32, low = part * share;
 const int high = low + share < PACKS ? low + share : PACKS;
 const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT : 0;  // steps that are read again
+const bool along = again == 0 && EARLY >= 0;  // is a row added while the one before is written?
+const int spare = ROOM - steps - LAG;
+const int early = !along || spare < 0 ? 0 : spare < steps ? spare : steps - 1;
+int from = 0, left = 0;  // where the next step lies that comes; how many were asked for from there on
 """
 
 _NEAR = """\
 constexpr int parts = PARTS;
 __shared__ unsigned boxes[2 * WORDS];
+"""
+
+
+_BROUGHT = """\
+constexpr int FRONT = EARLY < 0 ? 4 : AHEAD > EARLY ? AHEAD - EARLY + 1 : 2, MOST = KEEP * 512 / BROUGHT_BYTES;
+constexpr int BROUGHT = FRONT < MOST ? FRONT : MOST < 1 ? 1 : MOST;  // steps of what only the writing reads
 """
 
 
@@ -67,16 +81,16 @@ class Resident(Reducing):
         extra, attribute = ([], "BLOCKS_MEET ") if self.near else (["uint64_t* boxes", "int parts"], "")
         with w.block(kernel_head("rows", self.program, "SIZE", extra, attribute)):
             self._begin()
+            self._bring()
             self._fetch()
             self._read_fixed()
-            w.line("int from = 0;  // where the next step lies in the ring")
-            w.line("unsigned number = 0;  // of the exchange")
+            self._add()
             with w.block("for (index_t row = team; row < ROWS; row += teams)"):
                 self.layout.pointers(w)
                 self.row_steps(0)
-                self._reduce()
-                self._ask_first()
-                self._agree()
+                w.line("#pragma unroll 1")
+                w.line("while (added_row < ROWS && (added_row <= row || added < early)) add(false);")
+                self._gather()
                 self._row_outputs()
                 self._write()
             if self.near:
@@ -108,16 +122,18 @@ class Resident(Reducing):
     def _room(self) -> None:
         top = self.top
         sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+        brought = " + ".join(f"sizeof({o.name}_t)" for o in self._coming())
         for line in (
             '#include "warpsmith_cuda_meeting.h"', '#include "warpsmith_cuda_resident.h"',
             *(CLUSTERS.splitlines() if self.near else []),
             f"constexpr int WORDS = {self.words};  // of a row's states",
             "constexpr int STEP = GROUP * UNROLL;  // packs of a block's step",
-            f"constexpr int STEP_BYTES = STEP * V * (int)({sizes});",
+            f"constexpr int STEP_BYTES = STEP * V * (int)({sizes}), BROUGHT_BYTES = STEP * V * (int)({brought or 0});",
+            *(_BROUGHT if self._coming() else "constexpr int BROUGHT = 0;").splitlines(),
             *_ROOM.splitlines(),
         ):  # fmt: skip
             top.line(line)
-        self._copies(hinted=True)
+        self._copies(self._in_shared(), hinted=True)
         if self.fixed:
             fits = f"SIZE <= 512 && KEPT * UNROLL * (int)sizeof(ws::Pack<{self.fixed.name}_t, V>) <= 256"
             top.line(f"constexpr int FIXED = {fits} ? KEPT : 0;  // steps of {self.fixed.name} in registers")
@@ -126,16 +142,48 @@ class Resident(Reducing):
         for line in (_NEAR + _BEGIN if self.near else _BEGIN).splitlines():
             self.w.line(line)
         before = "ws::dynamic_shared()"
-        for o in self._by_width():
+        for o in self._in_shared():
             kind = f"ws::Pack<{o.name}_t, V>"
             self.w.line(f"{kind}* const {o.name}_kept = ({kind}*)({before});")
-            before = f"{o.name}_kept + ROOM * STEP"
+            before = f"{o.name}_kept + {'ROOM' if o in self._held() else 'BROUGHT'} * STEP"
+
+    def _in_shared(self) -> list[Operand]:
+        """What is held, then what is brought for the writing, in the order in which it lies there."""
+        return [*self._by_width(), *sorted(self._coming(), key=lambda o: -bytes_of(o))]
+
+    def _bring(self) -> None:
+        """Asks for what the writing of a step reads beside the row: a ring of its own, as far ahead as a row is added."""
+        w, coming = self.w, self._coming()
+        if not coming:
+            return
+        w.line("index_t brought_row = team;")
+        w.line("int brought = again, turn = 0;  // where that lies which is written next")
+        with w.block("const auto bring = [&]", "};"):
+            with w.block("if (brought_row < ROWS)"):
+                w.line("const index_t row = brought_row;")
+                self.layout.pointers(w)
+                w.line("const int base = low + slot + brought * STEP, place = turn;")
+                with self._items("UNROLL", "high"):
+                    for o in coming:
+                        self._copy(o, str(any(self.layout.moves(o, r) for r in self.layout.rows)).lower())
+                w.line("if (++brought == steps) brought = again, brought_row += teams;")
+            w.line(_NEXT.format("turn").replace("ROOM", "BROUGHT"))
+        w.line("#pragma unroll 1")
+        w.line("for (int i = 0; i < BROUGHT; i++) bring(), ws::copy_commit();")
+
+    def _copy(self, o: Operand, passing: str) -> None:
+        to, name = f"{o.name}_kept{_HELD}", o.name
+        copy = f"copy_pack<{name}_copied>(&{to}, {self.lanes.places.element(o)}, {passing});"
+        self.w.line(f"if ({name}_copied) {copy}")
+        self.w.line(f"else {to} = {self.lanes.read(o)};")
 
     def _fetch(self) -> None:
         """Asks for the next step of all: a row's, those that are read again, backwards, the next row's."""
         w = self.w
         w.line("index_t asked_row = team;")
-        w.line("int asked = 0, place = 0;")
+        w.line(
+            "int asked = 0, place = 0, kept = again % ROOM;  // where the next step goes; where that lies which is written next"
+        )
         with w.block("const auto fetch = [&]", "};"):
             with w.block("if (asked_row < ROWS)"):
                 w.line("const index_t row = asked_row;")
@@ -145,12 +193,10 @@ class Resident(Reducing):
                 w.line("const bool passing = asked >= again;  // not read again later")
                 with self._items("UNROLL", "high"):
                     for o in self._held():
-                        to, name = f"{o.name}_kept{_HELD}", o.name
-                        copy = f"copy_pack<{name}_copied>(&{to}, {self.lanes.places.element(o)}, passing);"
-                        w.line(f"if ({name}_copied) {copy}")
-                        w.line(f"else {to} = {self.lanes.read(o)};")
+                        self._copy(o, "passing")
                 w.line("if (++asked >= steps + again) asked = 0, asked_row += teams;")
             w.line("ws::copy_commit();")
+            w.line("left++;")
             w.line(_NEXT.format("place"))
         w.line("#pragma unroll 1")
         w.line("for (int i = 0; i < ROOM; i++) fetch();")
@@ -167,61 +213,88 @@ class Resident(Reducing):
             with self._items("UNROLL", "high"):
                 w.line(f"{name}_fixed[k][u] = {self.lanes.read(self.fixed)};")
 
-    def _reduce(self) -> None:
-        w, p = self.w, self.reducing
-        w.line(f"// {', '.join(describe(s) for s in p.reductions)}.")
+    def _add(self) -> None:
+        """Adds the next step of the row that is not all added yet, and posts the row's states after the last one."""
+        w, p, known = self.w, self.reducing, set(self._done)
         for step in p.reductions:
             states.declare(w, step)
-        w.line("#pragma unroll 1")
-        with w.block("for (int i = 0; i < steps; i++)"):
+        w.line("index_t added_row = team;")
+        w.line("int added = 0;  // steps of it")
+        w.line("unsigned number = 0;  // of the last exchange")
+        w.line(f"// {', '.join(describe(s) for s in p.reductions)}.")
+        with w.block("const auto add = [&](bool steady)", "};"):
+            w.line("if (added_row >= ROWS) return;")
+            w.line("const index_t row = added_row;")
+            w.line("const int i = added;")
+            self.layout.pointers(w)
+            self.row_steps(0)
             self._step(p, "from", fresh=True)
+            w.line("if (++added < steps) return;")
+            self._post()
+            w.line("added = 0, added_row += teams;")
+        self._done = known
+
+    def _post(self) -> None:
+        w = self.w
+        w.line("number++;")
+        self._boxes()
+        for step, before in self._by_box():
+            state = f"{step.name}_state"
+            near, far = f"post_near<GROUP>({state}, own + {before});", f"own + {before} * parts, part, number"
+            w.line(f"ws::{near if self.near else f'post_far<GROUP>({state}, {far});'}")
+            w.line(f"{state} = {{}};")
+        if self.near:
+            w.line("ws::arrive_at_cluster();")
+
+    def _boxes(self) -> None:
+        own = "number % 2" if self.near else "(int64_t)(team * 2 + number % 2) * parts"
+        self.w.line(f"auto* const own = boxes + {own} * WORDS;")
+
+    def _by_box(self) -> Iterator[tuple[Expr, int]]:
+        """Each reduction with the words that lie before its state's."""
+        before = 0
+        for step in self.reducing.reductions:
+            yield step, before
+            before += states.words(step)
 
     def _coming(self) -> list[Operand]:
-        """What only the writing reads and no register keeps: a step ahead, since nothing else waits for the memory then."""
-        return [
-            o for o in self.lanes.operands(self.writing.sources) if o not in self._held() and o != self.fixed
-        ]
+        """What only the writing reads, an element for each of the row's, and no register keeps."""
+        read = self.lanes.operands(self.writing.sources)
+        moving = [o for o in read if self.layout.moves(o, self.layout.inner)]
+        return [o for o in moving if o not in self._held() and o != self.fixed]
 
-    def _ask_first(self) -> None:
-        """For the first step that is written, before the team agrees."""
-        if self._coming():
-            self.lanes.packs(self._coming(), "UNROLL", "next")
-            self._ask("again")
+    @property
+    def beside(self) -> float:
+        """Bytes that are brought for the writing, for each of the row's."""
+        return sum(map(bytes_of, self._coming())) / sum(map(bytes_of, self._held()))
 
-    def _ask(self, step: str) -> None:
-        with self.w.block(f"if ({step} < steps)"):
-            self.w.line(f"const int base = low + slot + ({step}) * STEP;")
-            with self._items("UNROLL", "high"):
-                for o in self._coming():
-                    self.w.line(f"{o.name}_next[u] = {self.lanes.read(o)};")
-
-    def _agree(self) -> None:
+    def _gather(self) -> None:
         """The row's values: all blocks of the team get the same."""
-        w, before = self.w, 0
-        w.line("number++;")
-        own = "number % 2" if self.near else "(int64_t)(team * 2 + number % 2) * parts"
-        w.line(f"auto* const own = boxes + {own} * WORDS;")
-        for step in self.reducing.reductions:
-            near = f"near_merge<GROUP, PARTS>({step.name}_state, own + {before});"
-            far = f"far_merge<GROUP>({step.name}_state, own + {before} * parts, part, parts, number);"
-            w.line(f"ws::{near if self.near else far}")
+        w = self.w
+        self._boxes()
+        if self.near:
+            w.line("ws::wait_for_cluster();")
+        for step, before in self._by_box():
+            struct = f"ws::{states.STATES[step.reduction][0]}"
+            near = f"gather_near<PARTS, {struct}>(own + {before});"
+            far = f"gather_far<GROUP, {struct}>(own + {before} * parts, parts, number);"
+            w.line(f"const {struct} {step.name}_state = ws::{near if self.near else far}")
             states.values(w, self.program, step)
-            before += states.words(step)
         self.row_steps(self.reducing.number)
 
     def _write(self) -> None:
         w, p = self.w, self.writing
         w.line("// Write what is still there, then what is not, which comes again.")
-        w.line("int kept = from - (steps - again);")
-        w.line("if (kept < 0) kept += ROOM;")
         w.line(f"#pragma unroll {'(FIXED > 0 ? KEPT : 1)' if self.fixed else '1'}")
         with w.block("for (int k = 0; k < KEPT; k++)"):
             w.line("const int i = again + k;")
             w.line("if (i >= steps) break;")
             self._step(p, "kept", fresh=False)
+            w.line("if (along) add(true);")
         w.line("#pragma unroll 1")
         with w.block("for (int i = again - 1; i >= 0; i--)"):
             self._step(p, "from", fresh=True)
+        w.line("kept = (kept + 2 * again) % ROOM;")
 
     def _read_once(self, operands: Sequence[Operand], fresh: bool) -> None:
         if not operands:
@@ -232,16 +305,24 @@ class Resident(Reducing):
                 here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
                 self.w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
 
-    def _add_together(self, p: Pass) -> None:
-        """All packs of a step at once, so that a state changes once a step; packs that are not there change nothing."""
-        packs.begin(self.w, p.reductions, "UNROLL * V")
-        with self._items("UNROLL", "high"):
-            packs.gather(self.w, self.lanes, p.reductions, "u * V + v")
-        packs.close(self.w, p.reductions, "0")
+    def _add_step(self, p: Pass) -> None:
+        """All packs of a step at once, so that a state changes once a step; one by one where some are not there."""
+        w = self.w
+        if not any(s.reduction in packs.INDEXED for s in p.reductions):
+            with w.block("if (base + (UNROLL - 1) * GROUP < high)"):
+                packs.begin(w, p.reductions, "UNROLL * V")
+                with self._items("UNROLL", whole=True):
+                    packs.gather(w, self.lanes, p.reductions, "u * V + v")
+                packs.close(w, p.reductions, "0")
+            with w.block("else"), self._items("UNROLL", "high"):
+                self._elements(p)
+        else:
+            with self._items("UNROLL", "high"):
+                self._elements(p)
 
     def _step(self, p: Pass, place: str, fresh: bool) -> None:
-        """Step i of a part, which lies at `place`. Fresh ones have to be waited for: of the ROOM last ones that were asked
-        for, those that come after this one may be under way. Whatever is not kept, or was, frees its place.
+        """Step i of a part, which lies at `place`. Fresh ones have to be waited for: those that were asked for later may be
+        under way. Whatever is not kept, or was, frees its place.
         """
         w, read = self.w, self.lanes.operands(p.sources)
         held = [o for o in self._held() if o in read]
@@ -251,20 +332,27 @@ class Resident(Reducing):
         self.lanes.packs(read, "UNROLL")
         coming = self._coming() if p is self.writing and not fresh else []
         self._read_once([o for o in once if o not in coming], fresh)
-        for o in coming:
-            w.line(f"for (int u = 0; u < UNROLL; u++) {o.name}_pack[u] = {o.name}_next[u];")
-        if coming:
-            self._ask("i + 1")
-        if fresh:
-            w.line("ws::copy_wait_left(ROOM - 1 - (i > again ? i - again : 0));")
+        adding = p is self.reducing
+        if adding:
+            w.line("left--;")
+            w.line("if (steady) ws::copy_wait<LAG>();")
+            w.line("else ws::copy_wait_left(left);")
+        elif fresh:
+            w.line("ws::copy_wait_left(--left);")
+        elif coming:
+            w.line("ws::copy_wait<BROUGHT - 1>();")
         w.line("#pragma unroll")
         with w.block("for (int u = 0; u < UNROLL; u++)"):
             for o in held:
                 w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD};")
-        if p.reductions and all(s.reduction in packs.NEUTRAL for s in p.reductions):
-            self._add_together(p)
+            for o in coming:
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD.replace('place', 'turn')};")
+        if adding:
+            self._add_step(p)
         else:
             with self._items("UNROLL", "high"):
                 self._elements(p)
-        w.line("if (i < again) fetch();" if fresh else "fetch();")
+        if coming:
+            w.line("bring();")
+        w.line("if (!steady && i < again) fetch();" if adding else "fetch();")
         w.line(_NEXT.format(place))

@@ -82,8 +82,8 @@ class ReducingFamily:
         compound = any(base_name(graph.by_name[n]) in _COMPOUND for n in region.nodes)
         shaped = Shaped(graph, region, program, compound)
         stays = shaped.resident()
-        cluster = shaped.cluster() if stays is None or stays.name == "teams" else None
-        held = (shaped.registers(), shaped.shared(), cluster, stays)
+        cluster = shaped.cluster() if all(t.name != "resident" for t in stays) else None
+        held = (shaped.registers(), shaped.shared(), cluster, *stays)
         offered = (*held, shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
@@ -142,15 +142,15 @@ class Shaped:
         ]  # fmt: skip
         return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
 
-    def resident(self) -> Technique | None:
+    def resident(self) -> list[Technique]:
         """Teams of blocks that stay on the GPU, each with one row after the other."""
         program = lower(self.graph, self.region, self.compound)
         plan = passes(program)
         simple = len(plan) == 2 and plan[-1].last and not program.ends
-        found = staying(self.row_bytes, self.rows)
-        if self.columns or self.ragged or not simple or found is None:
-            return None
-        return self._technique(found.technique, found.why, found.sizes, found.gain, self.compound)
+        if self.columns or self.ragged or not simple or not self.row_bytes:
+            return []
+        found = staying(self.row_bytes, self.rows, Resident(program, near=True).beside)
+        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))

@@ -15,12 +15,13 @@ from .base import SHARED_KIB
 LEAST_BYTES = 32 << 10  # of a row from which on it may gain
 LONG_BYTES = 108 << 10  # of a row that one block hardly keeps while it loads the next
 PART_BYTES = 128 << 10  # of a row in a block, so that there is room to load ahead
-MOST_PART_BYTES = (
-    200 << 10
-)  # before clusters of 16: of those, seven fit on an H200, 112 of its 132 processors
+LEAST_AHEAD = 3  # steps, to add the next row meanwhile
+# Of a row in a block before clusters of 16: of those, seven fit on an H200, 112 of its 132 processors.
+MOST_PART_BYTES = 200 << 10
 STEP_BYTES = 16 << 10  # of a block's step: 512 threads, two packs each
 PROCESSORS = 132  # that teams are cut from: those of an H100 or H200; other numbers cost speed only
 EXCHANGE_BYTES = 80 << 10  # that a block moves in the time in which a team agrees through memory
+HIDDEN_BYTES = 16 << 10  # that it moves in the time that this takes where nobody waits
 FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few fit at once
 CACHED = 28 << 20  # of rows that the L2 cache still has when they are read again
 
@@ -33,11 +34,14 @@ class Staying:
     gain: float
 
 
-def staying(row_bytes: int, rows: int) -> Staying | None:
-    """By clusters where a row fits sixteen blocks, else by teams that meet in the workspace."""
+def staying(row_bytes: int, rows: int, beside: float = 0.0) -> list[Staying]:
+    """By clusters where a row fits sixteen blocks; by teams that meet in the workspace where it needs more than eight.
+    `beside`: bytes that only the writing reads, for each of the row's.
+    """
     if row_bytes < LEAST_BYTES:
-        return None
-    why = "of blocks that stay go from row to row: the next row is loaded while they agree on this one and write it"
+        return []
+    why = "of blocks that stay go from row to row: the next row is loaded and added while this one is written"
+    found = []
     if row_bytes <= 16 * PART_BYTES:
         blocks = next(
             (c for c in (1, 2, 4, 8) if row_bytes <= c * PART_BYTES),
@@ -45,29 +49,37 @@ def staying(row_bytes: int, rows: int) -> Staying | None:
         )
         near = tunable("CLUSTER", blocks, *(c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16))
         gain = 1.25 if row_bytes < LONG_BYTES else 2.2
-        return Staying("resident", f"clusters {why}", [near, *_sizes(row_bytes / blocks)], gain)
-    far = tunable("TEAMS", *best_teams(row_bytes, rows))
-    gain = 2.1 if row_bytes <= FAR_BYTES else 1.9
-    return Staying("teams", f"teams {why}", [far, *_sizes(PART_BYTES)], gain)
+        found.append(
+            Staying("resident", f"clusters {why}", [near, *_sizes(row_bytes / blocks, beside)], gain)
+        )
+    if row_bytes > 8 * PART_BYTES:
+        teams = best_teams(row_bytes, rows)
+        far, part = tunable("TEAMS", *teams), row_bytes / (PROCESSORS // teams[0])
+        gain = 2.1 if row_bytes <= FAR_BYTES else 1.9
+        found.append(Staying("teams", f"teams {why}", [far, *_sizes(min(part, PART_BYTES), beside)], gain))
+    return found
 
 
-def _sizes(part_bytes: float) -> list[Tunable]:
-    """Loading is ahead by what of the shared memory a part leaves."""
-    ahead = min(6, SHARED_KIB[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES))
+def _sizes(part_bytes: float, beside: float) -> list[Tunable]:
+    """Loading is ahead by what of the shared memory a part leaves, adding by half of that; where that is next to nothing,
+    a row is added when the one before is written."""
+    room = SHARED_KIB[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
+    ahead = next((a for a in range(6, 1, -1) if a + beside * (a // 2 + 1) <= room), 1)
+    early = (ahead + 1) // 2 if ahead >= LEAST_AHEAD else -1
     return [
-        tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 3, 4, 1), tunable("AHEAD", ahead, 4, 8),
-        tunable("KEEP", *SHARED_KIB[:0:-1]),
+        tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 3, 4, 1), tunable("AHEAD", ahead, 6, 4, 3, 8),
+        tunable("EARLY", early, 3, 2, 1, 0, -1), tunable("KEEP", *SHARED_KIB[:0:-1]),
     ]  # fmt: skip
 
 
 def best_teams(row_bytes: int, rows: int) -> list[int]:
     """How many rows are under way at once, the best four first: few blocks left over, little that is read again, and few
-    exchanges."""
+    exchanges that have to be waited for, which is where there is no room to add the next row meanwhile."""
 
     def cost(teams: int) -> float:
         part = row_bytes / (PROCESSORS // teams)
         again = max(0.0, part - PART_BYTES)
-        return -(-rows // teams) * (part + 0.5 * again + EXCHANGE_BYTES)
+        return -(-rows // teams) * (part + 0.5 * again + (EXCHANGE_BYTES if again else HIDDEN_BYTES))
 
     fitting = range(1, max(1, min(rows, PROCESSORS, CACHED // row_bytes)) + 1)
     return sorted(fitting, key=lambda t: (cost(t), -t))[:4]
