@@ -5,7 +5,7 @@ the bundle's results for each task, and `campaign.jsonl`, a line for each task t
 is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: one GPU, and a share of its memory and the host's. Of each
 GPU two processors are kept for what is timed; all others are everybody's. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
 
-    python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …]
+    python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …] [--in-order]
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ PACKERS = 4  # at a time, behind what is judged
 TRIES = 2  # of a task that found too little memory on the GPU
 MOST_SECONDS = 560  # for a task
 SPARE_SECONDS = 15  # to end in order
+SAID_EVERY = 30  # seconds: what is done, running, left
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))  # of a container
 PEAKS = "import pathlib, sys; from warpsmith.judge import limits; limits.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
 LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]
 
@@ -66,6 +68,7 @@ class Work:
     device: float = 0.0
     failed: str = ""
     tries: int = 0
+    rank: int = 0  # lower ones first, whatever they need
 
 
 @dataclass
@@ -82,6 +85,7 @@ class Campaign:
     shared: set[int]  # processors that are kept for no GPU
     more: tuple[str, ...] = ()  # arguments of cuda_expert.py
     running: dict[int, Work] = field(default_factory=dict)  # by lane
+    ended: list[str] = field(default_factory=list)
     waiting: list[Work] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -95,7 +99,7 @@ class Campaign:
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(
                 command, env=env, capture_output=True, text=True, check=False,
-                preexec_fn=lambda: (os.sched_setaffinity(0, self.shared), os.nice(10)),
+                preexec_fn=self._behind,
             )  # fmt: skip
             (self.out / "log" / f"{work.results.name}.pack").write_text(made.stdout + made.stderr)
             if made.returncode != 0 or not work.bundle.exists():
@@ -106,6 +110,11 @@ class Campaign:
         except WarpsmithError as error:
             work.failed = f"not packed: {error}"
         return work
+
+    def _behind(self) -> None:
+        """What is judged goes before what is packed."""
+        os.sched_setaffinity(0, self.shared)
+        os.nice(10)
 
     def fits(self, work: Work) -> int | None:
         """A free lane for it, on the GPU that has most memory left; None while there is no room."""
@@ -158,6 +167,7 @@ class Campaign:
         }  # fmt: skip
         with self.lock:
             del self.running[number]
+            self.ended.append(work.name)
             with (self.out / "campaign.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             work.tries += 1
@@ -178,8 +188,9 @@ class Campaign:
             process.wait()
 
     def play(self, works: Sequence[Work]) -> None:
-        """Start what is packed and fits, what needs least first, until all is done or the time is up."""
+        """Start what is packed and fits, by rank, then what needs least, until all is done or the time is up."""
         self.measure_peaks()
+        said = time.monotonic()
         with ThreadPoolExecutor(PACKERS) as packers, ThreadPoolExecutor(len(self.lanes)) as judges:
             packing = [packers.submit(self.pack, w) for w in works]
             while (
@@ -189,15 +200,26 @@ class Campaign:
                     packing.remove(future)
                     self._packed(future.result())
                 with self.lock:
-                    for work in sorted(self.waiting, key=lambda w: w.device):
+                    for work in sorted(self.waiting, key=lambda w: (w.rank, w.device)):
                         if (number := self.fits(work)) is not None:
                             self.waiting.remove(work)
                             self.running[number] = work
                             judges.submit(self.judge, number, work)
+                if time.monotonic() > said + SAID_EVERY:
+                    said = time.monotonic()
+                    print(self.progress(len(packing)), flush=True)
                 time.sleep(0.2)
             for future in packing:
                 future.cancel()
         print(f"left: {' '.join(w.name for w in self.waiting) or 'nothing'}", flush=True)
+
+    def progress(self, packing: int) -> str:
+        with self.lock:
+            running = " ".join(w.name for w in self.running.values())
+            left = f"{len(self.waiting)} wait{f', {packing} being packed' if packing else ''}"
+            return (
+                f"{time.strftime('%H:%M:%S')}: {len(self.ended)} ended, running: {running or 'none'}; {left}"
+            )
 
     def _packed(self, work: Work) -> None:
         if work.failed:
@@ -239,6 +261,17 @@ def finished(out: Path) -> set[str]:
     return {task for task, row in found.items() if row is not None and row["status"] in CONFIRMED}
 
 
+def host_gib() -> float:
+    """Of the host's memory what is free, or what is left of this container's share."""
+    free = psutil.virtual_memory().available
+    try:
+        limit, used = (int(file.read_text()) for file in LIMITS)
+        free = min(free, limit - used)
+    except (OSError, ValueError):
+        pass  # no container, or no limit ("max")
+    return free / GIB
+
+
 def gpus_here() -> int:
     """As nvidia-smi lists them; 0 where there is none."""
     if shutil.which("nvidia-smi") is None:
@@ -271,6 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--host-memory", type=float, default=0.0, help="GiB for all lanes; default: what is free now"
     )
+    parser.add_argument(
+        "--in-order",
+        action="store_true",
+        help="tasks as --task names them, not those first that need least memory",
+    )
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
     parser.add_argument(
         "--dtype", choices=DTYPES, help="convert the tasks to it; in a folder of OUT that is named so"
@@ -295,9 +333,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = finished(out) | (settled(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
     works = [
-        Work(n, out / "bundles" / n.replace("/", "_"), out / "results" / n.replace("/", "_")) for n in names
+        Work(
+            n,
+            out / "bundles" / n.replace("/", "_"),
+            out / "results" / n.replace("/", "_"),
+            rank=i * given.in_order,
+        )
+        for i, n in enumerate(names)
     ]
-    host = given.host_memory or psutil.virtual_memory().available / GIB * 0.92
+    host = given.host_memory or host_gib() * 0.92
     campaign = Campaign(
         given.kernelbench, out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
         given.candidates, given.memory, given.cores, shared, ("--dtype", given.dtype) if given.dtype else (),

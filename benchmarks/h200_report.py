@@ -1,10 +1,10 @@
 """What `h200_campaign.py` found, as rows and a page: one row for each of KernelBench's 200 tasks, with the reason where there is no result.
 
 In: folders of campaigns, the later ones first: of a task the first folder that has a confirmation of it counts, else the first that has any
-of it. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
+of it; with `--before ROWS`, an earlier OUT.jsonl, a task whose campaign says less than its row there keeps that row. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
 what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
 
-    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--keep KEPT] [--task level1/40 …]
+    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--before ROWS] [--keep KEPT] [--task level1/40 …]
 
 With `--keep` the bundle and the sealed results of each confirmed task are packed there, one file each: sources, environment, every
 measurement. KEPT is a CAMPAIGN, too; `warpsmith bundle import` takes an unpacked one.
@@ -23,15 +23,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import geometric_mean, median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
 from warpsmith.bundles.standing import surely_slower
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.records import Candidate, Environment, Ratio, Result
-from warpsmith.report.markdown import escape, table
-from warpsmith.report.tables import Grid
+
+if TYPE_CHECKING:
+    from warpsmith.report.tables import Grid
 
 Row = dict[str, Any]
 LEVELS = ("level1", "level2")
@@ -44,6 +45,7 @@ BASELINES = (
     "channels-last",
 )
 CONFIRMED = ("win", "no win", "wrong")
+NEVER = {"status": "not judged", "reason": "no run of it yet"}
 THRESHOLDS = (1.0, 1.5, 2.0)
 NO_ROOM = "out of memory"  # why a baseline failed that other runs on the GPU took the room of: it is missing, not unable
 
@@ -61,7 +63,25 @@ def row(name: str, file: str, campaigns: Sequence[Path]) -> Row:
     found = [judged(folder / "results" / name.replace("/", "_"), folder) for folder in campaigns]
     known = [r for r in found if r is not None]
     best = next((r for r in known if r["status"] in CONFIRMED), known[0] if known else None)
-    return {"task": name, "file": file, **(best or {"status": "not judged", "reason": "no run of it yet"})}
+    return {"task": name, "file": file, **(best or NEVER)}
+
+
+def told(found: Row) -> int:
+    """How much a row says: nothing, why there is no result, what a search measured, a verdict."""
+    if found["status"] in CONFIRMED:
+        return 3
+    return 2 if found["status"] == "not confirmed" else 0 if found["reason"] == NEVER["reason"] else 1
+
+
+def earlier(rows: Path) -> dict[str, Row]:
+    """Rows of an earlier page by task. Raises UsageError."""
+    try:
+        found = {r["task"]: r for r in map(json.loads, rows.read_text().splitlines())}
+        if not all({"file", "status"} <= r.keys() for r in found.values()):
+            raise ValueError("a row has no file or no status")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{rows} holds no rows of h200_report.py: {error}") from error
+    return found
 
 
 def judged(folder: Path, campaign: Path) -> Row | None:
@@ -160,6 +180,8 @@ def best_of(found: Row) -> Ratio | None:
 
 
 def page(rows: Sequence[Row], command: str) -> str:
+    from warpsmith.report.markdown import escape, table  # brings plotly along, which judging does without
+
     machines = Counter(r["machine"] for r in rows if "machine" in r)
     parts = [
         "# KernelBench levels 1 and 2 on an H200, judged",
@@ -193,6 +215,8 @@ def _lost(found: Row) -> str:
 
 
 def _totals(rows: Sequence[Row]) -> Grid:
+    from warpsmith.report.tables import Grid
+
     counts = Counter(r["status"] for r in rows)
     wins = [r for r in rows if r["status"] == "win"]
     lines: list[tuple[str, ...]] = [("tasks", str(len(rows)))]
@@ -225,6 +249,8 @@ def _all(rows: Sequence[Row], baseline: str) -> list[float]:
 
 
 def _tasks(rows: Sequence[Row]) -> Grid:
+    from warpsmith.report.tables import Grid
+
     head = (
         "task",
         "status",
@@ -291,14 +317,11 @@ def keep(rows: Sequence[Row], campaigns: Sequence[Path], kept: Path) -> None:
     """Pack what is behind each confirmed row; the same bytes for the same content."""
     kept.mkdir(parents=True, exist_ok=True)
     for found in rows:
-        if found["status"] not in CONFIRMED:
-            continue
+        of_it = (c for c in campaigns if row(found["task"], found["file"], [c])["status"] in CONFIRMED)
+        if found["status"] not in CONFIRMED or (campaign := next(of_it, None)) is None:
+            continue  # an earlier row may have no campaign any more
         name = found["task"].replace("/", "_")
-        folder = (
-            next(c for c in campaigns if row(found["task"], found["file"], [c])["status"] in CONFIRMED)
-            / "results"
-            / name
-        )
+        folder = campaign / "results" / name
         with (
             gzip.GzipFile(kept / f"{name}.tar.gz", "wb", mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w") as archive,
@@ -318,22 +341,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "campaigns", type=Path, nargs="+", help="folders that h200_campaign.py wrote, the later ones first"
     )
     parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
+    parser.add_argument(
+        "--before", type=Path, help="an earlier OUT.jsonl: rows to keep where campaigns say less"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for the bundles and results of confirmed tasks")
     given = parser.parse_args(arguments)
+    try:
+        before = earlier(given.before) if given.before else {}
+    except UsageError as error:
+        parser.error(str(error))
     with opened(given.campaigns) as campaigns:
         missing = [c for c, o in zip(given.campaigns, campaigns, strict=True) if not (o / "results").is_dir()]
         if missing:
             parser.error(f"{missing[0]} holds no results of a campaign")
-        rows = [
+        now = (
             r for r in collected(given.kernelbench, campaigns) if not given.task or r["task"] in given.task
-        ]
+        )
+        rows = [max(r, before.get(r["task"], r), key=told) for r in now]
         if not rows:
             parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
         if given.keep is not None:
             keep(rows, campaigns, given.keep)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.with_suffix(".jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    command = f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN"
+    command = (
+        f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN{' --before ROWS' * bool(before)}"
+    )
     given.out.with_suffix(".md").write_text(page(rows, command))
     wins = [r for r in rows if r["status"] == "win"]
     mean = math.exp(sum(math.log(best.median) for r in wins if (best := best_of(r))) / len(rows))

@@ -43,6 +43,48 @@ def test_a_task_gets_the_emptiest_gpu_that_has_room(tmp_path: Path) -> None:
     assert here.lanes[here.fits(work("f", 10, 90))].gpu == 1, "what needs more than a GPU gets one for itself"
 
 
+@pytest.mark.parametrize("in_order", [False, True])
+def test_tasks_start_by_what_they_need_or_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_order: bool
+) -> None:
+    from h200_campaign import Campaign
+
+    here, judged = campaign(tmp_path), []
+    here.lanes = here.lanes[:1]
+
+    def judge(_: Campaign, number: int, asked: Any) -> None:
+        judged.append(asked.name)
+        assert here.progress(2).endswith(
+            f"0 ended, running: {asked.name}; {3 - len(judged)} wait, 2 being packed"
+        )
+        del here.running[number]
+
+    for name, made in (("measure_peaks", lambda _: None), ("pack", lambda _, asked: asked), ("judge", judge)):
+        monkeypatch.setattr(Campaign, name, made)
+    works = [work(name, 1, device) for name, device in (("a", 30), ("b", 10), ("c", 20))]
+    for rank, one in enumerate(works):
+        one.rank = rank * in_order
+    here.waiting, here.ends = works, time.monotonic() + 40
+    here.play([])
+    assert judged == (["a", "b", "c"] if in_order else ["b", "c", "a"])
+
+
+def test_memory_of_the_host_is_what_is_left_of_the_containers_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import h200_campaign
+
+    limit, used = tmp_path / "max", tmp_path / "current"
+    monkeypatch.setattr(h200_campaign, "LIMITS", (limit, used))
+    free = h200_campaign.host_gib()
+    assert free > 0.1, "no container"
+    used.write_text(f"{1 << 20}\n")
+    limit.write_text("max\n")
+    assert h200_campaign.host_gib() > 0.1, "no limit"
+    limit.write_text(f"{3 << 20}\n")
+    assert h200_campaign.host_gib() == 2 / 1024
+
+
 def test_a_task_is_packed_in_the_dtype_that_was_asked_for(tmp_path: Path) -> None:
     import os
 
@@ -132,6 +174,58 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     assert h200_report.main(["kb", "out/again", "kept", "campaign", "--keep", "kept"]) == 0
     assert {f.name: f.read_bytes() for f in Path("kept").iterdir()} == packed
     assert (tmp_path / "out" / "again.jsonl").read_text() == (tmp_path / "out" / "page.jsonl").read_text()
+
+
+def test_what_an_earlier_page_said_is_kept_where_campaigns_say_less(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    import h200_report
+    from bundle_sample import FIRSTS, WHOLE, opening
+
+    level = tmp_path / "kb" / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    cases: tuple[Any, ...] = (WHOLE, WHOLE, (opening(), *FIRSTS), (opening(), *FIRSTS), None)
+    for number, rows in enumerate(cases, 1):
+        (level / f"{number}_Task.py").touch()
+        if rows is not None:
+            results(tmp_path / "first" / "results" / f"level1_{number}", rows)
+    monkeypatch.chdir(tmp_path)
+    assert h200_report.main(["kb", "page", "first"]) == 0
+    before = [json.loads(line) for line in Path("page.jsonl").read_text().splitlines()]
+    before[1] |= {"status": "not judged", "reason": "no room"}
+    Path("before.jsonl").write_text("".join(json.dumps(row) + "\n" for row in before))
+    for number in (
+        1,
+        2,
+    ):  # all that is kept: 1 as it was, and 2 has a verdict now; of 3 and 4 nothing is left
+        results(tmp_path / "now" / "results" / f"level1_{number}", WHOLE)
+    results(
+        tmp_path / "now" / "results" / "level1_4",
+        (opening(status="judge-error", reason="no room", baselines=(), limit=None),),
+    )
+    assert h200_report.main(["kb", "again", "now", "--before", "before.jsonl", "--keep", "kept"]) == 0
+    again = [json.loads(line) for line in Path("again.jsonl").read_text().splitlines()]
+    assert [row["status"] for row in again] == ["win", "win", "not confirmed", "not confirmed", "not judged"]
+    assert again[2:] == before[2:]
+    assert "CAMPAIGN --before ROWS`" in Path("again.md").read_text()
+    assert h200_report.main(["kb", "last", "kept", "--before", "again.jsonl", "--keep", "kept"]) == 0
+    assert Path("last.jsonl").read_text() == Path("again.jsonl").read_text(), (
+        "from what is kept and the rows alone"
+    )
+    Path("text").write_text("no rows\n")
+    for wrong in ("none.jsonl", "text"):
+        with pytest.raises(SystemExit):
+            h200_report.main(["kb", "again", "now", "--before", wrong])
+        assert f"{wrong} holds no rows of h200_report.py" in capsys.readouterr().err
+
+
+def test_a_confirmed_row_without_its_campaign_is_not_kept_again(tmp_path: Path) -> None:
+    import h200_report
+
+    h200_report.keep([{"task": "level1/1", "file": "1.py", "status": "win"}], [], tmp_path / "kept")
+    assert not any((tmp_path / "kept").iterdir())
 
 
 def test_a_folder_without_results_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
