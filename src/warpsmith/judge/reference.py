@@ -39,6 +39,7 @@ from .tolerance import Budget, Truth
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
 IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
+PATIENCE, PAUSE = 45.0, 2.0  # seconds: to wait for memory, in all and at a time
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
@@ -264,15 +265,22 @@ class Reference:
 
     def tidied(self, handler: Handler) -> Handler:
         """The same, and after it the GPU's memory is given back where it is much: timed processes need it, too, but to give it
-        back takes longer than many a request.
+        back takes longer than many a request. Where there is none left, other runs may have it for a while: it is tried again.
         """
 
         def handled(**fields: Any) -> Any:
-            try:
-                return handler(**fields)
-            finally:
-                if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
-                    torch.cuda.empty_cache()
+            end = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    return handler(**fields)
+                except torch.OutOfMemoryError:
+                    if self._device == "cpu" or time.monotonic() > end:
+                        raise
+                    self._kept.clear()
+                finally:
+                    if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
+                        torch.cuda.empty_cache()
+                time.sleep(PAUSE)  # when what the failed try held is let go
 
         return handled
 
