@@ -45,6 +45,10 @@ BASELINES = (
     "channels-last",
 )
 CONFIRMED = ("win", "no win", "wrong")
+NO_VERDICT = (
+    "error",
+    "build-failed",
+)  # of a confirmation: of the judge's processes, of a unit at shapes that it is not for
 NEVER = {"status": "not judged", "reason": "no run of it yet"}
 THRESHOLDS = (1.0, 1.5, 2.0)
 NO_ROOM = "out of memory"  # why a baseline failed that other runs on the GPU took the room of: it is missing, not unable
@@ -109,7 +113,8 @@ def judged(folder: Path, campaign: Path) -> Row | None:
         }  # fmt: skip
     results = [r for r in rows if isinstance(r, ResultRow)]
     rivals = {b.name for row in good for b in row.baselines if b.ok or NO_ROOM in b.reason}
-    last = [r.result for r in results if r.phase == "confirmation" and r.result.status != "error"]
+    ended = [r.result for r in results if r.phase == "confirmation"]
+    last = [r for r in ended if r.status not in NO_VERDICT]
     confirmed = [r for r in last if rivals <= _timed_against(r) or r.status != "ok"]
     searched = [r.result for r in results if r.phase == "search"]
     if confirmed:
@@ -132,9 +137,8 @@ def judged(folder: Path, campaign: Path) -> Row | None:
             return made | {"status": "no win", "reason": ""} | measured
         made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}
         absent = sorted(rivals - _timed_against(last[-1])) if last else []
-        reason = (
-            f"confirmed without {', '.join(absent)}" if absent else "its time ran out before a confirmation"
-        )
+        why = ended[-1].reason if ended else "its time ran out before a confirmation"
+        reason = f"confirmed without {', '.join(absent)}" if absent else why.split(". ")[0][:200]
         return made | {"status": "not confirmed", "reason": reason}
     reason = searched[-1].reason if searched else "its time ran out before a candidate was judged"
     return made | {"status": "not judged", "reason": reason.split(". ")[0][:200]}

@@ -176,6 +176,21 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     assert (tmp_path / "out" / "again.jsonl").read_text() == (tmp_path / "out" / "page.jsonl").read_text()
 
 
+def test_a_unit_that_does_not_build_at_other_shapes_says_nothing_against_an_earlier_win(
+    tmp_path: Path,
+) -> None:
+    import h200_report
+    from bundle_sample import FAST, WHOLE, result, row
+
+    unbuilt = row("confirmation", result(FAST, "build-failed"))
+    for name, rows in (("later", (*WHOLE[:4], unbuilt)), ("earlier", WHOLE)):
+        results(tmp_path / name / "results" / "level1_1", rows)
+    folders = [tmp_path / "later", tmp_path / "earlier"]
+    found = [h200_report.row("level1/1", "1_Task.py", f) for f in (folders[:1], folders)]
+    assert [r["status"] for r in found] == ["not confirmed", "win"]
+    assert found[0]["reason"]
+
+
 def test_what_an_earlier_page_said_is_kept_where_campaigns_say_less(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
