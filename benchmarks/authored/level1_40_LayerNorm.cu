@@ -1,138 +1,138 @@
 // warpsmith-unit: 1
-// Few long rows: each is cut into parts, one block a part takes its moments, a warp a row merges them. Then a thread
-// holds weight and bias of four columns and goes through all rows, so that weight and bias are read once.
-// family: norm   technique: rows split over blocks, merged moments
-// tunable: BLOCK = 256 {128, 256, 512}
-// tunable: PART = 32768 {16384, 32768, 65536}
-#define WORKSPACE_BYTES (in0_numel / in1_numel * (8 + 12 * ((in1_numel + PART - 1) / PART)))
+// Few long rows whose weight and bias are as long. Every block has the same part of each row, its part of the weight in registers and
+// of the bias in shared memory. A row is read and added more than a row's length before it is written, so that nobody waits until all
+// blocks have added theirs, and read again from the L2 cache for the writing: no part of a row has to be kept.
+// Blocks run all at once, one on each of the BLOCKS multiprocessors of an H100 or H200.
+// family: norm   technique: echo
+// tunable: GROUP = 512 {512, 384}
+// tunable: EARLY = 8 {8, 4, 12}
+// tunable: RING = 4 {4, 3, 6}
+// tunable: BLOCKS = 132 {132}
+#define WORKSPACE_BYTES (BLOCKS * 2 * 3 * sizeof(uint64_t))
 #include "task.h"
-#include "warpsmith_cuda.h"
+#include "warpsmith_cuda_meeting.h"
+#include "warpsmith_cuda_resident.h"
 
 // in0: rows; in1: weight, in2: bias, both of the shape of a row.
-static constexpr int64_t N = in1_numel, ROWS = in0_numel / N, PARTS = ws::ceil_div(N, PART);
-static constexpr int UNROLL = 4, TOGETHER = 4;  // TOGETHER: rows whose loads are in flight at once
-static constexpr float EPSILON = 1e-5f;
+constexpr int64_t N = in1_numel;
+constexpr int ROWS = (int)(in0_numel / N), V = N % 4 == 0 ? 4 : 1, PACKS = (int)(N / V), WORDS = 3;
+constexpr float EPSILON = 1e-5f;
+using P = ws::Pack<float, V>;
+// Parts begin at multiples of 32 packs, and differ by 32 at the most: only the last step that has any packs may lack some.
+constexpr int LINES = ws::ceil_div(PACKS, 32), FILLED = ws::ceil_div(ws::ceil_div(LINES, BLOCKS) * 32, GROUP);
+constexpr int STEPS = ws::ceil_div(FILLED, RING) * RING;  // of a part, so that a step's place in a ring is known
+constexpr int AHEAD = EARLY < STEPS ? EARLY : STEPS - 1;  // steps that a row is added before it is written
+constexpr int SHARED = (STEPS + 2 * RING) * GROUP * (int)sizeof(P);
+static_assert(SHARED <= 226 * 1024, "requires: a part of the bias and both rings in shared memory");
 
-// Four neighbours from position i on; 0 from `last` on. Rows whose length is no multiple of 4 are not aligned.
-__device__ __forceinline__ void load4(float (&v)[4], const float* x, int64_t i, int64_t last) {
-  if constexpr (N % 4 == 0) {
-    const ws::Pack<float, 4> four = i < last ? ws::load_pack<4>(x + i) : ws::Pack<float, 4>{};
-#pragma unroll
-    for (int j = 0; j < 4; j++) v[j] = four.at[j];
-  } else {
-#pragma unroll
-    for (int j = 0; j < 4; j++) v[j] = i + j < last ? x[i + j] : 0.0f;
-  }
+__device__ __forceinline__ int begins(int part) {
+  const int pack = (int)((int64_t)LINES * part / BLOCKS) * 32;
+  return pack < PACKS ? pack : PACKS;
 }
 
-__device__ __forceinline__ void store4(float* y, int64_t i, int64_t last, const float (&v)[4]) {
-  if constexpr (N % 4 == 0) {
-    if (i < last) ws::store_pack<4>(y + i, ws::Pack<float, 4>{{v[0], v[1], v[2], v[3]}});
-  } else {
+// What a thread adds of a row: deviations from its first element, so that nothing cancels at any offset.
+struct Sums {
+  float shift = 0.0f, sum = 0.0f, squares = 0.0f;
+  __device__ __forceinline__ void add(const P& v) {
 #pragma unroll
-    for (int j = 0; j < 4; j++)
-      if (i + j < last) y[i + j] = v[j];
+    for (int i = 0; i < V; i++) {
+      const float d = v.at[i] - shift;
+      sum += d;
+      squares += d * d;
+    }
   }
-}
-
-// Count, mean and sum of squared deviations, merged as Chan, Golub and LeVeque do: no cancellation at any offset.
-struct Moments {
-  float n = 0.0f, mean = 0.0f, m2 = 0.0f;
-  __device__ __forceinline__ void merge(float other_n, float other_mean, float other_m2) {
-    if (other_n == 0.0f) return;
-    const float all = n + other_n, share = other_n / all, d = other_mean - mean;
-    mean += d * share;
-    m2 += other_m2 + d * d * n * share;
-    n = all;
-  }
-  __device__ __forceinline__ void warp_merge() {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-      merge(__shfl_down_sync(ws::FULL, n, step), __shfl_down_sync(ws::FULL, mean, step),
-            __shfl_down_sync(ws::FULL, m2, step));
+  __device__ __forceinline__ ws::MomentsState moments(float count) const {
+    ws::MomentsState all;
+    if (count == 0.0f) return all;
+    const float mean = sum / count;
+    all.count = count, all.mean = shift + mean, all.squares = fmaxf(squares - sum * mean, 0.0f);
+    return all;
   }
 };
 
-// The moments of one part of a row, right in the first thread of the block.
-__device__ __forceinline__ Moments part_moments(const float* x, int64_t first, int64_t last) {
-  __shared__ float partial[3][BLOCK / 32];
-  Moments mine;
-  for (int64_t i = first + 4 * threadIdx.x; i < last; i += 4 * BLOCK * UNROLL) {
-    float v[UNROLL][4], sum = 0.0f, squares = 0.0f;
-    int n = 0;
+__global__ void __launch_bounds__(GROUP) rows(const float* __restrict__ x, const float* __restrict__ weight,
+    const float* __restrict__ bias, float* __restrict__ y, uint64_t* boxes) {
+  const int slot = threadIdx.x, part = blockIdx.x, first = begins(part) + slot, high = begins(part + 1);
+  P* const kept = (P*)ws::dynamic_shared() + slot;
+  P* const adds = kept + STEPS * GROUP;
+  P* const writes = adds + RING * GROUP;
+  const auto there = [&](int k) { return k < FILLED - 1 || first + k * GROUP < high; };
+  const auto ask = [&](P* to, const float* row, int k, bool more, bool passing) {
+    if (more && there(k)) ws::copy_hinted<sizeof(P)>(to, row + (int64_t)k * GROUP * V, passing);
+  };
+  const auto row_of = [&](int row) { return x + (row * N + (int64_t)first * V); };
+  float count = 0.0f;
+  P scale[STEPS];
 #pragma unroll
-    for (int u = 0; u < UNROLL; u++) load4(v[u], x, i + u * 4 * BLOCK, last);
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        if (i + u * 4 * BLOCK + j < last) sum += v[u][j], n++;
-    const float mean = sum / n;
-#pragma unroll
-    for (int u = 0; u < UNROLL; u++)
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        if (i + u * 4 * BLOCK + j < last) squares += (v[u][j] - mean) * (v[u][j] - mean);
-    mine.merge(n, mean, squares);
+  for (int k = 0; k < STEPS; k++) {
+    if (!there(k)) continue;
+    const int64_t at = (int64_t)(first + k * GROUP) * V;
+    ws::copy_hinted<sizeof(P)>(kept + k * GROUP, bias + at, true);
+    scale[k] = ws::load_pack<V>(weight + at);
+    count += V;
   }
-  mine.warp_merge();
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  if (lane == 0) partial[0][warp] = mine.n, partial[1][warp] = mine.mean, partial[2][warp] = mine.m2;
-  __syncthreads();
-  Moments all;
-  if (threadIdx.x == 0)
-    for (int w = 0; w < BLOCK / 32; w++) all.merge(partial[0][w], partial[1][w], partial[2][w]);
-  return all;
-}
-
-__global__ void __launch_bounds__(BLOCK) moments(const float* x, float* parts) {
-  const int64_t row = blockIdx.x / PARTS, first = blockIdx.x % PARTS * PART;
-  const Moments all = part_moments(x + row * N, first, first + PART < N ? first + PART : N);
-  if (threadIdx.x == 0) {
-    float* to = parts + 3 * (int64_t)blockIdx.x;
-    to[0] = all.n, to[1] = all.mean, to[2] = all.m2;
+  for (int k = 0; k < RING; k++) {
+    ask(adds + k * GROUP, row_of(k / STEPS), k % STEPS, k / STEPS < ROWS, false);
+    ws::copy_commit();
   }
-}
-
-// A warp a row: its parts' moments become its mean and its scale.
-__global__ void __launch_bounds__(32) finish(const float* parts, float2* rows) {
-  Moments all;
-  for (int64_t p = threadIdx.x; p < PARTS; p += 32) {
-    const float* from = parts + 3 * (blockIdx.x * PARTS + p);
-    all.merge(from[0], from[1], from[2]);
+  Sums sums;
+  int number = 0;
+  const auto add = [&](int k, int place) {
+    if (!there(k)) return;
+    const P v = adds[place * GROUP];
+    if (k == 0) sums.shift = v.at[0];
+    sums.add(v);
+  };
+  const auto post = [&] {
+    number++;
+    ws::post_far<GROUP>(sums.moments(count), boxes + number % 2 * BLOCKS * WORDS, part, number);
+    sums = {};
+  };
+#pragma unroll 1
+  for (int t = 0; t < STEPS + AHEAD; t++) {
+    ws::copy_wait<RING - 1>();
+    if (t / STEPS < ROWS) {
+      add(t % STEPS, t % RING);
+      if (t % STEPS == STEPS - 1) post();
+    }
+    const int next = t + RING, back = next - STEPS - AHEAD;  // steps to add and to write
+    ask(adds + t % RING * GROUP, row_of(next / STEPS), next % STEPS, next / STEPS < ROWS, false);
+    if (back >= 0) ask(writes + back * GROUP, row_of(back / STEPS), back % STEPS, back / STEPS < ROWS, true);
+    ws::copy_commit();
   }
-  all.warp_merge();
-  if (threadIdx.x == 0) rows[blockIdx.x] = make_float2(all.mean, rsqrtf(all.m2 / N + EPSILON));
-}
-
-__global__ void __launch_bounds__(BLOCK) normalise(const float* x, const float* weight, const float* bias,
-                                                   const float2* rows, float* y) {
-  const int64_t i = 4 * ((int64_t)blockIdx.x * BLOCK + threadIdx.x);
-  float w[4], b[4];
-  load4(w, weight, i, N);
-  load4(b, bias, i, N);
-  // From the last row on: what the moments were taken of last may still be in the cache.
-  for (int64_t r = ROWS - 1; r >= 0; r -= TOGETHER) {
-    float v[TOGETHER][4];
+#pragma unroll 1
+  for (int row = 0; row < ROWS; row++) {
+    const uint64_t* const posted = boxes + (row + 1) % 2 * BLOCKS * WORDS;
+    const ws::MomentsState all = ws::gather_far<GROUP, ws::MomentsState>(posted, BLOCKS, row + 1);
+    const float mean = all.mean, rate = ws::rsqrt(all.squares / (float)N + EPSILON);
+    const float* const here = row_of(row);
+    float* const to = y + (here - x);
 #pragma unroll
-    for (int t = 0; t < TOGETHER; t++)
-      if (r >= t) load4(v[t], x + (r - t) * N, i, N);
+    for (int k = 0; k < STEPS; k++) {
+      const int added = (k + AHEAD) % STEPS, after = k + AHEAD + RING, back = k + RING;
+      ws::copy_wait<RING - 1>();
+      if (there(k)) {
+        const P v = writes[k % RING * GROUP], b = kept[k * GROUP];
+        P made;
 #pragma unroll
-    for (int t = 0; t < TOGETHER; t++) {
-      if (r < t) break;
-      const float2 row = rows[r - t];
-#pragma unroll
-      for (int j = 0; j < 4; j++) v[t][j] = (v[t][j] - row.x) * row.y * w[j] + b[j];
-      store4(y + (r - t) * N, i, N, v[t]);
+        for (int i = 0; i < V; i++) made.at[i] = (v.at[i] - mean) * rate * scale[k].at[i] + b.at[i];
+        ws::write<V, 1, true, true>(to + (int64_t)k * GROUP * V, made);
+      }
+      if (row + 1 + (k + AHEAD) / STEPS < ROWS) {
+        add(added, added % RING);
+        if (added == STEPS - 1) post();
+      }
+      const int a = 1 + after / STEPS, w = back / STEPS;
+      ask(adds + added % RING * GROUP, here + a * N, after % STEPS, row + a < ROWS, false);
+      ask(writes + k % RING * GROUP, here + w * N, back % STEPS, row + w < ROWS, true);
+      ws::copy_commit();
     }
   }
 }
 
 static void unit(const in0_t* x, const in1_t* weight, const in2_t* bias, out0_t* y, void* workspace, void* stream) {
-  float2* rows = (float2*)workspace;
-  float* parts = (float*)(rows + ROWS);
-  cudaStream_t on = (cudaStream_t)stream;
-  moments<<<(unsigned)(ROWS * PARTS), BLOCK, 0, on>>>(x, parts);
-  finish<<<(unsigned)ROWS, 32, 0, on>>>(parts, rows);
-  normalise<<<(unsigned)ws::ceil_div(N, 4 * BLOCK), BLOCK, 0, on>>>(x, weight, bias, rows, y);
+  const cudaStream_t on = (cudaStream_t)stream;
+  cudaFuncSetAttribute(rows, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
+  cudaMemsetAsync(workspace, 0, WORKSPACE_BYTES, on);
+  ws::launch_together(rows, BLOCKS, GROUP, SHARED, on, x, weight, bias, y, (uint64_t*)workspace);
 }

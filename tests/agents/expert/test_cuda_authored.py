@@ -1,0 +1,40 @@
+"""Hand-written CUDA units whose blocks wait for each other: on the CPU with six of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import CudaBench
+
+from warpsmith.agents.expert.families import base
+from warpsmith.targets.front_matter import unit_from_source
+
+UNITS = Path(__file__).resolve().parents[3] / "benchmarks" / "authored"
+R = torch.randn
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        ((5, 9000), {"EARLY": 3, "RING": 3}),
+        ((5, 9000), {"EARLY": 0, "RING": 2}),  # a row is posted when the next one is written
+        ((2, 9001), {"EARLY": 7, "RING": 4, "BLOCKS": 5}),  # rows that begin anywhere
+        ((1, 700), {"EARLY": 9, "RING": 4}),  # parts of one step, and one row
+    ],
+)
+def test_layer_norm_over_rows_that_all_blocks_share(
+    emulated: CudaBench, shape: tuple[int, int], values: dict[str, int]
+) -> None:
+    rows, n = shape
+    graph, args = emulated.case(
+        lambda x, w, b: F.layer_norm(x, (n,), w, b), lambda: (R(rows, n) + 9, R(n), R(n))
+    )
+    source = (UNITS / "level1_40_LayerNorm.cu").read_text()
+    unit = unit_from_source(source, emulated.whole(graph), language="cuda")
+    small = {"GROUP": 128, "BLOCKS": 6} | values
+    assert set(small) == set(unit.values)
+    tunables = tuple(base.tunable(name, value) for name, value in small.items())
+    emulated.check(unit.model_copy(update={"tunables": tunables}), graph, args)
