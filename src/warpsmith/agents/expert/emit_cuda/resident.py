@@ -2,12 +2,13 @@
 
 A team of blocks shares a row, each block a part of it, and goes from row to row. Every thread copies packs of its own to
 shared memory, a ring of ROOM steps (UNROLL packs a thread): as soon as a step is not needed any more, its place is asked
-for anew. So the next row comes while this one is written, and at least LEAD steps of it are under way while the blocks of
-a team hand each other their states. Where a part is kept whole, the next row is also added while this one is written, a
-step for each that is written, EARLY steps in front: its states are posted that much before they are needed. The last KEPT steps of a row are still there when it is written; earlier ones, where
-a part is longer, are read again, the latest first, as the L2 cache may have them: what is kept leaves that cache first.
-An operand that is the same for all rows, such as a weight, stays in registers as far as there is room; others that only
-the writing reads come a step ahead.
+for anew. So the next row comes while this one is written. Where a part is kept whole, the next row is also added meanwhile:
+each step that is written is followed by adding one, EARLY steps or more in front, and a row's states are posted that much
+before its writing needs those of the others. LAG steps are under way at any time.
+
+The last KEPT steps of a row are still there when it is written; earlier ones, where a part is longer, are read again, the
+latest first, as the L2 cache may have them: what is kept leaves that cache first. An operand that is the same for all rows,
+such as a weight, stays in registers as far as there is room; others that only the writing reads have a ring of their own.
 
 Near: a team is a cluster, whose blocks read each other's shared memory (compute capability 9.0 on; before, one
 block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
