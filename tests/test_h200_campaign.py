@@ -348,9 +348,11 @@ def test_over_eager_counts_what_is_surely_faster_than_eager() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["level2_23", "level2_83"])
-def test_sources_that_were_kept_still_build(tmp_path: Path, toolkit: None, task: str) -> None:
-    """Their headers have changed since: how blocks of a cluster merge their states was called otherwise, twice."""
+@pytest.mark.parametrize(
+    ("task", "called"), [("level2_23", "near_merge"), ("level2_83", "near_merge"), ("level2_73", "far_merge")]
+)
+def test_sources_that_were_kept_still_build(tmp_path: Path, toolkit: None, task: str, called: str) -> None:
+    """Their headers have changed since: how blocks merge their states was called otherwise, twice."""
     import tarfile
 
     from warpsmith.bundles.bundle import read_bundle
@@ -360,7 +362,7 @@ def test_sources_that_were_kept_still_build(tmp_path: Path, toolkit: None, task:
         kept.extractall(tmp_path, filter="data")
     bundle = read_bundle(next(tmp_path.rglob("manifest.json")).parent)
     (of,) = bundle.tasks.values()
-    units = [u for c in bundle.candidates.values() for u in c.units if "near_merge" in u.source]
+    units = [u for c in bundle.candidates.values() for u in c.units if called in u.source]
     assert units
     build = CudaTarget(tmp_path / "builds", arch="sm_90a").build(units[0], of.main.graph, "main")
     assert build.ok, build.diagnostics
