@@ -26,8 +26,9 @@ whole() {
     for given in "$@"; do [[ $given =~ ^[1-9][0-9]*$ ]] || usage; done
 }
 
+# One that has left its status is over, even if nobody has waited for its process.
 running() {
-    [ -e "$work/pid" ] && kill -0 "$(cat "$work/pid")" 2>/dev/null
+    [ -e "$work/pid" ] && [ ! -s "$work/status" ] && kill -0 "$(cat "$work/pid")" 2>/dev/null
 }
 
 install() {
@@ -79,9 +80,14 @@ start() { # SECONDS LANES
 }
 
 follow() { # SECONDS
-    local from
+    local from end=$((SECONDS + $1)) shown
     from=$(cat "$work/shown" 2>/dev/null || echo 0)
-    timeout "$1" tail -n "+$((from + 1))" --pid="$(cat "$work/pid")" -s 1 -f "$log" || true
+    tail -n "+$((from + 1))" -s 0.2 -f "$log" &
+    shown=$!
+    while running && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
+    sleep 0.5 # for the last lines
+    kill "$shown" 2>/dev/null || true
+    wait "$shown" 2>/dev/null || true
     wc -l < "$log" > "$work/shown"
 }
 

@@ -288,6 +288,16 @@ def test_a_campaign_goes_on_over_several_calls(packed: list[str], tmp_path: Path
     assert (tmp_path / "work" / "camp" / "bundles" / "level1_1" / "manifest.json").is_file()
 
 
+def test_a_campaign_whose_process_nobody_has_waited_for_is_over(packed: list[str], tmp_path: Path) -> None:
+    import h200_pack
+
+    assert h200_pack.main(["kb", "out", "--task", "level1/1", "--no-wheels"]) == 0
+    assert run_sh(tmp_path, "start", "60", "4")[0] == 3
+    (tmp_path / "work" / "pid").write_text(str(os.getpid()))  # as a process that is still listed
+    code, said = run_sh(tmp_path, "wait", "60")
+    assert (code, said[-1].endswith("the campaign has ended")) == (3, True)
+
+
 def test_a_campaign_goes_on_from_results_of_the_same_bundles(packed: list[str], tmp_path: Path) -> None:
     import h200_pack
 
