@@ -8,7 +8,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import pytest
 from warpsmith import machine
 from warpsmith.cli.main import main
 from warpsmith.errors import ToolchainError
+from warpsmith.judge import judge
 from warpsmith.judge.limits import measure_peaks
+from warpsmith.judge.memory import CHECKS
+from warpsmith.solutions import judge as solution_judge
 from warpsmith.targets import cuda_toolkit
 
 
@@ -54,6 +58,22 @@ def with_peaks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Pat
         return cache
 
     return put
+
+
+@pytest.fixture(scope="session")
+def few_rounds() -> Callable[[], AbstractContextManager[None]]:
+    """Within it, a confirmation has a third of its rounds, one for each call that is checked: for tests in which it does not
+    matter how narrow the interval of a ratio is.
+    """
+
+    @contextmanager
+    def within() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for user in (judge, solution_judge):
+                patch.setattr(user, "CONFIRM_ROUNDS", CHECKS)
+            yield
+
+    return within
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from warpsmith.report.build import build_report
 from warpsmith.report.markdown import render_markdown
 
 SOFTMAX = Path(__file__).parents[1] / "examples" / "softmax.py"
-SMALL = {"batch_size": 256, "dim": 512}
+SMALL = {"batch_size": 64, "dim": 128}
 
 GOOD = """// warpsmith-unit: 1
 // family: softmax   technique: two passes a row
@@ -88,12 +89,14 @@ def config(folder: Path, server: str) -> Config:
 
 @pytest.fixture(scope="module")
 def run(
-    tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]
+    tmp_path_factory: pytest.TempPathFactory,
+    with_peaks: Callable[[Path], Path],
+    few_rounds: Callable[[], AbstractContextManager[None]],
 ) -> tuple[Path, RunSummary, list[Asked]]:
     """The one judged run of this module."""
     folder = tmp_path_factory.mktemp("run")
     with_peaks(folder / "cache")
-    with pytest.MonkeyPatch.context() as patch, ScriptedServer(answer) as server:
+    with few_rounds(), pytest.MonkeyPatch.context() as patch, ScriptedServer(answer) as server:
         patch.setenv("WARPSMITH_API_KEY", "sk-canary-of-the-tests")
         summary = optimize_task(
             str(SOFTMAX), config=config(folder, server.base_url), overrides=SMALL, seed=3,

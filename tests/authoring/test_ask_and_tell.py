@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +16,56 @@ from warpsmith.records import Task
 
 
 @pytest.fixture
-def command(command: Any, desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch) -> Any:
+def real(command: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As everywhere, with the places that `warpsmith.toml` names, and the real judge."""
+    for name in ("ARCHIVE", "CACHE"):
+        monkeypatch.delenv(f"WARPSMITH_{name}")
+    return command
+
+
+@pytest.fixture
+def scripted(command: Any, desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch) -> Any:
     """As everywhere, with the desk's archive and cache."""
     monkeypatch.setenv("WARPSMITH_CACHE", str(desk.config.cache))
     monkeypatch.setenv("WARPSMITH_ARCHIVE", str(desk.config.archive))
     return command
 
 
-def test_ask_then_tell(command: Any, task: Task, tmp_path: Path) -> None:
-    code, out, _ = command("ask", f"archive:{task.id}", "--region", "n0")
+def test_ask_then_tell(scripted: Any, task: Task, tmp_path: Path) -> None:
+    code, out, _ = scripted("ask", f"archive:{task.id}", "--region", "n0")
     assert (code, out) == (0, "ask/chain\n")
     answers = tmp_path / "ask" / "chain" / "answer"
     (answers / "good.cpp").write_text(unit(2.0))
-    code, out, _ = command("tell", "ask/chain", "--author", "Ada", "--json", "told.json")
+    code, out, _ = scripted("tell", "ask/chain", "--author", "Ada", "--json", "told.json")
     assert code == 0
     assert out.startswith("chain: correct, a win: candidate ")
     assert "2.00x [1.96, 2.04] over eager" in out
     sheet = json.loads((tmp_path / "told.json").read_text())[0]
     assert (sheet["units"], sheet["author"], sheet["win"]) == (["n0"], "Ada", True)
     (answers / "wrong.cpp").write_text(unit("incorrect"))
-    code, out, _ = command("tell", "ask/chain", "--json", "-")
+    code, out, _ = scripted("tell", "ask/chain", "--json", "-")
     assert (code, [s["status"] for s in json.loads(out)]) == (1, ["ok", "incorrect"])
-    code, out, _ = command("board", f"archive:{task.id}")
+    code, out, _ = scripted("board", f"archive:{task.id}")
     assert code == 0
     assert out.startswith("1. 2.00x [1.96, 2.04] over eager, 50 µs, 20% of the limit, confirmed: 2.0 by Ada")
     assert ScriptedSitting.opened == 2  # once a command
 
 
-def test_tell_a_file_for_a_task_onto_the_best(command: Any, task: Task, tmp_path: Path) -> None:
+def test_tell_a_file_for_a_task_onto_the_best(scripted: Any, task: Task, tmp_path: Path) -> None:
     for name, outcome in (("a.cpp", 1.5), ("b.cpp", 1.6)):
         (tmp_path / name).write_text(unit(outcome))
     spec = f"archive:{task.id}"
-    assert command("tell", "a.cpp", "--task", spec, "--region", "n0", "--quiet")[0] == 0
-    code, out, _ = command("tell", "b.cpp", "--task", spec, "--region", "n1", "--onto", "best", "--json", "-")
+    assert scripted("tell", "a.cpp", "--task", spec, "--region", "n0", "--quiet")[0] == 0
+    code, out, _ = scripted(
+        "tell", "b.cpp", "--task", spec, "--region", "n1", "--onto", "best", "--json", "-"
+    )
     assert (code, json.loads(out)[0]["units"]) == (0, ["n0", "n1"])
 
 
-def test_ask_for_several_tasks(command: Any, desk: Desk, task: Task, tmp_path: Path) -> None:
+def test_ask_for_several_tasks(scripted: Any, desk: Desk, task: Task, tmp_path: Path) -> None:
     other = task.model_copy(update={"name": "other"})
     desk.archive.add_task(other)
-    code, out, _ = command(
+    code, out, _ = scripted(
         "ask", f"archive:{task.id}", f"archive:{other.id}", "--out", "all", "--target", "cuda"
     )
     assert (code, out) == (0, "all/chain\nall/other\n")
@@ -78,23 +87,23 @@ def test_ask_for_several_tasks(command: Any, desk: Desk, task: Task, tmp_path: P
     ],
 )
 def test_what_cannot_be_done_is_one_line(
-    command: Any, task: Task, tmp_path: Path, arguments: tuple[str, ...], says: str
+    scripted: Any, task: Task, tmp_path: Path, arguments: tuple[str, ...], says: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "bad.cpp").write_text("int x;\n")
-    code, out, err = command(*(f"archive:{task.id}" if a == "SPEC" else a for a in arguments))
+    code, out, err = scripted(*(f"archive:{task.id}" if a == "SPEC" else a for a in arguments))
     assert (code, out) == (2, "")
     assert says in err.splitlines()[-1]
     assert ScriptedSitting.opened == 0
 
 
 def test_telling_for_a_gpu_without_one(
-    command: Any, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scripted: Any, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.machine.gpu", lambda: None)
-    command("ask", f"archive:{task.id}", "--target", "cuda")
+    scripted("ask", f"archive:{task.id}", "--target", "cuda")
     (tmp_path / "ask" / "chain" / "answer" / "a.cu").write_text(unit(1.0))
-    code, _, err = command("tell", "ask/chain")
+    code, _, err = scripted("tell", "ask/chain")
     assert code == 2
     assert "warpsmith bundle create" in err
 
@@ -111,34 +120,37 @@ def get_inputs():
 
 @pytest.mark.slow
 @pytest.mark.alone  # its timing must count
-def test_a_real_task_from_ask_to_the_report(tmp_path: Path, with_peaks: Callable[[Path], Path]) -> None:
-    def warpsmith(*arguments: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-m", "warpsmith", *arguments]
-        return subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
-
+def test_a_real_task_from_ask_to_the_report(
+    real: Any,
+    tmp_path: Path,
+    with_peaks: Callable[[Path], Path],
+    few_rounds: Callable[[], AbstractContextManager[None]],
+) -> None:
     (tmp_path / "warpsmith.toml").write_text(
         'archive = "archive.db"\ncache = "cache"\nbaselines = ["eager"]\n'
     )  # places that are relative
     (tmp_path / "task.py").write_text(TASK)
     with_peaks(tmp_path / "cache")
-    asked = warpsmith("ask", "task.py")
-    assert asked.returncode == 0, asked.stderr
-    folder = tmp_path / asked.stdout.strip()
+    code, out, err = real("ask", "task.py")
+    assert code == 0, err
+    folder = tmp_path / out.strip()
     assert "speed-of-light limit on" in (folder / "graph.md").read_text()
     assert (folder / "task.py").read_text() == TASK
     answer = (folder / "example.cpp").read_text()
     (folder / "answer" / "good.cpp").write_text(answer)
     (folder / "answer" / "typo.cpp").write_text(answer.replace("void unit(", "void unit(nothing, "))
-    told = warpsmith("tell", str(folder), "--author", "Ada", "--json", "-", "--quiet")
-    assert told.returncode == 1, told.stderr
-    good, typo = json.loads(told.stdout)
+    with few_rounds():
+        code, out, err = real("tell", str(folder), "--author", "Ada", "--json", "-", "--quiet")
+    assert code == 1, err
+    good, typo = json.loads(out)
     assert good["correct"], f"{good['status']}: {good['reason']}"
     assert good["labels"][0] == "kernel"
     assert typo["status"] == "build-failed"
     assert typo["evidence"]
-    again = warpsmith("tell", str(folder / "answer" / "typo.cpp"), "--json", "-")
-    assert again.returncode == 1
-    assert any("judged before" in note for note in json.loads(again.stdout)[0]["notes"])
-    report = warpsmith("report", good["run"], "--format", "markdown")
-    assert report.returncode == 0, report.stderr
-    assert "given" in report.stdout
+    code, out, _ = real("tell", str(folder / "answer" / "typo.cpp"), "--json", "-")
+    assert code == 1
+    assert any("judged before" in note for note in json.loads(out)[0]["notes"])
+    code, out, err = real("report", good["run"], "--format", "markdown")
+    assert code == 0, err
+    assert "given" in out
+    assert (tmp_path / "archive.db").exists()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from warpsmith.cli import app
-from warpsmith.cli import judge as command
+from warpsmith.cli import judge as judge_command
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Check, Ratio, Timing, Unit
 from warpsmith.solutions.verdict import SolutionVerdict, of_unit
@@ -27,7 +28,7 @@ VERDICT = SolutionVerdict(
 
 
 def test_a_verdict_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    command.print_verdict(VERDICT)
+    judge_command.print_verdict(VERDICT)
     out = capsys.readouterr().out
     assert out.startswith("correct, label kernel\n")
     assert "1.50x [1.40, 1.60] over compile (the best baseline)" in out
@@ -39,7 +40,7 @@ def test_a_verdict_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_failure_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     check = Check(variant="main", family="normal", where="whole", ok=False, rule="budget", detail="off by 2")
     update = {"verdict": "incorrect", "rule": "budget", "checks": (check,), "speedup": {}, "timing": None}
-    command.print_verdict(VERDICT.model_copy(update=update))
+    judge_command.print_verdict(VERDICT.model_copy(update=update))
     out = capsys.readouterr().out
     assert out.startswith("incorrect, label kernel (rule: budget)\n")
     assert "failed: budget at main/normal: off by 2" in out
@@ -66,7 +67,7 @@ def test_a_units_result_in_the_same_terms(status: str, verdict: str) -> None:
 
 def test_it_needs_a_solution_and_a_task() -> None:
     with pytest.raises(UsageError, match="judge SOLUTION --task TASK"):
-        command.judge()
+        judge_command.judge()
 
 
 TASK = """
@@ -80,33 +81,39 @@ def get_inputs():
 SOLUTION = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return BODY\n"
 
 
-def run(tmp_path: Path, body: str) -> tuple[int, str, str]:
-    (tmp_path / "task.py").write_text(TASK)
-    (tmp_path / "s.py").write_text(SOLUTION.replace("BODY", body))
-    arguments = ["judge", str(tmp_path / "s.py"), "--task", str(tmp_path / "task.py"), "--baselines", "eager"]
-    done = subprocess.run(
-        [sys.executable, "-m", "warpsmith", *arguments, "--json", "-", "--quiet"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.mark.slow
-def test_json_and_exit_codes(tmp_path: Path) -> None:
-    code, out, error = run(tmp_path, "torch.exp(torch.log_softmax(x, 1)) * 3.0")
+def test_json_and_exit_codes(
+    command: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_peaks: Callable[[Path], Path],
+    few_rounds: Callable[[], AbstractContextManager[None]],
+) -> None:
+    with_peaks(tmp_path / "cache")
+    monkeypatch.setenv("WARPSMITH_THREADS", "1")  # of a busy machine's
+    (tmp_path / "task.py").write_text(TASK)
+
+    def run(body: str) -> tuple[int, str, str]:
+        (tmp_path / "s.py").write_text(SOLUTION.replace("BODY", body))
+        given = ("s.py", "--task", "task.py", "--baselines", "eager", "--json", "-", "--quiet")
+        with few_rounds():
+            found: tuple[int, str, str] = command("judge", *given)
+        return found
+
+    code, out, error = run("torch.exp(torch.log_softmax(x, 1)) * 3.0")
     assert code == 0, out + error
     found = json.loads(out)
     assert (found["verdict"], found["label"]) == ("correct", "library")
     assert found["speedup"]["best"]["low"] <= found["speedup"]["eager"]["median"]
     assert found["isolation"]
-    code, out, error = run(tmp_path, "torch.softmax(x, 0) * 3.0")
+    code, out, error = run("torch.softmax(x, 0) * 3.0")
     assert (code, json.loads(out)["verdict"]) == (1, "incorrect")
     assert json.loads(out)["reasons"]
-    code, out, error = run(tmp_path, "(")
+    code, out, error = run("(")
     assert (code, out) == (2, "")
     assert len(error.strip().splitlines()) == 1
     assert error.startswith("warpsmith: ")
 
 
 def test_the_command_is_there() -> None:
-    assert any(c.callback is command.judge for c in app.registered_commands)
+    assert any(c.callback is judge_command.judge for c in app.registered_commands)

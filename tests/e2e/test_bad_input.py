@@ -1,4 +1,8 @@
-"""Whatever can be wrong, through the real program: one clear line, a non-zero exit code, nothing lost."""
+"""Whatever can be wrong, through the real program: one clear line, a non-zero exit code, nothing lost.
+
+One of each ending is a process of its own, and so is all that ends, limits or kills one; the others run in this process, which
+has imported everything.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from warpsmith.cli.main import main
+
+Here = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAM = [sys.executable, "-m", "warpsmith"]
 HEAD = "import torch\nimport torch.nn as nn\nrows = 64\n"
 MODEL = "class Model(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n"
@@ -50,13 +58,13 @@ BAD_TASKS = {
 
 @pytest.fixture(name="environment")
 def _environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once. Of what a search found
-    one candidate is confirmed.
+    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once. Of what
+    a search found one candidate is confirmed. One thread: beside other tests, threads would wait for one another most of the time.
     """
     cache = tmp_path_factory.getbasetemp() / "cache"
     return os.environ | {
         "WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(cache), "NO_COLOR": "1",
-        "WARPSMITH_CONFIRM": "1",
+        "WARPSMITH_CONFIRM": "1", "WARPSMITH_THREADS": "1",
     }  # fmt: skip
 
 
@@ -79,6 +87,27 @@ def warpsmith(
     )
 
 
+@pytest.fixture(name="here")
+def _here(
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    few_rounds: Callable[[], AbstractContextManager[None]],
+) -> Here:
+    """As `warpsmith`, in this process; variables of its own by their names."""
+
+    def call(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        for name, value in (environment | variables).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["warpsmith", *map(str, arguments)])
+        capfd.readouterr()
+        with few_rounds(), pytest.raises(SystemExit) as ended:
+            main()
+        return subprocess.CompletedProcess(sys.argv, int(ended.value.code or 0), *capfd.readouterr())
+
+    return call
+
+
 def one_line(done: subprocess.CompletedProcess[str], code: int, word: str = "") -> str:
     """The only line on standard error of a quiet command that failed with this code."""
     assert "Traceback" not in done.stdout + done.stderr
@@ -91,8 +120,8 @@ def one_line(done: subprocess.CompletedProcess[str], code: int, word: str = "") 
     return lines[0]
 
 
-def runs(env: dict[str, str]) -> list[dict[str, Any]]:
-    done = warpsmith("archive", "list", "--json", "-", env=env)
+def runs(here: Here) -> list[dict[str, Any]]:
+    done = here("archive", "list", "--json", "-")
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
 
@@ -104,44 +133,44 @@ def test_missing_file(environment: dict[str, str]) -> None:
     one_line(warpsmith("optimize", "no_such_file.py", "--quiet", env=environment), 2, "no_such_file.py")
 
 
-def test_missing_module(environment: dict[str, str]) -> None:
-    one_line(
-        warpsmith("optimize", "no_such_package.module:Model", "--quiet", env=environment),
-        2,
-        "no_such_package",
-    )
+def test_missing_module(here: Here) -> None:
+    one_line(here("optimize", "no_such_package.module:Model", "--quiet"), 2, "no_such_package")
 
 
 @pytest.mark.parametrize("name", BAD_TASKS)
-def test_bad_task(name: str, environment: dict[str, str], tmp_path: Path) -> None:
+def test_bad_task(name: str, here: Here, tmp_path: Path) -> None:
     text, word = BAD_TASKS[name]
     path = tmp_path / "bad.py"
     path.write_text(text)
     started = time.monotonic()
-    one_line(warpsmith("optimize", path, "--quiet", *QUICK, env=environment), 2, word)
+    one_line(here("optimize", path, "--quiet", *QUICK), 2, word)
     assert time.monotonic() - started < 60
 
 
-def test_task_that_loops_forever(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_task_that_crashes_in_a_process_of_its_own(environment: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(BAD_TASKS["crashes"][0])
+    one_line(warpsmith("optimize", path, "--quiet", *QUICK, env=environment), 2)
+
+
+def test_task_that_loops_forever(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "loop.py"
     path.write_text(HEAD + "while True:\n    pass\n" + MODEL + INPUTS + INIT)
-    env = environment | {"WARPSMITH_LOAD_TIMEOUT": "5"}
-    one_line(warpsmith("optimize", path, "--quiet", env=env, timeout=60), 2, "5")
+    one_line(here("optimize", path, "--quiet", WARPSMITH_LOAD_TIMEOUT="2"), 2, "not done after 2 s")
 
 
 # ---------------------------------------------------------------- machine and settings
 
 
-def test_no_compiler(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+def test_no_compiler(environment: dict[str, str], here: Here, good: Path, tmp_path: Path) -> None:
     empty = tmp_path / "bin"
     empty.mkdir()
     one_line(warpsmith("optimize", good, "--quiet", env=environment | {"PATH": str(empty)}), 3)
-    env = environment | {"WARPSMITH_COMPILER": "/no/such/g++"}
-    one_line(warpsmith("optimize", good, "--quiet", env=env), 3, "/no/such/g++")
+    one_line(here("optimize", good, "--quiet", WARPSMITH_COMPILER="/no/such/g++"), 3, "/no/such/g++")
 
 
-def test_doctor_names_what_is_missing(environment: dict[str, str]) -> None:
-    done = warpsmith("doctor", env=environment | {"WARPSMITH_COMPILER": "/no/such/g++"})
+def test_doctor_names_what_is_missing(here: Here) -> None:
+    done = here("doctor", WARPSMITH_COMPILER="/no/such/g++")
     assert done.returncode == 1
     assert [line for line in done.stdout.splitlines() if line.startswith("NOT") and "/no/such/g++" in line]
 
@@ -149,16 +178,15 @@ def test_doctor_names_what_is_missing(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("THREADS", "many"), ("LOAD_TIMEOUT", "soon"), ("BASELINES", "eager,quantum")]
 )
-def test_wrong_setting(name: str, value: str, environment: dict[str, str], good: Path) -> None:
-    env = environment | {f"WARPSMITH_{name}": value}
-    one_line(warpsmith("optimize", good, "--quiet", env=env), 2, name.lower())
+def test_wrong_setting(name: str, value: str, here: Here, good: Path) -> None:
+    one_line(here("optimize", good, "--quiet", **{f"WARPSMITH_{name}": value}), 2, name.lower())
 
 
 @pytest.mark.parametrize(
     "arguments", [("--budget", "-3"), ("--time", "soon"), ("--set", "rows"), ("--target", "abacus")]
 )
-def test_wrong_flag(arguments: tuple[str, str], environment: dict[str, str], good: Path) -> None:
-    one_line(warpsmith("optimize", good, "--quiet", *arguments, env=environment), 2)
+def test_wrong_flag(arguments: tuple[str, str], here: Here, good: Path) -> None:
+    one_line(here("optimize", good, "--quiet", *arguments), 2)
 
 
 def test_read_only_archive(environment: dict[str, str], good: Path) -> None:
@@ -166,11 +194,11 @@ def test_read_only_archive(environment: dict[str, str], good: Path) -> None:
     one_line(done, 4, "/proc/warpsmith")
 
 
-def test_corrupt_archive(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+def test_corrupt_archive(here: Here, good: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"not a database " * 500)
     for arguments in (("optimize", good, "--quiet"), ("archive", "list"), ("report",)):
-        one_line(warpsmith(*arguments, "--archive", damaged, env=environment), 4, "damaged.db")
+        one_line(here(*arguments, "--archive", damaged), 4, "damaged.db")
     assert damaged.read_bytes() == b"not a database " * 500
 
 
@@ -188,9 +216,14 @@ def test_full_disk(environment: dict[str, str], good: Path) -> None:
 # ---------------------------------------------------------------- interruptions
 
 
-def start(good: Path, env: dict[str, str], *more: str, budget: int = 12) -> subprocess.Popen[str]:
-    limits = ["--time", "60s", "--budget", str(budget), "--seed", "1"]
-    command = [*PROGRAM, "optimize", str(good), *limits, *QUICK, *more]
+def optimize(good: Path, *more: str, budget: int) -> list[str]:
+    return [
+        "optimize", str(good), "--time", "60s", "--budget", str(budget), "--seed", "1", *QUICK, *more
+    ]  # fmt: skip
+
+
+def start(good: Path, env: dict[str, str], budget: int = 12) -> subprocess.Popen[str]:
+    command = [*PROGRAM, *optimize(good, budget=budget)]
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -209,7 +242,9 @@ def gone(children: list[psutil.Process], within: float = 10.0) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str], good: Path) -> None:
+def test_interrupt_keeps_what_was_finished(
+    sent: int, environment: dict[str, str], here: Here, good: Path
+) -> None:
     process = start(good, environment)
     list(lines_until(process, "judged "))
     children = psutil.Process(process.pid).children(recursive=True)
@@ -219,23 +254,22 @@ def test_interrupt_keeps_what_was_finished(sent: int, environment: dict[str, str
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("warpsmith: interrupted")
     assert gone(children)
-    assert len(runs(environment)) == 1
-    assert "ok" in warpsmith("archive", "show", env=environment).stdout
+    assert len(runs(here)) == 1
+    assert "ok" in here("archive", "show").stdout
 
 
 @pytest.mark.slow
-def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
+def test_killed_run_is_resumed(environment: dict[str, str], here: Here, good: Path) -> None:
     process = start(good, environment, budget=2)
     list(lines_until(process, "judged "))
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     process.communicate()
     assert gone(children), "workers outlive their supervisor"
-    again = start(good, environment, budget=2)
-    _, err = again.communicate(timeout=200)
-    assert again.returncode == 0, err
-    assert "resuming run" in err
-    assert len(runs(environment)) == 1
+    again = here(*optimize(good, budget=2))
+    assert again.returncode == 0, again.stderr
+    assert "resuming run" in again.stderr
+    assert len(runs(here)) == 1
 
 
 @pytest.mark.slow
@@ -243,9 +277,9 @@ def test_killed_run_is_resumed(environment: dict[str, str], good: Path) -> None:
     "module", ["warpsmith.tasks.host", "warpsmith.judge.reference", "warpsmith.judge.zygote"]
 )
 def test_killed_worker_ends_in_a_result_or_in_one_line(
-    module: str, environment: dict[str, str], good: Path
+    module: str, environment: dict[str, str], here: Here, good: Path
 ) -> None:
-    process = start(good, environment, budget=3)
+    process = start(good, environment, budget=1)
     killed, deadline = False, time.monotonic() + 60
     while not killed and process.poll() is None and time.monotonic() < deadline:
         for child in psutil.Process(process.pid).children(recursive=True):
@@ -258,7 +292,7 @@ def test_killed_worker_ends_in_a_result_or_in_one_line(
     assert "Traceback" not in out + err
     if process.returncode != 0:
         assert err.splitlines()[-1].startswith("warpsmith: ") or "failed" in out
-    warpsmith("archive", "list", env=environment).check_returncode()
+    assert here("archive", "list").returncode == 0
 
 
 def _name(process: psutil.Process) -> str:
@@ -269,12 +303,13 @@ def _name(process: psutil.Process) -> str:
 
 
 @pytest.mark.slow
-def test_two_runs_on_one_archive(environment: dict[str, str], good: Path) -> None:
-    both = [start(good, environment, *more, budget=1) for more in ((), ("--set", "rows=80"))]
-    for process in both:
-        _, err = process.communicate(timeout=280)
-        assert process.returncode == 0, err
-    found = runs(environment)
+def test_two_runs_on_one_archive(environment: dict[str, str], here: Here, good: Path) -> None:
+    other = start(good, environment, budget=1)
+    one = here(*optimize(good, "--set", "rows=80", budget=1))
+    assert one.returncode == 0, one.stderr
+    _, err = other.communicate(timeout=280)
+    assert other.returncode == 0, err
+    found = runs(here)
     assert len(found) == 2
     assert all(r["summary"] for r in found)
 
@@ -288,11 +323,11 @@ static void unit(const in0_t* in0, out0_t* out0, void* workspace, void* stream) 
 
 
 @pytest.mark.slow
-def test_kernel_that_crashes_is_a_verdict(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+def test_kernel_that_crashes_is_a_verdict(here: Here, good: Path, tmp_path: Path) -> None:
     """Other hostile kernels: tests/judge/test_hostile.py."""
     unit = tmp_path / "unit.cpp"
     unit.write_text(CRASHING)
-    done = warpsmith("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK, env=environment)
+    done = here("judge", unit, "--task", good, "--json", "-", "--quiet", *QUICK)
     assert done.returncode == 1, done.stderr + done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     verdict = json.loads(done.stdout)
@@ -301,10 +336,8 @@ def test_kernel_that_crashes_is_a_verdict(environment: dict[str, str], good: Pat
     assert verdict["result"]["status"] == "crashed"
 
 
-def test_what_is_no_unit_is_refused(environment: dict[str, str], good: Path, tmp_path: Path) -> None:
+def test_what_is_no_unit_is_refused(here: Here, good: Path, tmp_path: Path) -> None:
     other = tmp_path / "solution.py"
     other.write_text("class Another: pass\n")
-    one_line(warpsmith("judge", other, "--task", good, "--quiet", env=environment), 2, "solution.py")
-    one_line(
-        warpsmith("judge", tmp_path / "none.cpp", "--task", good, "--quiet", env=environment), 2, "none.cpp"
-    )
+    one_line(here("judge", other, "--task", good, "--quiet"), 2, "solution.py")
+    one_line(here("judge", tmp_path / "none.cpp", "--task", good, "--quiet"), 2, "none.cpp")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -25,10 +27,18 @@ class Gate(nn.Module):
         return {"out": h * nn.functional.silu(gate), "peak": h.amax(dim=-1)}
 
 
+@pytest.fixture(autouse=True)
+def _few_rounds(few_rounds: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    with few_rounds():
+        yield
+
+
 @pytest.fixture(name="config")
-def _config(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> warpsmith.Config:
-    """A clean archive a test, and one cache for all, so that the machine's peaks are measured once."""
-    cache = tmp_path_factory.getbasetemp() / "cache"
+def _config(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]
+) -> warpsmith.Config:
+    """A clean archive a test, and one cache for all."""
+    cache = with_peaks(tmp_path_factory.getbasetemp() / "cache")
     return warpsmith.Config.load(
         {"archive": tmp_path / "a.db", "cache": cache, "baselines": ("eager",), "confirm": 1}
     )
@@ -36,15 +46,15 @@ def _config(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> warpsmi
 
 def test_a_module_becomes_a_drop_in(config: warpsmith.Config) -> None:
     torch.manual_seed(0)
-    module = Gate(512)
-    x, gate = torch.randn(256, 512), torch.randn(256, 512)
+    module = Gate(128)
+    x, gate = torch.randn(32, 128), torch.randn(32, 128)
     fast = warpsmith.optimize(
-        module, (x, gate), budget=warpsmith.Budget(evaluations=3, seconds=None), seed=1, config=config
+        module, (x, gate), budget=warpsmith.Budget(evaluations=2, seconds=None), seed=1, config=config
     )
     summary = fast.summary
     assert summary.status in ("win", "no-win"), summary.reason
     assert summary.admitted
-    assert summary.stages == {"ok": 3}
+    assert summary.stages == {"ok": 2}
     with torch.no_grad():
         got, expected = fast(x, gate), module(x, gate)
         for key in expected:
@@ -57,14 +67,14 @@ def test_a_module_becomes_a_drop_in(config: warpsmith.Config) -> None:
     run = Archive(config.archive).run(summary.run_id)
     assert run.summary == summary
     kinds = [e.kind for e in Archive(config.archive).run_entries(run.run_id)]
-    assert kinds == ["search"] * 3 + ["confirmation"]
+    assert kinds == ["search"] * 2 + ["confirmation"]
 
 
 def test_the_same_call_takes_what_was_surely_judged_from_the_archive(config: warpsmith.Config) -> None:
     def scaled(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x * 0.125, dim=-1)
 
-    x = torch.randn(128, 300)
+    x = torch.randn(32, 100)
     budget = warpsmith.Budget(evaluations=2, seconds=None)
     first = warpsmith.optimize(scaled, (x,), budget=budget, seed=1, config=config).summary
     second = warpsmith.optimize(scaled, (x,), budget=budget, seed=1, config=config).summary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,17 @@ from warpsmith.tasks.load import load_task
 
 @pytest.fixture(scope="session")
 def open_judge(
-    tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]
+    tmp_path_factory: pytest.TempPathFactory,
+    with_peaks: Callable[[Path], Path],
+    few_rounds: Callable[[], AbstractContextManager[None]],
 ) -> Callable[..., Any]:
-    """open_judge(text, **options) → a context manager; against eager alone, seed 7."""
+    """open_judge(text, **options) → a context manager; against eager alone, seed 7, few rounds of a confirmation."""
 
     @contextmanager
     def opened(text: str, **options: Any) -> Iterator[Judge]:
         folder: Path = tmp_path_factory.mktemp("judge")
         (folder / "task.py").write_text(text)
-        with Scratch() as scratch:
+        with few_rounds(), Scratch() as scratch:
             task = load_task(str(folder / "task.py"), scratch=scratch)
             target = CpuTarget(folder / "cache", threads=2)
             with Judge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ HOSTILE = {
 @pytest.fixture(scope="module")
 def judge(open_judge: Callable[..., Any]) -> Iterator[Judge]:
     with open_judge(TASK) as judge:
+        judge.verifier.limits = replace(
+            judge.verifier.limits, timeout=2.0
+        )  # what hangs need not do so for long
         yield judge
 
 

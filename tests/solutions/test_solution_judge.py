@@ -92,6 +92,8 @@ def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
     ("text", "label", "parameters"),
     [
         (solution(f"return {HONEST}"), "none", "name"),
+        # What was imported before the fork is not gone through again by its collector.
+        (solution(f"return {HONEST}", before="import gc\nassert gc.get_freeze_count() > 10**5"), "none", "name"),
         (solution(f"try:\n            return lib.g(x)\n        except AttributeError:\n            return {HONEST}", before=NATIVE), "none", "name"),
         (
             solution(
@@ -110,7 +112,7 @@ def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
             "seed",
         ),
     ],
-    ids=["reference", "fallback", "other-names", "folded"],
+    ids=["reference", "frozen", "fallback", "other-names", "folded"],
 )  # fmt: skip
 def test_right_answers_by_torch(judged: Judged, text: str, label: str, parameters: str) -> None:
     found = judged(text)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from warpsmith import machine
 from warpsmith.errors import TaskError, UsageError
 from warpsmith.processes.buffers import Scratch, ValuesFile
+from warpsmith.processes.forked import Forked
+from warpsmith.processes.worker import Worker
 from warpsmith.records import TaskSource
+from warpsmith.tasks import client
 from warpsmith.tasks.client import TaskHost
 from warpsmith.tasks.load import load_suite, load_task, read_source
 
@@ -76,6 +82,27 @@ def test_a_cache_that_the_user_set_is_not_needed(
     (tmp_path / "task.py").write_text(SOFTMAX)
     assert load_task(str(tmp_path / "task.py"), scratch=scratch).graph.nodes
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.skipif(machine.gpu() is not None, reason="with CUDA it may start a thread")
+def test_what_an_export_takes_is_imported_before_a_host_is_forked(
+    tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by a process that can still fork then."""
+    hosts = []
+
+    class Noted(Worker):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            hosts.append((named["preload"], self.process))
+
+    monkeypatch.setattr(client, "Worker", Noted)
+    (tmp_path / "task.py").write_text(SOFTMAX)
+    load_task(str(tmp_path / "task.py"), scratch=scratch)
+    ((preload, process),) = hosts
+    assert client.EXPORTER in preload
+    assert find_spec(client.EXPORTER) is not None
+    assert isinstance(process, Forked)
 
 
 def test_declared_variants_and_huge_sizes_allocate_nothing(tmp_path: Path, scratch: Scratch) -> None:

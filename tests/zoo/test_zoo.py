@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,8 +24,8 @@ EXPECTED = ("caught", "passed", "residual", "residual, caught", "not run")
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("zoo")
+def cache(tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]) -> Path:
+    return with_peaks(tmp_path_factory.mktemp("zoo"))
 
 
 def surprises(rows: list[ZooRow]) -> str:

@@ -11,6 +11,7 @@ is not taken for one.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import random
@@ -27,7 +28,7 @@ from torch import Tensor
 from ..judge import heap
 from ..judge.bench_worker import Reference
 from ..judge.cuda_clock import CudaStopwatch, flush_for, start_cuda
-from ..judge.stopwatch import Stopwatch, as_bytes, output_blocks, steady_state
+from ..judge.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
 from ..judge.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
@@ -112,12 +113,6 @@ class CudaWatch(Watch, CudaStopwatch):
     """The same on the GPU's clock."""
 
 
-def make_watch(device: str, graph: Graph, callee: Any, flush_bytes: int) -> Watch:
-    """As `cuda_clock.make_stopwatch`."""
-    kind = Watch if device == "cpu" else CudaWatch
-    return kind(graph, callee, flush_for(device, flush_bytes))
-
-
 class SolutionZygote(Zygote):
     """`graph` of the base is not used: each child is told its variant."""
 
@@ -128,6 +123,7 @@ class SolutionZygote(Zygote):
         self.readable, self.device = [Path(p) for p in readable], device
         self.trusted = python_folders()
         self.flush_bytes = flush_bytes
+        self.flush = flush_buffer(flush_bytes) if device == "cpu" else None  # as in the base
         self.live: set[int] = set()
         trace(
             lambda: torch.ones(8).cumsum(0), (), cuda=False
@@ -139,6 +135,14 @@ class SolutionZygote(Zygote):
             self.context_first = not starts_confined(lambda: self._confine([Path.cwd()], Path.cwd(), None))
         if len(os.listdir("/proc/self/task")) > 1:
             raise RuntimeError("the process started a thread: its children could not start their own")
+        gc.collect()
+        gc.freeze()  # or each child's first collection goes through all that is imported, for a fifth of a second
+
+    def make_watch(self, graph: Graph, callee: Any) -> Watch:
+        """In a child: as `make_stopwatch`."""
+        if self.device == "cpu":
+            return Watch(graph, callee, self.flush)
+        return CudaWatch(graph, callee, flush_for(self.device, self.flush_bytes))
 
     def fork(self, *args: Any, **fields: Any) -> dict[str, Any]:
         answer = super().fork(*args, **fields)
@@ -212,7 +216,7 @@ class Child:
         return {}
 
     def _ready(self, graph: Graph, callee: Any) -> None:
-        self.watch = make_watch(self.zygote.device, graph, callee, self.zygote.flush_bytes)
+        self.watch = self.zygote.make_watch(graph, callee)
         self._sealed()
         steady_state(self.threads)
 

@@ -14,22 +14,26 @@ from typing import Any
 import psutil
 from pydantic import ValidationError
 
+from .. import machine
 from ..errors import TaskError
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Graph, TaskSource, Variant
 
 MOST_MEMORY = 16 << 30
+HOSTED = "warpsmith.tasks.hosted"
+EXPORTER = "torch.export._trace"  # a second of imports; with CUDA it may start a thread, after which nothing is forked
 
 
 class TaskHost:
     """A confined process that runs one task's Python. `timeout` (seconds) and `memory_bytes` bound each
-    request.
+    request. `exports`: it will be asked for graphs, so what that takes is imported before it is forked.
     """
 
     def __init__(
-        self, source: TaskSource, *, scratch: Scratch, timeout: float = 60.0, memory_bytes: int | None = None
-    ) -> None:
+        self, source: TaskSource, *, scratch: Scratch, timeout: float = 60.0, memory_bytes: int | None = None,
+        exports: bool = False,
+    ) -> None:  # fmt: skip
         self.source, self.timeout, self.note = source, timeout, ""
         if memory_bytes is None:
             memory_bytes = min(MOST_MEMORY, max(psutil.virtual_memory().available // 2, 1 << 30))
@@ -38,7 +42,7 @@ class TaskHost:
         options = {"writable": [str(workdir), str(scratch.path)], "memory_bytes": memory_bytes}
         self.worker = Worker(
             "warpsmith.tasks.host", workdir, env=worker_env(source), args=(json.dumps(options),),
-            preload=("warpsmith.tasks.hosted",),
+            preload=(HOSTED, EXPORTER) if exports and machine.gpu() is None else (HOSTED,),
         )  # fmt: skip
 
     def export(self, overrides: dict[str, Any]) -> Graph:

@@ -35,7 +35,9 @@ def load_task(
     `timeout` is in seconds, for each export. Raises TaskError.
     """
     base = dict(overrides or {})
-    with TaskHost(read_source(spec), scratch=scratch, timeout=timeout, memory_bytes=memory_bytes) as host:
+    with TaskHost(
+        read_source(spec), scratch=scratch, timeout=timeout, memory_bytes=memory_bytes, exports=True
+    ) as host:
         main = Variant(name="main", overrides=base, graph=host.export(base))
         note = host.note
         tree = parse(host.source.text, host.source.path)
