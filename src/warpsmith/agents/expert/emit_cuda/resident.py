@@ -1,14 +1,12 @@
 """Long rows by teams of blocks that stay on the GPU: loading never stops, neither between rows nor while a team agrees.
 
-A team of blocks shares a row, each block a part of it, and goes from row to row. Every thread copies packs of its own to
-shared memory, a ring of ROOM steps (UNROLL packs a thread): as soon as a step is not needed any more, its place is asked
-for anew. So the next row comes while this one is written. Where a part is kept whole, the next row is also added meanwhile:
-each step that is written is followed by adding one, EARLY steps or more in front, and a row's states are posted that much
-before its writing needs those of the others. LAG steps are under way at any time.
+A team of blocks shares a row, each block a part of it, and goes from row to row; the next one comes while this one is
+written (`rings.py`). Where a part is kept whole, the next row is also added meanwhile: each step that is written is followed
+by adding one, EARLY steps or more in front, and a row's states are posted that much before its writing needs those of the
+others. LAG steps are under way at any time.
 
 The last KEPT steps of a row are still there when it is written; earlier ones, where a part is longer, are read again, the
-latest first, as the L2 cache may have them: what is kept leaves that cache first. An operand that is the same for all rows,
-such as a weight, stays in registers as far as there is room; others that only the writing reads have a ring of their own.
+latest first, as the L2 cache may have them: what is kept leaves that cache first.
 
 Near: a team is a cluster, whose blocks read each other's shared memory (compute capability 9.0 on; before, one
 block). Else teams are cut from all blocks that fit on the GPU, and meet in the workspace: for rows too long for a cluster.
@@ -24,22 +22,8 @@ from ..emit.passes import Pass, describe
 from ..program import Expr, Operand, Program
 from . import packs, states
 from .cluster import CLUSTERS
-from .lanes import bytes_of
-from .reducing import Reducing
+from .rings import HELD, NEXT, Rings
 from .source import CudaBody, Launch, kernel_head
-
-_HELD = "[(place * UNROLL + u) * GROUP + slot]"
-_NEXT = "{0} = {0} + 1 == ROOM ? 0 : {0} + 1;"
-
-_ROOM = """\
-constexpr int FITTING = (KEEP * 1024 - BROUGHT * BROUGHT_BYTES) / STEP_BYTES;
-constexpr int ROOM = FITTING < 2 ? 2 : FITTING;  // steps of a row in shared memory
-constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are for the next row even before this one is written
-constexpr int KEPT = ROOM - LEAD;  // of a row, until it is written
-constexpr int LAG = LEAD > EARLY ? LEAD - EARLY : 1;  // that are under way while a row is added and written
-constexpr int SHARED = ROOM * STEP_BYTES + BROUGHT * BROUGHT_BYTES;
-static_assert(SHARED <= 225 * 1024, "requires: two steps that fit shared memory");
-"""
 
 _BEGIN = """\
 const int part = (int)blockIdx.x % parts, team = (int)blockIdx.x / parts, teams = (int)gridDim.x / parts;
@@ -61,19 +45,11 @@ __shared__ unsigned boxes[2 * WORDS];
 """
 
 
-_BROUGHT = """\
-constexpr int FRONT = EARLY < 0 ? 4 : AHEAD > EARLY ? AHEAD - EARLY + 1 : 2, MOST = KEEP * 512 / BROUGHT_BYTES;
-constexpr int BROUGHT = FRONT < MOST ? FRONT : MOST < 1 ? 1 : MOST;  // steps of what only the writing reads
-"""
-
-
-class Resident(Reducing):
+class Resident(Rings):
     def __init__(self, program: Program, near: bool) -> None:
-        super().__init__(program, "shared")
+        super().__init__(program)
         self.near = near
-        self.reducing, self.writing = self.plan
         self.words = sum(states.words(s) for s in self.reducing.reductions)
-        self.fixed = self._fixed()
         self.who = "slot == 0 && part == 0"
 
     def body(self) -> CudaBody:
@@ -81,10 +57,9 @@ class Resident(Reducing):
         self._declare()
         extra, attribute = ([], "BLOCKS_MEET ") if self.near else (["uint64_t* boxes", "int parts"], "")
         with w.block(kernel_head("rows", self.program, "SIZE", extra, attribute)):
-            self._begin()
-            self._bring()
-            self._fetch()
-            self._read_fixed()
+            for line in (_NEAR + _BEGIN if self.near else _BEGIN).splitlines():
+                w.line(line)
+            self._ask_ahead()
             self._add()
             with w.block("for (index_t row = team; row < ROWS; row += teams)"):
                 self.layout.pointers(w)
@@ -111,108 +86,14 @@ class Resident(Reducing):
         launch = Launch("rows", "teams.blocks", "SIZE", "SHARED", extra, setup=setup, together=True)
         return launch, f"4096 * {2 * self.words} * sizeof(uint64_t)"
 
-    def _fixed(self) -> Operand | None:
-        """The same for all rows, of a row's size, read where rows are written."""
-        inner = [*self.layout.reduces, self.layout.inner]
-        for o in self.lanes.operands(self.writing.sources):
-            along = all(self.layout.moves(o, loop) for loop in inner)
-            if along and o not in self._held() and not any(self.layout.moves(o, r) for r in self.layout.rows):
-                return o
-        return None
-
     def _room(self) -> None:
-        top = self.top
-        sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
-        brought = " + ".join(f"sizeof({o.name}_t)" for o in self._coming())
         for line in (
             '#include "warpsmith_cuda_meeting.h"', '#include "warpsmith_cuda_resident.h"',
             *(CLUSTERS.splitlines() if self.near else []),
             f"constexpr int WORDS = {self.words};  // of a row's states",
-            "constexpr int STEP = GROUP * UNROLL;  // packs of a block's step",
-            f"constexpr int STEP_BYTES = STEP * V * (int)({sizes}), BROUGHT_BYTES = STEP * V * (int)({brought or 0});",
-            *(_BROUGHT if self._coming() else "constexpr int BROUGHT = 0;").splitlines(),
-            *_ROOM.splitlines(),
         ):  # fmt: skip
-            top.line(line)
-        self._copies(self._in_shared(), hinted=True)
-        if self.fixed:
-            fits = f"SIZE <= 512 && KEPT * UNROLL * (int)sizeof(ws::Pack<{self.fixed.name}_t, V>) <= 256"
-            top.line(f"constexpr int FIXED = {fits} ? KEPT : 0;  // steps of {self.fixed.name} in registers")
-
-    def _begin(self) -> None:
-        for line in (_NEAR + _BEGIN if self.near else _BEGIN).splitlines():
-            self.w.line(line)
-        before = "ws::dynamic_shared()"
-        for o in self._in_shared():
-            kind = f"ws::Pack<{o.name}_t, V>"
-            self.w.line(f"{kind}* const {o.name}_kept = ({kind}*)({before});")
-            before = f"{o.name}_kept + {'ROOM' if o in self._held() else 'BROUGHT'} * STEP"
-
-    def _in_shared(self) -> list[Operand]:
-        """What is held, then what is brought for the writing, in the order in which it lies there."""
-        return [*self._by_width(), *sorted(self._coming(), key=lambda o: -bytes_of(o))]
-
-    def _bring(self) -> None:
-        """Asks for what the writing of a step reads beside the row: a ring of its own, as far ahead as a row is added."""
-        w, coming = self.w, self._coming()
-        if not coming:
-            return
-        w.line("index_t brought_row = team;")
-        w.line("int brought = again, turn = 0;  // where that lies which is written next")
-        with w.block("const auto bring = [&]", "};"):
-            with w.block("if (brought_row < ROWS)"):
-                w.line("const index_t row = brought_row;")
-                self.layout.pointers(w)
-                w.line("const int base = low + slot + brought * STEP, place = turn;")
-                with self._items("UNROLL", "high"):
-                    for o in coming:
-                        self._copy(o, str(any(self.layout.moves(o, r) for r in self.layout.rows)).lower())
-                w.line("if (++brought == steps) brought = again, brought_row += teams;")
-            w.line(_NEXT.format("turn").replace("ROOM", "BROUGHT"))
-        w.line("#pragma unroll 1")
-        w.line("for (int i = 0; i < BROUGHT; i++) bring(), ws::copy_commit();")
-
-    def _copy(self, o: Operand, passing: str) -> None:
-        to, name = f"{o.name}_kept{_HELD}", o.name
-        copy = f"copy_pack<{name}_copied>(&{to}, {self.lanes.places.element(o)}, {passing});"
-        self.w.line(f"if ({name}_copied) {copy}")
-        self.w.line(f"else {to} = {self.lanes.read(o)};")
-
-    def _fetch(self) -> None:
-        """Asks for the next step of all: a row's, those that are read again, backwards, the next row's."""
-        w = self.w
-        w.line("index_t asked_row = team;")
-        w.line(
-            "int asked = 0, place = 0, kept = again % ROOM;  // where the next step goes; where that lies which is written next"
-        )
-        with w.block("const auto fetch = [&]", "};"):
-            with w.block("if (asked_row < ROWS)"):
-                w.line("const index_t row = asked_row;")
-                self.layout.pointers(w)
-                w.line("const int step = asked < steps ? asked : steps + again - 1 - asked;")
-                w.line("const int base = low + slot + step * STEP;")
-                w.line("const bool passing = asked >= again;  // not read again later")
-                with self._items("UNROLL", "high"):
-                    for o in self._held():
-                        self._copy(o, "passing")
-                w.line("if (++asked >= steps + again) asked = 0, asked_row += teams;")
-            w.line("ws::copy_commit();")
-            w.line("left++;")
-            w.line(_NEXT.format("place"))
-        w.line("#pragma unroll 1")
-        w.line("for (int i = 0; i < ROOM; i++) fetch();")
-
-    def _read_fixed(self) -> None:
-        if self.fixed is None:
-            return
-        w, name = self.w, self.fixed.name
-        w.line(f"ws::Pack<{name}_t, V> {name}_fixed[FIXED > 0 ? FIXED : 1][UNROLL];")
-        w.line("#pragma unroll")
-        with w.block("for (int k = 0; k < FIXED; k++)"):
-            w.line(f"const {name}_t* const {name}_at = {name};")
-            w.line("const int base = low + slot + (again + k) * STEP;")
-            with self._items("UNROLL", "high"):
-                w.line(f"{name}_fixed[k][u] = {self.lanes.read(self.fixed)};")
+            self.top.line(line)
+        super()._room()
 
     def _add(self) -> None:
         """Adds the next step of the row that is not all added yet, and posts the row's states after the last one."""
@@ -257,17 +138,6 @@ class Resident(Reducing):
         for step in self.reducing.reductions:
             yield step, before
             before += states.words(step)
-
-    def _coming(self) -> list[Operand]:
-        """What only the writing reads, an element for each of the row's, and no register keeps."""
-        read = self.lanes.operands(self.writing.sources)
-        moving = [o for o in read if self.layout.moves(o, self.layout.inner)]
-        return [o for o in moving if o not in self._held() and o != self.fixed]
-
-    @property
-    def beside(self) -> float:
-        """Bytes that are brought for the writing, for each of the row's."""
-        return sum(map(bytes_of, self._coming())) / sum(map(bytes_of, self._held()))
 
     def _gather(self) -> None:
         """The row's values: all blocks of the team get the same."""
@@ -345,9 +215,9 @@ class Resident(Reducing):
         w.line("#pragma unroll")
         with w.block("for (int u = 0; u < UNROLL; u++)"):
             for o in held:
-                w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD};")
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD};")
             for o in coming:
-                w.line(f"{o.name}_pack[u] = {o.name}_kept{_HELD.replace('place', 'turn')};")
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.replace('place', 'turn')};")
         if adding:
             self._add_step(p)
         else:
@@ -356,4 +226,4 @@ class Resident(Reducing):
         if coming:
             w.line("bring();")
         w.line("if (!steady && i < again) fetch();" if adding else "fetch();")
-        w.line(_NEXT.format(place))
+        w.line(NEXT.format(place))

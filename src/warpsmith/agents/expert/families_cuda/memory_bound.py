@@ -19,6 +19,7 @@ from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
 from ..emit_cuda.reducing import Holding, Reducing
 from ..emit_cuda.resident import Resident
+from ..emit_cuda.rings import Rings
 from ..emit_cuda.source import CudaBody
 from ..emit_cuda.split import Split
 from ..facts import Facts
@@ -149,7 +150,7 @@ class Shaped:
         simple = len(plan) == 2 and plan[-1].last and not program.ends
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
-        found = staying(self.row_bytes, self.rows, Resident(program, near=True).beside)
+        found = staying(self.row_bytes, self.rows, Rings(program).beside)
         return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
