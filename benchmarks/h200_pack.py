@@ -52,7 +52,6 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 MARK = "pack.jsonl"  # what the pack holds
 THERE = ("torch", "numpy")  # on a machine with a GPU, with all that they bring
-UNUSED: tuple[str, ...] = ()  # judging does without plotly, but cuda_look.py imports it
 GLIBC = (34, 31, 28, 27, 24, 17, 12, 5)  # pip matches each exactly
 MANYLINUX = (*(f"manylinux_2_{n}_x86_64" for n in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64")
 # Of Warpsmith, what a bundle's content depends on.
@@ -155,7 +154,7 @@ def requirements(python: str) -> list[str]:
         for needed in map(Requirement, about.requires or ()):
             key = re.sub(r"[-_.]+", "-", needed.name).lower()
             wanted = needed.marker is None or needed.marker.evaluate(there)
-            if wanted and key not in (*found, *THERE, *UNUSED):
+            if wanted and key not in (*found, *THERE):
                 waiting.append(key)
     return sorted(f"{name}=={version}" for name, version in found.items())
 
