@@ -218,17 +218,14 @@ def test_source_is_told_by_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         h200_pack.source_files()
 
 
-def test_what_is_needed_leaves_out_what_is_there_or_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_needed_leaves_out_what_is_there_and_extras() -> None:
     import h200_pack
 
-    monkeypatch.setattr(h200_pack, "UNUSED", ("plotly",))
     names = {line.partition("==")[0] for line in h200_pack.requirements("3.12")}
-    assert {"pydantic", "pydantic-core", "psutil", "typer", "typing-extensions"} <= names
+    assert {"pydantic", "pydantic-core", "psutil", "typer", "typing-extensions", "plotly"} <= names
     assert not names & {
         "torch",
         "numpy",
-        "plotly",
-        "narwhals",
         "sympy",
         "openai",
         "scikit-learn",
