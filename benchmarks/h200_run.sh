@@ -79,16 +79,21 @@ start() { # SECONDS LANES
     until [ -s "$work/pid" ]; do sleep 0.1; done
 }
 
-follow() { # SECONDS
-    local from end=$((SECONDS + $1)) shown
+show() { # what the log has more than $work/shown lines
+    local from to
     from=$(cat "$work/shown" 2>/dev/null || echo 0)
-    tail -n "+$((from + 1))" -s 0.2 -f "$log" &
-    shown=$!
-    while running && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
-    sleep 0.5 # for the last lines
-    kill "$shown" 2>/dev/null || true
-    wait "$shown" 2>/dev/null || true
-    wc -l < "$log" > "$work/shown"
+    to=$(wc -l < "$log")
+    if [ "$to" -gt "$from" ]; then sed -n "$((from + 1)),${to}p" "$log"; fi
+    echo "$to" > "$work/shown"
+}
+
+follow() { # SECONDS
+    local end=$((SECONDS + $1))
+    while running && [ "$SECONDS" -lt "$end" ]; do
+        show
+        sleep 0.2
+    done
+    show
 }
 
 pack_results() {
