@@ -21,7 +21,8 @@ MOST_PART_BYTES = 200 << 10
 STEP_BYTES = 16 << 10  # of a block's step: 512 threads, two packs each
 PROCESSORS = 132  # that teams are cut from: those of an H100 or H200; other numbers cost speed only
 EXCHANGE_BYTES = 80 << 10  # that a block moves in the time in which a team agrees through memory
-HIDDEN_BYTES = 16 << 10  # that it moves in the time that this takes where nobody waits
+# That it moves in the time that this takes where nobody waits; where a part leaves less room to be ahead.
+HIDDEN_BYTES, CLOSE_BYTES, CLOSE_PART = 15 << 10, 30 << 10, 7 * STEP_BYTES
 FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few fit at once
 CACHED = 28 << 20  # of rows that the L2 cache still has when they are read again
 
@@ -49,23 +50,22 @@ def staying(row_bytes: int, rows: int, beside: float = 0.0) -> list[Staying]:
         )
         near = tunable("CLUSTER", blocks, *(c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16))
         gain = 1.25 if row_bytes < LONG_BYTES else 2.2
-        found.append(
-            Staying("resident", f"clusters {why}", [near, *_sizes(row_bytes / blocks, beside)], gain)
-        )
+        sizes = _sizes(row_bytes / blocks, beside, meet=blocks > 8)
+        found.append(Staying("resident", f"clusters {why}", [near, *sizes], gain))
     if row_bytes > 8 * PART_BYTES:
         teams = best_teams(row_bytes, rows)
         far, part = tunable("TEAMS", *teams), row_bytes / (PROCESSORS // teams[0])
-        gain = 2.1 if row_bytes <= FAR_BYTES else 1.9
+        gain = 2.3 if found else 2.1 if row_bytes <= FAR_BYTES else 1.9
         found.append(Staying("teams", f"teams {why}", [far, *_sizes(min(part, PART_BYTES), beside)], gain))
     return found
 
 
-def _sizes(part_bytes: float, beside: float) -> list[Tunable]:
+def _sizes(part_bytes: float, beside: float, meet: bool = True) -> list[Tunable]:
     """Loading is ahead by what of the shared memory a part leaves, adding by half of that; where that is next to nothing,
-    a row is added when the one before is written."""
+    or to `meet` takes little, a row is added when the one before is written."""
     room = SHARED_KIB[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
     ahead = next((a for a in range(6, 1, -1) if a + beside * (a // 2 + 1) <= room), 1)
-    early = (ahead + 1) // 2 if ahead >= LEAST_AHEAD else -1
+    early = (ahead + (beside > 0)) // 2 if meet and ahead >= LEAST_AHEAD else -1
     return [
         tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 3, 4, 1), tunable("AHEAD", ahead, 6, 4, 3, 8),
         tunable("EARLY", early, 3, 2, 1, 0, -1), tunable("KEEP", *SHARED_KIB[:0:-1]),
@@ -79,7 +79,8 @@ def best_teams(row_bytes: int, rows: int) -> list[int]:
     def cost(teams: int) -> float:
         part = row_bytes / (PROCESSORS // teams)
         again = max(0.0, part - PART_BYTES)
-        return -(-rows // teams) * (part + 0.5 * again + (EXCHANGE_BYTES if again else HIDDEN_BYTES))
+        exchange = EXCHANGE_BYTES if again else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
+        return -(-rows // teams) * (part + 0.5 * again + exchange)
 
     fitting = range(1, max(1, min(rows, PROCESSORS, CACHED // row_bytes)) + 1)
     return sorted(fitting, key=lambda t: (cost(t), -t))[:4]
