@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from warpsmith.processes import forked
+from warpsmith.processes import fork_server, forked
 from warpsmith.processes.forked import Forked, Unfit
 from warpsmith.processes.worker import Worker, WorkerDied
 
@@ -118,3 +118,40 @@ def test_a_lost_server_takes_its_workers_with_it_and_is_replaced(tmp_path: Path)
             worker.call("place")
     with started(tmp_path / "b", MALLOC_ARENA_MAX="4") as again:
         assert again.call("place")["mine"] is None
+
+
+class Family:
+    """Two descendants, the second a child of the first; whoever kills the first is told again that the parent is gone."""
+
+    def __init__(self) -> None:
+        self.killed: list[str] = []
+
+    def children(self, recursive: bool) -> list[Descendant]:
+        return [] if self.killed else [Descendant(self, "child"), Descendant(self, "grandchild")]
+
+
+class Descendant:
+    def __init__(self, family: Family, name: str) -> None:
+        self.family, self.name = family, name
+
+    def kill(self) -> None:
+        self.family.killed.append(self.name)
+        if self.name == "child":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_its_end_is_not_begun_again_while_it_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = Family()
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(fork_server.psutil, "Process", lambda: family)
+    monkeypatch.setattr(fork_server.os, "_exit", leave)
+    before = signal.signal(signal.SIGTERM, fork_server.end)
+    try:
+        with pytest.raises(SystemExit):
+            fork_server.end()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert family.killed == ["child", "grandchild"]
