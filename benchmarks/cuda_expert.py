@@ -24,7 +24,7 @@ from itertools import zip_longest
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from authored import TIMEOUT, load_within
 from narrow_task import DTYPES, narrow_task
@@ -73,21 +73,27 @@ class Look(NamedTuple):
         return found
 
 
+def as_exact(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of the candidates that were timed, those about as exact as the library."""
+    most = 4 * row.get("library", {}).get("error", 0.0) + 2e-6
+    timed = [c for c in row.get("candidates", []) if "us" in c]
+    return [c for c in timed if not c.get("error", 0.0) > most]  # NaN, too: the library's are no better then
+
+
+def techniques(label: str) -> str:
+    """A label without values."""
+    return " + ".join(part.split(" ")[0] for part in label.split(" + "))
+
+
 def looks(paths: Sequence[Path]) -> dict[str, list[Look]]:
     """What rows of cuda_look.py saw of each task, the fastest first; only what was about as exact as ATen. Raises UsageError."""
     found: dict[str, list[Look]] = {}
     for path in paths:
         try:
             for row in map(json.loads, path.read_text().splitlines()):
-                library, seen = row.get("library", {}), [c for c in row.get("candidates", []) if "us" in c]
-                most = 4 * library.get("error", 0.0) + 2e-6
-                right = [
-                    c for c in seen if not c.get("error", 0.0) > most
-                ]  # NaN, too: the library's are no better then
-                if "us" in library:
-                    found.setdefault(row["task"], []).extend(
-                        Look(library["us"] / c["us"], c["label"]) for c in right
-                    )
+                if "us" in (library := row.get("library", {})):
+                    seen = [Look(library["us"] / c["us"], c["label"]) for c in as_exact(row)]
+                    found.setdefault(row["task"], []).extend(seen)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"{path} holds no rows of cuda_look.py: {error}") from error
     return {task: _fastest_first(seen) for task, seen in found.items()}
@@ -98,7 +104,7 @@ def _fastest_first(seen: Sequence[Look]) -> list[Look]:
     ordered = sorted(dict.fromkeys(seen), key=lambda look: -look.speed)
     best: dict[str, Look] = {}  # by technique
     for look in ordered:
-        best.setdefault(" ".join(part.split(" ")[0] for part in look.label.split(" + ")), look)
+        best.setdefault(techniques(look.label), look)
     near = [look for look in best.values() if look.speed * NEAR >= ordered[0].speed]
     return [*near, *(look for look in ordered if look not in near)]
 
@@ -146,9 +152,11 @@ def _as_seen(
     """At most `most` that were seen. Says in one line how many of those passed over are written no more."""
     lost: list[str] = []
     for look in seen:
+        if most == 0:
+            break
         if (found := _remade(task, cuts, ideas, look)) is None:
             lost.append(look.label)
-        elif most > 0:
+        else:
             most -= 1
             yield found
     if lost:

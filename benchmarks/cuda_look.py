@@ -27,7 +27,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import torch
-from cuda_expert import candidates, files
+from cuda_expert import as_exact, candidates, files, techniques
 
 from warpsmith.errors import WarpsmithError
 from warpsmith.machine import describe
@@ -280,9 +280,7 @@ def summary(found: dict[str, Any]) -> str:
 def fastest(found: dict[str, Any]) -> dict[str, Any] | None:
     """Of those about as exact as the library, if there are any."""
     timed = [c for c in found.get("candidates", []) if "us" in c]
-    most = 4 * found.get("library", {}).get("error", 0.0) + 2e-6
-    near = [c for c in timed if not c.get("error", 0.0) > most]  # NaN, too: the library's are no better then
-    return min(near or timed, key=lambda c: c["us"], default=None)
+    return min(as_exact(found) or timed, key=lambda c: c["us"], default=None)
 
 
 def failures(found: dict[str, Any]) -> int:
@@ -310,7 +308,7 @@ def table(rows: Sequence[dict[str, Any]], about: str) -> str:
                 f"| {found['task']} | {aten} | - | - | {digits(library)} | {failures(found)} | {why[:120]} |"
             )
         else:
-            units = " + ".join(part.split(" ")[0] for part in best["label"].split(" + "))
+            units = techniques(best["label"])
             cells = [
                 found["task"],
                 aten,

@@ -70,6 +70,12 @@ class Work:
     tries: int = 0
     rank: int = 0  # lower ones first, whatever they need
 
+    @classmethod
+    def of(cls, name: str, out: Path, rank: int = 0) -> Work:
+        """With its places in a campaign's folder, or a pack's."""
+        place = name.replace("/", "_")
+        return cls(name, out / "bundles" / place, out / "results" / place, rank=rank)
+
 
 @dataclass
 class Campaign:
@@ -285,14 +291,18 @@ def settled(rows: Path) -> set[str]:
     return {str(row["task"]) for row in found if row["status"] in ("win", "no win", "wrong")}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
-    parser.add_argument("out", type=Path, help="a folder; what it holds is kept")
+def which_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
     parser.add_argument(
         "--rows", type=Path, help="rows of h200_report.py: what is a win, none or wrong there is left out"
     )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
+    parser.add_argument("out", type=Path, help="a folder; what it holds is kept")
+    which_tasks(parser)
     parser.add_argument("--seconds", type=float, default=3600, help="wall time")
     parser.add_argument("--gpus", type=int, default=0, help="how many; default: all")
     parser.add_argument("--lanes", type=int, default=4, help="tasks at a time on each GPU")
@@ -332,15 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (out / folder).mkdir(parents=True, exist_ok=True)
     done = finished(out) | (settled(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
-    works = [
-        Work(
-            n,
-            out / "bundles" / n.replace("/", "_"),
-            out / "results" / n.replace("/", "_"),
-            rank=i * given.in_order,
-        )
-        for i, n in enumerate(names)
-    ]
+    works = [Work.of(n, out, i * given.in_order) for i, n in enumerate(names)]
     host = given.host_memory or host_gib() * 0.92
     campaign = Campaign(
         given.kernelbench, out, made, host, given.gpu_memory, time.monotonic() + given.seconds,

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from cuda_expert import Look, files, looks
-from h200_campaign import LEVELS, Campaign, Work, settled
+from h200_campaign import LEVELS, Campaign, Work, settled, which_tasks
 from h200_report import Row, best_of, earlier
 from narrow_task import DTYPES
 from packaging.requirements import Requirement
@@ -196,9 +196,8 @@ class Packer:
                 self.source.update(file.read_bytes())
 
     def pack(self, name: str, promise: float | None) -> Packed:
-        place = name.replace("/", "_")
-        work = Work(name, self.given.out / "bundles" / place, self.given.out / "results" / place)
-        made_of, made = self._made_of(name), self.given.out / "log" / f"{place}.made"
+        work = Work.of(name, self.given.out)
+        made_of, made = self._made_of(name), self.given.out / "log" / f"{work.bundle.name}.made"
         if self.given.force or not made.exists() or made.read_text() != made_of:
             made.unlink(missing_ok=True)
             shutil.rmtree(work.bundle, ignore_errors=True)
@@ -263,10 +262,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
     parser.add_argument("out", type=Path, help="a new folder, or one that this command wrote")
-    parser.add_argument("--task", action="append", default=[], help="level1/40; repeatable; default: all 200")
-    parser.add_argument(
-        "--rows", type=Path, help="rows of h200_report.py: what is a win, none or wrong there is left out"
-    )
+    which_tasks(parser)
     parser.add_argument(
         "--again", action="append", default=[], help="a task to judge in spite of that; repeatable"
     )

@@ -23,16 +23,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import geometric_mean, median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
 from warpsmith.bundles.standing import surely_slower
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.records import Candidate, Environment, Ratio, Result
-
-if TYPE_CHECKING:
-    from warpsmith.report.tables import Grid
+from warpsmith.report.markdown import escape, table
+from warpsmith.report.tables import Grid
 
 Row = dict[str, Any]
 LEVELS = ("level1", "level2")
@@ -45,10 +44,8 @@ BASELINES = (
     "channels-last",
 )
 CONFIRMED = ("win", "no win", "wrong")
-NO_VERDICT = (
-    "error",
-    "build-failed",
-)  # of a confirmation: of the judge's processes, of a unit at shapes that it is not for
+# Of a confirmation: the judge lost a process, or a unit is not for other shapes.
+NO_VERDICT = ("error", "build-failed")
 NEVER = {"status": "not judged", "reason": "no run of it yet"}
 THRESHOLDS = (1.0, 1.5, 2.0)
 NO_ROOM = "out of memory"  # why a baseline failed that other runs on the GPU took the room of: it is missing, not unable
@@ -184,8 +181,6 @@ def best_of(found: Row) -> Ratio | None:
 
 
 def page(rows: Sequence[Row], command: str) -> str:
-    from warpsmith.report.markdown import escape, table  # brings plotly along, which judging does without
-
     machines = Counter(r["machine"] for r in rows if "machine" in r)
     parts = [
         "# KernelBench levels 1 and 2 on an H200, judged",
@@ -219,8 +214,6 @@ def _lost(found: Row) -> str:
 
 
 def _totals(rows: Sequence[Row]) -> Grid:
-    from warpsmith.report.tables import Grid
-
     counts = Counter(r["status"] for r in rows)
     wins = [r for r in rows if r["status"] == "win"]
     lines: list[tuple[str, ...]] = [("tasks", str(len(rows)))]
@@ -253,8 +246,6 @@ def _all(rows: Sequence[Row], baseline: str) -> list[float]:
 
 
 def _tasks(rows: Sequence[Row]) -> Grid:
-    from warpsmith.report.tables import Grid
-
     head = (
         "task",
         "status",

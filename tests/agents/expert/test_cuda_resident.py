@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,28 @@ def test_a_row_is_added_while_the_one_before_is_written(
     emulated: CudaBench, name: str, teams: int, more: dict[str, int]
 ) -> None:
     emulated.check(*resident(emulated, name, teams, KEEP["whole"], **more))
+
+
+def test_states_are_posted_while_the_row_before_is_written(emulated: CudaBench) -> None:
+    """How many steps the first block had written when it posted its states of the second row."""
+    written: dict[int, int] = {}
+    for early in (-1, 0, 2):
+        unit, graph, args = resident(emulated, "softmax", 2, 20, EARLY=early, AHEAD=4)
+        source = unit.source.replace(
+            "__global__", 'extern "C" {\nint written = 0, posted[9];\n}\n__global__', 1
+        )
+        source = source.replace(
+            "  number++;", "  number++;\n    if (!slot && !part && !team) posted[number] = written;"
+        )
+        source = source.replace(
+            "      fetch();\n      kept",
+            "      if (!slot && !part && !team) written++;\n      fetch();\n      kept",
+        )
+        unit = unit.model_copy(update={"source": source})
+        library = emulated.library(unit, graph)
+        emulated.call(library, unit, graph, {i.name: a for i, a in zip(graph.inputs, args, strict=True)})
+        written[early] = (ctypes.c_int * 9).in_dll(library, "posted")[2]
+    assert written == {-1: 6, 0: 6, 2: 4}, "of six steps"
 
 
 def test_a_state_changes_once_a_step(emulated: CudaBench) -> None:

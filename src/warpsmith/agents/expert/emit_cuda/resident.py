@@ -17,6 +17,7 @@ In: a program with one pass that reduces and one that writes. Out: one kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 from ..emit.passes import Pass, describe
 from ..program import Expr, Operand, Program
@@ -179,17 +180,15 @@ class Resident(Rings):
     def _add_step(self, p: Pass) -> None:
         """All packs of a step at once, so that a state changes once a step; one by one where some are not there."""
         w = self.w
-        if not any(s.reduction in packs.INDEXED for s in p.reductions):
+        together = not any(s.reduction in packs.INDEXED for s in p.reductions)
+        if together:
             with w.block("if (base + (UNROLL - 1) * GROUP < high)"):
                 packs.begin(w, p.reductions, "UNROLL * V")
                 with self._items("UNROLL", whole=True):
                     packs.gather(w, self.lanes, p.reductions, "u * V + v")
                 packs.close(w, p.reductions, "0")
-            with w.block("else"), self._items("UNROLL", "high"):
-                self._elements(p)
-        else:
-            with self._items("UNROLL", "high"):
-                self._elements(p)
+        with w.block("else") if together else nullcontext(), self._items("UNROLL", "high"):
+            self._elements(p)
 
     def _step(self, p: Pass, place: str, fresh: bool) -> None:
         """Step i of a part, which lies at `place`. Fresh ones have to be waited for: those that were asked for later may be
@@ -215,9 +214,9 @@ class Resident(Rings):
         w.line("#pragma unroll")
         with w.block("for (int u = 0; u < UNROLL; u++)"):
             for o in held:
-                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD};")
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.format('place')};")
             for o in coming:
-                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.replace('place', 'turn')};")
+                w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.format('turn')};")
         if adding:
             self._add_step(p)
         else:
@@ -226,4 +225,4 @@ class Resident(Rings):
         if coming:
             w.line("bring();")
         w.line("if (!steady && i < again) fetch();" if adding else "fetch();")
-        w.line(NEXT.format(place))
+        w.line(NEXT.format(place, "ROOM"))

@@ -13,8 +13,8 @@ from ..program import Operand, Program
 from .lanes import bytes_of
 from .reducing import Reducing
 
-HELD = "[(place * UNROLL + u) * GROUP + slot]"
-NEXT = "{0} = {0} + 1 == ROOM ? 0 : {0} + 1;"
+HELD = "[({0} * UNROLL + u) * GROUP + slot]"  # of the step at a place of a ring
+NEXT = "{0} = {0} + 1 == {1} ? 0 : {0} + 1;"  # place of a ring, its steps
 
 _ROOM = """\
 constexpr int FITTING = (KEEP * 1024 - BROUGHT * BROUGHT_BYTES) / STEP_BYTES;
@@ -105,12 +105,12 @@ class Rings(Reducing):
                     for o in coming:
                         self._copy(o, str(any(self.layout.moves(o, r) for r in self.layout.rows)).lower())
                 w.line("if (++brought == steps) brought = again, brought_row += teams;")
-            w.line(NEXT.format("turn").replace("ROOM", "BROUGHT"))
+            w.line(NEXT.format("turn", "BROUGHT"))
         w.line("#pragma unroll 1")
         w.line("for (int i = 0; i < BROUGHT; i++) bring(), ws::copy_commit();")
 
     def _copy(self, o: Operand, passing: str) -> None:
-        to, name = f"{o.name}_kept{HELD}", o.name
+        to, name = f"{o.name}_kept{HELD.format('place')}", o.name
         copy = f"copy_pack<{name}_copied>(&{to}, {self.lanes.places.element(o)}, {passing});"
         self.w.line(f"if ({name}_copied) {copy}")
         self.w.line(f"else {to} = {self.lanes.read(o)};")
@@ -135,7 +135,7 @@ class Rings(Reducing):
                 w.line("if (++asked >= steps + again) asked = 0, asked_row += teams;")
             w.line("ws::copy_commit();")
             w.line("left++;")
-            w.line(NEXT.format("place"))
+            w.line(NEXT.format("place", "ROOM"))
         w.line("#pragma unroll 1")
         w.line("for (int i = 0; i < ROOM; i++) fetch();")
 
