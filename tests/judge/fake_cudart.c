@@ -41,6 +41,8 @@ int cudaMemcpy(void* to, const void* from, size_t size, int kind) {
 int cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, void* stream) {
   return cudaMemcpy(to, from, size, stream ? kind : 0);
 }
+int cudaHostRegister(void* at, size_t size, unsigned flags) { return at && size ? 0 * (int)flags : 1; }
+int cudaHostUnregister(void* at) { return at ? 0 : 1; }
 int cudaStreamCreate(void** stream) { return *stream = malloc(1), 0; }
 int cudaStreamCreateWithFlags(void** stream, unsigned flags) { return *stream = malloc(flags), 0; }
 int cudaDeviceSynchronize(void) { return 0; }

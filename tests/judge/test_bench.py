@@ -15,7 +15,7 @@ from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.baselines import audit
 from warpsmith.judge.bench import BaselineLost, Bench
 from warpsmith.judge.bench_worker import Stopwatch
-from warpsmith.judge.contents import FLOATING, elements, halved, last_contents
+from warpsmith.judge.contents import FLOATING, elements, halved, last_halved, with_halved
 from warpsmith.judge.layout import rows_of
 from warpsmith.judge.session import ClocksDisagree, Session, agree, plan
 from warpsmith.judge.timed_process import Block, TimedProcess
@@ -123,7 +123,8 @@ class TestContents:
             watch = Stopwatch(task.graph, Recorder(seen), None)
             watch.prepare(str(values), 1)
             watch.time(calls, False, seed, True)
-            rebuilt = last_contents(values, task.graph.inputs, seed, calls, scratch.new("given"))
+            chosen = last_halved(task.graph.inputs, seed, calls)
+            rebuilt = with_halved(values, task.graph.inputs, chosen, scratch.new("given"))
             assert torch.equal(open_tensors(rebuilt, [spec])[0], seen[-1])
             assert not torch.equal(open_tensors(values, [spec])[0], seen[-1])
 

@@ -13,7 +13,7 @@ from warpsmith.errors import JudgeError
 from warpsmith.judge import cuda_clock, gpu_state
 from warpsmith.judge.baselines import audit, baseline_names
 from warpsmith.judge.bench import Bench
-from warpsmith.judge.contents import last_contents
+from warpsmith.judge.contents import last_halved, with_halved
 from warpsmith.judge.limits import Peaks, limit, measure_peaks
 from warpsmith.judge.session import ClocksDisagree, agree_with_batch
 from warpsmith.judge.stopwatch import Stopwatch
@@ -145,7 +145,8 @@ class TestStopwatch:
         answer = watch.time(4, True, 7, True)
         assert answer["ns"] == [1_000_000] * 4
         assert answer["between_ns"] >= 0
-        given = open_tensors(last_contents(values, graph().inputs, 7, 4, values.with_name("given")), [SPEC])
+        chosen = last_halved(graph().inputs, 7, 4)
+        given = open_tensors(with_halved(values, graph().inputs, chosen, values.with_name("given")), [SPEC])
         assert torch.equal(callee.seen[-1], given[0])
         assert not torch.equal(callee.seen[-1], callee.seen[-2])
         assert watch.spoilt_input() == ""

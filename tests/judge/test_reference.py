@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
 from warpsmith.judge import reference
+from warpsmith.judge.contents import last_halved, with_halved
+from warpsmith.judge.evidence import Case, Evidence
+from warpsmith.judge.families import OWN
+from warpsmith.processes.buffers import Scratch, ValuesFile
+from warpsmith.records import (
+    Graph,
+    GraphInput,
+    GraphOutput,
+    Node,
+    Region,
+    Task,
+    TaskSource,
+    TensorSpec,
+    Value,
+    Variant,
+)  # fmt: skip
+from warpsmith.runtime.tensors import open_tensors, write_tensors
+
+SPEC = TensorSpec(shape=(4, 6), dtype="float32", stride=(6, 1))
+
+
+@pytest.fixture
+def scratch() -> Iterator[Scratch]:
+    with Scratch() as made:
+        yield made
 
 
 class Full:
@@ -45,3 +75,78 @@ def test_no_longer_than_others_may_take_and_not_on_a_processor(
     with pytest.raises(torch.OutOfMemoryError):
         worker.tidied(asked)(value=7)
     assert asked.asked == 1
+
+
+def test_what_a_timed_call_was_given_is_rebuilt_where_the_truth_is(scratch: Scratch) -> None:
+    """As the supervisor writes it to a file; the values themselves stay as they are."""
+    spec = TensorSpec(shape=(5, 70), dtype="float32", stride=(72, 1))
+    graph = Graph(
+        inputs=(GraphInput(name="x", target="x", role="input", spec=spec),), nodes=(), outputs=(), tree="0"
+    )
+    values = scratch.new("values")
+    write_tensors(values, [spec], [torch.randn(5, 70)])
+    before = values.read_bytes()
+    chosen = last_halved(graph.inputs, 3, 4)
+    (there,) = reference.Reference()._values(graph, str(values), chosen).values()
+    here = open_tensors(with_halved(values, graph.inputs, chosen, scratch.new("given")), [spec])[0]
+    assert torch.equal(there, here)
+    assert values.read_bytes() == before
+    assert not torch.equal(there, open_tensors(values, [spec])[0])
+
+
+class Asked:
+    """Workers that answer for a GPU, and what they were asked."""
+
+    device = "cuda"
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+
+    def materialise(self, variant: str, seed: int, path: Path) -> None:
+        specs = [i.spec for i in two_steps().graph.inputs]
+        write_tensors(path, specs, [torch.randn(s.shape) for s in specs])
+
+    def call(self, op: str, timeout: float, **fields: Any) -> dict[str, Any]:
+        self.requests.append({"op": op, **fields})
+        if op == "agrees":
+            return {"agrees": True, "worst": 0.5, "ulp": 1.0}
+        if fields["stem"]:
+            specs = [two_steps().graph.specs["a"]]
+            write_tensors(Path(f"{fields['stem']}.inputs"), specs, [torch.ones(s.shape) for s in specs])
+        return {"finite": True, "draws": [2], "exact": [False], "allowances": [None]}
+
+
+def two_steps() -> Task:
+    def relu(name: str, of: str) -> Node:
+        value = Value(name=name, spec=SPEC)
+        return Node(name=name, op="aten.relu.default", args=({"v": of},), kwargs={}, outputs=(value,))
+
+    other = GraphInput(name="w", target="w", role="param", spec=SPEC)
+    given = GraphInput(name="x", target="x", role="input", spec=SPEC)
+    graph = Graph(
+        inputs=(other, given), nodes=(relu("a", "x"), relu("b", "a")),
+        outputs=(GraphOutput(value="b"),), tree="0",
+    )  # fmt: skip
+    variant = Variant(name="main", overrides={}, graph=graph)
+    return Task(name="two", source=TaskSource(kind="kernelbench", path="two.py"), variants=(variant,))
+
+
+@pytest.mark.parametrize(("node", "reads", "own"), [("a", "x", False), ("b", "a", True)])
+def test_inputs_that_nobody_makes_are_read_where_they_are(
+    scratch: Scratch, node: str, reads: str, own: bool
+) -> None:
+    workers, task = Asked(), two_steps()
+    evidence = Evidence(task, workers, scratch, 1, 1 << 30)  # type: ignore[arg-type]
+    case = Case("main", OWN, 7)
+    region = Region(nodes=(node,), inputs=(reads,), outputs=(node,), signature="relu")
+    expected = evidence.region(case, region)
+    whole = ValuesFile(evidence.values(case), [SPEC, SPEC]).array(1)
+    wanted = np.ones(SPEC.shape, np.float32) if own else whole
+    assert np.array_equal(expected.inputs[0].view(np.float32).reshape(SPEC.shape), wanted)
+    assert np.array_equal(expected.float_inputs[0], wanted)
+    assert bool(workers.requests[-1]["stem"]) is own
+    held = scratch.new("made")
+    assert expected.agree([np.zeros(SPEC.nbytes, np.uint8)], held) == (0.5, 1.0)
+    assert workers.requests[-1]["outputs"] == str(held)  # not copied once more
+    assert expected.agree([np.zeros(SPEC.nbytes, np.uint8)]) == (0.5, 1.0)
+    assert workers.requests[-1]["outputs"] != str(held)

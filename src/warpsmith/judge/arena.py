@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import JudgeError
+from ..processes import bulk
 from ..processes.buffers import ALIGN, Scratch
-
-Bytes = npt.NDArray[np.uint8]
+from ..processes.bulk import Bytes
 
 # Sixteen bits, repeated: a NaN in every float format, and different in each byte for the integers.
 POISON = (0xFFFC, 0x7FFD)
@@ -30,7 +29,6 @@ INPUT_BAND, WORKSPACE_BAND = 0xFFF9, 0x7FFA
 GUARD_LEAST, GUARD_MOST, GUARD_SHARE = 64 << 10, 1 << 20, 16  # bytes; 1/share of the buffer between them
 SLIDE = 8 << 10  # bytes over which a buffer moves
 PAGE = 4096
-WORDS = 1 << 17  # that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,9 @@ class Arena:
             if index < self.inputs:
                 begin = slot.offset(self._slides[index]) - slot.start
                 whole[: begin // 2] = whole[(begin + slot.extent) // 2 :] = pattern
-                self.view(index)[:] = inputs[index]
+                bulk.copy(self.view(index), inputs[index])
             else:
-                whole[:] = pattern
+                bulk.fill(whole, pattern)
 
     @property
     def mapped(self) -> mmap.mmap:
@@ -116,7 +114,7 @@ class Arena:
 
     def changed_input(self, inputs: Sequence[Bytes]) -> str:
         """The name of the first input that no longer holds these bytes, else empty."""
-        differ = (f"in{i}" for i, a in enumerate(inputs) if not same_bytes(self.view(i), a))
+        differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.same(self.view(i), a))
         return next(differ, "")
 
     def broken_guard(self, word: int) -> str:
@@ -154,16 +152,6 @@ class Arena:
             return f"{slot.name}: 0 bytes past its end"
         after = np.flatnonzero(whole[end + odd :].reshape(-1, 2) != pattern)
         return f"{slot.name}: {int(after[0]) + odd} bytes past its end" if after.size else ""
-
-
-def same_bytes(one: Bytes, two: Bytes) -> bool:
-    """By words, and some at a time, which is forty times as fast as `np.array_equal` on many bytes."""
-    if one.size != two.size:
-        return False
-    whole = one.size // 8 * 8
-    a, b = one[:whole].view(np.uint64), two[:whole].view(np.uint64)
-    parts = (slice(start, start + WORDS) for start in range(0, a.size, WORDS))
-    return all(np.array_equal(a[p], b[p]) for p in parts) and np.array_equal(one[whole:], two[whole:])
 
 
 def _pages(size: int) -> int:

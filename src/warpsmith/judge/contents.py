@@ -47,11 +47,16 @@ def halved(rng: random.Random, inputs: Sequence[GraphInput]) -> list[Slice]:
     return chosen
 
 
-def last_contents(values: Path, inputs: Sequence[GraphInput], seed: int, calls: int, path: Path) -> Path:
-    """Write the values that the last of `calls` timed calls under `seed` was given to a new file `path`."""
-    rng = random.Random(seed)
+def last_halved(inputs: Sequence[GraphInput], seed: int, calls: int) -> list[Slice]:
+    """What the last of `calls` timed calls under `seed` found halved."""
+    rng, chosen = random.Random(seed), []
     for _ in range(calls):
         chosen = halved(rng, inputs)
+    return chosen
+
+
+def with_halved(values: Path, inputs: Sequence[GraphInput], chosen: Sequence[Slice], path: Path) -> Path:
+    """Write values with these slices halved to a new file `path`."""
     shutil.copyfile(values, path)
     file = ValuesFile(path, [i.spec for i in inputs])
     for index, *bounds in chosen:

@@ -2,7 +2,8 @@
 process without torch.
 
 In and out: as `runner.py`, whose arena in host memory stays the truth; the process copies it to the device
-before a call and back after it, so that guards, poison and inputs are judged by the same bytes. The native
+before a call and back after it, so that guards, poison and inputs are judged by the same bytes. What a call made is copied
+to a values file, which the reference worker compares with the truth on the device. The native
 side is `cuda_runner.cpp`. (CUDA IPC could save the copies; what is in force is said in `isolation`.) How far that process can be confined depends on the driver, so it is tried: the
 strictest level at which the GPU still works is taken, and `isolation` names it.
 """
@@ -18,6 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import JudgeError, WarpsmithError
+from ..processes import bulk
+from ..processes.buffers import ValuesFile
+from ..processes.bulk import Bytes
+from .arena import POISON
 from .runner import ENDINGS, PASSED_ON, PICK, CandidateRunner, Loaded, NoRoom, RunnerCrashed, RunnerFailed
 from .runner_program import cuda_runner_program
 
@@ -42,6 +47,7 @@ class CudaRunner(CandidateRunner):
 
     passed_on = CUDA_PASSED_ON
     start_seconds = START_SECONDS
+    _held: tuple[ValuesFile, ...] = ()  # what the last runs made, one for each pattern of poison
 
     def _default_program(self) -> Path:
         with _FIRST:
@@ -59,12 +65,34 @@ class CudaRunner(CandidateRunner):
     def pick(self, index: int) -> None:
         """In the same process: making a context takes longer than all that a unit does in it."""
         self._now, self._placed = self._all[index], False
+        self._let_go()
         try:
             workspace, _ = self._call(self._bare(PICK, count=index))
             self._make_room(workspace)
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        self._let_go()
+        super().close()
+
+    def _let_go(self) -> None:
+        for file in self._held:
+            file.remove()
+        self._held = ()
+
+    def _made(self, poison: int) -> tuple[list[Bytes], Path | None]:
+        """In a file that the next run with this poison is given again: new memory takes longer to be had than to be filled."""
+        if not self._held:
+            self._held = tuple(
+                ValuesFile(self._scratch.new("made"), self._now.outputs, create=True) for _ in POISON
+            )
+        file, first = self._held[poison], self._arena.inputs
+        outputs = [file.raw(i) for i in range(self._arena.outputs)]
+        for index, to in enumerate(outputs):
+            bulk.copy(to, self._arena.view(first + index))
+        return outputs, file.path
 
     def _variables(self, threads: int) -> dict[str, str]:
         return dict(ENVIRONMENT)

@@ -23,6 +23,7 @@ from ..records import Graph, Region, Task, TensorSpec
 from .allowance import Allowance
 from .families import OWN
 from .layout import Rows, noise_specs, oracle_specs, output_names, rows_of
+from .session import TimedSample
 from .tolerance import Budget, Truth
 from .workers import Workers
 
@@ -31,7 +32,7 @@ ALL = slice(None)
 APPEAL_DRAWS = 24  # of noise, with which what is doubtful is judged again
 CALL_SECONDS = 300.0  # a trusted call that takes longer means a lost machine, not a slow task
 
-Agrees = Callable[[Sequence[TensorSpec], Sequence[Array]], "tuple[float, float] | None"]
+Agrees = Callable[[Sequence[TensorSpec], Sequence[Array], "Path | None"], "tuple[float, float] | None"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,14 @@ class Case:
     variant: str
     family: str
     seed: int
+
+
+@dataclass(frozen=True)
+class Given:
+    """The inputs of a region among the tensors of a file."""
+
+    file: ValuesFile
+    places: Sequence[int]
 
 
 class Expected:
@@ -54,11 +63,13 @@ class Expected:
         more: Callable[[], Expected] | None = None,
         fetch: Callable[[], object] | None = None,
         agrees: Agrees | None = None,
+        given: Given | None = None,
     ):
         """`rows`: those of each output that `outputs` and the files hold; empty: all. `more`: the same truth from many
-        draws of noise. `fetch`: writes the files of the outputs, where the truth is elsewhere; `agrees`: asks there.
+        draws of noise. `fetch`: writes the files of the outputs, where the truth is elsewhere; `agrees`: asks there. `given`: the inputs,
+        where they are in no file of their own.
         """
-        self.more, self._fetch, self._agrees = more, fetch, agrees
+        self.more, self._fetch, self._agrees, self._elsewhere = more, fetch, agrees, given
         self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
         self.valid: bool = answer["finite"]
         self._draws, self._exact = answer["draws"], answer["exact"]
@@ -66,16 +77,23 @@ class Expected:
         self._rows = tuple(rows)
 
     @cached_property
+    def _given(self) -> Given:
+        if self._elsewhere is not None:
+            return self._elsewhere
+        return Given(
+            ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs), range(len(self._input_specs))
+        )
+
+    @cached_property
     def inputs(self) -> list[Array]:
         """Raw bytes of the region's inputs."""
-        file = ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs)
-        return [file.raw(i) for i in range(len(self._input_specs))]
+        return [self._given.file.raw(i) for i in self._given.places]
 
     @cached_property
     def float_inputs(self) -> tuple[Array, ...]:
         """For forensics: the inputs of the outputs' own kind."""
-        file = ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs)
-        return tuple(a for a, s in zip(file.arrays(), self._input_specs, strict=True) if s.dtype == "float32")
+        file = self._given.file
+        return tuple(file.array(i) for i in self._given.places if file.specs[i].dtype == "float32")
 
     def parts(self, arrays: Sequence[Array]) -> list[Array]:
         """What the truth is known of, of whole outputs."""
@@ -88,11 +106,11 @@ class Expected:
         if self._fetch is None:
             _ = self.budgets
 
-    def agree(self, raw: Sequence[Array]) -> tuple[float, float] | None:
+    def agree(self, raw: Sequence[Array], held: Path | None = None) -> tuple[float, float] | None:
         """(worst share of the budget, worst ulp) of outputs, raw bytes, that are right for sure as seen from where the truth is;
-        None: look here.
+        None: look here. `held`: a values file that holds them, if one does.
         """
-        return self._agrees(self._output_specs, raw) if self._agrees is not None else None
+        return self._agrees(self._output_specs, raw, held) if self._agrees is not None else None
 
     @cached_property
     def budgets(self) -> list[Budget]:
@@ -172,14 +190,15 @@ class Evidence:
         return self._ask(variant, values, seed, None, OWN, draws, rows)
 
     def whole_agrees(
-        self, variant: str, values: Path, outputs: Path, seed: int, draws: int | None, rows: Sequence[Rows]
+        self, variant: str, sample: TimedSample, seed: int, draws: int | None
     ) -> tuple[float, float] | None:
-        """As `Expected.agree`, of the outputs of the whole graph in a file."""
+        """As `Expected.agree`, of what a timed call of the whole graph returned."""
         if self.workers.device == "cpu":
             return None
         return self._agreement(
-            variant=variant, values=str(values), outputs=str(outputs), seed=seed, draws=draws, rows=rows
-        )
+            variant=variant, values=str(sample.file), halved=sample.halved, outputs=str(sample.outputs), seed=seed,
+            draws=draws, rows=sample.rows,
+        )  # fmt: skip
 
     def _agreement(self, **fields: Any) -> tuple[float, float] | None:
         answer = self.workers.call("agrees", CALL_SECONDS, **fields)
@@ -192,7 +211,8 @@ class Evidence:
         fields = {
             "variant": variant, "values": str(values), "seed": seed, "region": region.model_dump(mode="json"), "family": family,
         }  # fmt: skip
-        answer = self.workers.call("truth", CALL_SECONDS, stem=str(stem), **fields)
+        given = graph_inputs(graph, region, values)
+        answer = self.workers.call("truth", CALL_SECONDS, stem=str(stem) if given is None else "", **fields)
 
         def fetch() -> None:
             with self.lock:
@@ -203,7 +223,12 @@ class Evidence:
             with self.lock:
                 return self._ask(variant, values, seed, region, family, None, (), APPEAL_DRAWS)
 
-        def agrees(specs: Sequence[TensorSpec], raw: Sequence[Array]) -> tuple[float, float] | None:
+        def agrees(
+            specs: Sequence[TensorSpec], raw: Sequence[Array], held: Path | None
+        ) -> tuple[float, float] | None:
+            if held is not None:
+                with self.lock:
+                    return self._agreement(outputs=str(held), **fields)
             file = ValuesFile(self.scratch.new("outputs"), specs, create=True)
             try:
                 for number, given in enumerate(raw):
@@ -213,7 +238,7 @@ class Evidence:
             finally:
                 file.remove()
 
-        return Expected(stem, inputs, outputs, answer, (), more, fetch, agrees)
+        return Expected(stem, inputs, outputs, answer, (), more, fetch, agrees, given)
 
     def _ask(
         self, variant: str, values: Path, seed: int, region: Region | None, family: str,
@@ -254,6 +279,14 @@ class Evidence:
             path.unlink(missing_ok=True)
         for key in [k for k in self._expected if k[0] == case]:
             self._expected.pop(key).remove()
+
+
+def graph_inputs(graph: Graph, region: Region, values: Path) -> Given | None:
+    """What a region reads, in a file of the graph's own inputs; None where others make some of it."""
+    places = {item.name: index for index, item in enumerate(graph.inputs)}
+    if not set(region.inputs) <= set(places):
+        return None
+    return Given(ValuesFile(values, [i.spec for i in graph.inputs]), [places[n] for n in region.inputs])
 
 
 def part(array: Array, rows: slice, axis: int = 0) -> Array:

@@ -198,11 +198,7 @@ class Judge(Opened):
         best = run.timing.best
         loses = not confirm and best is not None and best.high < 1.0  # cannot win: its outputs need no oracle
         for sample in () if loses else run.samples:
-            checks.append(
-                self.verifier.check_whole(
-                    main, sample.values, sample.outputs, self._draw(), self._draws(confirm), sample.rows
-                )
-            )
+            checks.append(self.verifier.check_whole(main, sample, self._draw(), self._draws(confirm)))
         for sample in run.samples:
             sample.remove()
         if run.timing.median_us * 1e-6 < self.limit.seconds and not self._limit_again:

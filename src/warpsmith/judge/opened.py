@@ -169,14 +169,7 @@ class Opened:
         not.
         """
         for name, sample in self.bench.baseline_samples.items():
-            check = self.verifier.check_whole(
-                self._own.variant,
-                sample.values,
-                sample.outputs,
-                self._draw(),
-                self._draws(False),
-                sample.rows,
-            )
+            check = self.verifier.check_whole(self._own.variant, sample, self._draw(), self._draws(False))
             sample.remove()
             if not check.ok and name == "eager":
                 raise TaskError(
@@ -210,9 +203,7 @@ class Opened:
             self.bench.add_rewritten(graph, self._next_values)
         sample = self.bench.baseline_samples.get(REWRITTEN)
         if sample is not None:
-            check = self.verifier.check_whole(
-                self._own.variant, sample.values, sample.outputs, self._draw(), rows=sample.rows
-            )
+            check = self.verifier.check_whole(self._own.variant, sample, self._draw())
             sample.remove()
             if not check.ok:
                 self.bench.drop_rewritten(f"it gives other values than eager ({check.detail})")

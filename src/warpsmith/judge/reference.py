@@ -27,6 +27,7 @@ from ..runtime.interpreter import run_graph
 from ..runtime.tensors import copied_to, open_tensors, write_tensors
 from .agreement import PIECE, agreement
 from .allowance import HALVES, Allowance, Piece, allowance
+from .contents import Slice
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
 from .family_values import fill
@@ -34,6 +35,7 @@ from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
+from .stopwatch import memory
 from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
@@ -109,11 +111,12 @@ class Reference:
         return self._write(graph, names, truths, stem, rows)
 
     def _truths(
-        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1
+        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1,
+        halved: Sequence[Slice] = (),
     ) -> tuple[tuple[str, ...], dict[str, TruthTensors]]:  # fmt: skip
         """Names of the outputs, and their truths. Of a region, its inputs are written under the stem, if there is one."""
         graph = self._graph(variant)
-        tensors = self._values(graph, values)
+        tensors = self._values(graph, values, halved)
         if region is not None:
             region = Region.model_validate(region)
             tensors = self._region_inputs(graph, tensors, region, stem)
@@ -141,11 +144,13 @@ class Reference:
 
     def agrees(
         self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
-        draws: int | None = None, rows: Sequence[tuple[int, int]] = (),
+        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (),
     ) -> dict[str, Any]:  # fmt: skip
-        """Whether outputs in a file surely agree with the truth (see `agreement.py`): {"agrees", "worst", "ulp"}."""
+        """Whether outputs in a file surely agree with the truth (see `agreement.py`): {"agrees", "worst", "ulp"}. `halved`:
+        slices of the values that were halved before the call.
+        """
         specs = self._graph(variant).specs
-        found = self._known(variant, values, "", seed, region, family, draws, rows)
+        found = self._known(variant, values, "", seed, region, family, draws, rows, halved)
         wanted = [specs[k.name] for k in found]
         if rows:
             wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
@@ -159,7 +164,7 @@ class Reference:
 
     def _known(
         self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None,
-        rows: Sequence[tuple[int, int]] = (),
+        rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (),
     ) -> list[Known]:  # fmt: skip
         """Each output's truth and budget; those of a region are kept while there is room."""
         key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
@@ -169,7 +174,7 @@ class Reference:
             if stem:
                 self._region_inputs(graph, self._values(graph, values), Region.model_validate(region), stem)
             return self._kept[key]
-        names, truths = self._truths(variant, values, stem, seed, region, family, draws)
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws, halved=halved)
         found = []
         for number, name in enumerate(names):
             truth = truths[name].rows(*rows[number]) if rows else truths[name]
@@ -319,8 +324,12 @@ class Reference:
                 self._oracles[key] = Oracle(part, region.outputs, self._in_tf32(part))
         return self._oracles[key]
 
-    def _values(self, graph: Graph, path: str) -> Tensors:
+    def _values(self, graph: Graph, path: str, halved: Sequence[Slice] = ()) -> Tensors:
         tensors = self._opened([i.spec for i in graph.inputs], path)
+        if halved and self._device == "cpu":  # what is on a device is a copy anyway
+            tensors = [memory(t).clone().as_strided(t.shape, t.stride()) for t in tensors]
+        for index, *bounds in halved:
+            memory(tensors[index])[slice(*bounds)] *= 0.5
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
     def _opened(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import JudgeError, WarpsmithError
+from ..processes import bulk
 from ..processes.buffers import Scratch, extent_bytes
 from ..processes.worker import kill_tree
 from ..records import TensorSpec
@@ -87,6 +88,7 @@ class RunOutput:
     wall: float  # by the supervisor's, from command to answer
     guard_detail: str = ""  # whose guard was overwritten, and where
     input_detail: str = ""  # which input was overwritten
+    held: Path | None = None  # the values file whose memory the outputs are
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Loaded:
 
     library: Path
     arena: Arena
+    outputs: Sequence[TensorSpec]
 
 
 class CandidateRunner:
@@ -131,7 +134,7 @@ class CandidateRunner:
     ) -> None:  # fmt: skip
         if len(inputs) + len(outputs) > MAX_BUFFERS:
             raise RunnerCrashed(f"a unit has at most {MAX_BUFFERS} inputs and outputs")
-        self.timeout, self._memory = timeout, memory_bytes
+        self.timeout, self._memory, self._scratch = timeout, memory_bytes, scratch
         self._process: subprocess.Popen[bytes] | None = None
         self._request = self._answer = -1
         self._frozen = self._placed = False
@@ -139,7 +142,7 @@ class CandidateRunner:
         self._all: list[Loaded] = []
         for path, given, made in ((library, inputs, outputs), *later):
             sizes = [extent_bytes(s) for s in given], [extent_bytes(s) for s in made]
-            self._all.append(Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed)))
+            self._all.append(Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed), made))
         self._now = self._all[0]
         self._program, self._threads = program or self._default_program(), threads
         self._begin()
@@ -151,8 +154,9 @@ class CandidateRunner:
         self._arena.place(raw, POISON[poison])
         self._placed = True
         nanoseconds, wall = self._call(self._command(RUN, 1))
+        outputs, held = self._made(poison)
         guard, changed = self._arena.broken_guard(POISON[poison]), self._arena.changed_input(raw)
-        return RunOutput(self.read(), not guard, not changed, nanoseconds * 1e-9, wall, guard, changed)
+        return RunOutput(outputs, not guard, not changed, nanoseconds * 1e-9, wall, guard, changed, held)
 
     def batch(self, n: int, cold: bool) -> Batch:
         """Call the unit `n` times on the buffers of the last `run`; `cold`: caches are flushed before each
@@ -189,7 +193,11 @@ class CandidateRunner:
     def read(self) -> list[Bytes]:
         """Copies of the outputs as they are now; the process is stopped between commands."""
         first = self._arena.inputs
-        return [self._arena.view(first + i).copy() for i in range(self._arena.outputs)]
+        return [bulk.copied(self._arena.view(first + i)) for i in range(self._arena.outputs)]
+
+    def _made(self, poison: int) -> tuple[list[Bytes], Path | None]:
+        """Copies of the outputs, and the values file that holds them, if one does."""
+        return self.read(), None
 
     def close(self) -> None:
         """Kill the process and everything it started; release the buffers. Safe to call twice."""

@@ -17,7 +17,7 @@ from statistics import median
 
 from ..errors import JudgeError, WarpsmithError
 from ..records import GraphInput
-from .contents import last_contents
+from .contents import Slice, last_halved, with_halved
 from .layout import Rows
 from .timed_process import Block, TimedProcess
 
@@ -54,17 +54,21 @@ class BaselineLost(JudgeError):
 @dataclass(frozen=True)
 class TimedSample:
     """What a timed call was given and what it returned, in the layouts of `Graph.inputs` and of the graph's
-    output values. The former is rebuilt when it is first asked for, not while others wait for the device.
+    output values. The former is `file`, but for what was halved since.
     """
 
     name: str
     outputs: Path
     rows: tuple[Rows, ...]  # of each output, that the file holds; empty: all
-    _rebuilt: Callable[[], Path]
+    file: Path
+    inputs: Sequence[GraphInput]
+    halved: Sequence[Slice]
+    _path: Path
 
     @cached_property
     def values(self) -> Path:
-        return self._rebuilt()
+        """A file of what the call was given, written when it is first asked for, not while others wait for the device."""
+        return with_halved(self.file, self.inputs, self.halved, self._path)
 
     def remove(self) -> None:
         for path in (self.outputs, self.__dict__.get("values")):
@@ -219,10 +223,10 @@ class Session:
         values, seed, calls = self._last[process.name]
         rows = self.looks()
         outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}", rows)
-        path = self.new_path("given")
         return TimedSample(
-            process.name, outputs, rows, lambda: last_contents(values, self.inputs, seed, calls, path)
-        )
+            process.name, outputs, rows, values, self.inputs, last_halved(self.inputs, seed, calls),
+            self.new_path("given"),
+        )  # fmt: skip
 
 
 def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> None:

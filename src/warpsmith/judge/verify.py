@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..processes import bulk
 from ..processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ..records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
-from .arena import POISON, same_bytes
+from .arena import POISON
 from .aten_runner import AtenRunner
 from .balance import balance
 from .cuda_runner import CudaRunner
 from .evidence import Case, Evidence, Expected, check_outputs
 from .families import OWN
-from .layout import Rows, output_names, rows_of
+from .layout import output_names, rows_of
 from .runner import CandidateRunner, NoRoom, RunnerCrashed, RunnerFailed, RunnerLied, RunnerTimeout, RunOutput
+from .session import TimedSample
 from .turns import Turns
 
 Array = npt.NDArray[Any]
@@ -217,7 +219,7 @@ class Verifier:
     ) -> Check:  # fmt: skip
         check = base
         for run in runs:
-            shares = expected.agree(run.outputs)
+            shares = expected.agree(run.outputs, run.held)
             if shares is not None:
                 ok, rule, detail, (error, ulp) = True, "", "", shares
             else:
@@ -228,30 +230,19 @@ class Verifier:
                 break
         return check
 
-    def check_whole(
-        self,
-        variant: str,
-        values: Path,
-        outputs: Path,
-        seed: int,
-        draws: int = FEW_DRAWS,
-        rows: Sequence[Rows] = (),
-    ) -> Check:
-        """The outputs of a timed run on these values (whole graph, as `output_names` orders them).
-
-        `rows`: those of each output that the file holds; none: all.
-        """
+    def check_whole(self, variant: str, sample: TimedSample, seed: int, draws: int = FEW_DRAWS) -> Check:
+        """The outputs of a timed run on what it was given (whole graph, as `output_names` orders them)."""
         graph = self.task.variant(variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
-        if rows:
-            specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
+        if sample.rows:
+            specs = [rows_of(s, *r) for s, r in zip(specs, sample.rows, strict=True)]
         base = Check(variant=variant, family=OWN, where="whole", ok=True)
-        shares = self.evidence.whole_agrees(variant, values, outputs, seed, draws, rows)
+        shares = self.evidence.whole_agrees(variant, sample, seed, draws)
         if shares is not None:
             return replace_check(base, True, "", "", *shares)
-        expected = self.evidence.whole(variant, values, seed, draws, rows=rows)
+        expected = self.evidence.whole(variant, sample.values, seed, draws, rows=sample.rows)
         try:
-            arrays = ValuesFile(outputs, specs).arrays()
+            arrays = ValuesFile(sample.outputs, specs).arrays()
             ok, rule, detail, error, ulp = check_outputs(expected, arrays)
         finally:
             expected.remove()
@@ -260,7 +251,7 @@ class Verifier:
 
 def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw) -> Check | None:
     """The two runs of one output: what differs was never written, or is not deterministic."""
-    if same_bytes(one, two):
+    if bulk.same(one, two):
         return None
     a, b = typed(one, spec), typed(two, spec)
     width = f"u{a.dtype.itemsize}" if a.dtype.itemsize <= 8 else "u8"

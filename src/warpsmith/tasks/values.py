@@ -18,6 +18,8 @@ from ..errors import JudgeError, TaskError
 from ..processes.buffers import ValuesFile, extent_bytes, layout
 from ..records import ITEM_BYTES, GraphInput, TensorSpec
 
+LARGE = 1 << 26  # bytes of a file
+
 
 def torch_dtype(name: str) -> torch.dtype:
     """The dtype by its name without "torch."."""
@@ -70,11 +72,18 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[tor
     Raises TaskError when a tensor's shape or dtype is not its spec's, JudgeError when the disk is full.
     """
     file = ValuesFile(path, specs, create=True)
+    _touch(file)
     with torch.no_grad():
         for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
             check_tensor(spec, tensor)
             if spec.numel:
                 _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+
+
+def _touch(file: ValuesFile) -> None:
+    """Every page of a large file, by all of torch's threads: the copies that follow are each made by one, which would wait for them."""
+    if file.size > LARGE:
+        torch.frombuffer(file.map, dtype=torch.uint8)[:: mmap.PAGESIZE].fill_(0)
 
 
 def check_tensor(spec: TensorSpec, tensor: torch.Tensor) -> None:

@@ -1,0 +1,49 @@
+"""Many bytes by several threads come out as few by one do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warpsmith.processes import bulk
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_parts() -> Iterator[None]:
+    """Some words at a time, and several threads for some hundred bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "WORDS", 3)
+        patch.setattr(bulk, "PIECE", 48)
+        yield
+
+
+@given(st.binary(max_size=400), st.integers(0, 9), st.integers(0, 420), st.integers(1, 255))
+def test_same(data: bytes, start: int, place: int, change: int) -> None:
+    """As `np.array_equal` says it, wherever the one byte is that differs."""
+    one = np.frombuffer(b"x" * start + data, np.uint8)[start:]
+    two = one.copy()
+    assert bulk.same(one, two)
+    assert not bulk.same(one, np.append(two, np.uint8(0)))
+    if place < two.size:
+        two[place] ^= change
+        assert not bulk.same(one, two)
+
+
+@given(st.binary(max_size=400), st.integers(0, 9))
+def test_copy(data: bytes, start: int) -> None:
+    source = np.frombuffer(data, np.uint8)
+    room = np.zeros(start + source.size + 5, np.uint8)
+    bulk.copy(room[start : start + source.size], source)
+    assert bytes(room) == b"\0" * start + data + b"\0" * 5
+    assert bytes(bulk.copied(source)) == data
+
+
+@given(st.integers(0, 300), st.integers(0, 2**16 - 1))
+def test_fill(count: int, word: int) -> None:
+    room = np.full(count + 2, 7, np.uint16)
+    bulk.fill(room[1 : count + 1], word)
+    assert room.tolist() == [7, *[word] * count, 7]
