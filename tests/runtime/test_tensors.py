@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from warpsmith.errors import JudgeError, TaskError
 from warpsmith.processes.buffers import ValuesFile
 from warpsmith.records import TensorSpec
 from warpsmith.runtime.tensors import open_tensors, write_tensors
+from warpsmith.tasks import values
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
@@ -64,3 +66,26 @@ def test_refusals(tmp_path: Path) -> None:
     write_tensors(tmp_path / "w", [spec], [TENSORS[0]])
     with pytest.raises(JudgeError, match="shorter"):
         open_tensors(tmp_path / "w", [spec, spec])
+
+
+def test_what_could_not_be_written_can_be_written_again(tmp_path: Path) -> None:
+    """As where a GPU has no memory for a while."""
+    spec = TensorSpec(shape=(2,), dtype="float32", stride=(1,))
+
+    def none_left() -> Iterator[torch.Tensor]:
+        yield torch.ones(2)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        write_tensors(tmp_path / "v", [spec, spec], none_left())
+    write_tensors(tmp_path / "v", [spec, spec], [torch.ones(2), torch.ones(2)])
+
+
+def test_a_large_file_is_touched_first_and_holds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "LARGE", 5000)
+    spec = TensorSpec(shape=(3000,), dtype="float32", stride=(1,))
+    given = torch.randn(3000)
+    write_tensors(tmp_path / "v", [spec], [given])
+    assert torch.equal(open_tensors(tmp_path / "v", [spec])[0], given)

@@ -371,3 +371,35 @@ def test_torch_of_another_cuda_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "torch for CUDA 13" in fact
     versions.clear()
     assert cuda_toolkit.torch_cuda() == ""
+
+
+def test_short_copies_carry_no_hint(tmp_path: Path) -> None:
+    """ptxas 13.0 makes illegal instructions of them (`LDGSTS.E [R11+UR0], desc[UR1][R12.64]`: descriptors are even) in a loop
+    whose copies' places are not known.
+    """
+    source, made = tmp_path / "copies.cu", tmp_path / "copies.ptx"
+    source.write_text(
+        '#include "warpsmith_cuda_resident.h"\n'
+        "template <int BYTES> __global__ void k(const char* x, bool passing) {\n"
+        "  extern __shared__ __align__(16) char room[];\n"
+        "  ws::copy_hinted<BYTES>(room + threadIdx.x * BYTES, x + threadIdx.x * BYTES, passing);\n"
+        "}\n"
+        "template __global__ void k<4>(const char*, bool);\n"
+        "template __global__ void k<8>(const char*, bool);\n"
+        "template __global__ void k<16>(const char*, bool);\n"
+    )
+    command = [
+        cuda_toolkit.toolkit().nvcc,
+        "-std=c++17",
+        "-ptx",
+        "-arch=sm_90a",
+        "-I",
+        str(Path(cuda.__file__).parent),
+    ]
+    subprocess.run([*command, str(source), "-o", str(made)], check=True)
+    copies = [line for line in made.read_text().splitlines() if "cp.async." in line]
+    assert [("cache_hint" in line, "], 16," in line) for line in sorted(copies)] == [
+        (False, False),
+        (False, False),
+        (True, True),
+    ]

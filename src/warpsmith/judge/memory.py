@@ -15,9 +15,8 @@ GIVEN, MADE = 2, 6  # copies of inputs, and of what a region makes, that lie on 
 CHECKS, CHECKS_LEAST = 12, 3  # timed calls of a confirmation whose outputs are checked
 CHECKED_BYTES = 2 << 30  # that these samples may take together
 KEPT_BYTES = 1 << 30  # of values files that every timed process keeps on a GPU, at the least one file
-GPU_ROOM = (
-    3 << 30
-)  # bytes of inputs and intermediates from which on processes on a GPU rest between their blocks
+# Bytes of inputs and intermediates from which on processes on a GPU rest between their blocks: as many runs as fit go on beside.
+GPU_ROOM = 1 << 30
 
 
 def needed_bytes(graph: Graph, device: str = "cpu") -> int:

@@ -72,12 +72,16 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[tor
     Raises TaskError when a tensor's shape or dtype is not its spec's, JudgeError when the disk is full.
     """
     file = ValuesFile(path, specs, create=True)
-    _touch(file)
-    with torch.no_grad():
-        for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
-            check_tensor(spec, tensor)
-            if spec.numel:
-                _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+    try:
+        _touch(file)
+        with torch.no_grad():
+            for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
+                check_tensor(spec, tensor)
+                if spec.numel:
+                    _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+    except BaseException:
+        file.remove()  # whoever tries again, once there is memory, makes it anew
+        raise
 
 
 def _touch(file: ValuesFile) -> None:
