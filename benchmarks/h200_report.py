@@ -188,7 +188,7 @@ def page(rows: Sequence[Row], command: str) -> str:
         "Judged by Warpsmith's own judge (docs/how-to/judge.md): correct on every input family at three shapes, timed beside all baselines in "
         "interleaved rounds, confirmed in fresh processes, winners under compute-sanitizer. Ratios are medians with 95% intervals against the "
         "fastest baseline (eager, `torch.compile` default, max-autotune and reduce-overhead, a CUDA graph, channels-last where there are "
-        "images). What was surely slower in the search was not measured again. Shapes are KernelBench's own unless a constant is named. Only *win* counts; *not confirmed* is a search's measurement, "
+        "images). What was surely slower in the search was not measured again. Shapes are KernelBench's own unless a constant is named, most often a smaller batch, which takes less memory and time to judge. Only *win* counts; *not confirmed* is a search's measurement, "
         "of which nothing is claimed. Over eager counts whatever was confirmed right and surely faster than eager, a win over the best "
         "baseline or none (these were not run under compute-sanitizer).",
         *(
@@ -220,6 +220,7 @@ def _totals(rows: Sequence[Row]) -> Grid:
     lines += [(status, str(count)) for status, count in counts.most_common()]
     for label in ("kernel", "algorithmic", "library"):
         lines.append((f"wins: {label}", str(sum(label in r["labels"] for r in wins))))
+    lines.append(("wins at KernelBench's own sizes", str(sum(not r.get("overrides") for r in wins))))
     for name, ratios in (("best baseline", _all(rows, "")), ("eager", _all(rows, "eager"))):
         lines.append((f"geometric mean over all, {name}", f"{geometric_mean(ratios):.2f}"))
         lines.append((f"median over all, {name}", f"{median(ratios):.2f}"))

@@ -164,6 +164,7 @@ def test_every_task_has_a_row_and_only_confirmed_wins_count(
     assert "1 wins of 7, geometric mean over all 1.16" in capsys.readouterr().out  # 2.9 and six times 1
     page = (tmp_path / "out" / "page.md").read_text()
     assert "geometric mean over all, best baseline | 1.16" in page
+    assert "| wins at KernelBench's own sizes | 1 |" in page
     assert str(tmp_path) not in page
     from h200_campaign import finished, settled
 
