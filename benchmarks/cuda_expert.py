@@ -8,9 +8,10 @@ With `--memory GIB` a task that needs more of the host gets its batch divided, a
 (`narrow_task.py`). The judging is the bundle's:
 resumable, a journal of JSON lines, each task's time bounded by the judge.
 
-With `--looks FILE` (rows of `cuda_look.py`) a task's candidates begin with the fastest units seen there that are still written.
+With `--looks FILE` (rows of `cuda_look.py`) a task's candidates begin with the fastest units seen there that are still written; with `--authored`
+the unit beside this file in `authored/` that is named after the task is one more.
 
-    python benchmarks/cuda_expert.py KERNELBENCH OUT [--task NAME …] [--candidates N] [--memory GIB] [--looks FILE …] [--canary N] [--dtype bfloat16]
+    python benchmarks/cuda_expert.py KERNELBENCH OUT [--task NAME …] [--candidates N] [--memory GIB] [--looks FILE …] [--authored] [--canary N] [--dtype bfloat16]
     warpsmith bundle run OUT --out results --limit-time 25m        # where the GPU is; the same command goes on
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from authored import TIMEOUT, load_within
+from authored import TIMEOUT, UNITS, load_within
 from narrow_task import DTYPES, narrow_task
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
@@ -123,6 +124,11 @@ def files(kernelbench: Path, names: Sequence[str]) -> list[Path]:
             )
         found.append(own[0])
     return found
+
+
+def by_hand(name: str) -> list[Path]:
+    """Units that people wrote for a task."""
+    return sorted(UNITS.glob(f"{name.replace('/', '_')}_*.cu"))
 
 
 def candidates(task: Task, most: int, seen: Sequence[Look] = ()) -> list[tuple[Candidate, Hypothesis]]:
@@ -242,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--looks", type=Path, action="append", default=[], help="rows of cuda_look.py; repeatable"
     )
+    parser.add_argument("--authored", action="store_true", help="units by hand, too, where there are")
     parser.add_argument("--canary", type=int, default=0, help="candidates to judge again at the end")
     parser.add_argument("--dtype", choices=DTYPES, help="of the tasks; default: their own")
     given = parser.parse_args(arguments)
@@ -266,6 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 gathered.add_task(task)
                 gathered.candidates |= {c.id: c for c, _ in made}
                 gathered.hypotheses |= {h.id: h for _, h in made}
+            for unit in by_hand(name) if given.authored and not given.dtype else ():
+                print(f"{task.name:40s} by hand: {unit.stem}", flush=True)
+                gathered.add_task(task)
+                gathered.add_units(task, [unit])
         bundle = make_bundle(
             "cuda",
             gathered.tasks.values(),

@@ -8,7 +8,7 @@ The order is that in which most verdicts may come: tasks whose looks win, then t
 baseline, then those that lose; in each group what takes least of the GPU's memory first.
 
     python benchmarks/h200_pack.py KERNELBENCH OUT [--task NAME …] [--rows ROWS] [--again NAME …] [--looks FILE …] [--baselines FILE]
-        [--candidates N] [--memory GIB] [--dtype bfloat16] [--python 3.12] [--no-wheels] [--force]
+        [--candidates N] [--memory GIB] [--authored] [--dtype bfloat16] [--python 3.12] [--no-wheels] [--force]
 
 There (a campaign outlives the command that started it; `OUT` is a folder for `camp.tgz`):
 
@@ -40,7 +40,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from cuda_expert import Look, files, looks
+from cuda_expert import Look, by_hand, files, looks
 from h200_campaign import LEVELS, Campaign, Work, settled, which_tasks
 from h200_report import Row, best_of, earlier
 from narrow_task import DTYPES
@@ -185,6 +185,7 @@ class Packer:
         self.given, self.seen = given, seen
         more = [f"--dtype={given.dtype}"] if given.dtype else []
         more += [f"--looks={path}" for path in given.looks]
+        more += ["--authored"] if given.authored else []
         self.campaign = Campaign(
             given.kernelbench, given.out, [], 0.0, 0.0, math.inf, given.candidates, given.memory, 1,
             os.sched_getaffinity(0), tuple(more),
@@ -214,6 +215,8 @@ class Packer:
         key = self.source.copy()
         given = self.given
         key.update(repr((given.candidates, given.memory, given.dtype, self.seen.get(name))).encode())
+        for unit in by_hand(name) if given.authored else ():
+            key.update(unit.read_bytes())
         key.update(files(given.kernelbench, [name])[0].read_bytes())
         return key.hexdigest()[:16]
 
@@ -275,6 +278,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--candidates", type=int, default=4, help="of each task, at most")
     parser.add_argument(
         "--memory", type=float, default=66, help="GiB of host memory for a task, as of cuda_expert.py"
+    )
+    parser.add_argument(
+        "--authored", action="store_true", help="with the units by hand of `authored/`, where there are"
     )
     parser.add_argument("--dtype", choices=DTYPES, help="convert the tasks to it")
     parser.add_argument("--python", default="3.12", help="version there")

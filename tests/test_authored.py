@@ -127,3 +127,18 @@ def test_a_checkout_without_the_task_and_a_name_without_a_unit_are_said(
     assert authored.main([str(tmp_path), str(tmp_path / "out"), "--only", "nothing"]) == 2
     assert "has nothing in its name" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_experts_campaign_has_the_unit_by_hand_too(
+    checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import cuda_expert
+
+    asked = [str(checkout), str(tmp_path / "out"), "--task", "level1/25", "--candidates", "1"]
+    assert cuda_expert.main([*asked, "--authored"]) == 0
+    assert "by hand: level1_25_Swish" in capsys.readouterr().out
+    sources = {u.source for c in read_bundle(tmp_path / "out").candidates.values() for u in c.units}
+    assert len(sources) == 2
+    assert (BENCHMARKS / "authored" / "level1_25_Swish.cu").read_text() in sources
+    assert cuda_expert.main([str(checkout), str(tmp_path / "alone"), *asked[2:]]) == 0
+    assert len(read_bundle(tmp_path / "alone").candidates) == 1
