@@ -53,3 +53,35 @@ def test_noise_goes_through_the_pool_again_and_again(count: int, layout: str) ->
     assert torch.equal(got, x * (again._pool[places].view(x.shape) * 1e-3 + 1))
     assert got.stride() == (x * 1.0).stride()
     assert noise.disturb(x, 0.0) is x
+
+
+class Clamped(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.sum(1) + x[:, 0]).clamp(min=0.0)
+
+
+def test_noise_reaches_beyond_a_kink() -> None:
+    """A sum some standard deviations of its rounding below zero: honest sums of a billion elements come out above it."""
+    torch.manual_seed(0)
+    x = torch.randn(4000, 64)
+    # From well below zero to well above it, by the same rounding errors.
+    x[:, 0] = (torch.linspace(-1e-4, 1e-4, 4000).double() - x[:, 1:].double().sum(1) / 2).float()
+    module = Clamped()
+    graph = program_graph(export_program(module, (x,), {}, "test.py"), "test.py")
+    values = {i.name: x for i in graph.inputs}
+    (output,) = (o.value for o in graph.outputs if o.value is not None)
+    wide = x.double()
+    before = wide.sum(1) + wide[:, 0]
+    oracle = Oracle(graph, (output,))
+    far, near = (oracle.truths(values, 5, least_draws=24, reach=reach)[output] for reach in (8.0, 1.0))
+    linear = before > 1e-4
+    size = near.noise[linear].mean()
+    assert float(far.noise[linear].mean() / size) == pytest.approx(
+        1, rel=0.1
+    )  # where nothing is cut off both say the same
+    beyond, out_of_reach = (before < -4 * size) & (before > -5 * size), before < -80 * size
+    assert beyond.sum() > 10
+    assert out_of_reach.any()
+    assert float(near.noise[beyond].mean()) < 0.02 * size
+    assert float(far.noise[beyond].mean()) > 0.3 * size
+    assert not far.noise[out_of_reach].any()

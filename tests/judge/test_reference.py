@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from warpsmith.judge import reference
+from warpsmith.judge.allowance import REACH
 from warpsmith.judge.contents import last_halved, with_halved
-from warpsmith.judge.evidence import Case, Evidence
+from warpsmith.judge.evidence import APPEAL_DRAWS, Case, Evidence
 from warpsmith.judge.families import OWN
 from warpsmith.processes.buffers import Scratch, ValuesFile
 from warpsmith.records import (
@@ -150,3 +151,7 @@ def test_inputs_that_nobody_makes_are_read_where_they_are(
     assert workers.requests[-1]["outputs"] == str(held)  # not copied once more
     assert expected.agree([np.zeros(SPEC.nbytes, np.uint8)]) == (0.5, 1.0)
     assert workers.requests[-1]["outputs"] != str(held)
+    assert expected.more is not None
+    expected.more()
+    appeal = workers.requests[-1]
+    assert (appeal["op"], appeal["least"], appeal["reach"]) == ("expected", APPEAL_DRAWS, REACH)

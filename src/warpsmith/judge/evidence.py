@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ..processes.buffers import Scratch, ValuesFile
 from ..records import Graph, Region, Task, TensorSpec
-from .allowance import Allowance
+from .allowance import REACH, Allowance
 from .families import OWN
 from .layout import Rows, noise_specs, oracle_specs, output_names, rows_of
 from .session import TimedSample
@@ -249,7 +249,7 @@ class Evidence:
         outputs = tuple(graph.specs[o] for o in (region.outputs if region else output_names(graph)))
         answer = self.workers.call(
             "expected", CALL_SECONDS, variant=variant, values=str(values), stem=str(stem), seed=seed,
-            draws=draws, least=least, rows=rows,
+            draws=draws, least=least, rows=rows, reach=REACH if least > 1 else 1.0,
             region=region.model_dump(mode="json") if region else None, family=family,
         )  # fmt: skip
         outputs = tuple(rows_of(s, *r) for s, r in zip(outputs, rows, strict=True)) if rows else outputs
@@ -320,6 +320,8 @@ def check_outputs(
     What is over its budget by a little is judged again with many draws of noise: where some rows are far noisier than
     others, a few draws may all be small by luck, and the mean over like elements says little. Beside a kink, as a ReLU's,
     all may be zero, and the budget with them: what misses by less than is usual for the whole tensor is judged again, too.
+    These draws disturb by as many standard deviations as an element may miss by, since of a billion elements some do lie so far
+    from where rounding would have them, on the other side of the kink.
     """
     wanted = range(len(arrays)) if only is None else only
     found, doubtful = _compared(expected, arrays, wanted, most)

@@ -101,10 +101,11 @@ class Oracle:
 
     def truths(
         self, values: Tensors, seed: int, *, family: str = "", most_draws: int | None = None,
-        least_draws: int = 1,
+        least_draws: int = 1, reach: float = 1.0,
     ) -> dict[str, TruthTensors]:  # fmt: skip
         """`family` of the inputs: on integers sums of products may be exact, on repeated values roundings
-        lean one way. Draws are of noise.
+        lean one way. Draws are of noise. `reach`: how many times as large it goes through the graph, to be divided by it
+        at the end: what lies so far beyond a kink, a ReLU's say, then has noise, too.
         """
         self.rounding = self._roundings[family in REPEATED]
         native = self.stepper.run(values, self.outputs)
@@ -112,7 +113,7 @@ class Oracle:
         exact = dict(self.exact)
         if family == "integers" and self._exact_sums(values):
             exact = {o: exact[o] or bool((native[o] == oracle[o]).all()) for o in self.outputs}
-        noise, draws = self._noise(values, oracle, exact, seed, most_draws, least_draws)
+        noise, draws = self._noise(values, oracle, exact, seed, most_draws, least_draws, reach)
         ties = self._ties(values, exact, seed)
         made = {}
         for name in self.outputs:
@@ -131,6 +132,7 @@ class Oracle:
         seed: int,
         most: int | None,
         least: int,
+        reach: float,
     ) -> tuple[Tensors, int]:
         noise = {o: torch.zeros_like(t) for o, t in oracle.items() if t.is_floating_point()}
         rough = [o for o in noise if not exact[o]]
@@ -143,10 +145,10 @@ class Oracle:
         draws = max(draws, least)
         source = Noise(seed)
         for _ in range(draws):
-            disturbed = self._disturbed(values, source, 1.0)
+            disturbed = self._disturbed(values, source, reach)
             for name in rough:
                 noise[name] += (disturbed[name] - oracle[name]).nan_to_num_(0, 0, 0).square_()
-        return {o: (t / draws).sqrt_() for o, t in noise.items()}, draws
+        return {o: (t / draws).sqrt_() / reach for o, t in noise.items()}, draws
 
     def _ties(self, values: Tensors, exact: dict[str, bool], seed: int) -> Tensors:
         """Other values that the integer and bool outputs take under noise."""

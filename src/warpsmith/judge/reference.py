@@ -101,18 +101,18 @@ class Reference:
 
     def expected(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
-        draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (),
+        draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (), reach: float = 1.0,
     ) -> dict[str, Any]:  # fmt: skip
         """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
-        the most, and at the `least`. `rows`: those of each output that are wanted, from and to; all where there are none.
+        the most, and at the `least`; `reach`: see `Oracle.truths`. `rows`: those of each output that are wanted, from and to; all where there are none.
         """
         graph = self._graph(variant)
-        names, truths = self._truths(variant, values, stem, seed, region, family, draws, least)
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws, least, reach)
         return self._write(graph, names, truths, stem, rows)
 
     def _truths(
         self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1,
-        halved: Sequence[Slice] = (),
+        reach: float = 1.0, halved: Sequence[Slice] = (),
     ) -> tuple[tuple[str, ...], dict[str, TruthTensors]]:  # fmt: skip
         """Names of the outputs, and their truths. Of a region, its inputs are written under the stem, if there is one."""
         graph = self._graph(variant)
@@ -121,7 +121,7 @@ class Reference:
             region = Region.model_validate(region)
             tensors = self._region_inputs(graph, tensors, region, stem)
         oracle = self._oracle(variant, graph, region)
-        made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least)
+        made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least, reach=reach)
         return oracle.outputs, made
 
     def _region_inputs(self, graph: Graph, tensors: Tensors, region: Region, stem: str) -> Tensors:
