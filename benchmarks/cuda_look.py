@@ -6,9 +6,10 @@ result: it shows which units are wrong or slow, which have to be mended before t
 
 Beside OUT.jsonl lies OUT.md, the same as a table. `error` is ‖out - exact‖ / ‖exact‖ of the worst output, where `exact` is the graph in float64 on the GPU; `library` the same of the graph in ATen.
 
-With `--values` each candidate of one unit is also looked at with every other value of one of its tunables.
+With `--values` each candidate of one unit is also looked at with every other value of one of its tunables; with `--authored` the units by hand
+(`authored/`) come first.
 
-    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--values] [--jobs 12] [--seconds 500]
+    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--values] [--authored] [--jobs 12] [--seconds 500]
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import torch
-from cuda_expert import as_exact, candidates, files, techniques
+from cuda_expert import as_exact, by_hand, candidates, files, techniques
 
+from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import WarpsmithError
 from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
@@ -46,12 +48,18 @@ Made = dict[str, Any]  # {"label", "parts": [(region, library)], "failed"}
 context = multiprocessing.get_context("spawn")
 
 
-def prepare(file: Path, most: int, values: bool, cache: Path, arch: str) -> tuple[Graph, list[Made]]:
-    """The task's graph, and the expert's candidates for it, built."""
+def prepare(
+    file: Path, most: int, values: bool, written: Sequence[Path], cache: Path, arch: str
+) -> tuple[Graph, list[Made]]:
+    """The task's graph, and candidates for it, built: `written` by hand, then the expert's."""
     with Scratch() as scratch:
         task = load_task(str(file), scratch=scratch, timeout=120.0)
     target, made = CudaTarget(cache, arch=arch or None), []
-    units = [c.units for c, _ in candidates(task, most)]
+    gathered = Gathered("cuda")
+    gathered.add_task(task)
+    for unit in written:
+        gathered.add_units(task, [unit])
+    units = [c.units for c in gathered.candidates.values()] + [c.units for c, _ in candidates(task, most)]
     if values:
         units = list(
             dict.fromkeys((u,) for one in units if len(one) == 1 for u in (one[0], *at_other_values(one[0])))
@@ -216,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--values", action="store_true", help="each value of each tunable of candidates of one unit"
     )
+    parser.add_argument("--authored", action="store_true", help="units by hand, too, where there are")
     parser.add_argument("--jobs", type=int, default=12, help="tasks that are exported and built at once")
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further task is begun")
     parser.add_argument("--arch", default="", help="of the GPU, such as sm_90a; this machine's if not given")
@@ -236,7 +245,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache, gpu = Path(mkdtemp(prefix="look-")), Gpu()
     with given.out.open("a") as out, ProcessPoolExecutor(given.jobs, mp_context=context) as pool:
         waiting: dict[Future[tuple[Graph, list[Made]]], str] = {
-            pool.submit(prepare, path, given.candidates, given.values, cache, given.arch): n
+            pool.submit(
+                prepare,
+                path,
+                given.candidates,
+                given.values,
+                by_hand(n) if given.authored else [],
+                cache,
+                given.arch,
+            ): n
             for n, path in paths.items()
             if n not in done
         }
@@ -262,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [json.loads(line) for line in given.out.read_text().splitlines()]
     machine = describe(device="cuda")
     about = f"{date.today()}, {machine.device}, driver {machine.gpu_driver}, torch {machine.torch}. Command: `python benchmarks/cuda_look.py"
-    about += f" KERNELBENCH {given.out.name} --candidates {given.candidates}{' --values' * given.values} --jobs {given.jobs}`"
+    about += f" KERNELBENCH {given.out.name} --candidates {given.candidates}{' --values' * given.values}{' --authored' * given.authored} --jobs {given.jobs}`"
     given.out.with_suffix(".md").write_text(table(rows, about))
     return 0
 

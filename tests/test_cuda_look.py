@@ -112,10 +112,13 @@ def test_each_value_of_each_tunable_is_looked_at_if_that_is_asked_for(
     (tmp_path / "task.py").write_text(TASK.replace("torch.relu(self.linear(x) - 1.0)", "torch.softmax(x, 1)"))
     labels = []
     for values in (False, True):
-        _, made = cuda_look.prepare(tmp_path / "task.py", 1, values, tmp_path / "builds", "sm_90a")
+        _, made = cuda_look.prepare(tmp_path / "task.py", 1, values, [], tmp_path / "builds", "sm_90a")
         labels.append([m["label"] for m in made])
     (first,), (same, *others) = labels
     assert same == first
+    by_hand = [BENCHMARKS / "authored" / "level1_23_Softmax.cu"]
+    _, made = cuda_look.prepare(tmp_path / "task.py", 1, False, by_hand, tmp_path / "builds", "sm_90a")
+    assert [m["label"] for m in made][1:] == [first]
     assert len({first, *others}) == len(others) + 1 > 3
     changed = [set(o.split(" ")[1].split(",")) - set(first.split(" ")[1].split(",")) for o in others]
     assert all(len(c) == 1 for c in changed)

@@ -5,8 +5,9 @@
 // Blocks run all at once, one on each of the BLOCKS multiprocessors of an H100 or H200.
 // family: norm   technique: echo
 // tunable: GROUP = 512 {512, 384}
-// tunable: EARLY = 8 {8, 4, 12}
-// tunable: RING = 4 {4, 3, 6}
+// tunable: EARLY = 8 {8, 4, 2, 1, 12}
+// tunable: LAST = 1 {1, 0}
+// tunable: RING = 4 {4, 3, 2}
 // tunable: BLOCKS = 132 {132}
 #define WORKSPACE_BYTES (BLOCKS * 2 * 3 * sizeof(uint64_t))
 #include "task.h"
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(GROUP) rows(const float* __restrict__ x, const
   P* const writes = adds + RING * GROUP;
   const auto there = [&](int k) { return k < FILLED - 1 || first + k * GROUP < high; };
   const auto ask = [&](P* to, const float* row, int k, bool more, bool passing) {
-    if (more && there(k)) ws::copy_hinted<sizeof(P)>(to, row + (int64_t)k * GROUP * V, passing);
+    if (more && there(k)) ws::copy_hinted<sizeof(P), LAST != 0>(to, row + (int64_t)k * GROUP * V, passing);
   };
   const auto row_of = [&](int row) { return x + (row * N + (int64_t)first * V); };
   float count = 0.0f;

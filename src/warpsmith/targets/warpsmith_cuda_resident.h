@@ -52,9 +52,9 @@ inline void launch_together(
   cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(threads), list, (size_t)shared, on);
 }
 
-// To shared memory as `copy_async`; what only passes leaves the L2 cache first. Of less than 16 bytes nothing is said: ptxas 13.0
+// To shared memory as `copy_async`; what only passes leaves the L2 cache first, what is read AGAIN leaves it last. Of less than 16 bytes nothing is said: ptxas 13.0
 // writes instructions with such a hint that the GPU calls illegal.
-template <int BYTES>
+template <int BYTES, bool AGAIN = false>
 __device__ __forceinline__ void copy_hinted(void* shared, const void* global, bool passing) {
   if constexpr (BYTES < 16) {
     copy_async<BYTES>(shared, global, true);
@@ -62,7 +62,10 @@ __device__ __forceinline__ void copy_hinted(void* shared, const void* global, bo
     const uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
     uint64_t first, normal;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(first));
-    asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
+    if constexpr (AGAIN)
+      asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(normal));
+    else
+      asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
     asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
                  :: "r"(to), "l"(__cvta_generic_to_global(global)), "l"(passing ? first : normal) : "memory");
   }

@@ -34,7 +34,7 @@ def test_layer_norm_over_rows_that_all_blocks_share(
     )
     source = (UNITS / "level1_40_LayerNorm.cu").read_text()
     unit = unit_from_source(source, emulated.whole(graph), language="cuda")
-    small = {"GROUP": 128, "BLOCKS": 6} | values
+    small = {"GROUP": 128, "BLOCKS": 6, "LAST": 0} | values
     assert set(small) == set(unit.values)
     tunables = tuple(base.tunable(name, value) for name, value in small.items())
     emulated.check(unit.model_copy(update={"tunables": tunables}), graph, args)

@@ -25,7 +25,7 @@ inline void launch_together(
     void (*kernel)(P...), int blocks, int threads, int shared, cudaStream_t, typename Itself<P>::type... arguments) {
   host::launch_together(blocks, threads, shared, [&] { kernel(arguments...); });
 }
-template <int BYTES>
+template <int BYTES, bool AGAIN = false>
 inline void copy_hinted(void* shared, const void* global, bool) { copy_async<BYTES>(shared, global, true); }
 
 inline void copy_wait_left(int left) { copy_wait(left); }
