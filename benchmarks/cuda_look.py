@@ -7,9 +7,9 @@ result: it shows which units are wrong or slow, which have to be mended before t
 Beside OUT.jsonl lies OUT.md, the same as a table. `error` is ‖out - exact‖ / ‖exact‖ of the worst output, where `exact` is the graph in float64 on the GPU; `library` the same of the graph in ATen.
 
 With `--values` each candidate of one unit is also looked at with every other value of one of its tunables; with `--authored` the units by hand
-(`authored/`) come first.
+(`authored/`) come first. `--counters N`: hardware counters of each task's N fastest candidates (`cuda_counters.py`).
 
-    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--values] [--authored] [--jobs 12] [--seconds 500]
+    python benchmarks/cuda_look.py KERNELBENCH OUT.jsonl [--task level1/40 …] [--candidates 6] [--values] [--authored] [--counters N] [--jobs 12] [--seconds 500]
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import torch
+from cuda_counters import count
 from cuda_expert import as_exact, by_hand, candidates, files, techniques
 
 from warpsmith.bundles.gather import Gathered
@@ -225,6 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--values", action="store_true", help="each value of each tunable of candidates of one unit"
     )
     parser.add_argument("--authored", action="store_true", help="units by hand, too, where there are")
+    parser.add_argument(
+        "--counters", type=int, default=0, help="candidates of each task whose hardware counters are read"
+    )
     parser.add_argument("--jobs", type=int, default=12, help="tasks that are exported and built at once")
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further task is begun")
     parser.add_argument("--arch", default="", help="of the GPU, such as sm_90a; this machine's if not given")
@@ -264,7 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for future in ready:
                 name = waiting.pop(future)
                 try:
-                    found = row(gpu, name, *future.result())
+                    graph, made = future.result()
+                    found = row(gpu, name, graph, made)
+                    count(graph, made, found["candidates"], given.counters, cache, _drawn)
                 except WarpsmithError as error:
                     found = {"task": name, "failed": str(error)}
                 out.write(json.dumps(found) + "\n")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from warpsmith.processes.buffers import Scratch
 from warpsmith.tasks.load import load_task
+from warpsmith.tasks.regions import make_region
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 TASK = """
@@ -103,8 +107,6 @@ def test_bad_input_is_one_line(
 def test_each_value_of_each_tunable_is_looked_at_if_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from types import SimpleNamespace
-
     import cuda_look
 
     built = SimpleNamespace(ok=True, library="unit.so", diagnostics=())
@@ -122,3 +124,38 @@ def test_each_value_of_each_tunable_is_looked_at_if_that_is_asked_for(
     assert len({first, *others}) == len(others) + 1 > 3
     changed = [set(o.split(" ")[1].split(",")) - set(first.split(" ")[1].split(",")) for o in others]
     assert all(len(c) == 1 for c in changed)
+
+
+def test_counters_are_read_of_the_fastest_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuda_counters
+    from numpy import float32, frombuffer
+
+    from warpsmith.profile.base import Observation, not_available
+
+    (tmp_path / "task.py").write_text(TASK)
+    with Scratch() as scratch:
+        graph = load_task(str(tmp_path / "task.py"), scratch=scratch).graph
+    region = make_region(graph, [n.name for n in graph.nodes])
+    asked: list[list[str]] = []
+
+    def observe(program: list[str]) -> Observation:
+        asked.append(program)
+        values = frombuffer(Path(program[2]).read_bytes(), float32)
+        return Observation(observer="ncu", metrics={"seen": float(values[0])})
+
+    monkeypatch.setattr(
+        cuda_counters, "toolkit", lambda: SimpleNamespace(include=tmp_path, libraries=tmp_path)
+    )
+    monkeypatch.setattr(cuda_counters, "cuda_harness", lambda *_: tmp_path / "program")
+    monkeypatch.setattr(cuda_counters.ncu, "observe", observe)
+    made = [{"parts": [(region, f"{n}.so")]} for n in range(4)] + [{"parts": [(region, "a"), (region, "b")]}]
+    seen: list[dict[str, Any]] = [{"us": 9.0}, {"us": 5.0}, {"failed": "crashed"}, {"us": 7.0}, {"us": 1.0}]
+    cuda_counters.count(graph, made, seen, 3, tmp_path, lambda item: torch.full(item.spec.shape, 2.5))
+    assert [program[1] for program in asked] == ["1.so", "3.so"]
+    assert seen[1]["counters"] == seen[3]["counters"] == {"seen": 2.5}
+    assert "single unit" in seen[4]["counters"]
+    assert not any("counters" in s for s in (seen[0], seen[2]))
+    assert not (tmp_path / "values").exists()
+    monkeypatch.setattr(cuda_counters.ncu, "observe", lambda _: not_available("ncu", "no permission"))
+    cuda_counters.count(graph, made[:1], seen[:1], 1, tmp_path, lambda item: torch.zeros(item.spec.shape))
+    assert seen[0]["counters"] == "no permission"
