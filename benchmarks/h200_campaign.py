@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -69,6 +70,7 @@ class Work:
     failed: str = ""
     tries: int = 0
     rank: int = 0  # lower ones first, whatever they need
+    whole: bool = False  # at its own sizes, whatever they take
 
     @classmethod
     def of(cls, name: str, out: Path, rank: int = 0) -> Work:
@@ -100,7 +102,7 @@ class Campaign:
         if not work.bundle.exists():
             command = [
                 sys.executable, str(HERE / "cuda_expert.py"), str(self.kernelbench), str(work.bundle), "--task", work.name,
-                "--candidates", str(self.candidates), "--memory", str(self.memory), *self.more,
+                "--candidates", str(self.candidates), "--memory", str(math.inf if work.whole else self.memory), *self.more,
             ]  # fmt: skip
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(

@@ -8,7 +8,7 @@ The order is that in which most verdicts may come: tasks whose looks win, then t
 baseline, then those that lose; in each group what takes least of the GPU's memory first.
 
     python benchmarks/h200_pack.py KERNELBENCH OUT [--task NAME …] [--rows ROWS] [--again NAME …] [--looks FILE …] [--baselines FILE]
-        [--candidates N] [--memory GIB] [--authored] [--dtype bfloat16] [--python 3.12] [--no-wheels] [--force]
+        [--candidates N] [--memory GIB] [--whole NAME …] [--authored] [--dtype bfloat16] [--python 3.12] [--no-wheels] [--force]
 
 There (a campaign outlives the command that started it; `OUT` is a folder for `camp.tgz`):
 
@@ -198,6 +198,7 @@ class Packer:
 
     def pack(self, name: str, promise: float | None) -> Packed:
         work = Work.of(name, self.given.out)
+        work.whole = name in self.given.whole
         made_of, made = self._made_of(name), self.given.out / "log" / f"{work.bundle.name}.made"
         if self.given.force or not made.exists() or made.read_text() != made_of:
             made.unlink(missing_ok=True)
@@ -214,7 +215,11 @@ class Packer:
     def _made_of(self, name: str) -> str:
         key = self.source.copy()
         given = self.given
-        key.update(repr((given.candidates, given.memory, given.dtype, self.seen.get(name))).encode())
+        key.update(
+            repr(
+                (given.candidates, given.memory, name in given.whole, given.dtype, self.seen.get(name))
+            ).encode()
+        )
         for unit in by_hand(name) if given.authored else ():
             key.update(unit.read_bytes())
         key.update(files(given.kernelbench, [name])[0].read_bytes())
@@ -278,6 +283,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--candidates", type=int, default=4, help="of each task, at most")
     parser.add_argument(
         "--memory", type=float, default=66, help="GiB of host memory for a task, as of cuda_expert.py"
+    )
+    parser.add_argument(
+        "--whole", action="append", default=[], help="a task at its own sizes, whatever it takes; repeatable"
     )
     parser.add_argument(
         "--authored", action="store_true", help="with the units by hand of `authored/`, where there are"

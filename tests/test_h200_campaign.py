@@ -110,6 +110,30 @@ def test_a_task_is_packed_in_the_dtype_that_was_asked_for(tmp_path: Path) -> Non
     assert dtypes == [("1_Softmax", "float32"), ("1_Softmax_bfloat16", "bfloat16")]
 
 
+def test_a_task_has_a_smaller_batch_where_it_takes_too_much_unless_it_is_wanted_whole(tmp_path: Path) -> None:
+    import os
+
+    from warpsmith.bundles.bundle import read_bundle
+
+    level = tmp_path / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    (level / "1_Softmax.py").write_text(
+        "import torch\nbatch_size = 64\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
+        "def get_inputs():\n    return [torch.rand(batch_size, 512)]\ndef get_init_inputs():\n    return []\n"
+    )
+    (tmp_path / "log").mkdir()
+    here = campaign(tmp_path)
+    here.shared, here.candidates, here.memory = os.sched_getaffinity(0), 1, 0.001
+    found = []
+    for whole in (False, True):
+        asked = work("level1/1", 0, 0)
+        asked.bundle, asked.whole = tmp_path / f"bundle{whole}", whole
+        assert here.pack(asked).failed == ""
+        (task,) = read_bundle(asked.bundle).tasks.values()
+        found.append(dict(task.main.overrides))
+    assert found == [{"batch_size": 32}, {}]
+
+
 def test_what_a_task_needs_grows_with_it() -> None:
     from bundle_sample import made
     from h200_campaign import LEAST_GIB, needs

@@ -102,6 +102,9 @@ def test_what_has_no_verdict_is_packed_what_may_win_first(
     packed.clear()
     assert h200_pack.main(command) == 0
     assert packed == ["level1/2"], "its looks are others"
+    packed.clear()
+    assert h200_pack.main([*command, "--whole", "level1/5"]) == 0
+    assert packed == ["level1/5"], "it may be of other sizes now"
     assert not Path("out/bundles/level1_1").exists(), "it was not asked for any more"
     packed.clear()
     assert h200_pack.main([*command, "--force"]) == 0

@@ -54,3 +54,8 @@ def test_a_confirmation_of_a_task_that_takes_long_draws_a_family() -> None:
         assert families(cases, "small") == tuple(FAMILIES)
         drawn.add(second)
     assert drawn == set(CONFIRM[1:])
+
+
+def test_families_of_a_confirmation_are_scaled_by_the_own_values_of_it() -> None:
+    for case in Plan(task(1000), 7, True).confirm(FRESH, 3):
+        assert case.scaled_by == (FRESH.seed if case.variant == "main" and case.family != OWN else None)

@@ -109,6 +109,8 @@ class Asked:
 
     def call(self, op: str, timeout: float, **fields: Any) -> dict[str, Any]:
         self.requests.append({"op": op, **fields})
+        if op == "inputs":
+            return {}
         if op == "agrees":
             return {"agrees": True, "worst": 0.5, "ulp": 1.0}
         if fields["stem"]:
@@ -155,3 +157,13 @@ def test_inputs_that_nobody_makes_are_read_where_they_are(
     expected.more()
     appeal = workers.requests[-1]
     assert (appeal["op"], appeal["least"], appeal["reach"]) == ("expected", APPEAL_DRAWS, REACH)
+
+
+def test_a_family_is_scaled_by_own_values_that_are_there(scratch: Scratch) -> None:
+    workers = Asked()
+    evidence = Evidence(two_steps(), workers, scratch, 1, 1 << 30)  # type: ignore[arg-type]
+    own = evidence.values(Case("main", OWN, 7))
+    evidence.values(Case("main", "normal", 9, 7))
+    assert workers.requests[-1]["own"] == str(own)
+    evidence.values(Case("main", "normal", 9))
+    assert workers.requests[-1]["own"] not in ("", str(own))

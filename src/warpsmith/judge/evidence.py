@@ -40,6 +40,7 @@ class Case:
     variant: str
     family: str
     seed: int
+    scaled_by: int | None = None  # seed of the own values that a family is scaled by; None: the same for all
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class Evidence:
             if case.family == OWN:
                 self.workers.materialise(case.variant, case.seed, path)
             else:
-                own = self.values(Case(case.variant, OWN, self._own_seed))
+                seed = self._own_seed if case.scaled_by is None else case.scaled_by
+                own = self.values(Case(case.variant, OWN, seed))
                 self.workers.call(
                     "inputs", CALL_SECONDS, variant=case.variant, family=case.family, seed=case.seed,
                     own=str(own),

@@ -51,7 +51,8 @@ class Plan:
             families = tuple(FAMILIES) if variant is smallest else CONFIRM
             if variant is not smallest and self._large(variant.graph):
                 families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
-            cases += [Case(variant.name, f, seed) for f in families]
+            own = fresh.seed if variant.name == fresh.variant else None  # large ones take seconds to draw
+            cases += [Case(variant.name, f, seed, own) for f in families]
         return cases
 
     def _large(self, graph: Graph) -> bool:
