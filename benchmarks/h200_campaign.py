@@ -4,8 +4,9 @@ In: a checkout of KernelBench and names of its tasks (`level1/40`); all of level
 the bundle's results for each task, and `campaign.jsonl`, a line for each task that came to its end: seconds, GPU, exit status. Each task
 is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: one GPU, and a share of its memory and the host's. Of each
 GPU two processors are kept for what is timed; all others are everybody's. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
+Two units by hand, the canaries, are judged first and once more at the end: what they take then says whether the machine has changed (`canaries/`).
 
-    python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …] [--in-order]
+    python benchmarks/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …] [--in-order] [--no-canaries]
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 
 import lanes
 import psutil
+from h200_canaries import CANARIES, FIRST, LAST
 from h200_report import CONFIRMED, judged
 from narrow_task import DTYPES
 
@@ -47,6 +49,7 @@ TRIES = 2  # of a task that found too little memory on the GPU
 MOST_SECONDS = 560  # for a task
 SPARE_SECONDS = 15  # to end in order
 SAID_EVERY = 30  # seconds: what is done, running, left
+CANARY_SECONDS = 150  # before the end: time enough for the last ones
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))  # of a container
 PEAKS = "import pathlib, sys; from warpsmith.judge import limits; limits.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
 LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]
@@ -71,12 +74,24 @@ class Work:
     tries: int = 0
     rank: int = 0  # lower ones first, whatever they need
     whole: bool = False  # at its own sizes, whatever they take
+    canary: str = ""  # FIRST or LAST for one
 
     @classmethod
     def of(cls, name: str, out: Path, rank: int = 0) -> Work:
         """With its places in a campaign's folder, or a pack's."""
         place = name.replace("/", "_")
         return cls(name, out / "bundles" / place, out / "results" / place, rank=rank)
+
+    @classmethod
+    def of_canary(cls, name: str, out: Path, when: str, began: str) -> Work:
+        """`began`: which campaign's it is."""
+        place = name.replace("/", "_")
+        results = out / "canaries" / f"{began}-{when}-{place}"
+        return cls(name, out / "bundles" / f"canary_{place}", results, rank=-1, canary=when)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} (canary)" if self.canary else self.name
 
 
 @dataclass
@@ -102,14 +117,14 @@ class Campaign:
         if not work.bundle.exists():
             command = [
                 sys.executable, str(HERE / "cuda_expert.py"), str(self.kernelbench), str(work.bundle), "--task", work.name,
-                "--candidates", str(self.candidates), "--memory", str(math.inf if work.whole else self.memory), *self.more,
+                *self._choices(work),
             ]  # fmt: skip
             env = {**os.environ, "OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""}
             made = subprocess.run(
                 command, env=env, capture_output=True, text=True, check=False,
                 preexec_fn=self._behind,
             )  # fmt: skip
-            (self.out / "log" / f"{work.results.name}.pack").write_text(made.stdout + made.stderr)
+            (self.out / "log" / f"{work.bundle.name}.pack").write_text(made.stdout + made.stderr)
             if made.returncode != 0 or not work.bundle.exists():
                 work.failed = f"not packed: {(made.stdout + made.stderr).strip()[-300:]}"
                 return work
@@ -118,6 +133,13 @@ class Campaign:
         except WarpsmithError as error:
             work.failed = f"not packed: {error}"
         return work
+
+    def _choices(self, work: Work) -> list[str]:
+        """Arguments of cuda_expert.py."""
+        if work.canary:
+            return ["--candidates", "0", "--authored"]
+        memory = math.inf if work.whole else self.memory
+        return ["--candidates", str(self.candidates), "--memory", str(memory), *self.more]
 
     def _behind(self) -> None:
         """What is judged goes before what is packed."""
@@ -170,19 +192,19 @@ class Campaign:
             (log.read_text(errors="replace").strip().splitlines() or [""])[-1],
         )
         row = {
-            "task": work.name, "gpu": lane.gpu, "seconds": round(took, 1), "exit": code, "last": last[-200:],
+            "task": work.label, "gpu": lane.gpu, "seconds": round(took, 1), "exit": code, "last": last[-200:],
             "host_gib": round(work.host, 1), "device_gib": round(work.device, 1),
         }  # fmt: skip
         with self.lock:
             del self.running[number]
-            self.ended.append(work.name)
+            self.ended.append(work.label)
             with (self.out / "campaign.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             work.tries += 1
             if "CUDA out of memory" in log.read_text(errors="replace") and work.tries < TRIES:
                 work.device = max(2 * work.device, self.device)
                 self.waiting.append(work)
-        print(f"{work.name:12s} gpu {lane.gpu} {took:5.0f} s, exit {code}: {last[-150:]}", flush=True)
+        print(f"{work.label:12s} gpu {lane.gpu} {took:5.0f} s, exit {code}: {last[-150:]}", flush=True)
 
     def measure_peaks(self) -> None:
         """Of each GPU, before anything else runs there: all lanes would wait for one."""
@@ -195,15 +217,22 @@ class Campaign:
         for process in started:
             process.wait()
 
-    def play(self, works: Sequence[Work]) -> None:
-        """Start what is packed and fits, by rank, then what needs least, until all is done or the time is up."""
+    def play(self, works: Sequence[Work], last: Sequence[Work] = ()) -> None:
+        """Start what is packed and fits, by rank, then what needs least, until all is done or the time is up; `last`, when
+        nothing else is left, or little time.
+        """
         self.measure_peaks()
+        last = list(last)
         said = time.monotonic()
         with ThreadPoolExecutor(PACKERS) as packers, ThreadPoolExecutor(len(self.lanes)) as judges:
             packing = [packers.submit(self.pack, w) for w in works]
             while (
-                packing or self.waiting or self.running
+                packing or self.waiting or self.running or last
             ) and time.monotonic() < self.ends - 2 * SPARE_SECONDS:
+                late = time.monotonic() > self.ends - CANARY_SECONDS
+                if last and (late or not (packing or self.waiting or self.running)):
+                    packing += [packers.submit(self.pack, w) for w in last]
+                    last = []
                 for future in [f for f in packing if f.done()]:
                     packing.remove(future)
                     self._packed(future.result())
@@ -219,11 +248,11 @@ class Campaign:
                 time.sleep(0.2)
             for future in packing:
                 future.cancel()
-        print(f"left: {' '.join(w.name for w in self.waiting) or 'nothing'}", flush=True)
+        print(f"left: {' '.join(w.label for w in self.waiting) or 'nothing'}", flush=True)
 
     def progress(self, packing: int) -> str:
         with self.lock:
-            running = " ".join(w.name for w in self.running.values())
+            running = " ".join(w.label for w in self.running.values())
             left = f"{len(self.waiting)} wait{f', {packing} being packed' if packing else ''}"
             return (
                 f"{time.strftime('%H:%M:%S')}: {len(self.ended)} ended, running: {running or 'none'}; {left}"
@@ -231,7 +260,7 @@ class Campaign:
 
     def _packed(self, work: Work) -> None:
         if work.failed:
-            print(f"{work.name:12s} {work.failed}", flush=True)
+            print(f"{work.label:12s} {work.failed}", flush=True)
         else:
             with self.lock:
                 self.waiting.append(work)
@@ -321,6 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="tasks as --task names them, not those first that need least memory",
     )
+    parser.add_argument("--no-canaries", action="store_true", help="judge nothing but the tasks")
     parser.add_argument("--gpu-memory", type=float, default=134, help="GiB of each GPU")
     parser.add_argument(
         "--dtype", choices=DTYPES, help="convert the tasks to it; in a folder of OUT that is named so"
@@ -340,7 +370,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     out = given.out / (given.dtype or "")
     made = [Lane(n % gpus, kept[n % gpus]) for n in range(gpus * given.lanes)]
-    for folder in ("bundles", "results", "log", "cache"):
+    for folder in ("bundles", "results", "log", "cache", "canaries"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     done = finished(out) | (settled(given.rows) if given.rows else set())
     names = [n for n in (given.task or LEVELS) if n not in done]
@@ -350,7 +380,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.kernelbench, out, made, host, given.gpu_memory, time.monotonic() + given.seconds,
         given.candidates, given.memory, given.cores, shared, ("--dtype", given.dtype) if given.dtype else (),
     )  # fmt: skip
-    campaign.play(works)
+    began = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    canaries = () if given.no_canaries or given.dtype or not works else CANARIES
+    first, last = ([Work.of_canary(n, out, when, began) for n in canaries] for when in (FIRST, LAST))
+    campaign.play([*first, *works], last)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Everything that `h200_campaign.py` needs on a machine with a GPU and without the internet, in one folder that can be copied there.
 
 In: a checkout of KernelBench, the rows of `h200_report.py` that say which tasks have a verdict, rows of `cuda_look.py`. Out: a folder with a
-bundle for each task (packed here, where it costs no GPU time), Warpsmith's source as it lies here, wheels of what it needs beside torch and
+bundle for each task and for the canaries (packed here, where it costs no GPU time), Warpsmith's source as it lies here, wheels of what it needs beside torch and
 NumPy, and `run.sh`, which installs, judges and packs the results. The same command packs what has changed since; `--force` packs all anew.
 
 The order is that in which most verdicts may come: tasks whose looks win, then those without a look, then those within 10% of the fastest
@@ -42,6 +42,7 @@ from typing import Any
 
 from cuda_expert import Look, by_hand, files, looks
 from h200_campaign import LEVELS, Campaign, Work, settled, which_tasks
+from h200_canaries import CANARIES, FIRST
 from h200_report import Row, best_of, earlier
 from narrow_task import DTYPES
 from packaging.requirements import Requirement
@@ -196,9 +197,17 @@ class Packer:
             if file.name in ("cuda_expert.py", "authored.py") or any(map(file.is_relative_to, folders)):
                 self.source.update(file.read_bytes())
 
-    def pack(self, name: str, promise: float | None) -> Packed:
+    def task(self, name: str, promise: float | None) -> Packed:
         work = Work.of(name, self.given.out)
         work.whole = name in self.given.whole
+        return Packed(self._packed(work), promise)
+
+    def canary(self, name: str) -> Work:
+        """For a campaign to begin and end with (`h200_campaign.py`)."""
+        return self._packed(Work.of_canary(name, self.given.out, FIRST, ""))
+
+    def _packed(self, work: Work) -> Work:
+        name = work.name
         made_of, made = self._made_of(name), self.given.out / "log" / f"{work.bundle.name}.made"
         if self.given.force or not made.exists() or made.read_text() != made_of:
             made.unlink(missing_ok=True)
@@ -209,8 +218,8 @@ class Packer:
             made.write_text(made_of)
         took = "as it was" if there else f"packed in {time.monotonic() - began:.0f} s"
         said = work.failed or f"{took}, takes {work.host:.0f} GiB of the host, {work.device:.0f} of the GPU"
-        print(f"{name:12s} {said}", flush=True)
-        return Packed(work, promise)
+        print(f"{work.label:12s} {said}", flush=True)
+        return work
 
     def _made_of(self, name: str) -> str:
         key = self.source.copy()
@@ -292,6 +301,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--dtype", choices=DTYPES, help="convert the tasks to it")
     parser.add_argument("--python", default="3.12", help="version there")
+    parser.add_argument("--no-canaries", action="store_true", help="of `h200_campaign.py`")
     parser.add_argument("--no-wheels", action="store_true", help="what Warpsmith needs is installed there")
     parser.add_argument("--jobs", type=int, default=2, help="tasks that are packed at a time")
     parser.add_argument("--force", action="store_true", help="pack what has not changed, too")
@@ -316,12 +326,13 @@ def pack(given: argparse.Namespace) -> None:
     if not given.no_wheels:
         download(out / "wheels", given.python)
     with ThreadPoolExecutor(given.jobs) as packers:
-        made = sorted(packers.map(lambda name: packer.pack(name, promises.get(name)), names), key=turn)
+        made = sorted(packers.map(lambda name: packer.task(name, promises.get(name)), names), key=turn)
+        canaries = [] if given.no_canaries or given.dtype else list(packers.map(packer.canary, CANARIES))
     write_mark(out, made)
     good = [p.work for p in made if not p.work.failed]
     if not good:
         raise UsageError(f"none of {len(made)} tasks could be packed: {made[0].work.failed}")
-    for old in {f.name for f in (out / "bundles").iterdir()} - {w.bundle.name for w in good}:
+    for old in {f.name for f in (out / "bundles").iterdir()} - {w.bundle.name for w in [*good, *canaries]}:
         shutil.rmtree(out / "bundles" / old)
     copy_tasks(given.kernelbench, out / "kernelbench", [w.name for w in good])
     pack_source(out / "warpsmith.tar.gz")

@@ -1,7 +1,8 @@
 """What `h200_campaign.py` found, as rows and a page: one row for each of KernelBench's 200 tasks, with the reason where there is no result.
 
 In: folders of campaigns, the later ones first: of a task the first folder that has a confirmation of it counts, else the first that has any
-of it; with `--before ROWS`, an earlier OUT.jsonl, a task whose campaign says less than its row there keeps that row. Out: OUT.jsonl and OUT.md. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
+of it; with `--before ROWS`, an earlier OUT.jsonl, a task whose campaign says less than its row there keeps that row. Out: OUT.jsonl and OUT.md, and what canaries took (`h200_canaries.py`), with
+that of campaigns before, in OUT.canaries.jsonl. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
 what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
 
     python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--before ROWS] [--keep KEPT] [--task level1/40 …]
@@ -25,6 +26,8 @@ from statistics import geometric_mean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import h200_canaries
+
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
 from warpsmith.bundles.standing import surely_slower
@@ -43,6 +46,7 @@ BASELINES = (
     "cuda-graph",
     "channels-last",
 )
+ABOUT_CANARIES = "The same two units by hand, judged when a campaign began and when it ended: what else ran beside them, and whether the machine changed."
 CONFIRMED = ("win", "no win", "wrong")
 # Of a confirmation: the judge lost a process, or a unit is not for other shapes.
 NO_VERDICT = ("error", "build-failed")
@@ -180,7 +184,7 @@ def best_of(found: Row) -> Ratio | None:
     return min(ratios, key=lambda r: r.median, default=None)
 
 
-def page(rows: Sequence[Row], command: str) -> str:
+def page(rows: Sequence[Row], command: str, canaries: Sequence[Row] = ()) -> str:
     machines = Counter(r["machine"] for r in rows if "machine" in r)
     parts = [
         "# KernelBench levels 1 and 2 on an H200, judged",
@@ -196,6 +200,7 @@ def page(rows: Sequence[Row], command: str) -> str:
             for level in LEVELS
             if (mine := [r for r in rows if r["task"].startswith(level)])
         ),
+        *(["## Canaries", ABOUT_CANARIES, table(h200_canaries.drift(canaries))] if canaries else []),
         "## Every task",
         table(_tasks(rows)),
         "## Without a win, and why",
@@ -354,6 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             r for r in collected(given.kernelbench, campaigns) if not given.task or r["task"] in given.task
         )
         rows = [max(r, before.get(r["task"], r), key=told) for r in now]
+        canaries = h200_canaries.judged(campaigns)
         if not rows:
             parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
         if given.keep is not None:
@@ -363,7 +369,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = (
         f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN{' --before ROWS' * bool(before)}"
     )
-    given.out.with_suffix(".md").write_text(page(rows, command))
+    canaries = h200_canaries.kept(given.out.with_suffix(".canaries.jsonl"), canaries)
+    given.out.with_suffix(".md").write_text(page(rows, command, canaries))
     wins = [r for r in rows if r["status"] == "win"]
     mean = math.exp(sum(math.log(best.median) for r in wins if (best := best_of(r))) / len(rows))
     print(

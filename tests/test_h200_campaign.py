@@ -69,6 +69,30 @@ def test_tasks_start_by_what_they_need_or_in_order(
     assert judged == (["a", "b", "c"] if in_order else ["b", "c", "a"])
 
 
+@pytest.mark.parametrize(("seconds", "order"), [(1000, "fbcl"), (100, "flbc")])
+def test_canaries_are_first_and_last_or_when_little_time_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, order: str
+) -> None:
+    from h200_campaign import FIRST, LAST, Campaign, Work
+
+    here, judged = campaign(tmp_path), []
+    here.lanes = here.lanes[:1]
+
+    def judge(_: Campaign, number: int, asked: Any) -> None:
+        judged.append(asked.canary[:1] or asked.name)
+        time.sleep(0.5)  # the others are packed meanwhile
+        del here.running[number]
+
+    for name, made in (("measure_peaks", lambda _: None), ("pack", lambda _, asked: asked), ("judge", judge)):
+        monkeypatch.setattr(Campaign, name, made)
+    first, last = (Work.of_canary("level1/95", tmp_path, when, "20261123T160000") for when in (FIRST, LAST))
+    here.ends = time.monotonic() + seconds
+    here.play([first, work("b", 1, 10), work("c", 1, 20)], [last])
+    assert "".join(judged) == order
+    assert first.bundle == last.bundle
+    assert last.results == tmp_path / "canaries" / "20261123T160000-last-level1_95"
+
+
 def test_memory_of_the_host_is_what_is_left_of_the_containers_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,3 +448,35 @@ def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path
     (tmp_path / "rows.jsonl").write_text("no rows\n")
     assert h200_plot.main([str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "page.html")]) == 2
     assert not (tmp_path / "page.html").exists()
+
+
+def test_what_canaries_took_first_and_last_and_in_campaigns_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import h200_report
+    from bundle_sample import WHOLE, opening
+
+    (tmp_path / "kb" / "KernelBench" / "level1").mkdir(parents=True)
+    (tmp_path / "kb" / "KernelBench" / "level1" / "1_Task.py").touch()
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a", "b"):
+        (tmp_path / folder / "results").mkdir(parents=True)
+    results(Path("a/canaries/20261123T160000-first-level1_95"), WHOLE)
+    results(Path("a/canaries/20261123T160000-last-level1_95"), WHOLE)
+    results(Path("b/canaries/20261124T160000-first-level1_95"), WHOLE)
+    results(Path("b/canaries/20261124T160000-last-level1_95"), (opening(),))  # the time was up
+    assert h200_report.main(["kb", "page", "a"]) == 0
+    before = Path("page.md").read_text()
+    assert h200_report.main(["kb", "page", "b"]) == 0
+    page = Path("page.md").read_text()
+    line = next(x for x in before.splitlines() if "20261123T160000" in x)
+    assert line in page, "that of the campaign before is kept"
+    _, campaign, canary, first, last, ratio, eager, again, _ = (c.strip() for c in line.split("|"))
+    assert (campaign, canary, ratio) == ("20261123T160000", "level1/95", "1.00")
+    assert first == last != ""
+    assert eager == again != ""
+    other = next(x for x in page.splitlines() if "20261124T160000" in x)
+    assert [c.strip() for c in other.split("|")][3:6] == [first, "", ""]
+    (tmp_path / "c" / "results").mkdir(parents=True)
+    assert h200_report.main(["kb", "none", "c"]) == 0
+    assert "Canaries" not in Path("none.md").read_text()

@@ -43,12 +43,13 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if work.name == "level1/3":
             work.failed = "not packed: too large"
         elif not work.bundle.exists():
-            names.append(work.name)
+            names.append(work.label)
             made().write(work.bundle)
         work.host, work.device = 6.0, 90.0 if work.name == "level1/2" else 9.0
         return work
 
     monkeypatch.setattr(h200_campaign.Campaign, "pack", pack)
+    monkeypatch.setattr(h200_pack, "CANARIES", ())
     monkeypatch.setattr(h200_pack, "source_files", lambda: [ROOT / "benchmarks" / "cuda_expert.py"])
     monkeypatch.setattr(h200_pack, "changed", lambda: 0)
     level = tmp_path / "kb" / "KernelBench" / "level1"
@@ -109,6 +110,24 @@ def test_what_has_no_verdict_is_packed_what_may_win_first(
     packed.clear()
     assert h200_pack.main([*command, "--force"]) == 0
     assert sorted(packed) == ["level1/2", "level1/4", "level1/5"]
+
+
+def test_canaries_are_packed_beside_the_tasks_and_stay(
+    packed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import h200_pack
+
+    monkeypatch.setattr(h200_pack, "CANARIES", ("level1/5",))
+    command = ["kb", "out", "--task", "level1/1", "--no-wheels"]
+    assert h200_pack.main(command) == 0
+    assert sorted(packed) == ["level1/1", "level1/5 (canary)"]
+    assert h200_pack.main(command) == 0
+    assert len(packed) == 2, "as they were"
+    assert sorted(f.name for f in Path("out/bundles").iterdir()) == ["canary_level1_5", "level1_1"]
+    assert "TASKS=(level1/1)" in Path("out/run.sh").read_text()
+    assert "1 tasks, 0 not packed" in capsys.readouterr().out
+    assert h200_pack.main([*command, "--no-canaries"]) == 0
+    assert [f.name for f in Path("out/bundles").iterdir()] == ["level1_1"]
 
 
 def test_what_may_win_is_told_against_the_fastest_baseline() -> None:
