@@ -81,6 +81,7 @@ class CudaBench(Bench):
             (folder / "unit.cpp").write_text(source)
             return [
                 "-shared",
+                f"-Wl,--version-script={HOST / 'exports.map'}",
                 *defines,
                 "-include",
                 str(self._first() / "first.h"),
@@ -115,7 +116,11 @@ class CudaBench(Bench):
 
     @functools.cached_property
     def _fixed(self) -> list[str]:
-        texts = [f.read_text() for where in (HOST, HEADERS) for f in sorted(where.glob("*.h"))]
+        texts = [
+            f.read_text()
+            for where in (HOST, HEADERS)
+            for f in sorted([*where.glob("*.h"), *where.glob("*.map")])
+        ]
         return [self.target.signature, *FLAGS, *texts]
 
     def run(self, unit: Unit, graph: Graph, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:

@@ -94,6 +94,13 @@ def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> No
     emulated.check(with_values(units[0], {"SPLIT": 3}), graph, args)
 
 
+def test_emulated_units_do_not_have_each_others_shared_memory(emulated: CudaBench) -> None:
+    """Their functions have the same names, and the first one's memory is smaller."""
+    for name in ("matrix times vector", "few rows"):
+        graph, args, units = units_of(emulated, EVERY[name])
+        emulated.check(next(u for u in units if u.technique == "skinny"), graph, args)
+
+
 def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     _, _, units = units_of(emulated, EVERY["few rows"])
     assert [u.technique for u in units] == ["skinny", "tensor-cores"]

@@ -32,11 +32,24 @@ CASES: dict[str, Case] = {
     ),
     "a triangle": (lambda a, b: torch.tril(a @ b), lambda: (R(140, 40), R(40, 140)), {}),
 }  # fmt: skip
+THIN: dict[str, Case] = {
+    "several slices, ragged": (lambda a, w: F.linear(a, w), lambda: (R(100, 200), R(135, 200)), {}),
+    "an odd sum": (lambda a, w, b: torch.relu(F.linear(a, w, b)), lambda: (R(9, 131), R(140, 131), R(140)), {}),
+    "several tiles a block, in parts": (
+        lambda a, w: F.linear(a, w), lambda: (R(64, 330), R(300, 330)), {"SPLIT": 2, "BLOCKS": 2, "STAGES": 2},
+    ),
+    "batched": (
+        lambda a, b: torch.bmm(a, b), lambda: (R(2, 65, 70), R(2, 68, 70).transpose(1, 2)), {"BLOCKS": 1},
+    ),
+    "one slice": (lambda a, w: F.linear(a, w), lambda: (R(20, 40), R(70, 40)), {}),
+}  # fmt: skip
 
 
-def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int]) -> Unit:
+def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int], thin: bool = False) -> Unit:
     found = emulated.techniques(graph, emulated.whole(graph))
-    unit = next(unit for technique, unit in found if technique.name.endswith("wgmma"))
+    unit = next(
+        unit for technique, unit in found if technique.name.endswith("wgmma-thin" if thin else "wgmma")
+    )
     return with_values(unit, values)
 
 
@@ -55,6 +68,27 @@ def test_products_are_right(emulated: CudaBench, name: str) -> None:
     function, made, values = CASES[name]
     graph, args = emulated.case(function, made)
     emulated.check(unit_of(emulated, graph, values), graph, args)
+
+
+@pytest.mark.parametrize("name", THIN)
+def test_products_whose_large_factor_is_read_once_are_right(emulated: CudaBench, name: str) -> None:
+    function, made, values = THIN[name]
+    graph, args = emulated.case(function, made)
+    emulated.check(unit_of(emulated, graph, values, thin=True), graph, args)
+
+
+def test_few_rows_and_a_large_factor_along_the_sum_are_thin(emulated: CudaBench) -> None:
+    def names(left: tuple[int, ...], right: tuple[int, ...], turned: bool = True) -> list[str]:
+        def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return F.linear(a, b) if turned else a @ b
+
+        graph = emulated.graph(function, torch.empty(left), torch.empty(right))
+        return [t.name for t, _ in emulated.techniques(graph, emulated.whole(graph))]
+
+    assert names((128, 32768), (32768, 32768))[0] == "wgmma-thin"
+    assert names((4096, 4096), (4096, 4096))[0] == "wgmma"
+    assert "wgmma-thin" not in names((129, 4096), (4096, 4096))
+    assert "wgmma-thin" not in names((128, 4096), (4096, 4096), turned=False)
 
 
 def test_sums_do_not_drift_towards_zero(emulated: CudaBench) -> None:
@@ -106,10 +140,31 @@ def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) ->
 
 
 @pytest.mark.slow
-def test_products_build_without_spills(emulated: CudaBench, toolkit: None, builds: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ("turn(x[1], x[0])", "turn(x[0], x[1])"),
+        ("ws::products_wait<0>(some);", ""),
+        ("32 * i + line, octet", "line, octet"),
+    ],
+)
+def test_emulation_shows_mistakes_in_what_feeds(emulated: CudaBench, part: str, wrong: str) -> None:
+    """The slice before once more, sums that are used before they are there, rows at other places."""
+    args = (R(100, 330), R(135, 330))
+    graph = emulated.graph(lambda a, w: F.linear(a, w), *args)
+    unit = unit_of(emulated, graph, {"SPLIT": 1}, thin=True)
+    assert part in unit.source
+    with pytest.raises(AssertionError):
+        emulated.check(unit.model_copy(update={"source": unit.source.replace(part, wrong)}), graph, args)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("thin", [False, True])
+def test_products_build_without_spills(emulated: CudaBench, toolkit: None, builds: Path, thin: bool) -> None:
     function, made, values = CASES["rows of two dimensions"]
     graph = emulated.graph(function, *made())
-    build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit_of(emulated, graph, values), graph, "main")
+    unit = unit_of(emulated, graph, values, thin)
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels

@@ -23,10 +23,34 @@ constexpr int TILE = 128, IMAGE = 4 * TILE * BK, SCALES = 4 * TILE;  // bytes of
 static_assert(BK == 64, "a row of a tile is 128 bytes");
 constexpr int64_t DOWN = ws::ceil_div(M, (int64_t)TILE), OVER = ws::ceil_div(N, (int64_t)TILE);
 constexpr int64_t TILES = BATCH * DOWN * OVER, WORK = TILES * PARTS;
-constexpr int64_t LEFT_IMAGES = BATCH * DOWN * SLICES, IMAGES = LEFT_IMAGES + BATCH * OVER * SLICES;
+constexpr int64_t LEFT_IMAGES = BATCH * DOWN * SLICES, IMAGES = RIGHT_IMAGES;
 static_assert(WORK < 0x7fffffff && IMAGES < 0x7fffffff, "requires: fewer than 2^31 tiles");
 constexpr int64_t PARTS_ROOM = (SPLIT > 1 ? 4 * (int64_t)SPLIT * BATCH * M * N + 127 : 0) / 128 * 128;
 
+// Eight terms of row r as halves, at their place in a tile, by the eight neighbours of a warp that have the row.
+__device__ __forceinline__ void put_octet(const float (&x)[8], unsigned char* image, int r, int octet, float* scales) {
+  float most = 0.0f;
+#pragma unroll
+  for (int e = 0; e < 8; e++) most = fmaxf(most, fabsf(x[e]));
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2) most = fmaxf(most, __shfl_xor_sync(ws::FULL, most, step));
+  uint32_t bits;
+  memcpy(&bits, &most, 4);
+  const uint32_t exponent = bits >> 23 > 15 ? bits >> 23 : 15, up_bits = (268 - exponent) << 23, down_bits = (exponent - 14) << 23;
+  float up, down;
+  memcpy(&up, &up_bits, 4);
+  memcpy(&down, &down_bits, 4);
+  ws::Pack<__half, 8> high, low;
+#pragma unroll
+  for (int e = 0; e < 8; e++) {
+    high.at[e] = __float2half_rn(x[e] * up);
+    low.at[e] = __float2half_rn(x[e] * up - __half2float(high.at[e]));
+  }
+  unsigned char* const to = image + r * 128 + (octet ^ r % 8) * 16;
+  ws::store_pack<8>(reinterpret_cast<__half*>(to), high);
+  ws::store_pack<8>(reinterpret_cast<__half*>(to + IMAGE / 2), low);
+  if (octet == 0) scales[r] = down;
+}
 // BK terms of up to TILE rows as halves. `from`: the first of both; `row(r)`: how far on row r begins; STEP: from one
 // term to the next; COPY: floats that a load may take; `map(r)(x)`: what an element x of row r counts as.
 template <bool ACROSS, int COPY, int64_t STEP, class Row, class Map>
@@ -64,27 +88,7 @@ __device__ __forceinline__ void split_tile(
 #pragma unroll
     for (int e = 0; e < 8; e++)
       if (r < rows && k + e < depth) x[i][e] = counts(x[i][e]);
-    float most = 0.0f;
-#pragma unroll
-    for (int e = 0; e < 8; e++) most = fmaxf(most, fabsf(x[i][e]));
-#pragma unroll
-    for (int step = 1; step < 8; step *= 2) most = fmaxf(most, __shfl_xor_sync(ws::FULL, most, step));
-    uint32_t bits;
-    memcpy(&bits, &most, 4);
-    const uint32_t exponent = bits >> 23 > 15 ? bits >> 23 : 15, up_bits = (268 - exponent) << 23, down_bits = (exponent - 14) << 23;
-    float up, down;
-    memcpy(&up, &up_bits, 4);
-    memcpy(&down, &down_bits, 4);
-    ws::Pack<__half, 8> high, low;
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      high.at[e] = __float2half_rn(x[i][e] * up);
-      low.at[e] = __float2half_rn(x[i][e] * up - __half2float(high.at[e]));
-    }
-    unsigned char* const to = image + r * 128 + (octet ^ r % 8) * 16;
-    ws::store_pack<8>(reinterpret_cast<__half*>(to), high);
-    ws::store_pack<8>(reinterpret_cast<__half*>(to + IMAGE / 2), low);
-    if (octet == 0) scales[r] = down;
+    put_octet(x[i], image, r, octet, scales);
   }
 }
 __global__ void __launch_bounds__(256) split(Operands o, unsigned char* images) {
@@ -110,15 +114,16 @@ __global__ void __launch_bounds__(256) split(Operands o, unsigned char* images) 
 """
 
 
-def split_kernel(left: str, right: str, left_map: str = "as_it_is") -> tuple[Launch, str]:
-    """`left`, `right`: the factors' operands; `left_map`: `map` of the left one's tiles."""
+def split_kernel(left: str, right: str, left_map: str = "as_it_is", both: bool = True) -> tuple[Launch, str]:
+    """`left`, `right`: the factors' operands; `left_map`: `map` of the left one's tiles. Not `both`: only the left one is split."""
     launch = Launch("split", "(TILES > 0 ? IMAGES : 0)", "256", extra=IMAGES, struct=True)
     text = _SPLIT.replace("o.LEFT ", f"o.{left} ").replace("o.RIGHT ", f"o.{right} ")
+    text = text.replace("RIGHT_IMAGES", "LEFT_IMAGES + BATCH * OVER * SLICES" if both else "LEFT_IMAGES")
     return launch, text.replace("LEFT_MAP", left_map)
 
 
-def halves_bytes(named: Named) -> str:
-    """Of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors."""
-    slices, sides = f"(({named.depth}) / {DEPTH} + 1)", (named.rows, named.columns)
+def halves_bytes(named: Named, both: bool = True) -> str:
+    """Of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors, or of the left one alone."""
+    slices, sides = f"(({named.depth}) / {DEPTH} + 1)", (named.rows, *([named.columns] if both else []))
     lines = " + ".join(f"(({side}) + {SIDE - 1}) / {SIDE}" for side in sides)
     return f"({parts_bytes(named)}) + 128 + (uint64_t){TILE_BYTES} * ({named.batch}) * {slices} * ({lines})"

@@ -10,6 +10,8 @@ while sums are stored.
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 from ....records import Tunable
 from ..families.base import Technique, tunable
 from .product_halves import DEPTH, IMAGES, SIDE, split_kernel
@@ -25,7 +27,7 @@ _PRODUCT = """
 constexpr int STAGE = 2 * (IMAGE + SCALES), PITCH = 40, STAGING = 8 * 16 * PITCH * 4;  // bytes
 constexpr int SHARED = 1024 + STAGES * STAGE + STAGING + 2 * STAGES * 8;
 static_assert(STAGE % 1024 == 0, "the swizzle repeats every 1024 bytes");
-constexpr int THREADS = 384;  // two warpgroups that multiply, one of which a thread asks for tiles
+constexpr int THREADS = {threads};  // two warpgroups that multiply, {feeders}
 
 // A piece of work: a tile of the product, or the part of its sums that some slices make up.
 struct Piece {
@@ -53,36 +55,19 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
   ws::Barrier* const full = reinterpret_cast<ws::Barrier*>(stages + STAGES * STAGE + STAGING);
   ws::Barrier* const empty = full + STAGES;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, 1), ws::barrier_init(empty + s, 8);
+    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, {fed}), ws::barrier_init(empty + s, 8);
     ws::barrier_ready();
   }
   __syncthreads();
   int stage = 0;
   uint32_t phase = 0;
   if (threadIdx.x >= 256) {
-    ws::registers_less<24>();
-    if (threadIdx.x != 256) return;
-    const unsigned char* const scales = images + IMAGES * IMAGE;
-    for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
-      const Piece p = piece(number);
-      for (int s = 0; s < p.slices; s++) {
-        unsigned char* const to = stages + stage * STAGE;
-        ws::barrier_wait(empty + stage, phase ^ 1);
-        ws::barrier_expect(full + stage, STAGE);
-        ws::bulk_copy(to, images + (p.left + s) * IMAGE, IMAGE, full + stage);
-        ws::bulk_copy(to + IMAGE, images + (p.right + s) * IMAGE, IMAGE, full + stage);
-        ws::bulk_copy(to + 2 * IMAGE, scales + (p.left + s) * SCALES, SCALES, full + stage);
-        ws::bulk_copy(to + 2 * IMAGE + SCALES, scales + (p.right + s) * SCALES, SCALES, full + stage);
-        if (++stage == STAGES) stage = 0, phase ^= 1;
-      }
-    }
-    return;
+{feed}    return;
   }
-  ws::registers_more<240>();
+  ws::registers_more<{registers}>();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   float* const mine = staging + warp * 16 * PITCH;
-  // Sums of one slice, and of the next one: those are under way while the first are scaled and added.
-  float some[2][64] = {};
+{some}
   float sums[64];
   const auto begin = [&](float (&to)[64]) {
     const unsigned char* const here = stages + stage * STAGE;
@@ -120,27 +105,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
 #pragma unroll
     for (int i = 0; i < 64; i++) sums[i] = 0.0f;
     if (p.slices > 0) {
-      int more = p.slices - 1;
-      begin(some[0]);
-      for (; more >= 2; more -= 2) {
-        begin(some[1]);
-        ws::products_wait<1>(some[0]);
-        add(some[0]);
-        begin(some[0]);
-        ws::products_wait<1>(some[1]);
-        add(some[1]);
-      }
-      if (more > 0) {
-        begin(some[1]);
-        ws::products_wait<1>(some[0]);
-        add(some[0]);
-        ws::products_wait<0>(some[1]);
-        add(some[1]);
-      } else {
-        ws::products_wait<0>(some[0]);
-        add(some[0]);
-      }
-    }
+{multiply}    }
 #pragma unroll
     for (int quarter = 0; quarter < 4; quarter++) {  // 16 x 32 results at a time, so that a row's neighbours go together
 #pragma unroll
@@ -168,14 +133,82 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
 """
 
 
-def wgmma_kernels(left: str, right: str, left_map: str = "as_it_is") -> tuple[list[Launch], str]:
-    """As `split_kernel`."""
-    split, text = split_kernel(left, right, left_map)
+_FEED = """\
+    ws::registers_less<24>();
+    if (threadIdx.x != 256) return;
+    const unsigned char* const scales = images + IMAGES * IMAGE;
+    for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
+      const Piece p = piece(number);
+      for (int s = 0; s < p.slices; s++) {
+        unsigned char* const to = stages + stage * STAGE;
+        ws::barrier_wait(empty + stage, phase ^ 1);
+        ws::barrier_expect(full + stage, STAGE);
+        ws::bulk_copy(to, images + (p.left + s) * IMAGE, IMAGE, full + stage);
+        ws::bulk_copy(to + IMAGE, images + (p.right + s) * IMAGE, IMAGE, full + stage);
+        ws::bulk_copy(to + 2 * IMAGE, scales + (p.left + s) * SCALES, SCALES, full + stage);
+        ws::bulk_copy(to + 2 * IMAGE + SCALES, scales + (p.right + s) * SCALES, SCALES, full + stage);
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+      }
+    }
+"""
+_SOME = """\
+  // Sums of one slice, and of the next one: those are under way while the first are scaled and added.
+  float some[2][64] = {};"""
+_MULTIPLY = """\
+      int more = p.slices - 1;
+      begin(some[0]);
+      for (; more >= 2; more -= 2) {
+        begin(some[1]);
+        ws::products_wait<1>(some[0]);
+        add(some[0]);
+        begin(some[0]);
+        ws::products_wait<1>(some[1]);
+        add(some[1]);
+      }
+      if (more > 0) {
+        begin(some[1]);
+        ws::products_wait<1>(some[0]);
+        add(some[0]);
+        ws::products_wait<0>(some[1]);
+        add(some[1]);
+      } else {
+        ws::products_wait<0>(some[0]);
+        add(some[0]);
+      }
+"""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """How the kernel is filled in: who brings tiles, and how the warpgroups that multiply go from slice to slice."""
+
+    threads: int
+    feeders: str
+    fed: int  # arrivals until a stage is full
+    registers: int  # of a thread that multiplies
+    feed: str
+    some: str
+    multiply: str
+
+    def filled(self, text: str) -> str:
+        for name, value in asdict(self).items():
+            text = text.replace(f"{{{name}}}", str(value))
+        return text
+
+
+COPIED = Roles(384, "one of which a thread asks for tiles", 1, 240, _FEED, _SOME, _MULTIPLY)
+
+
+def wgmma_kernels(
+    left: str, right: str, left_map: str = "as_it_is", roles: Roles = COPIED
+) -> tuple[list[Launch], str]:
+    """As `split_kernel`, of both factors where tiles of both are copied."""
+    split, text = split_kernel(left, right, left_map, both=roles is COPIED)
     extra = f"{IMAGES}, (float*)workspace"
     product = Launch(
         "product", "(WORK < BLOCKS ? WORK : BLOCKS)", "THREADS", "SHARED", extra=extra, struct=True
     )
-    return [split, product], text + _PRODUCT
+    return [split, product], text + roles.filled(_PRODUCT)
 
 
 def wgmma_technique(
@@ -188,17 +221,9 @@ def wgmma_technique(
     tiles = max(1.0, share * batch * -(-rows // SIDE) * -(-columns // SIDE))
     slices = -(-depth // DEPTH)
 
-    def us(split: int) -> float:
-        waves = -(-tiles * split // BLOCKS)
-        flops = (
-            2.0 * SIDE * SIDE * DEPTH * (-(-slices // split) + 1)
-        )  # about a slice's time to begin and to store
-        parts = 8.0 * split * batch * rows * columns / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
-        return waves * flops / (RATE / BLOCKS) * 1e6 + parts
-
-    split = min((s for s in SPLITS if s <= max(1, slices // 4)), key=us)
+    split, us = split_of(tiles, slices, batch * rows * columns)
     factors = 4.0 * batch * depth * (rows + columns)
-    through = max(us(split), moved / BANDWIDTH * 1e6)
+    through = max(us, moved / BANDWIDTH * 1e6)
     others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= max(1, slices // 4)} - {split}
     tunables = (
         tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", 8, 16, 4), tunable("BLOCKS", BLOCKS),
@@ -206,3 +231,18 @@ def wgmma_technique(
     )  # fmt: skip
     why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
     return Technique("wgmma", why, "compute", tunables, us=through + 2 * factors / BANDWIDTH * 1e6 + START_US)
+
+
+def split_of(tiles: float, slices: int, results: int) -> tuple[int, float]:
+    """Into how many parts the sums are best cut, and the microseconds that the products then take."""
+
+    def us(split: int) -> float:
+        waves = -(-tiles * split // BLOCKS)
+        flops = (
+            2.0 * SIDE * SIDE * DEPTH * (-(-slices // split) + 1)
+        )  # about a slice's time to begin and to store
+        parts = 8.0 * split * results / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
+        return waves * flops / (RATE / BLOCKS) * 1e6 + parts
+
+    split = min((s for s in SPLITS if s <= max(1, slices // 4)), key=us)
+    return split, us(split)

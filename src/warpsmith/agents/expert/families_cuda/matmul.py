@@ -1,7 +1,7 @@
 """Matrix products on a GPU, with the pointwise nodes after them.
 
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
-of it. Out: units in the techniques `wgmma` and `tensor-cores` (float32, as exact as plain float32: see
+of it. Out: units in the techniques `wgmma`, `wgmma-thin` (few rows) and `tensor-cores` (float32, as exact as plain float32: see
 `emit_cuda.product_wgmma` and `emit_cuda.product_mma`) and `skinny` (few rows or columns, halves too: see
 `emit_cuda.product_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
 """
@@ -20,6 +20,7 @@ from ..emit_cuda.product_halves import halves_bytes
 from ..emit_cuda.product_mma import INCLUDE as MMA
 from ..emit_cuda.product_mma import mma_kernels
 from ..emit_cuda.product_skinny import MOST, Skinny, skinny_kernels, skinny_slice
+from ..emit_cuda.product_thin import thin_kernels, thin_technique
 from ..emit_cuda.product_wgmma import INCLUDE as WGMMA
 from ..emit_cuda.product_wgmma import wgmma_kernels, wgmma_technique
 from ..emit_cuda.source import Launch
@@ -72,6 +73,8 @@ class CudaMatMul(CudaAnchored):
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
             if facts.arch in ("", WGMMA_ARCH):
                 found.append(wgmma_technique(*shape, moved, share, stream))
+                if _along(graph, made) and share == 1.0:
+                    found.append(thin_technique(*shape, moved, stream))
             found.append(mma_technique(sizes, moved, share, stream))
         offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
         fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
@@ -81,10 +84,11 @@ class CudaMatMul(CudaAnchored):
         made = _made(anchor)
         named = made.named
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
-        if name == "wgmma":
+        if name in ("wgmma", "wgmma-thin"):
             top.line(WGMMA)
-            launches, text = wgmma_kernels(named.left, named.right)
-            workspace = halves_bytes(named)
+            thin = name == "wgmma-thin"
+            launches, text = (thin_kernels if thin else wgmma_kernels)(named.left, named.right)
+            workspace = halves_bytes(named, both=not thin)
         elif name == "tensor-cores":
             top.line(MMA)
             launches, text = mma_kernels(named.left, named.right)
@@ -106,6 +110,12 @@ def _made(anchor: Anchor) -> CudaProduct:
     out = names[anchor.region.outputs[0]]
     named = Named(made, names[made.left.value], names[made.right.value], addend, out)
     return CudaProduct(named, shape, _triangle(anchor))
+
+
+def _along(graph: Graph, made: Product) -> bool:
+    """Whether neighbours of the right factor lie along the sum."""
+    spec = graph.specs[made.right.value]
+    return spec.stride[made.right.inner] == 1 and spec.dtype == "float32"
 
 
 def _triangle(anchor: Anchor) -> Triangle | None:
