@@ -17,6 +17,7 @@ from warpsmith.judge.families import OWN
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.memory import CHECKS
 from warpsmith.judge.opened import LEAST_PATIENCE
+from warpsmith.processes.worker import WorkerFailed
 from warpsmith.records import Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region
 
@@ -91,6 +92,18 @@ def test_a_round_verified_together_comes_out_the_same(judge: Judge, monkeypatch:
 
 def test_a_unit_that_hangs_is_given_up_soon(judge: Judge) -> None:
     assert judge.verifier.limits.timeout == LEAST_PATIENCE  # eager takes microseconds here
+
+
+@pytest.mark.parametrize(("kind", "status"), [("OutOfMemoryError", "error"), ("RuntimeError", "crashed")])
+def test_a_gpu_without_memory_says_nothing_of_a_candidate(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, kind: str, status: str
+) -> None:
+    def time(*_: Any, **__: Any) -> Any:
+        raise WorkerFailed(kind, "CUDA out of memory. Tried to allocate 3.00 GiB")
+
+    monkeypatch.setattr(judge.bench, "time", time)
+    (result,) = judge.evaluate([candidate(judge, GOOD)])
+    assert (result.status, result.reason.split(":")[0]) == (status, "as deployed")
 
 
 def test_a_limit_that_is_beaten_is_measured_again_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from .verify import Verification
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 MOST_AT_ONCE = 8  # candidates verified at a time
+NO_MEMORY = "OutOfMemoryError"  # torch's
 ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
 Verified = tuple[Verification, float]  # and the seconds that it took
 
@@ -191,7 +192,8 @@ class Judge(Opened):
         except WorkerTimeout as error:
             return Outcome("timeout", f"as deployed: {error}"), None, ()
         except (WorkerDied, WorkerFailed) as error:
-            return Outcome("crashed", f"as deployed: {error}"), None, ()
+            full = isinstance(error, WorkerFailed) and error.kind == NO_MEMORY  # others may use it, too
+            return Outcome("error" if full else "crashed", f"as deployed: {error}"), None, ()
         except ClocksDisagree as error:
             return Outcome("invalid", str(error)), None, ()
         checks = []
