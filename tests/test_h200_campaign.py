@@ -109,53 +109,46 @@ def test_memory_of_the_host_is_what_is_left_of_the_containers_share(
     assert h200_campaign.host_gib() == 2 / 1024
 
 
-def test_a_task_is_packed_in_the_dtype_that_was_asked_for(tmp_path: Path) -> None:
+def packing(folder: Path) -> Any:
+    """A campaign with one task to pack: a softmax over 512 columns, with one candidate."""
     import os
 
-    from warpsmith.bundles.bundle import read_bundle
-
-    level = tmp_path / "KernelBench" / "level1"
-    level.mkdir(parents=True)
-    (level / "1_Softmax.py").write_text(
-        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
-        "def get_inputs():\n    return [torch.rand(64, 512)]\ndef get_init_inputs():\n    return []\n"
-    )
-    (tmp_path / "log").mkdir()
-    here = campaign(tmp_path)
-    here.shared, here.candidates = os.sched_getaffinity(0), 1
-    dtypes = []
-    for more in ((), ("--dtype", "bfloat16")):
-        here.more = more
-        asked = work("level1/1", 0, 0)
-        asked.bundle = tmp_path / f"bundle{len(more)}"
-        assert here.pack(asked).failed == ""
-        (task,) = read_bundle(asked.bundle).tasks.values()
-        dtypes.append((task.name, task.graph.inputs[0].spec.dtype))
-    assert dtypes == [("1_Softmax", "float32"), ("1_Softmax_bfloat16", "bfloat16")]
-
-
-def test_a_task_has_a_smaller_batch_where_it_takes_too_much_unless_it_is_wanted_whole(tmp_path: Path) -> None:
-    import os
-
-    from warpsmith.bundles.bundle import read_bundle
-
-    level = tmp_path / "KernelBench" / "level1"
+    level = folder / "KernelBench" / "level1"
     level.mkdir(parents=True)
     (level / "1_Softmax.py").write_text(
         "import torch\nbatch_size = 64\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
         "def get_inputs():\n    return [torch.rand(batch_size, 512)]\ndef get_init_inputs():\n    return []\n"
     )
-    (tmp_path / "log").mkdir()
-    here = campaign(tmp_path)
-    here.shared, here.candidates, here.memory = os.sched_getaffinity(0), 1, 0.001
-    found = []
-    for whole in (False, True):
-        asked = work("level1/1", 0, 0)
-        asked.bundle, asked.whole = tmp_path / f"bundle{whole}", whole
-        assert here.pack(asked).failed == ""
-        (task,) = read_bundle(asked.bundle).tasks.values()
-        found.append(dict(task.main.overrides))
-    assert found == [{"batch_size": 32}, {}]
+    (folder / "log").mkdir()
+    here = campaign(folder)
+    here.shared, here.candidates = os.sched_getaffinity(0), 1
+    return here
+
+
+def packed_task(here: Any, bundle: Path, whole: bool = False) -> Any:
+    from warpsmith.bundles.bundle import read_bundle
+
+    asked = work("level1/1", 0, 0)
+    asked.bundle, asked.whole = bundle, whole
+    assert here.pack(asked).failed == ""
+    (task,) = read_bundle(bundle).tasks.values()
+    return task
+
+
+def test_a_task_is_packed_in_the_dtype_that_was_asked_for(tmp_path: Path) -> None:
+    here, dtypes = packing(tmp_path), []
+    for more in ((), ("--dtype", "bfloat16")):
+        here.more = more
+        task = packed_task(here, tmp_path / f"bundle{len(more)}")
+        dtypes.append((task.name, task.graph.inputs[0].spec.dtype))
+    assert dtypes == [("1_Softmax", "float32"), ("1_Softmax_bfloat16", "bfloat16")]
+
+
+def test_a_task_has_a_smaller_batch_where_it_takes_too_much_unless_it_is_wanted_whole(tmp_path: Path) -> None:
+    here = packing(tmp_path)
+    here.memory = 0.001
+    found = [packed_task(here, tmp_path / f"bundle{whole}", whole=whole) for whole in (False, True)]
+    assert [dict(task.main.overrides) for task in found] == [{"batch_size": 32}, {}]
 
 
 def test_what_a_task_needs_grows_with_it() -> None:

@@ -15,6 +15,12 @@ from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
 
 
+@pytest.fixture
+def scratch() -> Iterator[Scratch]:
+    with Scratch() as made:
+        yield made
+
+
 @pytest.fixture(scope="session")
 def open_judge(
     tmp_path_factory: pytest.TempPathFactory,

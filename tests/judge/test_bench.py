@@ -66,12 +66,6 @@ def relu_task(spec: TensorSpec = SPEC, text: str = TEXT) -> Task:
     return Task(name="relu", source=source, variants=(Variant(name="main", overrides={}, graph=graph),))
 
 
-@pytest.fixture
-def scratch():
-    with Scratch() as made:
-        yield made
-
-
 def provider(scratch: Scratch, spec: TensorSpec = SPEC):
     rng = np.random.default_rng(0)
 

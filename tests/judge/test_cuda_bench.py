@@ -109,12 +109,6 @@ def library(folder: Path, body: str, threads: int = 256) -> Path:
     return folder / "unit.so"
 
 
-@pytest.fixture
-def scratch():
-    with Scratch() as made:
-        yield made
-
-
 def provider(scratch: Scratch, spec: TensorSpec = SPEC):
     rng = np.random.default_rng(0)
 

@@ -20,7 +20,7 @@ from warpsmith.errors import JudgeError, ToolchainError
 from warpsmith.judge.cuda_runner import LEVELS, CudaRunner, confinement, probe
 from warpsmith.judge.runner import ENDINGS, RunnerCrashed, RunnerTimeout
 from warpsmith.judge.runner_program import cuda_runner_program
-from warpsmith.processes.buffers import Scratch
+from warpsmith.processes.buffers import Scratch, ValuesFile
 from warpsmith.records import TensorSpec
 from warpsmith.targets import cuda_toolkit
 
@@ -121,17 +121,26 @@ def test_no_device(start: Run, program: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_outputs_and_clocks(start: Run) -> None:
-    runner = start(COPY)
+    runner, files = start(COPY), list[Path]()
     for poison in (0, 1):
         run = runner.run([X], poison)
         assert (run.guard_ok, run.inputs_unchanged) == (True, True)
         assert np.array_equal(run.outputs[0].view(np.float32), 2 * X)
+        assert run.held is not None
+        files.append(run.held)
+        assert np.array_equal(ValuesFile(run.held, [SPEC]).array(0), 2 * X), (
+            "where the reference worker looks"
+        )
         assert 0 < run.seconds <= run.wall
+    assert files[0] != files[1]
+    assert runner.run([X], 0).held == files[0]
     for cold in (False, True):
         batch = runner.batch(5, cold)
         assert len(batch.ns) == 5
         assert 0 < sum(batch.ns) * 1e-9 <= batch.host <= batch.wall
         assert np.array_equal(runner.read()[0].view(np.float32), 2 * X)
+    runner.close()
+    assert not any(file.exists() for file in files)
 
 
 def test_one_process_runs_a_unit_at_one_shape_after_the_other(start: Run) -> None:

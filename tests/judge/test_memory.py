@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from warpsmith.errors import TaskError
-from warpsmith.judge.memory import CHECKS, CHECKS_LEAST, check_memory, checked_calls, needed_bytes
+from warpsmith.judge.memory import CHECKS, CHECKS_LEAST, check_memory, checked_calls, crowded, needed_bytes
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
 from warpsmith.testing import chain_task
 
@@ -34,3 +34,8 @@ def test_where_a_gpu_computes_the_host_holds_less() -> None:
     check_memory(task, least, "cuda")
     with pytest.raises(TaskError, match="to be judged"):
         check_memory(task, least)
+
+
+@pytest.mark.parametrize(("elements", "rest"), [(1 << 26, False), (1 << 27, False), (1 << 28, True)])
+def test_processes_on_a_gpu_rest_where_a_call_takes_more_than_a_gibibyte(elements: int, rest: bool) -> None:
+    assert crowded(graph(elements)) is rest  # as much goes in as comes out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,6 @@ from warpsmith.records import (
 from warpsmith.runtime.tensors import open_tensors, write_tensors
 
 SPEC = TensorSpec(shape=(4, 6), dtype="float32", stride=(6, 1))
-
-
-@pytest.fixture
-def scratch() -> Iterator[Scratch]:
-    with Scratch() as made:
-        yield made
 
 
 class Full:

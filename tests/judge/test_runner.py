@@ -38,12 +38,6 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def scratch() -> Iterator[Scratch]:
-    with Scratch() as scratch:
-        yield scratch
-
-
-@pytest.fixture
 def start(tmp_path: Path, program: Path, scratch: Scratch) -> Iterator[Run]:
     """start(body, head) → a runner with that unit loaded."""
     running: list[CandidateRunner] = []

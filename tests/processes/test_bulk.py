@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -31,6 +32,25 @@ def test_same(data: bytes, start: int, place: int, change: int) -> None:
     if place < two.size:
         two[place] ^= change
         assert not bulk.same(one, two)
+
+
+def test_what_is_large_is_for_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[int] = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, threads: int) -> None:
+            pools.append(threads)
+            super().__init__(threads)
+
+    monkeypatch.setattr(bulk, "ThreadPoolExecutor", Pool)
+    for size, wanted in ((96, 0), (960, 1)):
+        room, source = np.zeros(size, np.uint8), np.arange(size).astype(np.uint8)
+        bulk.copy(room, source)
+        assert len(pools) == wanted
+        assert bulk.same(room, source)
+        assert len(pools) == 2 * wanted
+        bulk.fill(room.view(np.uint16), 7)
+        assert len(pools) == 3 * wanted
 
 
 @given(st.binary(max_size=400), st.integers(0, 9))

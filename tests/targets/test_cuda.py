@@ -380,13 +380,14 @@ def test_short_copies_carry_no_hint(tmp_path: Path) -> None:
     source, made = tmp_path / "copies.cu", tmp_path / "copies.ptx"
     source.write_text(
         '#include "warpsmith_cuda_resident.h"\n'
-        "template <int BYTES> __global__ void k(const char* x, bool passing) {\n"
+        "template <int BYTES, bool AGAIN = false> __global__ void k(const char* x, bool passing) {\n"
         "  extern __shared__ __align__(16) char room[];\n"
-        "  ws::copy_hinted<BYTES>(room + threadIdx.x * BYTES, x + threadIdx.x * BYTES, passing);\n"
+        "  ws::copy_hinted<BYTES, AGAIN>(room + threadIdx.x * BYTES, x + threadIdx.x * BYTES, passing);\n"
         "}\n"
         "template __global__ void k<4>(const char*, bool);\n"
         "template __global__ void k<8>(const char*, bool);\n"
         "template __global__ void k<16>(const char*, bool);\n"
+        "template __global__ void k<16, true>(const char*, bool);\n"
     )
     command = [
         cuda_toolkit.toolkit().nvcc,
@@ -402,4 +403,7 @@ def test_short_copies_carry_no_hint(tmp_path: Path) -> None:
         (False, False),
         (False, False),
         (True, True),
+        (True, True),
     ]
+    policies = [made.read_text().count(f"L2::evict_{kind}.b64") for kind in ("first", "normal", "last")]
+    assert policies == [2, 1, 1], "of the two kernels with hints one reads AGAIN"

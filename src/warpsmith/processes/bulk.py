@@ -20,7 +20,7 @@ MOST_THREADS = 8
 
 
 def copy(to: Bytes, source: Bytes) -> None:
-    _each(lambda part: np.copyto(to[part], source[part]), to.size)
+    _each(lambda part: np.copyto(to[part], source[part]), to.size, PIECE)
 
 
 def copied(source: Bytes) -> Bytes:
@@ -49,8 +49,8 @@ def _same_words(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
     return all(np.array_equal(a[p], b[p]) for p in parts)
 
 
-def _each(work: Callable[[slice], bool | None], size: int, piece: int = PIECE) -> bool:
-    """Do it to every part; whether none said no."""
+def _each(work: Callable[[slice], bool | None], size: int, piece: int) -> bool:
+    """Do it to every part of `piece` items; whether none said no."""
     parts: Iterator[slice] = (slice(start, min(start + piece, size)) for start in range(0, size, piece))
     if size <= 2 * piece:
         return all(work(p) is not False for p in parts)

@@ -9,15 +9,15 @@ by itself: with all of a slice's products of one under way, the other one adds.
 from __future__ import annotations
 
 from ....records import Tunable
-from ..families.base import Technique, tunable
+from ..families.base import Technique
 from .product_halves import DEPTH, SIDE
-from .product_wgmma import BANDWIDTH, BLOCKS, RATE, START_US, Roles, split_of, wgmma_kernels
+from .product_wgmma import BANDWIDTH, RATE, START_US, Roles, tuned, wgmma_kernels
 from .source import Launch
 
 FEWEST, MOST = 9, SIDE  # rows
 
 _FEED = """\
-    ws::registers_less<{less}>();
+    ws::registers_less<104>();
     constexpr int ITEMS = TILE * BK / 8 / 256;
     const int own = threadIdx.x - 256, octet = own % 8, line = own / 8;
     const unsigned char* const scales = images + IMAGES * IMAGE;
@@ -85,8 +85,10 @@ _MULTIPLY = """\
 
 def thin_kernels(left: str, right: str) -> tuple[list[Launch], str]:
     """`left`, `right`: the factors' operands."""
-    feed = _FEED.replace("{less}", "104").replace("{right}", right)
-    roles = Roles(512, "two that bring tiles", 9, 152, feed, _SOME, _MULTIPLY)
+    feed = _FEED.replace("{right}", right)
+    roles = Roles(
+        512, "two that bring tiles", 9, 152, feed, _SOME, _MULTIPLY
+    )  # 104 + 152 registers: all there are
     return wgmma_kernels(left, right, roles=roles)
 
 
@@ -97,12 +99,7 @@ def thin_technique(
     if not FEWEST <= rows <= MOST or columns < SIDE // 2 or depth < DEPTH // 2:
         return None
     tiles, slices = batch * -(-columns // SIDE), -(-depth // DEPTH)
-    split, us = split_of(tiles, slices, batch * rows * columns)
-    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= max(1, slices // 4)} - {split}
-    tunables = (
-        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", 8), tunable("BLOCKS", BLOCKS),
-        tunable("SPLIT", split, *sorted(others)), stream,
-    )  # fmt: skip
+    tunables, us = tuned(tiles, slices, batch * rows * columns, (8,), stream)
     why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
     least = moved / (0.85 * BANDWIDTH) * 1e6
     compute = 2.0 * SIDE * tiles * SIDE * depth / RATE * 1e6 > least

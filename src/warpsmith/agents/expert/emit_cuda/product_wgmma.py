@@ -221,20 +221,17 @@ def wgmma_technique(
     tiles = max(1.0, share * batch * -(-rows // SIDE) * -(-columns // SIDE))
     slices = -(-depth // DEPTH)
 
-    split, us = split_of(tiles, slices, batch * rows * columns)
+    tunables, us = tuned(tiles, slices, batch * rows * columns, (8, 16, 4), stream)
     factors = 4.0 * batch * depth * (rows + columns)
     through = max(us, moved / BANDWIDTH * 1e6)
-    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= max(1, slices // 4)} - {split}
-    tunables = (
-        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", 8, 16, 4), tunable("BLOCKS", BLOCKS),
-        tunable("SPLIT", split, *sorted(others)), stream,
-    )  # fmt: skip
     why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
     return Technique("wgmma", why, "compute", tunables, us=through + 2 * factors / BANDWIDTH * 1e6 + START_US)
 
 
-def split_of(tiles: float, slices: int, results: int) -> tuple[int, float]:
-    """Into how many parts the sums are best cut, and the microseconds that the products then take."""
+def tuned(
+    tiles: float, slices: int, results: int, groups: tuple[int, ...], stream: Tunable
+) -> tuple[tuple[Tunable, ...], float]:
+    """With sums in as many parts as is best, and the microseconds that the products then take. `groups`: values of GROUP."""
 
     def us(split: int) -> float:
         waves = -(-tiles * split // BLOCKS)
@@ -244,5 +241,11 @@ def split_of(tiles: float, slices: int, results: int) -> tuple[int, float]:
         parts = 8.0 * split * results / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
         return waves * flops / (RATE / BLOCKS) * 1e6 + parts
 
-    split = min((s for s in SPLITS if s <= max(1, slices // 4)), key=us)
-    return split, us(split)
+    most = max(1, slices // 4)
+    split = min((s for s in SPLITS if s <= most), key=us)
+    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= most} - {split}
+    tunables = (
+        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", *groups), tunable("BLOCKS", BLOCKS),
+        tunable("SPLIT", split, *sorted(others)), stream,
+    )  # fmt: skip
+    return tunables, us(split)

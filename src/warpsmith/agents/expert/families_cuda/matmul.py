@@ -114,8 +114,7 @@ def _made(anchor: Anchor) -> CudaProduct:
 
 def _along(graph: Graph, made: Product) -> bool:
     """Whether neighbours of the right factor lie along the sum."""
-    spec = graph.specs[made.right.value]
-    return spec.stride[made.right.inner] == 1 and spec.dtype == "float32"
+    return graph.specs[made.right.value].stride[made.right.inner] == 1
 
 
 def _triangle(anchor: Anchor) -> Triangle | None:
