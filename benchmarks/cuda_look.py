@@ -20,7 +20,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from datetime import date
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -43,6 +43,7 @@ from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.values import literal_tensor, torch_dtype
 
+BUILDS = 4  # candidates of a task that are built at once
 PATIENCE = 90.0  # seconds for one candidate on the GPU
 EXACT_FLOPS, EXACT_BYTES = 2e12, 8e9  # beyond these a graph is not run in float64
 Made = dict[str, Any]  # {"label", "parts": [(region, library)], "failed"}
@@ -65,10 +66,11 @@ def prepare(
         units = list(
             dict.fromkeys((u,) for one in units if len(one) == 1 for u in (one[0], *at_other_values(one[0])))
         )
-    for made_of in units:
-        if any(not u.compiled for u in made_of):
-            continue  # units in ATen rewrite the graph, which `deploy` is not told here
-        builds = [target.build(u, task.graph, "main") for u in made_of]
+    # Units in ATen rewrite the graph, which `deploy` is not told here.
+    compiled = [made_of for made_of in units if all(u.compiled for u in made_of)]
+    with ThreadPoolExecutor(BUILDS) as pool:
+        built = pool.map(lambda made_of: [target.build(u, task.graph, "main") for u in made_of], compiled)
+    for made_of, builds in zip(compiled, built, strict=True):
         wrong = [d.message for b in builds if not b.ok for d in b.diagnostics if d.kind != "warning"]
         label = " + ".join(f"{u.family}/{u.technique} {_values(u.values)}" for u in made_of)
         parts = [(u.region, b.library) for u, b in zip(made_of, builds, strict=True)]

@@ -41,6 +41,7 @@ HERE = Path(__file__).parent
 GIB = float(1 << 30)
 TIMED_ON = 2  # processors of each GPU
 TIMED = 8  # processes that hold a task's values on the GPU
+BASELINES = 5  # processes
 TRUTHS = 2.0  # GiB that the reference worker keeps
 CONTEXT = 0.6  # GiB of the GPU's memory that a process takes by itself
 LEAST_GIB = 6.0  # of host memory for a lane: torch in eight processes
@@ -277,19 +278,21 @@ def stamped(process: subprocess.Popen[bytes], log: Path, start: float) -> None:
 
 def needs(bundle: Bundle) -> tuple[float, float]:
     """GiB of the host and of the GPU that judging the bundle's task takes, roughly. A float64 oracle has its
-    intermediate values twice, and every timed process has the inputs as given, as changed, and what it makes of them.
+    intermediate values twice, and every timed process has the inputs as given, as changed, and what it makes of them. Before that
+    each baseline has them three times, and the one that tunes itself twice more (13 and 17 GiB were seen for inputs of 4, and no room left).
     """
     graph = next(iter(bundle.tasks.values())).graph
     inputs, live = sum(extent_bytes(i.spec) for i in graph.inputs) / GIB, live_bytes(graph) / GIB
     at_once = 1 if crowded(graph) else TIMED  # processes whose calls take memory at a time
-    device = (
+    timed = (
         TIMED * (inputs * min(3, kept_files(graph)) + CONTEXT)
         + at_once * (inputs + live)
         + 4 * inputs
         + 7 * live
         + min(TRUTHS, 3 * (inputs + live))
     )
-    return max(LEAST_GIB, needed_bytes(graph, "cuda") / GIB), device
+    tuned = BASELINES * (3 * inputs + CONTEXT) + 2 * inputs
+    return max(LEAST_GIB, needed_bytes(graph, "cuda") / GIB), max(timed, tuned)
 
 
 def finished(out: Path) -> set[str]:

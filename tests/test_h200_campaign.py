@@ -160,6 +160,22 @@ def test_what_a_task_needs_grows_with_it() -> None:
     assert 0 < device < 10
 
 
+def test_two_tasks_with_4_gib_of_inputs_are_not_judged_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Baselines that were compiled at the same time left 3.75 of 140 GiB, and the one that tunes itself had no room."""
+    from bundle_sample import made
+    from h200_campaign import needs
+
+    bundle = made()
+    task = next(iter(bundle.tasks.values()))
+    first, *others = task.graph.inputs
+    side = 32768
+    large = first.spec.model_copy(update={"shape": (side, side), "stride": (side, 1)})
+    inputs = (first.model_copy(update={"spec": large}), *others)
+    graph = task.graph.model_copy(update={"inputs": inputs})
+    monkeypatch.setattr(type(task), "graph", graph)
+    assert 134 / 2 < needs(bundle)[1] < 134
+
+
 def results(folder: Path, rows: Any) -> None:
     from bundle_sample import made
 

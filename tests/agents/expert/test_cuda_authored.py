@@ -19,10 +19,11 @@ R = torch.randn
 @pytest.mark.parametrize(
     ("shape", "values"),
     [
-        ((5, 9000), {"EARLY": 3, "RING": 3}),
-        ((5, 9000), {"EARLY": 0, "RING": 2}),  # a row is posted when the next one is written
-        ((2, 9001), {"EARLY": 7, "RING": 4, "BLOCKS": 5}),  # rows that begin anywhere
-        ((1, 700), {"EARLY": 9, "RING": 4}),  # parts of one step, and one row
+        ((5, 9000), {"KEEP": 8, "HELD": 1, "EARLY": 2, "LOADS": 3}),
+        ((3, 40000), {"KEEP": 7, "HELD": 5, "EARLY": 6, "LOADS": 4}),
+        ((5, 9000), {"KEEP": 0, "HELD": 0, "EARLY": 0, "LOADS": 2}),  # a row is posted when the next one is written
+        ((2, 9001), {"KEEP": 16, "EARLY": 7, "LOADS": 4, "BLOCKS": 5}),  # rows that begin anywhere, and stay whole
+        ((1, 700), {"KEEP": 4, "EARLY": 9, "LOADS": 6}),  # parts of one step, and one row
     ],
 )
 def test_layer_norm_over_rows_that_all_blocks_share(
@@ -34,7 +35,7 @@ def test_layer_norm_over_rows_that_all_blocks_share(
     )
     source = (UNITS / "level1_40_LayerNorm.cu").read_text()
     unit = unit_from_source(source, emulated.whole(graph), language="cuda")
-    small = {"GROUP": 128, "BLOCKS": 6, "LAST": 0} | values
+    small = {"GROUP": 128, "HELD": 2, "BLOCKS": 6, "LAST": 0} | values
     assert set(small) == set(unit.values)
     tunables = tuple(base.tunable(name, value) for name, value in small.items())
     emulated.check(unit.model_copy(update={"tunables": tunables}), graph, args)

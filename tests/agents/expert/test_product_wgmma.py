@@ -77,6 +77,14 @@ def test_products_whose_large_factor_is_read_once_are_right(emulated: CudaBench,
     emulated.check(unit_of(emulated, graph, values, thin=True), graph, args)
 
 
+def test_whoever_stores_or_loads_arrives_by_itself(emulated: CudaBench) -> None:
+    """A lane that arrived for its warp was a race to racecheck, which follows each thread's own arrivals."""
+    graph, _ = emulated.case(*THIN["one slice"][:2])
+    source = unit_of(emulated, graph, {}, thin=True).source
+    arrivals = [line.strip() for line in source.splitlines() if "barrier_arrive" in line]
+    assert arrivals == ["ws::barrier_arrive(full + stage);", "ws::barrier_arrive(empty + behind);"]
+
+
 def test_few_rows_and_a_large_factor_along_the_sum_are_thin(emulated: CudaBench) -> None:
     def names(left: tuple[int, ...], right: tuple[int, ...], turned: bool = True) -> list[str]:
         def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
   ws::Barrier* const full = reinterpret_cast<ws::Barrier*>(stages + STAGES * STAGE + STAGING);
   ws::Barrier* const empty = full + STAGES;
   if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, {fed}), ws::barrier_init(empty + s, 8);
+    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, {fed}), ws::barrier_init(empty + s, {read});
     ws::barrier_ready();
   }
   __syncthreads();
@@ -96,9 +96,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
 #pragma unroll
       for (int i = 0; i < 4; i++) sums[4 * j + i] = fmaf(from[4 * j + i] * (i < 2 ? upper : lower), own.at[i % 2], sums[4 * j + i]);
     }
-    __syncwarp();
-    if (lane == 0) ws::barrier_arrive(empty + behind);
-    if (++behind == STAGES) behind = 0;
+{give}    if (++behind == STAGES) behind = 0;
   };
   for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
     const Piece p = piece(number);
@@ -151,6 +149,10 @@ _FEED = """\
       }
     }
 """
+_GIVE = """\
+    __syncwarp();
+    if (lane == 0) ws::barrier_arrive(empty + behind);
+"""
 _SOME = """\
   // Sums of one slice, and of the next one: those are under way while the first are scaled and added.
   float some[2][64] = {};"""
@@ -185,10 +187,12 @@ class Roles:
     threads: int
     feeders: str
     fed: int  # arrivals until a stage is full
+    read: int  # arrivals until it is free
     registers: int  # of a thread that multiplies
     feed: str
     some: str
     multiply: str
+    give: str  # after a stage was read
 
     def filled(self, text: str) -> str:
         for name, value in asdict(self).items():
@@ -196,7 +200,7 @@ class Roles:
         return text
 
 
-COPIED = Roles(384, "one of which a thread asks for tiles", 1, 240, _FEED, _SOME, _MULTIPLY)
+COPIED = Roles(384, "one of which a thread asks for tiles", 1, 8, 240, _FEED, _SOME, _MULTIPLY, _GIVE)
 
 
 def wgmma_kernels(
