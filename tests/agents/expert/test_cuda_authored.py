@@ -21,8 +21,10 @@ R = torch.randn
     [
         ((5, 9000), {"KEEP": 8, "HELD": 1, "EARLY": 2, "LOADS": 3}),
         ((3, 40000), {"KEEP": 7, "HELD": 5, "EARLY": 6, "LOADS": 4}),
-        ((5, 9000), {"KEEP": 0, "HELD": 0, "EARLY": 0, "LOADS": 2}),  # a row is posted when the next one is written
-        ((2, 9001), {"KEEP": 16, "EARLY": 7, "LOADS": 4, "BLOCKS": 5}),  # rows that begin anywhere, and stay whole
+        # A row is posted when the next one is written.
+        ((5, 9000), {"KEEP": 0, "HELD": 0, "EARLY": 0, "LOADS": 2}),
+        # Rows that begin anywhere, and stay whole.
+        ((2, 9001), {"KEEP": 16, "EARLY": 7, "LOADS": 4, "BLOCKS": 5}),
         ((1, 700), {"KEEP": 4, "EARLY": 9, "LOADS": 6}),  # parts of one step, and one row
     ],
 )
