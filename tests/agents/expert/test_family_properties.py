@@ -152,3 +152,14 @@ def test_whatever_comes(bench: Any, family: str, data: st.DataObject) -> None:
         if found is not None and offered:
             technique = data.draw(st.sampled_from(offered))
             bench.check(found.write(graph, region, technique), graph, args, ulp=16.0)
+
+
+def test_a_row_of_zeros_in_half_precision(bench: Any) -> None:
+    """Torch divides it by an epsilon that float16 does not have, and makes NaN of it; units compute in float32."""
+    x = torch.zeros(2, 8, dtype=torch.float16)
+    x[1] = torch.randn(8)
+    graph = bench.graph(lambda x: F.normalize(x, dim=1), x)
+    region = bench.whole(graph)
+    assert torch.isnan(F.normalize(x, dim=1)[0]).all()
+    for _, unit in bench.techniques(graph, region):
+        bench.check(unit, graph, (x,), ulp=16.0)

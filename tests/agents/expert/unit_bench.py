@@ -90,7 +90,12 @@ class Bench:
             if not got.is_floating_point():
                 assert torch.equal(got, native[name])
                 continue
-            _close(got.double(), exact[name].double(), native[name].double(), ulp * _epsilon(got.dtype))
+            truth, other = exact[name].double(), native[name].double()
+            if got.dtype in (torch.float16, torch.bfloat16):
+                # Torch rounds in between: an epsilon of 1e-12 is 0 in float16, and a row of zeros NaN. Units need not be.
+                lost = torch.isnan(other) & torch.isfinite(truth) & ~torch.isnan(got)
+                other = torch.where(lost, truth, other)
+            _close(got.double(), truth, other, ulp * _epsilon(got.dtype))
 
 
 def _epsilon(dtype: torch.dtype) -> float:
