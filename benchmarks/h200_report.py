@@ -1,11 +1,11 @@
 """What `h200_campaign.py` found, as rows and a page: one row for each of KernelBench's 200 tasks, with the reason where there is no result.
 
 In: folders of campaigns, the later ones first: of a task the first folder that has a confirmation of it counts, else the first that has any
-of it; with `--before ROWS`, an earlier OUT.jsonl, a task whose campaign says less than its row there keeps that row. Out: OUT.jsonl and OUT.md, and what canaries took (`h200_canaries.py`), with
+of it, but what another candidate lost later takes no win away and is listed beside it; with `--before ROWS`, an earlier OUT.jsonl, a task whose campaign says less than its row there keeps that row. Out: OUT.jsonl and OUT.md, and what canaries took (`h200_canaries.py`), with
 that of campaigns before, in OUT.canaries.jsonl. A win is confirmed in fresh processes, its interval against the fastest of all baselines above 1, and
 what it runs passed the sanitizers. A geometric mean is over all tasks; one without a win counts 1, because its user keeps the original.
 
-    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--before ROWS] [--keep KEPT] [--task level1/40 …]
+    python benchmarks/h200_report.py KERNELBENCH OUT CAMPAIGN [CAMPAIGN …] [--before ROWS] [--keep KEPT] [--task level1/40 …] [--dtype bfloat16]
 
 With `--keep` the bundle and the sealed results of each confirmed task are packed there, one file each: sources, environment, every
 measurement. KEPT is a CAMPAIGN, too; `warpsmith bundle import` takes an unpacked one.
@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import h200_canaries
+from narrow_task import DTYPES
 
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
@@ -66,9 +67,22 @@ def names(kernelbench: Path) -> list[tuple[str, str]]:
 
 def row(name: str, file: str, campaigns: Sequence[Path]) -> Row:
     found = [judged(folder / "results" / name.replace("/", "_"), folder) for folder in campaigns]
-    known = [r for r in found if r is not None]
-    best = next((r for r in known if r["status"] in CONFIRMED), known[0] if known else None)
-    return {"task": name, "file": file, **(best or NEVER)}
+    return {"task": name, "file": file, **chosen([r for r in found if r is not None])}
+
+
+def chosen(found: Sequence[Row]) -> Row:
+    """Of what campaigns say, the later ones first: the first verdict, else the first at all. A candidate's last verdict is
+    the one that counts; a win stays where only other candidates lost later, which go with it as `others`.
+    """
+    last: dict[str, Row] = {}
+    for verdict in found:
+        if verdict["status"] in CONFIRMED:
+            last.setdefault(verdict.get("candidate", ""), verdict)
+    verdicts = list(last.values())
+    won = next((i for i, verdict in enumerate(verdicts) if verdict["status"] == "win"), 0)
+    if not verdicts:
+        return found[0] if found else dict(NEVER)
+    return verdicts[won] | ({"others": verdicts[:won]} if won else {})
 
 
 def told(found: Row) -> int:
@@ -76,6 +90,14 @@ def told(found: Row) -> int:
     if found["status"] in CONFIRMED:
         return 3
     return 2 if found["status"] == "not confirmed" else 0 if found["reason"] == NEVER["reason"] else 1
+
+
+def of_both(now: Row, before: Row) -> Row:
+    """What says more; the campaigns of what lost beside the same verdict may be gone."""
+    if told(before) > told(now):
+        return before
+    others = {"others": before["others"]} if "others" in before and _same(now, before) else {}
+    return now | others
 
 
 def earlier(rows: Path) -> dict[str, Row]:
@@ -184,10 +206,10 @@ def best_of(found: Row) -> Ratio | None:
     return min(ratios, key=lambda r: r.median, default=None)
 
 
-def page(rows: Sequence[Row], command: str, canaries: Sequence[Row] = ()) -> str:
+def page(rows: Sequence[Row], command: str, canaries: Sequence[Row] = (), dtype: str = "") -> str:
     machines = Counter(r["machine"] for r in rows if "machine" in r)
     parts = [
-        "# KernelBench levels 1 and 2 on an H200, judged",
+        f"# KernelBench {f'in {dtype}' if dtype else 'levels 1 and 2'} on an H200, judged",
         f"Command: `{command}`. Machine: {'; '.join(machines) or 'none yet'}.",
         "Judged by Warpsmith's own judge (docs/how-to/judge.md): correct on every input family at three shapes, timed beside all baselines in "
         "interleaved rounds, confirmed in fresh processes, winners under compute-sanitizer. Ratios are medians with 95% intervals against the "
@@ -203,6 +225,7 @@ def page(rows: Sequence[Row], command: str, canaries: Sequence[Row] = ()) -> str
         *(["## Canaries", ABOUT_CANARIES, table(h200_canaries.drift(canaries))] if canaries else []),
         "## Every task",
         table(_tasks(rows)),
+        *_others(rows),
         "## Without a win, and why",
         "\n".join(
             f"- {r['task']}: {r['status']}: {escape(r.get('reason') or _lost(r))}"
@@ -211,6 +234,17 @@ def page(rows: Sequence[Row], command: str, canaries: Sequence[Row] = ()) -> str
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _others(rows: Sequence[Row]) -> list[str]:
+    """What other candidates than those shown lost later."""
+    lines = [
+        f"- {r['task']}: {' + '.join(other['techniques'])}: {other['status']}: {escape(other['reason'] or _lost(other))}"
+        for r in rows
+        for other in r.get("others", ())
+        if "techniques" in other
+    ]
+    return ["## Other candidates, judged later", "\n".join(lines)] if lines else []
 
 
 def _lost(found: Row) -> str:
@@ -318,7 +352,7 @@ def keep(rows: Sequence[Row], campaigns: Sequence[Path], kept: Path) -> None:
     """Pack what is behind each confirmed row; the same bytes for the same content."""
     kept.mkdir(parents=True, exist_ok=True)
     for found in rows:
-        of_it = (c for c in campaigns if row(found["task"], found["file"], [c])["status"] in CONFIRMED)
+        of_it = (c for c in campaigns if _same(row(found["task"], found["file"], [c]), found))
         if found["status"] not in CONFIRMED or (campaign := next(of_it, None)) is None:
             continue  # an earlier row may have no campaign any more
         name = found["task"].replace("/", "_")
@@ -334,6 +368,11 @@ def keep(rows: Sequence[Row], campaigns: Sequence[Path], kept: Path) -> None:
                     archive.addfile(about, content)
 
 
+def _same(one: Row, other: Row) -> bool:
+    """Are both the same verdict?"""
+    return all(one.get(field) == other.get(field) for field in ("status", "candidate", "at", "us"))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("kernelbench", type=Path, help="a checkout of KernelBench")
@@ -345,6 +384,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--before", type=Path, help="an earlier OUT.jsonl: rows to keep where campaigns say less"
     )
+    parser.add_argument("--dtype", choices=DTYPES, default="", help="that the tasks were converted to")
     parser.add_argument("--keep", type=Path, help="a folder for the bundles and results of confirmed tasks")
     given = parser.parse_args(arguments)
     try:
@@ -358,7 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         now = (
             r for r in collected(given.kernelbench, campaigns) if not given.task or r["task"] in given.task
         )
-        rows = [max(r, before.get(r["task"], r), key=told) for r in now]
+        rows = [of_both(r, before.get(r["task"], r)) for r in now]
         canaries = h200_canaries.judged(campaigns)
         if not rows:
             parser.error(f"{given.kernelbench} holds no tasks: give a checkout of KernelBench")
@@ -368,9 +408,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given.out.with_suffix(".jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     command = (
         f"python benchmarks/h200_report.py KERNELBENCH {given.out} CAMPAIGN{' --before ROWS' * bool(before)}"
+        f"{f' --dtype {given.dtype}' if given.dtype else ''}"
     )
     canaries = h200_canaries.kept(given.out.with_suffix(".canaries.jsonl"), canaries)
-    given.out.with_suffix(".md").write_text(page(rows, command, canaries))
+    given.out.with_suffix(".md").write_text(page(rows, command, canaries, given.dtype))
     wins = [r for r in rows if r["status"] == "win"]
     mean = math.exp(sum(math.log(best.median) for r in wins if (best := best_of(r))) / len(rows))
     print(

@@ -249,6 +249,35 @@ def test_a_unit_that_does_not_build_at_other_shapes_says_nothing_against_an_earl
     assert found[0]["reason"]
 
 
+def test_what_another_candidate_lost_later_takes_no_win_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    import h200_report
+    from bundle_sample import FAST, FASTER, FIRSTS, WHOLE, opening, result, row
+
+    level = tmp_path / "kb" / "KernelBench" / "level1"
+    level.mkdir(parents=True)
+    lost = {
+        "another": (opening(), *FIRSTS, row("confirmation", result(FAST, 0.8, confirmed=True, at=9))),
+        "itself": (opening(), *FIRSTS, row("confirmation", result(FASTER, 0.9, confirmed=True, at=9))),
+    }
+    for number, rows in enumerate(lost.values(), 1):
+        (level / f"{number}_Task.py").touch()
+        results(tmp_path / "now" / "results" / f"level1_{number}", rows)
+        results(tmp_path / "first" / "results" / f"level1_{number}", WHOLE)
+    monkeypatch.chdir(tmp_path)
+    assert h200_report.main(["kb", "page", "now", "first", "--keep", "kept"]) == 0
+    rows = [json.loads(line) for line in Path("page.jsonl").read_text().splitlines()]
+    assert [r["status"] for r in rows] == ["win", "no win"]
+    assert [r["techniques"] for r in rows] == [["faster"], ["faster"]]
+    assert [o["techniques"] for o in rows[0]["others"]] == [["fast"]]
+    assert "- level1/1: fast: no win: 0.80 times as fast as eager" in Path("page.md").read_text()
+    assert h200_report.main(["kb", "again", "kept", "--before", "page.jsonl"]) == 0
+    assert Path("again.jsonl").read_text() == Path("page.jsonl").read_text(), "what won was kept"
+
+
 def test_what_an_earlier_page_said_is_kept_where_campaigns_say_less(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,10 @@
 // Blocks run all at once, one on each of the BLOCKS multiprocessors of an H100 or H200.
 // family: norm   technique: echo
 // tunable: GROUP = 256 {256}
-// tunable: KEEP = 8 {8, 7, 6, 4}
-// tunable: HELD = 12 {12, 16}
-// tunable: EARLY = 16 {16, 12, 8}
-// tunable: LOADS = 8 {8, 6, 10}
+// tunable: KEEP = 8 {8, 7, 6}
+// tunable: HELD = 14 {14, 12}
+// tunable: EARLY = 20 {20, 16, 24}
+// tunable: LOADS = 8 {8, 6}
 // tunable: LAST = 1 {1, 0}
 // tunable: BLOCKS = 132 {132}
 #define WORKSPACE_BYTES (BLOCKS * 2 * 3 * sizeof(uint64_t))
@@ -26,6 +26,7 @@ using P = ws::Pack<float, V>;
 constexpr int LINES = ws::ceil_div(PACKS, 32), STEPS = ws::ceil_div(ws::ceil_div(LINES, BLOCKS) * 32, GROUP);
 constexpr int AHEAD = EARLY < STEPS ? EARLY : STEPS - 1;  // steps that a row is added before the one before it is written
 constexpr int SOON = LOADS < STEPS + AHEAD ? LOADS : STEPS + AHEAD;  // steps that are asked for before they are needed
+constexpr int SEEN = STEPS > 4 ? STEPS - 4 : 0;  // the step of a row at which the states for the next one are asked for
 constexpr int IN_REGISTERS = HELD < STEPS ? HELD : STEPS;  // steps of the bias
 // KEEP sixteenths of a row's steps stay, in between the others.
 __host__ __device__ constexpr bool stays(int k) { return (k + 1) * KEEP / 16 > k * KEEP / 16; }
@@ -41,6 +42,7 @@ constexpr int most_of(int steps, bool staying) {
 }
 constexpr int STAYING = most_of(STEPS + AHEAD + SOON, true), COMING = most_of(SOON, false);
 constexpr int OF_BIAS = STEPS - IN_REGISTERS, SHARED = (OF_BIAS + STAYING + 2 * COMING) * GROUP * (int)sizeof(P);
+static_assert(BLOCKS <= GROUP, "requires: a thread for each block's state");
 static_assert(SHARED <= 226 * 1024, "requires: the bias, what stays and what comes in shared memory");
 
 __device__ __forceinline__ int begins(int part) {
@@ -142,15 +144,28 @@ __global__ void __launch_bounds__(GROUP, 1) rows(const float* __restrict__ x, co
     if (back >= 0) ask_again(row_of(back / STEPS), back % STEPS, back / STEPS < ROWS);
     ws::copy_commit();
   }
+  // What block `slot` posted is read some steps before it is needed, so that nobody waits for the L2 cache; if it was not there yet, again.
+  uint64_t seen[WORDS] = {};
+  const auto box = [&](int row) { return boxes + ((row + 1) % 2 * BLOCKS + slot) * WORDS; };
+  const auto see = [&](int row) {
+    if (slot >= BLOCKS || row >= ROWS) return;
+    for (int i = 0; i < WORDS; i++) seen[i] = *(const volatile uint64_t*)(box(row) + i);
+  };
+  const auto gather = [&](int row) {
+    ws::MomentsState all;
+    if (slot < BLOCKS) all = ws::posted<ws::MomentsState>(box(row), row + 1, seen);
+    ws::group_merge<GROUP>(all);
+    return all;
+  };
 #pragma unroll 1
   for (int row = 0; row < ROWS; row++) {
-    const uint64_t* const posted = boxes + (row + 1) % 2 * BLOCKS * WORDS;
-    const ws::MomentsState all = ws::gather_far<GROUP, ws::MomentsState>(posted, BLOCKS, row + 1);
+    const ws::MomentsState all = gather(row);
     const float mean = all.mean, rate = ws::rsqrt(all.squares / (float)N + EPSILON);
     const float* const here = row_of(row);
     float* const to = y + (here - x);
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
+      if (k == SEEN) see(row + 1);
       const int added = (k + AHEAD) % STEPS, after = k + AHEAD + SOON, back = k + SOON;
       ws::copy_wait<SOON - 1>();
       const int from = stays(k) ? stay_out.next() : again_out.next();

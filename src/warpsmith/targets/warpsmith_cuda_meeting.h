@@ -22,23 +22,35 @@ __device__ __forceinline__ void post(uint64_t* box, unsigned number, const State
   for (int i = 0; i < (int)(sizeof(State) / 4); i++)
     *(volatile uint64_t*)(box + i) = (uint64_t)number << 32 | words[i];
 }
-// Waits until it is there.
-template <class State>
-__device__ __forceinline__ State posted(const uint64_t* box, unsigned number) {
-  unsigned words[sizeof(State) / 4];
-  for (bool there = false; !there;) {
+// Waits until it is there. `seen`: what its words were before, by then perhaps already right.
+template <class State, int WORDS>
+__device__ __forceinline__ State posted(const uint64_t* box, unsigned number, const uint64_t (&seen)[WORDS]) {
+  static_assert(WORDS == sizeof(State) / 4, "as many words as the state has");
+  unsigned words[WORDS];
+  bool there = true;
+#pragma unroll
+  for (int i = 0; i < WORDS; i++) {
+    there &= (unsigned)(seen[i] >> 32) == number;
+    words[i] = (unsigned)seen[i];
+  }
+  while (!there) {
     there = true;
 #pragma unroll
-    for (int i = 0; i < (int)(sizeof(State) / 4); i++) {
-      const uint64_t seen = *(const volatile uint64_t*)(box + i);
-      there &= (unsigned)(seen >> 32) == number;
-      words[i] = (unsigned)seen;
+    for (int i = 0; i < WORDS; i++) {
+      const uint64_t now = *(const volatile uint64_t*)(box + i);
+      there &= (unsigned)(now >> 32) == number;
+      words[i] = (unsigned)now;
     }
     if (!there) __nanosleep(20);
   }
   State state;
   memcpy(&state, words, sizeof state);
   return state;
+}
+template <class State>
+__device__ __forceinline__ State posted(const uint64_t* box, unsigned number) {
+  const uint64_t nothing[sizeof(State) / 4] = {};  // exchanges are numbered from 1
+  return posted<State>(box, number, nothing);
 }
 
 // One state out of those of all threads of a team's blocks, merged in the order of their parts: the same bits for all.

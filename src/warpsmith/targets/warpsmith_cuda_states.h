@@ -22,6 +22,12 @@ struct Integer<false> {
 template <int64_t N>
 using Int = typename Integer<(N < 0x7fffffff)>::type;
 
+// A choice that is made when a unit is compiled, as an argument.
+template <bool VALUE>
+struct Flag {
+  static constexpr bool value = VALUE;
+};
+
 // The largest power of two that divides n and is at most `most`.
 constexpr int widest(int64_t n, int most) {
   while (n % most != 0) most /= 2;
@@ -260,6 +266,30 @@ __device__ __forceinline__ void column_merge(State& state, int slot, int column)
     }
     __syncthreads();
   }
+}
+// Over the HIGH threads that have a column, each of which has states of C columns, at `place` and after it among PLACES.
+// Returns that of the column at `first` and as many places on as this thread's number. `room`: HIGH * PLACES states.
+template <int HIGH, int PLACES, int C, class State>
+__device__ __forceinline__ State places_merge(unsigned* room, const State (&states)[C], int slot, int place, int first) {
+  constexpr int WORDS = sizeof(State) / 4;
+#pragma unroll
+  for (int c = 0; c < C; c++) {
+    unsigned words[WORDS];
+    memcpy(words, states + c, sizeof words);
+    for (int i = 0; i < WORDS; i++) room[(slot * WORDS + i) * PLACES + place + c] = words[i];
+  }
+  __syncthreads();
+  State all;
+  const int mine = first + threadIdx.x;
+  for (int d = 0; d < HIGH && mine < PLACES; d++) {
+    unsigned words[WORDS];
+    for (int i = 0; i < WORDS; i++) words[i] = room[(d * WORDS + i) * PLACES + mine];
+    State other;
+    memcpy(&other, words, sizeof other);
+    all.merge(other);
+  }
+  __syncthreads();  // the room may be used again at once
+  return all;
 }
 // To and from the workspace, `apart` words from one word of a state to the next.
 template <class State>

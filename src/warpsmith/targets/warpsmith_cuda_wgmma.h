@@ -50,14 +50,6 @@ __device__ __forceinline__ void barrier_wait(Barrier* b, uint32_t phase) {
   } while (over == 0);
 }
 
-// The hardware's own barriers, 1 to 15 (__syncthreads is 0): all `threads` have come, by whole warps, some of whom wait for that.
-__device__ __forceinline__ void meet_at(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}
-__device__ __forceinline__ void reach(int barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
-}
-
 // `bytes`, and both addresses, a multiple of 16. By one thread; what others wait for at the barrier. What an earlier
 // launch wrote may be copied; what this one wrote may not.
 __device__ __forceinline__ void bulk_copy(void* shared, const void* global, uint32_t bytes, Barrier* b) {

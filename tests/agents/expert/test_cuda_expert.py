@@ -50,7 +50,7 @@ QUICK: dict[str, Case] = {
     "layer norm of few long rows": (
         lambda x, w, b: F.layer_norm(x, (4, 40, 40), w, b), lambda: (R(2, 4, 40, 40), R(4, 40, 40), R(4, 40, 40)),
     ),
-    "argmax of columns": (lambda x: x.argmax(1), lambda: (R(5, 100, 33),)),
+    "argmax of columns": (lambda x: x.argmax(1), lambda: (R(3, 70, 133),)),
     "cross-entropy": (lambda x, t: F.cross_entropy(x, t), lambda: (R(90, 10), _targets(90, 10))),
     "long scan": (lambda x: torch.cumsum(x, -1), lambda: (R(2, 9000),)),
     "max pooling": (lambda x: torch.relu(F.max_pool2d(x, 4, 1, 1)), lambda: (R(2, 2, 10, 16),)),
@@ -114,6 +114,9 @@ EMULATED: dict[str, Case] = {  # like others as far as a compiler is concerned
     "layer norm of odd rows in half": (lambda x, w: F.layer_norm(x, (2051,), w), lambda: (R(3, 2051).half(), R(2051).half())),
     "argmax of odd rows": (lambda x: x.argmax(-1), lambda: (R(3, 2, 2053),)),
     "odd rows for a cluster": (lambda x: x / x.abs().mean(1, keepdim=True), lambda: (R(2, 28001),)),
+    "sum of columns in half": (lambda x: (x * x).sum(1), lambda: (R(2, 67, 261).bfloat16(),)),
+    "variance of odd columns": (lambda x: x.var(1) + 1, lambda: (R(2, 67, 70),)),
+    "mean of whole columns": (lambda x, y: x.mean(1) * y, lambda: (R(2, 67, 64), R(64))),
     "odd scan backwards": (backwards, lambda: (R(3, 2001),)),
     "odd exclusive scan": (exclusive, lambda: (R(3, 4001),)),
 }  # fmt: skip
@@ -162,6 +165,18 @@ def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     function, _ = QUICK["layer norm of few long rows"]
     args = (R(3, 4, 40, 40), R(4, 40, 40), R(4, 40, 40))
     emulated.check(units[0], emulated.graph(function, *args), args)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 70, 133), (2, 5, 132), (2, 64, 1), (2, 0, 70), (1, 33, 257), (0, 70, 133)]
+)
+def test_packs_of_columns_are_right_at_other_shapes(emulated: CudaBench, shape: tuple[int, ...]) -> None:
+    """Rows that begin with a pack or anywhere, packs that reach beyond the last one."""
+    function = lambda x: x.sum(1)  # noqa: E731
+    graph, _ = emulated.case(function, lambda: (R(3, 70, 133),))
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "packs")
+    args = (R(*shape),)
+    emulated.check(unit, emulated.graph(function, *args), args)
 
 
 def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:

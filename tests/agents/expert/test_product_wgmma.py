@@ -38,7 +38,6 @@ THIN: dict[str, Case] = {
     "several tiles a block, in parts": (
         lambda a, w: F.linear(a, w), lambda: (R(64, 330), R(300, 330)), {"SPLIT": 2, "BLOCKS": 2, "STAGES": 2},
     ),
-    "in turns": (lambda a, w: F.linear(a, w), lambda: (R(70, 330), R(300, 330)), {"TURNS": 1, "BLOCKS": 2}),
     "batched": (
         lambda a, b: torch.bmm(a, b), lambda: (R(2, 65, 70), R(2, 68, 70).transpose(1, 2)), {"BLOCKS": 1},
     ),

@@ -76,27 +76,6 @@ inline void barrier_wait(Barrier* b, uint32_t phase) {
     host::wait(host::AT_PHASE);
   }
 }
-// The hardware's: who has come so far, of a block.
-inline Phases& named(int barrier, int threads) {
-  static Phases all[16];
-  static uint64_t of[16];
-  if (barrier < 1 || barrier > 15) refuse("a barrier that the hardware does not have");
-  Phases& found = all[barrier];
-  if (of[barrier] != host::blocks_run) of[barrier] = host::blocks_run, found = Phases{threads, threads};
-  if (found.count != threads) refuse("a barrier of other threads");
-  return found;
-}
-inline void reach(int barrier, int threads) {
-  Phases& p = named(barrier, threads);
-  p.missing--;
-  p.end_if_done();
-}
-inline void meet_at(int barrier, int threads) {
-  Phases& p = named(barrier, threads);
-  const uint32_t phase = p.phase;
-  reach(barrier, threads);
-  while (p.phase == phase) host::now->phase_of = &p, host::wait(host::AT_PHASE);
-}
 inline void bulk_copy(void* shared, const void* global, uint32_t bytes, Barrier* b) {
   if ((shared_place(shared) | (uintptr_t)global | bytes) % 16 != 0) refuse("a bulk copy that is not aligned");
   Phases& p = phases(b);

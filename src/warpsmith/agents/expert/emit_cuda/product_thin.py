@@ -3,13 +3,13 @@ large factor is read once, as it is, and nothing of it goes through the workspac
 
 In: a product that `emit_cuda.product` has declared. Out: its kernels: `split` for the left factor alone, then `product`. There two
 warpgroups read a slice of the right factor, a slice ahead, make halves of it at their place in shared memory, and two multiply, each slice
-by itself: with all of a slice's products of one under way, the other one adds, as it comes or in turns (TURNS).
+by itself: with all of a slice's products of one under way, the other one adds.
 """
 
 from __future__ import annotations
 
 from ....records import Tunable
-from ..families.base import Technique, tunable
+from ..families.base import Technique
 from .product_halves import DEPTH, SIDE
 from .product_wgmma import BANDWIDTH, RATE, START_US, Roles, tuned, wgmma_kernels
 from .source import Launch
@@ -75,14 +75,7 @@ _FEED = """\
 # Whoever stores to a stage or loads from it arrives by itself, not a lane for its warp after `__syncwarp`: racecheck follows
 # each thread's own arrivals only, and an H200 takes no longer for it.
 _GIVE = "    ws::barrier_arrive(empty + behind);\n"
-_SOME = """\
-  float some[64] = {};  // sums of one slice
-  const int group = warp / 4;
-  if (TURNS && group == 1) ws::reach(1, 256);  // the first begins"""
-# One warpgroup's products have the tensor cores to themselves while the other one adds.
-_BEFORE = "    if (TURNS) ws::meet_at(1 + group, 256);\n"
-_AFTER = "    if (TURNS) ws::reach(2 - group, 256);\n"
-_END = "  if (TURNS && group == 0) ws::meet_at(1, 256);  // for whom the second has arrived once more\n"
+_SOME = "  float some[64] = {};  // sums of one slice"
 _MULTIPLY = """\
       for (int s = 0; s < p.slices; s++) {
         begin(some);
@@ -96,7 +89,7 @@ def thin_kernels(left: str, right: str) -> tuple[list[Launch], str]:
     """`left`, `right`: the factors' operands."""
     feed = _FEED.replace("{right}", right)
     roles = Roles(
-        512, "two that bring tiles", 257, 256, 152, feed, _SOME, _MULTIPLY, _GIVE, _BEFORE, _AFTER, _END
+        512, "two that bring tiles", 257, 256, 152, feed, _SOME, _MULTIPLY, _GIVE
     )  # 104 + 152 registers: all there are
     return wgmma_kernels(left, right, roles=roles)
 
@@ -112,7 +105,6 @@ def thin_technique(
     why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
     least = moved / (0.85 * BANDWIDTH) * 1e6
     compute = 2.0 * SIDE * tiles * SIDE * depth / RATE * 1e6 > least
-    values = (*tunables, tunable("TURNS", 0, 1))
     return Technique(
-        "wgmma-thin", why, "compute" if compute else "memory", values, us=max(us, least) + START_US
+        "wgmma-thin", why, "compute" if compute else "memory", tunables, us=max(us, least) + START_US
     )

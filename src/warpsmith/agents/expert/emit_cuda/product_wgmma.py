@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
     ws::barrier_wait(full + stage, phase);
     constexpr uint64_t LOW = IMAGE / 2 >> 4;  // from a factor's high part to its low one, as descriptors count
     const uint64_t left = ws::tile_descriptor(here + warp / 4 * 64 * 128), right = ws::tile_descriptor(here + IMAGE);
-{before}    ws::products_begin();
+    ws::products_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++) ws::product_64x128(to, left + LOW + 2 * k, right + 2 * k, k > 0);
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
 #pragma unroll
     for (int k = 0; k < 4; k++) ws::product_64x128(to, left + 2 * k, right + 2 * k, true);
     ws::products_commit();
-{after}    if (++stage == STAGES) stage = 0, phase ^= 1;
+    if (++stage == STAGES) stage = 0, phase ^= 1;
   };
   int behind = 0;  // the stage of the slice to add
   const auto add = [&](const float (&from)[64]) {
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned
       __syncwarp();
     }
   }
-{end}}
+}
 """
 
 
@@ -193,9 +193,6 @@ class Roles:
     some: str
     multiply: str
     give: str  # after a stage was read
-    before: str = ""  # products of a slice are begun
-    after: str = ""
-    end: str = ""  # of a warpgroup that multiplies
 
     def filled(self, text: str) -> str:
         for name, value in asdict(self).items():

@@ -15,6 +15,7 @@ from ....records import Graph, Node, Region, Tunable, Unit
 from ..axes import base_name
 from ..emit.passes import passes
 from ..emit_cuda.cluster import Cluster
+from ..emit_cuda.column_packs import ROOM, ColumnPacks, room, side_by_side
 from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
 from ..emit_cuda.reducing import Holding, Reducing
@@ -43,6 +44,7 @@ from .resident import staying
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 CLUSTER_BYTES = 108 << 10  # of a row in a block of a cluster: two such blocks share a multiprocessor
 WIDE = 64  # columns side by side in a block
+PACKS_WIDE = 32  # packs of columns side by side in a block
 _COMPOUND = COMPOUND | NORM.ops
 HOLDING: Mapping[str, Holding] = MappingProxyType(
     {"registers": "registers", "shared": "shared"}
@@ -57,7 +59,7 @@ class Pointwise(PointwiseFamily):
         if program is None or program.mode != "pointwise":
             return []
         tunables = (
-            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 256, 128, 512), *_common(graph, region, program),
+            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *_common(graph, region, program),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
         return [Technique("fused", why, _bottleneck(program), tunables)]
@@ -85,7 +87,7 @@ class ReducingFamily:
         stays = shaped.resident()
         cluster = shaped.cluster() if all(t.name != "resident" for t in stays) else None
         held = (shaped.registers(), shaped.shared(), cluster, *stays)
-        offered = (*held, shaped.streamed(), shaped.split())
+        offered = (*held, shaped.packs(), shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
@@ -162,6 +164,18 @@ class Shaped:
             why += "; both states of the reduction from one pass"
         return self._technique("streamed", why, sizes, 0.9 if self.again else 1.2, single)
 
+    def packs(self) -> Technique | None:
+        """A thread has several columns."""
+        operand = side_by_side(self.program) if self.columns >= WIDE and self.n >= WIDE else None
+        if operand is None:
+            return None
+        each = 16 // WIDTH[operand.dtype]
+        groups = [g for g in (32, 16, 8) if room(self.program, operand, PACKS_WIDE, g) <= ROOM]
+        why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
+        sizes = [tunable("GROUP", *groups), tunable("UNROLL", 2, 4, 8), tunable("WIDE", PACKS_WIDE, 16)]
+        enough = self.rows * self.columns >= 2 * MULTIPROCESSORS * PACKS_WIDE * each
+        return self._sized("packs", why, sizes, 1.3 if enough else 0.7)
+
     def split(self) -> Technique | None:
         """Blocks share a row where rows are too few to fill the GPU."""
         wide = power(min(WIDE, self.columns)) if self.columns else 1
@@ -208,6 +222,9 @@ class Shaped:
             )
         else:
             own.append(tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128))
+        return self._sized(name, why, own, gain, single)
+
+    def _sized(self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False) -> Technique:
         common = _common(self.graph, self.region, self.program)
         return Technique(name, why, _bottleneck(self.program), (*own, *common), single_pass=single, gain=gain)
 
@@ -219,6 +236,8 @@ def reducing_body(program: Program, technique: str) -> CudaBody:
         return Cluster(program).body()
     if technique == "split":
         return Split(program).body()
+    if technique == "packs":
+        return ColumnPacks(program).body()
     return Reducing(program, HOLDING.get(technique, "none")).body()
 
 

@@ -1,0 +1,154 @@
+"""Reductions over columns that lie side by side, each thread with a pack of them, wherever rows begin.
+
+Rows whose length is no whole number of packs begin anywhere in one. All rows of a thread begin at the same place in a
+pack, since they are GROUP rows apart, a multiple of a pack's elements: so a thread has packs of its own, which begin
+up to a pack's elements less one (its shift) before those of other threads. Blocks take that many columns less than
+their packs have, so that every thread's packs cover all of them. States meet in shared memory, column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..emit.passes import Pass, describe, passes
+from ..program import Operand, Program
+from . import states
+from .lanes import CudaLayout, bytes_of
+from .reducing import Reducing
+from .source import CudaBody, Launch, kernel_head
+
+ROOM = 48 << 10  # bytes of shared memory that a block always has
+
+
+def side_by_side(program: Program) -> Operand | None:
+    """The one operand that is walked, where its columns are neighbours and nothing else is read, written or kept on the way."""
+    plan = passes(program)
+    if program.mode != "columns" or program.ends or len(plan) != 1 or plan[0].last:
+        return None
+    layout, steps = CudaLayout(program), program.needed(list(plan[0].sources))
+    known = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
+    own = any(a not in known for s in steps for a in s.args)  # a column's own value in what is reduced
+    if len(layout.reduces) != 1 or own or any(s.pick for s in program.steps):
+        return None
+    read = {s.operand.name: s.operand for s in steps if s.operand is not None}
+    (operand, *others) = read.values() if read else (None,)
+    if operand is None or others or operand.dtype not in ("float32", "bfloat16", "float16"):
+        return None
+    last = operand.axes.index(layout.inner.group.axes[-1]) if layout.moves(operand, layout.inner) else -1
+    beside = last >= 0 and operand.stride[last] == 1 and layout.moves(operand, layout.reduces[0])
+    return operand if beside else None
+
+
+def room(program: Program, operand: Operand, wide: int, group: int) -> int:
+    """Bytes of shared memory in which states meet."""
+    words = max(states.words(s) for s in program.reductions if s.part == 0)
+    return 4 * words * group * (wide + 1) * (16 // bytes_of(operand))
+
+
+class ColumnPacks(Reducing):
+    def __init__(self, program: Program) -> None:
+        super().__init__(program, "none")
+        operand = side_by_side(program)
+        assert operand is not None
+        self.operand, self.who = operand, "inside"
+        self.down = f"{operand.name}_{self.layout.reduces[0].tag}"  # from one row to the next
+
+    def body(self) -> CudaBody:
+        w, p = self.w, self.plan[0]
+        self._declare()
+        with w.block(kernel_head("rows", self.program, "SIZE, TOGETHER")):
+            self._place()
+            self.row_steps(0)
+            w.line(f"// Pass 1: {', '.join(describe(s) for s in p.reductions)}.")
+            for step in p.reductions:
+                w.line(f"ws::{states.STATES[step.reduction][0]} {step.name}_states[C];")
+            self._walk()
+            for step in p.reductions:
+                w.line(
+                    f"const auto {step.name}_state = ws::places_merge<GROUP, PLACES>(room, {step.name}_states, slot, column + C - 1, C - 1);"
+                )
+                states.values(w, self.program, step)
+            self.row_steps(1)
+            self._row_outputs()
+        return CudaBody(self.top, w, (Launch("rows", "BUNDLES", "SIZE"),))
+
+    def _declare(self) -> None:
+        top, name = self.top, self.operand.name
+        self.layout.declare(top)
+        moving = [r.tag for r in self.layout.rows if self.layout.moves(self.operand, r)]
+        whole = " && ".join(f"{name}_{tag} % C == 0" for tag in (*moving, self.layout.reduces[0].tag))
+        words = max(states.words(s) for s in self.plan[0].reductions)
+        for line in (
+            f"constexpr int C = 16 / sizeof({name}_t), SIZE = WIDE * GROUP;  // columns of a pack, threads of a block",
+            f'static_assert({name}_col == 1 || COLUMNS == 1, "requires: columns side by side");',
+            'static_assert(REDUCE < 0x7fffffff, "requires: reductions of less than 2^31 elements");',
+            f"constexpr bool ALIKE = {whole};  // do all rows begin with a pack?",
+            f'static_assert(GROUP * {self.down} % C == 0, "requires: rows of a thread that begin alike");',
+            "constexpr int OWN = ALIKE ? WIDE * C : WIDE * C - (C - 1);  // columns of a block",
+            f"constexpr int PLACES = WIDE * C + C - 1, WORDS = {words};",
+            "// Blocks of a multiprocessor: as many as it has room for, where what a thread keeps is little.",
+            "constexpr int TOGETHER = (WORDS * C <= 8 ? 2048 : 1024) / SIZE;",
+            "constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)OWN);",
+            "constexpr int64_t BUNDLES = ROWS * ACROSS;",
+            "using index_t = ws::Int<ROWS>;",
+        ):
+            top.line(line)
+
+    def _place(self) -> None:
+        w, name = self.w, self.operand.name
+        for line in (
+            "__shared__ unsigned room[GROUP * WORDS * PLACES];",
+            "[[maybe_unused]] const index_t row = blockIdx.x / (unsigned)ACROSS;",
+            "const int64_t base = (int64_t)(blockIdx.x % (unsigned)ACROSS) * OWN;",
+            "const bool inside = threadIdx.x < OWN && base + threadIdx.x < COLUMNS;",
+            "const int64_t col = inside ? base + threadIdx.x : COLUMNS - 1;  // whose result this thread stores",
+            "const int slot = threadIdx.x / WIDE;",
+        ):
+            w.line(line)
+        self.layout.pointers(w)
+        w.line("// The pack of this thread in its first row, and its first column among those of the block.")
+        w.line(f"const int64_t first = {name}_at - {name} - col * {name}_col + slot * {self.down} + base;")
+        w.line("const int column = (int)(threadIdx.x % WIDE) * C - (ALIKE ? 0 : (int)(first % C));")
+        w.line(f"const {name}_t* const from = {name} + first + column;")
+
+    def _walk(self) -> None:
+        """Packs that reach beyond a row are read element by element, the first one in place of what is not there."""
+        w, name, p = self.w, self.operand.name, self.plan[0]
+        with w.block("const auto walk = [&](auto whole)", "};"):
+            w.line("#pragma unroll 1")
+            with w.block("for (int top = slot; top < (int)REDUCE; top += GROUP * UNROLL)"):
+                w.line(f"ws::Pack<{name}_t, C> {name}_pack[UNROLL];")
+                self._read_rows()
+                with self._rows():
+                    self._add(p)
+        w.line("if (base + column + C <= COLUMNS) walk(ws::Flag<true>());")
+        w.line("else if (base + column < COLUMNS) walk(ws::Flag<false>());")
+
+    def _read_rows(self) -> None:
+        w, name = self.w, self.operand.name
+        with self._rows():
+            w.line(f"const {name}_t* const at = from + (int64_t)(index - slot) * {self.down};")
+            w.line(f"if constexpr (decltype(whole)::value) {name}_pack[u] = ws::load_pack<C>(at);")
+            with w.block("else"), w.block("for (int v = 0; v < C; v++)"):
+                w.line(f"{name}_pack[u].at[v] = at[base + column + v < COLUMNS ? v : 0];")
+
+    def _add(self, p: Pass) -> None:
+        """A row's columns to their states."""
+        w = self.w
+        w.line("#pragma unroll")
+        with w.block("for (int v = 0; v < C; v++)"):
+            self.lanes.element(p.sources)
+            for source in p.sources:
+                w.line(f"const float {source}_lanes[1] = {{{self.lanes.value(source)}}};")
+            for step in p.reductions:
+                w.line(f"{step.name}_states[v].add({step.args[0]}_lanes, index);")
+
+    @contextmanager
+    def _rows(self) -> Iterator[None]:
+        """The loop over the rows that a thread has under way: `index` is the number of the row, which there is."""
+        self.w.line("#pragma unroll")
+        with self.w.block("for (int u = 0; u < UNROLL; u++)"):
+            self.w.line("const int index = top + u * GROUP;")
+            self.w.line("if (REDUCE % (GROUP * UNROLL) != 0 && index >= (int)REDUCE) continue;")
+            yield
