@@ -1,7 +1,9 @@
+import os
 import random
 import shutil
 import subprocess
 from itertools import pairwise
+from math import inf, nan
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.baselines import audit
-from warpsmith.judge.bench import BaselineLost, Bench
+from warpsmith.judge.bench import BaselineLost, Bench, charged_us
 from warpsmith.judge.bench_worker import Stopwatch
 from warpsmith.judge.contents import FLOATING, elements, halved, last_halved, with_halved
 from warpsmith.judge.layout import rows_of
@@ -216,6 +218,30 @@ class TestPlan:
         assert many[1][0] > few[1][0] == 1
 
 
+class TestBlock:
+    def process(self, answer: dict[str, object]) -> TimedProcess:
+        worker = Mock()
+        worker.process.pid = os.getpid()
+        worker.call.return_value = answer
+        return TimedProcess("candidate", worker, Path())
+
+    def test_what_was_charged_is_kept(self):
+        block = self.process({"ns": [4000, 6000], "between_ns": 7, "charged_ns": 3000}).block(2, 0, 1)
+        assert (block.ns, block.charged_ns) == ((4000, 6000), 3000)
+        assert charged_us([block, Block((1000,), 0, 9000)]) == 1.0
+
+    def test_nothing_else_counts_as_charged(self):
+        assert self.process({"ns": [4000], "between_ns": 7}).block(1, 0, 1).charged_ns == 0
+        assert charged_us([]) == 0.0
+
+    @pytest.mark.parametrize("field", ["ns", "between_ns", "charged_ns"])
+    @pytest.mark.parametrize("number", [inf, nan, 10**400, "1", True, None])
+    def test_a_number_that_is_none_is_the_candidates_fault(self, field, number):
+        answer = {"ns": [4000], "between_ns": 7, "charged_ns": 0}
+        with pytest.raises(WorkerDied):
+            self.process(answer | {field: [number] if field == "ns" else number}).block(1, 0, 1)
+
+
 class TestBusyMachine:
     """Eager's threads meet at a barrier: when one waits for a processor for 20 ms, a call of 0.1 ms takes 20."""
 
@@ -377,6 +403,7 @@ class TestBench:
         assert ratio.baseline == "eager"
         assert ratio.low < ratio.median < ratio.high
         assert 0 < run.timing.wall_share <= 1
+        assert (run.timing.charged_us, run.timing.rivals_charged_us) == (0, 0), "that is a GPU's"
         assert run.timing.samples == sum(len(b.ns) for b in run.blocks["candidate"])
 
     def _wrong(self, bench, task, fresh, path):

@@ -145,6 +145,7 @@ class TestStopwatch:
         answer = watch.time(4, True, 7, True)
         assert answer["ns"] == [1_000_000] * 4
         assert answer["between_ns"] >= 0
+        assert answer["charged_ns"] == 0
         chosen = last_halved(graph().inputs, 7, 4)
         given = open_tensors(with_halved(values, graph().inputs, chosen, values.with_name("given")), [SPEC])
         assert torch.equal(callee.seen[-1], given[0])
@@ -161,8 +162,10 @@ class TestStopwatch:
     def test_work_that_outlasts_the_second_event_is_charged(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu, outlasting=5.0), None)
         watch.prepare(str(values), 1)
-        (ns,) = watch.time(1, True, 1, True)["ns"]
+        answer = watch.time(1, True, 1, True)
+        (ns,) = answer["ns"]
         assert 5_900_000 < ns <= 6_010_000
+        assert answer["charged_ns"] == ns - 1_000_000
 
     def test_a_batch_waits_for_everything(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu, outlasting=1.0), None)

@@ -160,8 +160,15 @@ class Bench(Opponents):
         return Timing(
             median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3, cache=state,
             samples=sum(len(b) for b in own), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
-            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation,
+            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=charged_us(kept),
+            rivals_charged_us=charged_us([b for p in session.processes[1:] for b in session.blocks[p.name]]),
         )  # fmt: skip
+
+
+def charged_us(blocks: Sequence[Block]) -> float:
+    """Of a call on average."""
+    calls = sum(len(b.ns) for b in blocks)
+    return sum(b.charged_ns for b in blocks) / calls / 1e3 if calls else 0.0
 
 
 def process_floor(device: str, ns: float) -> float:

@@ -77,7 +77,8 @@ class CudaStopwatch(Stopwatch):
                 times.append(ns)
                 tails.append(tail)
         charged = [max(1, round(ns)) for ns in self._with_tails(times, tails)]
-        return {"ns": charged, "between_ns": max(0, time.perf_counter_ns() - start - sum(charged))}
+        between = max(0, time.perf_counter_ns() - start - sum(charged))
+        return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
 
     def _with_tails(self, times: list[float], tails: list[float]) -> list[float]:
         """The times, longer by what the calls left running where they usually left something."""

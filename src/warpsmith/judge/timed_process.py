@@ -6,6 +6,7 @@ beside the supervisor's own wall clock over the same requests. No torch here.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -39,6 +40,7 @@ class Block:
     stalled_ns: int = (
         0  # the same of the process's thread that waited longest; the others wait for it at a barrier
     )
+    charged_ns: int = 0  # of `ns`: for work on a GPU that outlasted the calls
 
 
 class TimedProcess:
@@ -76,7 +78,8 @@ class TimedProcess:
         ns = tuple(int(_number(t)) for t in answer.get("ns", ()))
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
-        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled)
+        charged = int(_number(answer.get("charged_ns", 0)))
+        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged)
 
     def _queued(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
@@ -149,9 +152,11 @@ def _run_queue_ns(path: str) -> int:
 
 
 def _number(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
-        raise WorkerDied("a timing process sent a malformed answer")
-    return float(value)
+    """As JSON may hold it: an integer of any length, too."""
+    with suppress(OverflowError):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    raise WorkerDied("a timing process sent a malformed answer")
 
 
 class ForkedWorker(Worker):

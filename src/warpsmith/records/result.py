@@ -121,6 +121,8 @@ class Timing(Record):
     confirmed: bool = False  # measured again in fresh processes
     drift: float = 0.0  # spread of the baseline over the run
     isolation: str = ""  # which level was in force in the candidate's timing process
+    charged_us: float = 0.0  # to a call on average, for work on a GPU that outlasted it
+    rivals_charged_us: float = 0.0  # the same of the baselines beside it
     gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls
     rewritten: BaselineTiming | None = None  # the reference with an algorithmic candidate's own rewrite
 
