@@ -267,30 +267,6 @@ __device__ __forceinline__ void column_merge(State& state, int slot, int column)
     __syncthreads();
   }
 }
-// Over the HIGH threads that have a column, each of which has states of C columns, at `place` and after it among PLACES.
-// Returns that of the column at `first` and as many places on as this thread's number. `room`: HIGH * PLACES states.
-template <int HIGH, int PLACES, int C, class State>
-__device__ __forceinline__ State places_merge(unsigned* room, const State (&states)[C], int slot, int place, int first) {
-  constexpr int WORDS = sizeof(State) / 4;
-#pragma unroll
-  for (int c = 0; c < C; c++) {
-    unsigned words[WORDS];
-    memcpy(words, states + c, sizeof words);
-    for (int i = 0; i < WORDS; i++) room[(slot * WORDS + i) * PLACES + place + c] = words[i];
-  }
-  __syncthreads();
-  State all;
-  const int mine = first + threadIdx.x;
-  for (int d = 0; d < HIGH && mine < PLACES; d++) {
-    unsigned words[WORDS];
-    for (int i = 0; i < WORDS; i++) words[i] = room[(d * WORDS + i) * PLACES + mine];
-    State other;
-    memcpy(&other, words, sizeof other);
-    all.merge(other);
-  }
-  __syncthreads();  // the room may be used again at once
-  return all;
-}
 // To and from the workspace, `apart` words from one word of a state to the next.
 template <class State>
 __device__ __forceinline__ void save(unsigned* to, int64_t apart, const State& state) {
@@ -305,6 +281,44 @@ __device__ __forceinline__ State load_state(const unsigned* from, int64_t apart)
   State state;
   memcpy(&state, words, sizeof words);
   return state;
+}
+
+// States of PLACES columns from each of HIGH threads, in a room for all of them: a thread's C columns begin at `place`.
+template <int PLACES, int C, class State>
+__device__ __forceinline__ void put_states(unsigned* room, const State (&states)[C], int slot, int place) {
+  constexpr int WORDS = sizeof(State) / 4;
+#pragma unroll
+  for (int c = 0; c < C; c++) save(room + slot * WORDS * PLACES + place + c, PLACES, states[c]);
+}
+template <int HIGH, int PLACES, class State>
+__device__ __forceinline__ State merged_states(const unsigned* room, int place) {
+  State all;
+  for (int d = 0; d < HIGH; d++) all.merge(load_state<State>(room + d * (sizeof(State) / 4) * PLACES + place, PLACES));
+  return all;
+}
+// Merges them; returns that of the column at `first` and as many places on as this thread's number.
+template <int HIGH, int PLACES, int C, class State>
+__device__ __forceinline__ State places_merge(unsigned* room, const State (&states)[C], int slot, int place, int first) {
+  put_states<PLACES>(room, states, slot, place);
+  __syncthreads();
+  State all;
+  if (first + (int)threadIdx.x < PLACES) all = merged_states<HIGH, PLACES, State>(room, first + threadIdx.x);
+  __syncthreads();  // the room may be used again at once
+  return all;
+}
+// The same for whole packs, SIDE of them side by side: every thread gets its columns' states.
+template <int HIGH, int SIDE, int C, class State>
+__device__ __forceinline__ void packs_merge(unsigned* room, State (&states)[C], int slot, int lane) {
+  constexpr int PLACES = SIDE * C;
+  if constexpr (HIGH > 1) {
+    put_states<PLACES>(room, states, slot, lane * C);
+    __syncthreads();
+    for (int i = threadIdx.x; i < PLACES; i += SIDE * HIGH) save(room + i, PLACES, merged_states<HIGH, PLACES, State>(room, i));
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < C; c++) states[c] = load_state<State>(room + lane * C + c, PLACES);
+    __syncthreads();
+  }
 }
 
 __device__ __forceinline__ unsigned char* dynamic_shared() {

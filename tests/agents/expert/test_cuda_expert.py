@@ -61,6 +61,7 @@ REST: dict[str, Case] = {
     "short rows": (lambda x: F.softmax(x, -1), lambda: (R(70, 10),)),
     "log-softmax in the middle": (lambda x: F.log_softmax(x, 1), lambda: (R(4, 33, 20),)),
     "softmax of few columns": (lambda x: F.softmax(x, 1), lambda: (R(2, 300, 5),)),
+    "softmax over channels in half": (lambda x: F.softmax(x, 1), lambda: (R(2, 19, 8, 11).bfloat16(),)),
     "layer norm": (lambda x, w, b: F.layer_norm(x, (64,), w, b), lambda: (R(9, 64) + 50, R(64), R(64))),
     "layer norm in half": (lambda x, w: F.layer_norm(x, (64,), w), lambda: (R(9, 64).half(), R(64).half())),
     "group norm": (lambda x, w, b: F.group_norm(x, 4, w, b), lambda: (R(2, 8, 9, 10), R(8), R(8))),
@@ -117,6 +118,11 @@ EMULATED: dict[str, Case] = {  # like others as far as a compiler is concerned
     "sum of columns in half": (lambda x: (x * x).sum(1), lambda: (R(2, 67, 261).bfloat16(),)),
     "variance of odd columns": (lambda x: x.var(1) + 1, lambda: (R(2, 67, 70),)),
     "mean of whole columns": (lambda x, y: x.mean(1) * y, lambda: (R(2, 67, 64), R(64))),
+    "rms norm over channels": (lambda x: x / (x.pow(2).mean(1, keepdim=True) + 1e-5).sqrt(), lambda: (R(2, 33, 8, 9),)),
+    "layer norm over channels": (
+        lambda x, w, b: (x - x.mean(1, keepdim=True)) / (x.var(1, keepdim=True) + 1e-5).sqrt() * w + b,
+        lambda: (R(2, 20, 70), R(20, 1), R(70)),
+    ),
     "odd scan backwards": (backwards, lambda: (R(3, 2001),)),
     "odd exclusive scan": (exclusive, lambda: (R(3, 4001),)),
 }  # fmt: skip

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..emit.passes import Pass, describe, passes
+from ..emit.text import Writer
 from ..program import Operand, Program
 from . import states
-from .lanes import CudaLayout, bytes_of
+from .lanes import CudaLayout, Lanes
 from .reducing import Reducing
 from .source import CudaBody, Launch, kernel_head
 
@@ -26,11 +27,10 @@ def side_by_side(program: Program) -> Operand | None:
     plan = passes(program)
     if program.mode != "columns" or program.ends or len(plan) != 1 or plan[0].last:
         return None
-    layout, steps = CudaLayout(program), program.needed(list(plan[0].sources))
-    known = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
-    own = any(a not in known for s in steps for a in s.args)  # a column's own value in what is reduced
-    if len(layout.reduces) != 1 or own or any(s.pick for s in program.steps):
+    layout = CudaLayout(program)
+    if len(layout.reduces) != 1 or own_values_inside(program, plan[0]):
         return None
+    steps = program.needed(list(plan[0].sources))
     read = {s.operand.name: s.operand for s in steps if s.operand is not None}
     (operand, *others) = read.values() if read else (None,)
     if operand is None or others or operand.dtype not in ("float32", "bfloat16", "float16"):
@@ -40,10 +40,27 @@ def side_by_side(program: Program) -> Operand | None:
     return operand if beside else None
 
 
-def room(program: Program, operand: Operand, wide: int, group: int) -> int:
-    """Bytes of shared memory in which states meet."""
-    words = max(states.words(s) for s in program.reductions if s.part == 0)
-    return 4 * words * group * (wide + 1) * (16 // bytes_of(operand))
+def own_values_inside(program: Program, p: Pass) -> bool:
+    """Does what is reduced, or the program at one place, take a column's own values?"""
+    known = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
+    steps = program.needed(list(p.sources))
+    return any(a not in known for s in steps for a in s.args) or any(s.pick for s in program.steps)
+
+
+def room(program: Program, elements: int) -> int:
+    """Bytes of shared memory in which states of so many columns meet, those of all threads that have them counted."""
+    return 4 * max(states.words(s) for s in program.reductions if s.part == 0) * elements
+
+
+def add_column(w: Writer, lanes: Lanes, p: Pass, count: str) -> None:
+    """The packs numbered `u`, of `count` columns, of the row with the number `index`, to the columns' states."""
+    w.line("#pragma unroll")
+    with w.block(f"for (int v = 0; v < {count}; v++)"):
+        lanes.element(p.sources)
+        for source in p.sources:
+            w.line(f"const float {source}_lanes[1] = {{{lanes.value(source)}}};")
+        for step in p.reductions:
+            w.line(f"{step.name}_states[v].add({step.args[0]}_lanes, index);")
 
 
 class ColumnPacks(Reducing):
@@ -121,7 +138,7 @@ class ColumnPacks(Reducing):
                 w.line(f"ws::Pack<{name}_t, C> {name}_pack[UNROLL];")
                 self._read_rows()
                 with self._rows():
-                    self._add(p)
+                    add_column(w, self.lanes, p, "C")
         w.line("if (base + column + C <= COLUMNS) walk(ws::Flag<true>());")
         w.line("else if (base + column < COLUMNS) walk(ws::Flag<false>());")
 
@@ -132,17 +149,6 @@ class ColumnPacks(Reducing):
             w.line(f"if constexpr (decltype(whole)::value) {name}_pack[u] = ws::load_pack<C>(at);")
             with w.block("else"), w.block("for (int v = 0; v < C; v++)"):
                 w.line(f"{name}_pack[u].at[v] = at[base + column + v < COLUMNS ? v : 0];")
-
-    def _add(self, p: Pass) -> None:
-        """A row's columns to their states."""
-        w = self.w
-        w.line("#pragma unroll")
-        with w.block("for (int v = 0; v < C; v++)"):
-            self.lanes.element(p.sources)
-            for source in p.sources:
-                w.line(f"const float {source}_lanes[1] = {{{self.lanes.value(source)}}};")
-            for step in p.reductions:
-                w.line(f"{step.name}_states[v].add({step.args[0]}_lanes, index);")
 
     @contextmanager
     def _rows(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from ..axes import base_name
 from ..emit.passes import passes
 from ..emit_cuda.cluster import Cluster
 from ..emit_cuda.column_packs import ROOM, ColumnPacks, room, side_by_side
+from ..emit_cuda.column_registers import ColumnRegisters, in_columns
 from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
 from ..emit_cuda.reducing import Holding, Reducing
@@ -86,7 +87,7 @@ class ReducingFamily:
         shaped = Shaped(graph, region, program, compound)
         stays = shaped.resident()
         cluster = shaped.cluster() if all(t.name != "resident" for t in stays) else None
-        held = (shaped.registers(), shaped.shared(), cluster, *stays)
+        held = (shaped.registers(), shaped.column_registers(), shaped.shared(), cluster, *stays)
         offered = (*held, shaped.packs(), shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
@@ -118,6 +119,21 @@ class Shaped:
         others = (g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most())
         why = "each thread keeps its part of a row in registers: every element is read once"
         return self._technique("registers", why, [tunable("GROUP", group, *others)], 1.4)
+
+    def column_registers(self) -> Technique | None:
+        """As `registers`, a thread with packs of columns."""
+        along = in_columns(self.program) if self.columns >= WIDE else []
+        if not along:
+            return None
+        vec = 16 // max(WIDTH.get(o.dtype, 1) for o in along)
+        group = max(power(self.n * vec * len(along) / (3 * IN_REGISTERS)), vec)
+        most = min(1024 // PACKS_WIDE, ROOM // room(self.program, PACKS_WIDE * vec))
+        if group > most:
+            return None
+        others = (g for g in (2 * group, group // 2) if 1 < g <= most)
+        why = "each thread keeps packs of neighbouring columns in registers: every element is read once, 16 bytes a load"
+        sizes = [tunable("GROUP", group, *others), tunable("WIDE", PACKS_WIDE, 16)]
+        return self._sized("column-registers", why, sizes, 1.45 if vec > 4 else 1.35)
 
     def shared(self) -> Technique | None:
         """One block a row."""
@@ -170,7 +186,7 @@ class Shaped:
         if operand is None:
             return None
         each = 16 // WIDTH[operand.dtype]
-        groups = [g for g in (32, 16, 8) if room(self.program, operand, PACKS_WIDE, g) <= ROOM]
+        groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * each) <= ROOM]
         why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
         sizes = [tunable("GROUP", *groups), tunable("UNROLL", 2, 4, 8), tunable("WIDE", PACKS_WIDE, 16)]
         enough = self.rows * self.columns >= 2 * MULTIPROCESSORS * PACKS_WIDE * each
@@ -238,6 +254,8 @@ def reducing_body(program: Program, technique: str) -> CudaBody:
         return Split(program).body()
     if technique == "packs":
         return ColumnPacks(program).body()
+    if technique == "column-registers":
+        return ColumnRegisters(program).body()
     return Reducing(program, HOLDING.get(technique, "none")).body()
 
 
