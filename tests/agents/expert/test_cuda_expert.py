@@ -21,7 +21,7 @@ from warpsmith.agents.expert.brain import (
 )
 from warpsmith.agents.expert.review import review
 from warpsmith.records import Graph, Unit
-from warpsmith.search.tuner import at_other_values
+from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -183,6 +183,34 @@ def test_packs_of_columns_are_right_at_other_shapes(emulated: CudaBench, shape: 
     (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "packs")
     args = (R(*shape),)
     emulated.check(unit, emulated.graph(function, *args), args)
+
+
+@pytest.mark.parametrize("shape", [(1, 33, 7, 9), (2, 5, 4, 33), (2, 64, 1, 1), (3, 1, 8, 8), (0, 33, 8, 9)])
+def test_columns_in_registers_are_right_at_other_shapes(emulated: CudaBench, shape: tuple[int, ...]) -> None:
+    function, made = EMULATED["rms norm over channels"]
+    graph, _ = emulated.case(function, made)
+    (unit,) = (
+        u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "column-registers"
+    )
+    args = (R(*shape),)
+    emulated.check(unit, emulated.graph(function, *args), args)
+
+
+@pytest.mark.parametrize(
+    ("pool", "shape"),
+    [
+        (lambda x: F.max_pool2d(x, 3, 1, 1), (2, 2, 9, 16)),
+        (lambda x: F.max_pool1d(x, 8, 1, 4, 3), (2, 3, 72)),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 2, 9, 68)),
+        (lambda x: F.max_pool3d(x, 3, 1, 1), (1, 2, 4, 5, 20)),
+    ],
+)
+def test_twice_as_many_windows_across_are_right(
+    emulated: CudaBench, pool: Callable[..., object], shape: tuple[int, ...]
+) -> None:
+    graph, args = emulated.case(pool, lambda: (R(*shape),))
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
+    emulated.check(with_values(unit, {"SPAN": 2}), graph, args)
 
 
 def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:

@@ -3,7 +3,7 @@ what neighbouring windows share is read once: each row of the image is combined 
 every output of the box whose window has it.
 
 In: the windows of up to three dimensions. Out: one kernel, general in all shapes. `prologue0` brings a pack of the image,
-`epilogue` stores one of the result. ACROSS outputs advance by as many elements as a pack has, so that neighbouring threads
+`epilogue` stores one of the result. ACROSS outputs advance by as many elements as SPAN packs have, so that neighbouring threads
 read neighbouring packs; what their windows reach beyond comes from the cache. Rows of the result that are no whole number
 of such packs go through shared memory, so that neighbouring threads store neighbouring elements all the same.
 """
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(BLOCK) pool(Operands o) {
       if constexpr (OW % ACROSS == 0) {
         store<ACROSS>(o, made, at, mine, z + e, y + s, x);
       } else {
-        __shared__ __align__(16) float rows[BLOCK / 32][32 * ACROSS];
+        __shared__ __align__(32) float rows[BLOCK / 32][32 * ACROSS];
         float* const shared = rows[threadIdx.x / 32];
         *(ws::Pack<float, ACROSS>*)(shared + lane * ACROSS) = made;
         __syncwarp();
@@ -162,7 +162,7 @@ constexpr int fitting(int most) {
   while (most % SW != 0 && SW % most != 0) most /= 2;
   return most;
 }
-constexpr int V = fitting(ws::widest(IW, VEC)), ACROSS = V % SW == 0 ? V / SW : 1;
+constexpr int V = fitting(ws::widest(IW, VEC)), ACROSS = V % SW == 0 ? SPAN * V / SW : 1;
 static_assert(ID * SD < 0x7fffffff && IH * SH < 0x7fffffff && IW * SW < 0x7fffffff, "requires: an image of less than 2^31 across");
 constexpr int LEFT = ws::ceil_div(PW, V) * V, SHIFT = LEFT - PW;  // of a thread's first pack before its first window
 constexpr int PACKS = ws::ceil_div(SHIFT + (ACROSS - 1) * SW + (KW - 1) * LW + 1, V);

@@ -63,8 +63,10 @@ class CudaPooling(CudaAnchored):
         across = max((w.kernel - 1) * w.dilation + 1 for w in pool.windows)
         if pool.indices or any(w.adaptive for w in pool.windows) or across > LONG:
             return [shared]
+        # Packs across: of two the packs of the image are read less often, and more is kept.
+        span = tunable("SPAN", 1, *([2] if pool.windows[-1].stride < pool.windows[-1].kernel else []))
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
-        boxes = Technique("strips", why, "memory", (*self._box(pool), vec, *common), gain=1.2)
+        boxes = Technique("strips", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
         found = [boxes, *([shared] if apart and taps >= LARGE else [])]
         if not _marches(pool):
             return found
