@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.errors import JudgeError
-from warpsmith.judge.turns import WAITING, Turns
+from warpsmith.judge.turns import FOLLOWS_SECONDS, REST_SECONDS, WAITING, Turns, locked
 
 PATIENCE = 5.0
 
@@ -229,6 +230,35 @@ def test_measurements_follow_one_another_and_then_others_go_on_for_a_while(
         with one.measuring():
             third = time.monotonic() - start
         assert 2.0 < third - second < 20.0, "others had their time"
+
+
+def test_who_waits_for_the_others_time_to_end_does_not_shut_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who computes would take it for somebody who wants to measure, and stop."""
+    path = tmp_path / "gpu.lock"
+    waits, computes = (Turns(path)._shared for _ in range(2))
+    assert waits is not None
+    assert computes is not None
+    computes.take(alone=False)
+    ended = time.time() - (FOLLOWS_SECONDS + REST_SECONDS) / 2
+    os.utime(path.with_suffix(".gate"), (ended, ended))
+    asked: list[int] = []
+    seen = lambda file, how: asked.append(file) or locked(file, how)  # noqa: E731
+    monkeypatch.setattr("warpsmith.judge.turns.locked", seen)
+    assert not waits._taken(alone=True)
+    assert asked == [waits._turn]
+    os.utime(path.with_suffix(".gate"), (0, 0))
+    assert not computes.wanted()
+    waiter = threading.Thread(target=waits.take, args=(True,), daemon=True)
+    waiter.start()
+    end = time.monotonic() + PATIENCE
+    while not computes.wanted() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert computes.wanted(), "afterwards it does"
+    computes.give()
+    waiter.join(PATIENCE)
+    assert not waiter.is_alive()
 
 
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -153,18 +153,21 @@ class _FileLock:
     def _taken(self, alone: bool) -> bool:
         if not alone:
             return self._shared()
-        if not locked(self._gate, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            self._progress(WAITING)
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
-        if locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            return True
         since = time.time() - os.fstat(self._gate).st_mtime
-        if FOLLOWS_SECONDS < since < REST_SECONDS:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
-            return False
-        self._progress(WAITING)
-        fcntl.flock(self._turn, fcntl.LOCK_EX)
+        if FOLLOWS_SECONDS < since < REST_SECONDS and not self._idle():
+            return False  # the gate stays open meanwhile: who looked at it just now would stop computing
+        for file in (self._gate, self._turn):
+            if not locked(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                self._progress(WAITING)
+                fcntl.flock(file, fcntl.LOCK_EX)
         return True
+
+    def _idle(self) -> bool:
+        """Does nobody compute or measure?"""
+        free = locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if free:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+        return free
 
     def _shared(self) -> bool:
         if not locked(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
