@@ -77,11 +77,11 @@ def chosen(found: Sequence[Row]) -> Row:
     last: dict[str, Row] = {}
     for verdict in found:
         if verdict["status"] in CONFIRMED:
-            last.setdefault(verdict.get("candidate", ""), verdict)
+            last.setdefault(verdict["candidate"], verdict)
+    if not last:
+        return found[0] if found else dict(NEVER)
     verdicts = list(last.values())
     won = next((i for i, verdict in enumerate(verdicts) if verdict["status"] == "win"), 0)
-    if not verdicts:
-        return found[0] if found else dict(NEVER)
     return verdicts[won] | ({"others": verdicts[:won]} if won else {})
 
 
@@ -174,10 +174,11 @@ def _timed_against(result: Result) -> set[str]:
 
 def _measured(result: Result, candidate: Candidate) -> Row:
     timing, verdict = result.timing, result.verdict
+    made: Row = {"candidate": candidate.id, "techniques": [u.technique for u in candidate.units]}
     if timing is None:
-        return {}
-    return {
-        "candidate": candidate.id, "techniques": [u.technique for u in candidate.units], "us": round(timing.median_us, 2),
+        return made
+    return made | {
+        "us": round(timing.median_us, 2),
         "ratios": {r.baseline: [round(v, 3) for v in (r.median, r.low, r.high)] for r in timing.ratios},
         "limit_share": round(timing.limit_share, 4), "labels": list(verdict.labels) if verdict else [],
         "isolation": verdict.isolation if verdict else "", "seed": result.seed, "confirmed": timing.confirmed,
@@ -242,7 +243,6 @@ def _others(rows: Sequence[Row]) -> list[str]:
         f"- {r['task']}: {' + '.join(other['techniques'])}: {other['status']}: {escape(other['reason'] or _lost(other))}"
         for r in rows
         for other in r.get("others", ())
-        if "techniques" in other
     ]
     return ["## Other candidates, judged later", "\n".join(lines)] if lines else []
 

@@ -262,6 +262,8 @@ def test_what_another_candidate_lost_later_takes_no_win_away(
     lost = {
         "another": (opening(), *FIRSTS, row("confirmation", result(FAST, 0.8, confirmed=True, at=9))),
         "itself": (opening(), *FIRSTS, row("confirmation", result(FASTER, 0.9, confirmed=True, at=9))),
+        "another, wrong": (opening(), *FIRSTS, row("confirmation", result(FAST, "incorrect"))),
+        "itself, wrong": (opening(), *FIRSTS, row("confirmation", result(FASTER, "incorrect"))),
     }
     for number, rows in enumerate(lost.values(), 1):
         (level / f"{number}_Task.py").touch()
@@ -270,10 +272,12 @@ def test_what_another_candidate_lost_later_takes_no_win_away(
     monkeypatch.chdir(tmp_path)
     assert h200_report.main(["kb", "page", "now", "first", "--keep", "kept"]) == 0
     rows = [json.loads(line) for line in Path("page.jsonl").read_text().splitlines()]
-    assert [r["status"] for r in rows] == ["win", "no win"]
-    assert [r["techniques"] for r in rows] == [["faster"], ["faster"]]
-    assert [o["techniques"] for o in rows[0]["others"]] == [["fast"]]
-    assert "- level1/1: fast: no win: 0.80 times as fast as eager" in Path("page.md").read_text()
+    assert [r["status"] for r in rows] == ["win", "no win", "win", "wrong"]
+    assert [r["techniques"] for r in rows] == [["faster"]] * 4
+    assert [[o["techniques"] for o in r.get("others", ())] for r in rows] == [[["fast"]], [], [["fast"]], []]
+    page = Path("page.md").read_text()
+    assert "- level1/1: fast: no win: 0.80 times as fast as eager" in page
+    assert "- level1/3: fast: wrong: " in page
     assert h200_report.main(["kb", "again", "kept", "--before", "page.jsonl"]) == 0
     assert Path("again.jsonl").read_text() == Path("page.jsonl").read_text(), "what won was kept"
 

@@ -243,11 +243,15 @@ def test_who_waits_for_the_others_time_to_end_does_not_shut_the_gate(
     computes.take(alone=False)
     ended = time.time() - (FOLLOWS_SECONDS + REST_SECONDS) / 2
     os.utime(path.with_suffix(".gate"), (ended, ended))
-    asked: list[int] = []
-    seen = lambda file, how: asked.append(file) or locked(file, how)  # noqa: E731
+    asked: list[tuple[int, int]] = []
+
+    def seen(file: int, how: int) -> bool:
+        asked.append((file, how & ~fcntl.LOCK_NB))
+        return locked(file, how)
+
     monkeypatch.setattr("warpsmith.judge.turns.locked", seen)
     assert not waits._taken(alone=True)
-    assert asked == [waits._turn]
+    assert asked == [(waits._turn, fcntl.LOCK_EX), (waits._look, fcntl.LOCK_SH)], "it only looks at the gate"
     os.utime(path.with_suffix(".gate"), (0, 0))
     assert not computes.wanted()
     waiter = threading.Thread(target=waits.take, args=(True,), daemon=True)
@@ -259,6 +263,28 @@ def test_who_waits_for_the_others_time_to_end_does_not_shut_the_gate(
     computes.give()
     waiter.join(PATIENCE)
     assert not waiter.is_alive()
+
+
+def test_who_would_measure_while_another_does_queues_behind_it(tmp_path: Path) -> None:
+    """The gate is shut already: who queues stops nobody who would not have stopped."""
+    path = tmp_path / "gpu.lock"
+    measures, waits, computes = (Turns(path)._shared for _ in range(3))
+    assert measures is not None
+    assert waits is not None
+    assert computes is not None
+    measures.take(alone=True)
+    ended = time.time() - (FOLLOWS_SECONDS + REST_SECONDS) / 2  # of the measurement before
+    os.utime(path.with_suffix(".gate"), (ended, ended))
+    taken: list[bool] = []
+    waiter = threading.Thread(target=lambda: taken.append(waits._taken(alone=True)), daemon=True)
+    waiter.start()
+    waiter.join(0.2)
+    assert waiter.is_alive()
+    measures.give()
+    waiter.join(PATIENCE)
+    assert taken == [True]
+    assert not computes._taken(alone=False), "it is alone"
+    waits.give()
 
 
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:

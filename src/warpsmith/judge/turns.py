@@ -154,8 +154,8 @@ class _FileLock:
         if not alone:
             return self._shared()
         since = time.time() - os.fstat(self._gate).st_mtime
-        if FOLLOWS_SECONDS < since < REST_SECONDS and not self._idle():
-            return False  # the gate stays open meanwhile: who looked at it just now would stop computing
+        if FOLLOWS_SECONDS < since < REST_SECONDS and not self._idle() and not self.wanted():
+            return False  # an open gate stays open meanwhile: who looked at it just now would stop computing
         for file in (self._gate, self._turn):
             if not locked(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 self._progress(WAITING)

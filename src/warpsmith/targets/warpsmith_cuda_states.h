@@ -248,25 +248,6 @@ __device__ __forceinline__ void group_merge(State& state) {
     __syncthreads();  // the room may be used again at once
   }
 }
-// Over the HIGH threads above a column; SIDE columns side by side. `slot`: which of the HIGH, `column`: which of the SIDE.
-template <int SIDE, int HIGH, class State>
-__device__ __forceinline__ void column_merge(State& state, int slot, int column) {
-  if constexpr (HIGH > 1) {
-    __shared__ unsigned room[HIGH][sizeof(State) / 4][SIDE];
-    unsigned words[sizeof(State) / 4];
-    memcpy(words, &state, sizeof state);
-    for (int i = 0; i < (int)(sizeof state / 4); i++) room[slot][i][column] = words[i];
-    __syncthreads();
-    state = State();
-    for (int d = 0; d < HIGH; d++) {
-      for (int i = 0; i < (int)(sizeof state / 4); i++) words[i] = room[d][i][column];
-      State other;
-      memcpy(&other, words, sizeof other);
-      state.merge(other);
-    }
-    __syncthreads();
-  }
-}
 // To and from the workspace, `apart` words from one word of a state to the next.
 template <class State>
 __device__ __forceinline__ void save(unsigned* to, int64_t apart, const State& state) {
@@ -295,6 +276,18 @@ __device__ __forceinline__ State merged_states(const unsigned* room, int place) 
   State all;
   for (int d = 0; d < HIGH; d++) all.merge(load_state<State>(room + d * (sizeof(State) / 4) * PLACES + place, PLACES));
   return all;
+}
+// Over the HIGH threads above a column; SIDE columns side by side. `slot`: which of the HIGH, `column`: which of the SIDE.
+template <int SIDE, int HIGH, class State>
+__device__ __forceinline__ void column_merge(State& state, int slot, int column) {
+  if constexpr (HIGH > 1) {
+    __shared__ unsigned room[HIGH * (sizeof(State) / 4) * SIDE];
+    const State own[] = {state};
+    put_states<SIDE>(room, own, slot, column);
+    __syncthreads();
+    state = merged_states<HIGH, SIDE, State>(room, column);
+    __syncthreads();
+  }
 }
 // Merges them; returns that of the column at `first` and as many places on as this thread's number.
 template <int HIGH, int PLACES, int C, class State>

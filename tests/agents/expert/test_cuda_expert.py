@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +212,23 @@ def test_twice_as_many_windows_across_are_right(
     graph, args = emulated.case(pool, lambda: (R(*shape),))
     (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
     emulated.check(with_values(unit, {"SPAN": 2}), graph, args)
+
+
+def test_twice_as_many_windows_across_read_less(emulated: CudaBench) -> None:
+    """For four outputs across three packs of a row of the image, for eight four; six rows for four below each other."""
+    graph, args = emulated.case(lambda x: F.max_pool2d(x, 3, 1, 1), lambda: (R(2, 2, 9, 16),))
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
+    source = unit.source.replace("// INSIDE:", 'extern "C" {\nint posted;\n}\n// INSIDE:', 1)
+    source = source.replace("= prologue0<V>(o, at);", "= (posted++, prologue0<V>(o, at));")
+    loads = {}
+    for span in (1, 2):
+        counting = with_values(
+            unit.model_copy(update={"source": source}), {"SPAN": span, "VEC": 4, "BLOCK": 32}
+        )
+        library = emulated.library(counting, graph)
+        emulated.call(library, counting, graph, {i.name: a for i, a in zip(graph.inputs, args, strict=True)})
+        loads[span] = ctypes.c_int.in_dll(library, "posted").value
+    assert loads == {1: 64 * 6 * 3, 2: 32 * 6 * 4}, "in two blocks of 32 threads and in one"
 
 
 def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:

@@ -25,6 +25,12 @@ class Pass:
     def last(self) -> bool:
         return not self.reductions
 
+    @property
+    def headline(self) -> str:
+        """As a comment in C++."""
+        what = "write" if self.last else ", ".join(describe(s) for s in self.reductions)
+        return f"// Pass {self.number}: {what}."
+
 
 def passes(program: Program) -> list[Pass]:
     found: list[Pass] = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..emit.passes import Pass, describe, passes
+from ..emit.passes import Pass, passes
 from ..emit.text import Writer
 from ..program import Operand, Program
 from . import states
@@ -74,12 +74,12 @@ class ColumnPacks(Reducing):
     def body(self) -> CudaBody:
         w, p = self.w, self.plan[0]
         self._declare()
-        with w.block(kernel_head("rows", self.program, "SIZE, TOGETHER")):
+        with w.block(kernel_head("rows", self.program, "SIZE, RESIDENT")):
             self._place()
             self.row_steps(0)
-            w.line(f"// Pass 1: {', '.join(describe(s) for s in p.reductions)}.")
+            w.line(p.headline)
             for step in p.reductions:
-                w.line(f"ws::{states.STATES[step.reduction][0]} {step.name}_states[C];")
+                states.declare(w, step, "C")
             self._walk()
             for step in p.reductions:
                 w.line(
@@ -105,7 +105,7 @@ class ColumnPacks(Reducing):
             "constexpr int OWN = ALIKE ? WIDE * C : WIDE * C - (C - 1);  // columns of a block",
             f"constexpr int PLACES = WIDE * C + C - 1, WORDS = {words};",
             "// Blocks of a multiprocessor: as many as it has room for, where what a thread keeps is little.",
-            "constexpr int TOGETHER = (WORDS * C <= 8 ? 2048 : 1024) / SIZE;",
+            "constexpr int RESIDENT = (WORDS * C <= 8 ? 2048 : 1024) / SIZE;",
             "constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)OWN);",
             "constexpr int64_t BUNDLES = ROWS * ACROSS;",
             "using index_t = ws::Int<ROWS>;",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..emit.layout import split_index
-from ..emit.passes import Pass, describe, passes
+from ..emit.passes import Pass, passes
 from ..program import Operand, Program
 from . import states
 from .column_packs import add_column, own_values_inside
@@ -45,6 +45,7 @@ class ColumnRegisters(Reducing):
         super().__init__(program, "none")
         self.layout, self.who = Columns(program), "slot == 0 && inside"
         self.lanes = Lanes(program, self.layout, self.w)
+        self.written = [(o, n) for o, n in program.outputs if program.step(n).full]
 
     def body(self) -> CudaBody:
         w, (reduces, writes) = self.w, self.plan
@@ -57,11 +58,10 @@ class ColumnRegisters(Reducing):
                 for operand in read:
                     w.line(f"{operand.name}_pack[u] = {self.lanes.read(operand)};")
             self._reduce(reduces)
-            written = [(o, n) for o, n in self.program.outputs if self.program.step(n).full]
-            self.lanes.packs([o for o, _ in written], "ITEMS", "made")
+            self.lanes.packs([o for o, _ in self.written], "ITEMS", "made")
             self._columns(writes)
             with w.block("if (inside)"), self._rows():
-                for operand, _ in written:
+                for operand, _ in self.written:
                     name = operand.name
                     places = f"{self.lanes.stride(operand)}, {name}_whole, NT"
                     w.line(f"ws::write<V, {places}>({self.layout.element(operand)}, {name}_made[u]);")
@@ -107,9 +107,9 @@ class ColumnRegisters(Reducing):
 
     def _reduce(self, p: Pass) -> None:
         w = self.w
-        w.line(f"// Pass 1: {', '.join(describe(s) for s in p.reductions)}.")
+        w.line(p.headline)
         for step in p.reductions:
-            w.line(f"ws::{states.STATES[step.reduction][0]} {step.name}_states[V];")
+            states.declare(w, step, "V")
         with self._rows():
             add_column(w, self.lanes, p, "V")
         for step in p.reductions:
@@ -117,8 +117,8 @@ class ColumnRegisters(Reducing):
 
     def _columns(self, p: Pass) -> None:
         """What each column yields, and its elements."""
-        w, written = self.w, [(o, n) for o, n in self.program.outputs if self.program.step(n).full]
-        w.line("// Pass 2: write.")
+        w = self.w
+        w.line(p.headline)
         w.line("#pragma unroll")
         with w.block("for (int v = 0; v < V; v++)"):
             start = len(w.lines)
@@ -131,7 +131,7 @@ class ColumnRegisters(Reducing):
             self.row_steps(1)
             with self._rows():
                 self.lanes.element(p.sources)
-                for operand, name in written:
+                for operand, name in self.written:
                     value = f"ws::narrowed<{operand.name}_t>({self.lanes.value(name)})"
                     w.line(f"{operand.name}_made[u].at[v] = {value};")
             self._row_outputs()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from ..emit.passes import Pass, describe, passes
+from ..emit.passes import Pass, passes
 from ..emit.text import Writer
 from ..program import Operand, Program
 from . import states
@@ -168,8 +168,7 @@ class Reducing:
 
     def _pass(self, p: Pass) -> None:
         w = self.w
-        what = "write" if p.last else ", ".join(describe(s) for s in p.reductions)
-        w.line(f"// Pass {p.number}: {what}.")
+        w.line(p.headline)
         for step in p.reductions:
             states.declare(w, step)
         if self.holding == "registers":

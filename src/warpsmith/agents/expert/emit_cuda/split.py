@@ -7,7 +7,7 @@ only does that, a group of threads a row.
 
 from __future__ import annotations
 
-from ..emit.passes import Pass, describe
+from ..emit.passes import Pass
 from ..program import Program
 from . import states
 from .reducing import Reducing
@@ -66,9 +66,7 @@ class Split(Reducing):
             self.threads.place(w, "forwards" if p.number % 2 else "backwards")
             w.line(f"const int low = part * SHARE, high = low + SHARE < {end} ? low + SHARE : {end};")
             self._earlier(p.number)
-            w.line(
-                f"// Pass {p.number}: {'write' if p.last else ', '.join(describe(s) for s in p.reductions)}."
-            )
+            w.line(p.headline)
             for step in p.reductions:
                 states.declare(w, step)
             self._streamed(p, "low + slot", "high")

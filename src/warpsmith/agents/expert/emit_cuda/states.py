@@ -16,8 +16,9 @@ STATES: Mapping[str, tuple[str, int]] = MappingProxyType({  # reduction → stru
 TOTALS: Mapping[str, str] = MappingProxyType({"sum": "+", "prod": "*", "max": ">", "min": "<"})
 
 
-def declare(w: Writer, step: Expr) -> None:
-    w.line(f"ws::{STATES[step.reduction][0]} {step.name}_state;")
+def declare(w: Writer, step: Expr, many: str = "") -> None:
+    """`x_state` of step x, or as `many`, C++, `x_states`."""
+    w.line(f"ws::{STATES[step.reduction][0]} {step.name}_state{f's[{many}]' if many else ''};")
 
 
 def words(step: Expr) -> int:
