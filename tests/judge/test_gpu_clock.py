@@ -59,16 +59,21 @@ class FakeGpu:
     def __init__(self) -> None:
         self.now = 0.0  # milliseconds
         self.left = 0.0  # work on another stream that synchronising waits for
+        self.notices = 0.01  # after the device is done
+        self.tired = 0.0  # by this share of what it waited for the host notices later
+        self.asked = 0.0
 
     def Event(self, enable_timing: bool) -> "FakeEvent":
         assert enable_timing
         return FakeEvent(self)
 
     def synchronize(self) -> None:
-        self.now, self.left = self.now + 0.01 + self.left, 0.0
+        self.now, self.left = self.now + self.left, 0.0
+        self.now += self.notices + self.tired * (self.now - self.asked)
+        self.asked = self.now
 
     def _sleep(self, cycles: int) -> None:
-        self.now += 0.1
+        self.now += cycles / 2e6
 
     def empty_cache(self) -> None: ...
 
@@ -166,6 +171,25 @@ class TestStopwatch:
         (ns,) = answer["ns"]
         assert 5_900_000 < ns <= 6_010_000
         assert answer["charged_ns"] == ns - 1_000_000
+
+    @pytest.mark.parametrize("outlasting", [0.0, 0.03, 5.0])
+    def test_a_host_that_notices_late_after_a_long_wait_is_not_charged_to_the_call(
+        self, gpu: FakeGpu, values: Path, outlasting: float
+    ) -> None:
+        gpu.tired = 0.03  # that is 30 µs after a call of a millisecond
+        watch = HostStopwatch(graph(), Callee(gpu, outlasting), None)
+        watch.prepare(str(values), 1)
+        watch.time(3, False, 1, False)
+        watch.again(1)
+        answer = watch.time(3, True, 1, True)
+        assert answer["charged_ns"] == pytest.approx(3e6 * outlasting, rel=0.1, abs=1e4)
+
+    def test_who_slows_empty_calls_hides_little(self, gpu: FakeGpu, values: Path) -> None:
+        watch = HostStopwatch(graph(), Callee(gpu), None)
+        gpu.notices = 1.0
+        watch.prepare(str(values), 1)
+        (ns,) = watch.time(1, True, 1, True)["ns"]
+        assert ns == pytest.approx(2e6 - 60e3, rel=1e-3), "the first tail, and fifty microseconds"
 
     def test_a_batch_waits_for_everything(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu, outlasting=1.0), None)

@@ -5,7 +5,9 @@ each call. The eviction of the L2 cache is queued right before the first event a
 the host launches the call, so that a short call's events hold no launch gap; a call whose launching takes
 longer than that pays for it, as it would deployed. After each call the host waits for the whole device, and a
 third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
-the call. What the events say is bound by the host's clock and by the supervisor's (`session.agree`).
+the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
+does, so it is measured anew before each block of calls, after waits as long as a call. What the events say is
+bound by the host's clock and by the supervisor's (`session.agree`).
 
 Sources: CUDA C++ Programming Guide, "Events" (resolution about half a microsecond) and "L2 access management".
 """
@@ -38,8 +40,13 @@ UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allo
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MOST, QUIET_LEAST = 20.0, 0.1  # seconds to wait for that, and where it did not come the last time
-TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
+TAIL_CALLS, BLOCK_TAILS = (
+    30,
+    9,
+)  # empty calls that show how long after its end the host and the device have noticed
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
+TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
+LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
 
 
 class CudaStopwatch(Stopwatch):
@@ -55,7 +62,8 @@ class CudaStopwatch(Stopwatch):
         self._reset_persisting = _persisting_reset()
         self._patience, self._alone = QUIET_MOST, True
         self._nothing = torch.zeros(1, device=self.device)
-        self.usual_tail = self._usual_tail()
+        self._call_ns = 0.0  # what a call took last
+        self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """As `Stopwatch.time`. Without `fresh` the calls follow one another between two events, and each is
@@ -76,6 +84,7 @@ class CudaStopwatch(Stopwatch):
                 ns, tail = self._one()
                 times.append(ns)
                 tails.append(tail)
+        self._call_ns = median(times)
         charged = [max(1, round(ns)) for ns in self._with_tails(times, tails)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
@@ -91,11 +100,16 @@ class CudaStopwatch(Stopwatch):
         start, end, late = _events(3)
         start.record(self.stream)
         self.result = self.callee.call()
+        tail = self._tail(end, late)
+        return start.elapsed_time(end) * 1e6, tail
+
+    def _tail(self, end: torch.cuda.Event, late: torch.cuda.Event) -> float:
+        """Nanoseconds from when what was queued is done, which `end` says, to when the host has seen that all is."""
         end.record(self.stream)
         torch.cuda.synchronize()
         late.record(self.stream)
         late.synchronize()
-        return start.elapsed_time(end) * 1e6, end.elapsed_time(late) * 1e6
+        return end.elapsed_time(late) * 1e6
 
     def _batch(self, n: int) -> dict[str, Any]:
         """Calls in a row. Waiting for the device is part of the batch, on either clock."""
@@ -110,6 +124,7 @@ class CudaStopwatch(Stopwatch):
             end.record(self.stream)
             end.synchronize()
         each = max(1, round(start.elapsed_time(end) * 1e6 / n))
+        self._call_ns = float(each)
         return {"ns": [each] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * each)}
 
     def _lead(self, evictions: int) -> None:
@@ -122,17 +137,13 @@ class CudaStopwatch(Stopwatch):
         else:
             torch.cuda._sleep(LEAD_CYCLES)
 
-    def _usual_tail(self) -> float:
-        """Nanoseconds from the end of an empty call to when the host has seen it and the device answered."""
+    def _tail_of_nothing(self, count: int) -> float:
+        """Nanoseconds: the median tail of empty calls, each about as long as a call took last."""
+        cycles = LEAD_CYCLES + round(CYCLES_A_NS * min(self._call_ns, LONGEST_NS))
         tails = []
-        for _ in range(TAIL_CALLS):
-            torch.cuda._sleep(LEAD_CYCLES)
-            end, late = _events(2)
-            end.record(self.stream)
-            torch.cuda.synchronize()
-            late.record(self.stream)
-            late.synchronize()
-            tails.append(end.elapsed_time(late) * 1e6)
+        for _ in range(count):
+            torch.cuda._sleep(cycles)
+            tails.append(self._tail(*_events(2)))
         return median(tails)
 
     def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
@@ -146,7 +157,11 @@ class CudaStopwatch(Stopwatch):
         answer = super().again(warmup)
         self._overwrite()
         torch.cuda.synchronize()
-        return {**answer, "quiet": self._until_quiet()} if self._alone else answer
+        if not self._alone:
+            return answer
+        quiet = self._until_quiet()
+        self.usual_tail = min(self._tail_of_nothing(BLOCK_TAILS), self.first_tail + TAIL_MOST_NS)
+        return {**answer, "quiet": quiet}
 
     def _until_quiet(self) -> bool:
         """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one
