@@ -231,6 +231,15 @@ def test_twice_as_many_windows_across_read_less(emulated: CudaBench) -> None:
     assert loads == {1: 64 * 6 * 3, 2: 32 * 6 * 4}, "in two blocks of 32 threads and in one"
 
 
+@pytest.mark.parametrize(("dilation", "first"), [(1, 1), (3, 2)])
+def test_dilated_windows_are_read_for_two_packs_of_outputs(
+    emulated: CudaBench, dilation: int, first: int
+) -> None:
+    graph, _ = emulated.case(lambda x: F.max_pool1d(x, 8, 1, 4, dilation), lambda: (R(2, 3, 72),))
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
+    assert unit.values["SPAN"] == first
+
+
 def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:
     x = R(6, 3000)
     x[0, 5], x[1, 7], x[3, 0] = float("inf"), float("nan"), -float("inf")

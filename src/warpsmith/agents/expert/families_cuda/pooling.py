@@ -17,7 +17,7 @@ from ..emit_cuda.source import Launch
 from ..facts import Facts
 from ..families.anchored import Anchor, Core, extents
 from ..families.base import Technique, tunable
-from ..families.pool_windows import Pool, read_pool
+from ..families.pool_windows import Pool, Window, read_pool
 from ..families.pooling import Pooling, channels_last
 from .anchored import CudaAnchored
 from .base import MULTIPROCESSORS, WIDTH, power
@@ -49,9 +49,7 @@ class CudaPooling(CudaAnchored):
             return []
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
         apart = all(w.kernel <= w.stride for w in pool.windows)
-        # Windows that share elements want blocks whose neighbours find them in the L1 cache.
-        block = tunable("BLOCK", 128, 256, 512) if apart else tunable("BLOCK", 256, 128, 512)
-        common = (block, tunable("NT", int(large), int(not large)))
+        common = (tunable("BLOCK", 128, 256, 512), tunable("NT", int(large), int(not large)))
         width = 16 // WIDTH[anchor.node.output.spec.dtype]
         vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
         if channels_last(graph, anchor.node, pool):
@@ -63,8 +61,7 @@ class CudaPooling(CudaAnchored):
         across = max((w.kernel - 1) * w.dilation + 1 for w in pool.windows)
         if pool.indices or any(w.adaptive for w in pool.windows) or across > LONG:
             return [shared]
-        # Packs across: of two the packs of the image are read less often, and more is kept.
-        span = tunable("SPAN", 1, *([2] if pool.windows[-1].stride < pool.windows[-1].kernel else []))
+        span = self._span(pool.windows[-1])
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
         boxes = Technique("strips", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
         found = [boxes, *([shared] if apart and taps >= LARGE else [])]
@@ -76,6 +73,13 @@ class CudaPooling(CudaAnchored):
         own = (self._deep(anchor.node), tunable("BLOCK", 512, 256, 384), tunable("VEC", 4, 2, 1), common[1])
         planes = Technique("planes", why, "memory", own, gain=1.4 if dilated else 1.1)
         return [planes, *found] if dilated else [*found, planes]
+
+    @staticmethod
+    def _span(window: Window) -> Tunable:
+        """Packs of outputs a thread, across: for two the image's packs are read less often, most of all if windows are long."""
+        if window.stride >= window.kernel:
+            return tunable("SPAN", 1)
+        return tunable("SPAN", 2, 1) if window.dilation > 1 else tunable("SPAN", 1, 2)
 
     @staticmethod
     def _taps(graph: Graph, node: Node, pool: Pool) -> float:
