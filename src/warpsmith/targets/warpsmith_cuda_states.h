@@ -116,20 +116,35 @@ using MaxState = ExtremumState<1, true>;
 using MinState = ExtremumState<-1, true>;
 using FmaxState = ExtremumState<1, false>;
 
-// The greatest and where it is; NaN above all; among equals the first.
+// The greatest and where it is; NaN above all; among equals the first. Chosen without branches, of which `&&` and `||` make several.
 struct ArgmaxState {
   float value = -infinity;
-  int32_t index = 0x7fffffff;
+  int32_t index = 0;  // of a row of nothing greater
   template <int N>
   __device__ __forceinline__ void add(const float (&x)[N], int64_t first) {
 #pragma unroll
-    for (int v = 0; v < N; v++) take(x[v], (int32_t)first + v);
+    for (int v = 0; v < N; v++) take(goes_before(x[v], (int32_t)first + v), x[v], (int32_t)first + v);
   }
-  __device__ __forceinline__ void merge(const ArgmaxState& other) { take(other.value, other.index); }
-  __device__ __forceinline__ void take(float x, int32_t i) {
-    const bool both = x == value || (x != x && value != value);
-    const bool better = x > value || (x != x && value == value);
-    if (better || (both && i < index)) value = x, index = i;
+  __device__ __forceinline__ void merge(const ArgmaxState& other) {
+    take(goes_before(other.value, other.index), other.value, other.index);
+  }
+  __device__ __forceinline__ void take(bool it, float x, int32_t i) {
+    value = it ? x : value;
+    index = it ? i : index;
+  }
+  __device__ __forceinline__ bool greater(float x) const { return !(x <= value) & (value == value); }
+  __device__ __forceinline__ bool goes_before(float x, int32_t i) const {
+    const bool same = (x == value) | ((x != x) & (value != value));
+    return greater(x) | (same & (i < index));
+  }
+};
+
+// Of elements that come in order: half the instructions for each.
+struct OrderedArgmaxState : ArgmaxState {
+  template <int N>
+  __device__ __forceinline__ void add(const float (&x)[N], int64_t first) {
+#pragma unroll
+    for (int v = 0; v < N; v++) take(greater(x[v]), x[v], (int32_t)first + v);
   }
 };
 

@@ -240,6 +240,33 @@ def test_dilated_windows_are_read_for_two_packs_of_outputs(
     assert unit.values["SPAN"] == first
 
 
+ARGMAX = {
+    "rows": (lambda x: x.argmax(-1), (5, 4099)),
+    "all": (lambda x: x.argmax(), (3, 1201)),
+    "columns": (lambda x: x.argmax(1), (3, 70, 133)),
+    "columns, least": (lambda x: x.argmin(1), (2, 37, 64)),
+    "halves of columns": (lambda x: x.argmax(1), (2, 96, 67)),
+}
+
+
+@pytest.mark.parametrize("name", ARGMAX)
+def test_among_equals_the_first_is_taken(emulated: CudaBench, name: str) -> None:
+    """Few different values, none but the least in some rows and columns, and NaN in others."""
+    function, shape = ARGMAX[name]
+    torch.manual_seed(1)
+    x = torch.randint(-2, 3, shape).float()
+    x[..., 3] = -torch.inf if name != "columns, least" else torch.inf
+    x[0] = -torch.inf if name != "columns, least" else torch.inf
+    x[-1, ..., 7:].masked_fill_(torch.rand(x[-1, ..., 7:].shape) < 0.02, torch.nan)
+    x = x.half() if "halves" in name else x
+    graph, looked = emulated.graph(function, x), 0
+    for _, unit in emulated.techniques(graph, emulated.whole(graph)):
+        (got,) = emulated.run(unit, graph, {graph.inputs[0].name: x})
+        assert torch.equal(got, function(x)), unit.technique
+        looked += 1
+    assert looked
+
+
 def test_infinities_and_nans_go_where_torch_has_them(emulated: CudaBench) -> None:
     x = R(6, 3000)
     x[0, 5], x[1, 7], x[3, 0] = float("inf"), float("nan"), -float("inf")

@@ -79,7 +79,7 @@ class ColumnPacks(Reducing):
             self.row_steps(0)
             w.line(p.headline)
             for step in p.reductions:
-                states.declare(w, step, "C")
+                states.declare(w, step, "C", ordered=True)
             self._walk()
             for step in p.reductions:
                 w.line(

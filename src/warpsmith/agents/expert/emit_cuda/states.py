@@ -16,9 +16,10 @@ STATES: Mapping[str, tuple[str, int]] = MappingProxyType({  # reduction → stru
 TOTALS: Mapping[str, str] = MappingProxyType({"sum": "+", "prod": "*", "max": ">", "min": "<"})
 
 
-def declare(w: Writer, step: Expr, many: str = "") -> None:
-    """`x_state` of step x, or as `many`, C++, `x_states`."""
-    w.line(f"ws::{STATES[step.reduction][0]} {step.name}_state{f's[{many}]' if many else ''};")
+def declare(w: Writer, step: Expr, many: str = "", ordered: bool = False) -> None:
+    """`x_state` of step x, or as `many`, C++, `x_states`. `ordered`: a thread adds its elements in order."""
+    struct = ("Ordered" if ordered and step.reduction == "argmax" else "") + STATES[step.reduction][0]
+    w.line(f"ws::{struct} {step.name}_state{f's[{many}]' if many else ''};")
 
 
 def words(step: Expr) -> int:
