@@ -40,10 +40,8 @@ UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allo
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MOST, QUIET_LEAST = 20.0, 0.1  # seconds to wait for that, and where it did not come the last time
-TAIL_CALLS, BLOCK_TAILS = (
-    30,
-    9,
-)  # empty calls that show how long after its end the host and the device have noticed
+TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
+BLOCK_TAILS = 9  # of them before a block of calls
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
 LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
