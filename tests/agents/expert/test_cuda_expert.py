@@ -240,6 +240,16 @@ def test_dilated_windows_are_read_for_two_packs_of_outputs(
     assert unit.values["SPAN"] == first
 
 
+@pytest.mark.parametrize(("dtype", "wide"), [(torch.float32, 4), (torch.bfloat16, 8)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_scans_load_sixteen_bytes(emulated: CudaBench, dtype: torch.dtype, wide: int, dim: int) -> None:
+    graph, args = emulated.case(lambda x: torch.cumsum(x, dim), lambda: (R(64, 4104).to(dtype),))
+    found = list(emulated.techniques(graph, emulated.whole(graph)))
+    assert {unit.values["VEC"] for _, unit in found} == {wide}
+    for _, unit in found:
+        emulated.check(unit, graph, args)
+
+
 ARGMAX = {
     "rows": (lambda x: x.argmax(-1), (5, 4099)),
     "all": (lambda x: x.argmax(), (3, 1201)),

@@ -15,7 +15,7 @@ from ..families.base import Technique, tunable
 from ..families.scan import OPERATIONS, Scan, axis_of
 from ..families.scan_forms import form
 from .anchored import CudaAnchored
-from .base import MULTIPROCESSORS, power
+from .base import MULTIPROCESSORS, WIDTH, power
 
 
 class CudaScan(CudaAnchored):
@@ -27,8 +27,9 @@ class CudaScan(CudaAnchored):
         if anchor is None:
             return []
         shape = graph.specs[anchor.value].shape
+        wide = max(4, 16 // WIDTH.get(graph.specs[anchor.value].dtype, 4))  # 16 bytes of halves, too
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-        common = (tunable("VEC", 4, 8, 2), tunable("NT", int(large), int(not large)))
+        common = (tunable("VEC", wide, 2 * wide, wide // 2), tunable("NT", int(large), int(not large)))
         if axis_of(anchor.node, len(shape)) != len(shape) - 1:
             why = "a thread goes down neighbouring columns, several rows under way"
             tunables = (tunable("UNROLL", 8, 4, 16), tunable("BLOCK", 128, 64, 256), *common)
