@@ -186,6 +186,7 @@ WS_FN void store(int32_t* p, vi v) { *(vi_mem*)p = v; }
 template <class Element, class Vector> WS_FN Vector load_lanes(const Element* p, int n, Element fill) {
     Element lane[VEC];
     for (int i = 0; i < VEC; ++i) lane[i] = fill;
+    if (n > VEC) __builtin_unreachable();  // GCC thinks of it where lengths are constant, and warns
     for (int i = 0; i < n; ++i) lane[i] = p[i];
     Vector v;
     __builtin_memcpy(&v, lane, sizeof v);
@@ -194,6 +195,7 @@ template <class Element, class Vector> WS_FN Vector load_lanes(const Element* p,
 template <class Element, class Vector> WS_FN void store_lanes(Element* p, Vector v, int n) {
     Element lane[VEC];
     __builtin_memcpy(lane, &v, sizeof v);
+    if (n > VEC) __builtin_unreachable();
     for (int i = 0; i < n; ++i) p[i] = lane[i];
 }
 WS_FN vf load_n(const float* p, int n, float fill = 0.0f) {
