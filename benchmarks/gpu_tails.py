@@ -18,7 +18,7 @@ from statistics import median
 
 import torch
 
-from warpsmith.judge.cuda_clock import LEAD_CYCLES, TAIL_NOISE, TAIL_NOISE_NS
+from warpsmith.judge.cuda_clock import LEAD_CYCLES, outlasted, tail_of
 
 CALLS = 5  # of a block
 BUSY = (0, 14, 28)  # processes of the host that copy memory meanwhile
@@ -38,12 +38,9 @@ def tail(before: Callable[[], object], call: Callable[[], object]) -> float:
     end, late = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     before()
     result = call()
-    end.record()
-    torch.cuda.synchronize()
-    late.record()
-    late.synchronize()
+    ns = tail_of(torch.cuda.current_stream(), end, late)
     del result
-    return end.elapsed_time(late) * 1e3
+    return ns / 1e3
 
 
 def blocks(seconds: float) -> list[dict[str, float]]:
@@ -62,8 +59,7 @@ def blocks(seconds: float) -> list[dict[str, float]]:
 
 def line(busy: int, found: list[dict[str, float]]) -> str:
     charged = {
-        usual: sum(b["call"] >= b[usual] * (1 + TAIL_NOISE) + TAIL_NOISE_NS / 1e3 for b in found)
-        for usual in ("empty", "long")
+        kind: sum(outlasted(b["call"] * 1e3, b[kind] * 1e3) for b in found) for kind in ("empty", "long")
     }
     tails = ", ".join(f"{kind} {median(b[kind] for b in found):.1f}" for kind in found[0])
     return (

@@ -89,7 +89,7 @@ class CudaStopwatch(Stopwatch):
 
     def _with_tails(self, times: list[float], tails: list[float]) -> list[float]:
         """The times, longer by what the calls left running where they usually left something."""
-        if median(tails) < self.usual_tail * (1 + TAIL_NOISE) + TAIL_NOISE_NS:
+        if not outlasted(median(tails), self.usual_tail):
             return times
         return [ns + max(0.0, tail - self.usual_tail) for ns, tail in zip(times, tails, strict=True)]
 
@@ -98,16 +98,8 @@ class CudaStopwatch(Stopwatch):
         start, end, late = _events(3)
         start.record(self.stream)
         self.result = self.callee.call()
-        tail = self._tail(end, late)
+        tail = tail_of(self.stream, end, late)
         return start.elapsed_time(end) * 1e6, tail
-
-    def _tail(self, end: torch.cuda.Event, late: torch.cuda.Event) -> float:
-        """Nanoseconds from when what was queued is done, which `end` says, to when the host has seen that all is."""
-        end.record(self.stream)
-        torch.cuda.synchronize()
-        late.record(self.stream)
-        late.synchronize()
-        return end.elapsed_time(late) * 1e6
 
     def _batch(self, n: int) -> dict[str, Any]:
         """Calls in a row. Waiting for the device is part of the batch, on either clock."""
@@ -141,7 +133,7 @@ class CudaStopwatch(Stopwatch):
         tails = []
         for _ in range(count):
             torch.cuda._sleep(cycles)
-            tails.append(self._tail(*_events(2)))
+            tails.append(tail_of(self.stream, *_events(2)))
         return median(tails)
 
     def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
@@ -203,6 +195,20 @@ class CudaStopwatch(Stopwatch):
 
     def _finish(self) -> None:
         torch.cuda.synchronize()
+
+
+def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.Event) -> float:
+    """Nanoseconds from when what was queued is done, which `end` says, to when the host has seen that all is."""
+    end.record(stream)
+    torch.cuda.synchronize()
+    late.record(stream)
+    late.synchronize()
+    return end.elapsed_time(late) * 1e6
+
+
+def outlasted(tail: float, usual: float) -> bool:
+    """Whether calls with such a tail, in nanoseconds, left work behind."""
+    return tail >= usual * (1 + TAIL_NOISE) + TAIL_NOISE_NS
 
 
 def make_stopwatch(

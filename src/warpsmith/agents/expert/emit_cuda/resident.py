@@ -147,7 +147,7 @@ class Resident(Rings):
         if self.near:
             w.line("ws::wait_for_cluster();")
         for step, before in self._by_box():
-            struct = f"ws::{states.STATES[step.reduction][0]}"
+            struct = states.struct(step)
             near = f"gather_near<PARTS, {struct}>(own + {before});"
             far = f"gather_far<GROUP, {struct}>(own + {before} * parts, parts, number);"
             w.line(f"const {struct} {step.name}_state = ws::{near if self.near else far}")

@@ -104,7 +104,7 @@ class Split(Reducing):
                 at, apart = self._saved_at(step.name, "i")
                 states.declare(self.w, step)
                 with self.w.block("for (int i = slot; i < PARTS; i += GROUP)"):
-                    struct = f"ws::{states.STATES[step.reduction][0]}"
+                    struct = states.struct(step)
                     self.w.line(f"{step.name}_state.merge(ws::load_state<{struct}>(saved + {at}, {apart}));")
                 self.w.line(f"merge_all({step.name}_state);")
                 states.values(self.w, self.program, step)

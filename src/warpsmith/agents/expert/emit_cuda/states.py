@@ -18,8 +18,12 @@ TOTALS: Mapping[str, str] = MappingProxyType({"sum": "+", "prod": "*", "max": ">
 
 def declare(w: Writer, step: Expr, many: str = "", ordered: bool = False) -> None:
     """`x_state` of step x, or as `many`, C++, `x_states`. `ordered`: a thread adds its elements in order."""
-    struct = ("Ordered" if ordered and step.reduction == "argmax" else "") + STATES[step.reduction][0]
-    w.line(f"ws::{struct} {step.name}_state{f's[{many}]' if many else ''};")
+    w.line(f"{struct(step, ordered)} {step.name}_state{f's[{many}]' if many else ''};")
+
+
+def struct(step: Expr, ordered: bool = False) -> str:
+    """In C++, what holds the state of a step."""
+    return f"ws::{'Ordered' if ordered and step.reduction == 'argmax' else ''}{STATES[step.reduction][0]}"
 
 
 def words(step: Expr) -> int:

@@ -35,10 +35,14 @@ def cuda_unit(body: CudaBody, region: Region, technique: Technique, family: str)
     )  # fmt: skip
 
 
+def in_load(dtype: str) -> int:
+    """Elements in 16 bytes, the most that a thread loads at once."""
+    return 16 // WIDTH.get(dtype, 1)
+
+
 def pack(program: Program, graph: Graph) -> int:
     """Elements in 16 bytes of the operand that moves most."""
-    largest = max(program.operands, key=lambda o: graph.specs[o.value].nbytes)
-    return 16 // WIDTH.get(largest.dtype, 1)
+    return in_load(max(program.operands, key=lambda o: graph.specs[o.value].nbytes).dtype)
 
 
 def power(n: float) -> int:

@@ -22,7 +22,7 @@ from ..families.anchored import Anchor, Core
 from ..families.base import Bottleneck, Technique, tunable
 from ..families.convolution import Convolution, window_of
 from .anchored import CudaAnchored
-from .base import WIDTH, power
+from .base import in_load, power
 from .convolution_kinds import MOST_IN_A_ROW, MOST_PHASES, Kind, groups_text, is_direct, read_kind
 
 STRIPS, STAGED = "strips", "staged"
@@ -129,7 +129,7 @@ def _columns(anchor: Anchor, kind: Kind, most: int) -> tuple[int, int]:
 
 def pack_of(anchor: Anchor) -> int:
     """Elements of the image in 16 bytes."""
-    return 16 // WIDTH.get(anchor.graph.specs[str(anchor.node.args[0]["v"])].dtype, 1)
+    return in_load(anchor.graph.specs[str(anchor.node.args[0]["v"])].dtype)
 
 
 def _dense(graph: Graph, value: str) -> bool:

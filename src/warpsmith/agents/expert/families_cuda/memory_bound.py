@@ -39,7 +39,7 @@ from ..families.norm import NORM
 from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
-from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, ahead, cuda_unit, pack, power, unroll
+from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, ahead, cuda_unit, in_load, pack, power, unroll
 from .resident import staying
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
@@ -125,7 +125,7 @@ class Shaped:
         along = in_columns(self.program) if self.columns >= WIDE else []
         if not along:
             return None
-        vec = 16 // max(WIDTH.get(o.dtype, 1) for o in along)
+        vec = min(in_load(o.dtype) for o in along)
         group = max(power(self.n * vec * len(along) / (3 * IN_REGISTERS)), vec)
         most = min(1024 // PACKS_WIDE, ROOM // room(self.program, PACKS_WIDE * vec))
         if group > most:
@@ -185,7 +185,7 @@ class Shaped:
         operand = side_by_side(self.program) if self.columns >= WIDE and self.n >= WIDE else None
         if operand is None:
             return None
-        each = 16 // WIDTH[operand.dtype]
+        each = in_load(operand.dtype)
         groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * each) <= ROOM]
         why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
         sizes = [tunable("GROUP", *groups), tunable("UNROLL", 2, 4, 8), tunable("WIDE", PACKS_WIDE, 16)]

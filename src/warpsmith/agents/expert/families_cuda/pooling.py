@@ -20,7 +20,7 @@ from ..families.base import Technique, tunable
 from ..families.pool_windows import Pool, Window, read_pool
 from ..families.pooling import Pooling, channels_last
 from .anchored import CudaAnchored
-from .base import MULTIPROCESSORS, WIDTH, power
+from .base import MULTIPROCESSORS, in_load, power
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
@@ -50,7 +50,7 @@ class CudaPooling(CudaAnchored):
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
         apart = all(w.kernel <= w.stride for w in pool.windows)
         common = (tunable("BLOCK", 128, 256, 512), tunable("NT", int(large), int(not large)))
-        width = 16 // WIDTH[anchor.node.output.spec.dtype]
+        width = in_load(anchor.node.output.spec.dtype)
         vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
         if channels_last(graph, anchor.node, pool):
             why = "packs of channels; all loads of a small window under way at once"

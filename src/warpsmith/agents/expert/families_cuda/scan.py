@@ -15,7 +15,7 @@ from ..families.base import Technique, tunable
 from ..families.scan import OPERATIONS, Scan, axis_of
 from ..families.scan_forms import form
 from .anchored import CudaAnchored
-from .base import MULTIPROCESSORS, WIDTH, power
+from .base import MULTIPROCESSORS, in_load, power
 
 
 class CudaScan(CudaAnchored):
@@ -27,7 +27,7 @@ class CudaScan(CudaAnchored):
         if anchor is None:
             return []
         shape = graph.specs[anchor.value].shape
-        wide = max(4, 16 // WIDTH.get(graph.specs[anchor.value].dtype, 4))  # 16 bytes of halves, too
+        wide = in_load(graph.specs[anchor.value].dtype)
         large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
         common = (tunable("VEC", wide, 2 * wide, wide // 2), tunable("NT", int(large), int(not large)))
         if axis_of(anchor.node, len(shape)) != len(shape) - 1:
