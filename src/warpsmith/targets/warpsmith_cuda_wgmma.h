@@ -91,6 +91,10 @@ __device__ __forceinline__ void registers_more() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(COUNT));
 }
 
+// A barrier of a warpgroup: of those below 15.
+__device__ __forceinline__ void warpgroup_sync() {
+  asm volatile("bar.sync %0, 128;" :: "r"((int)threadIdx.x / 128 + 1) : "memory");
+}
 // Before the first product, and after registers of sums were touched.
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 // A thread's sums as operands.
@@ -185,6 +189,9 @@ __device__ __forceinline__ void product_64(float* d, uint64_t a, uint64_t b, boo
 #undef WS_SUMS_8
 #undef WS_SUMS_16
 #undef WS_SUMS_32
+// Until all groups but the last LEFT are done: shared memory that they read is free again.
+template <int LEFT>
+__device__ __forceinline__ void products_left() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LEFT) : "memory"); }
 // Until all of them are done; then `sums_done` of every array of sums before it is used.
 __device__ __forceinline__ void products_done() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 template <int COUNT>

@@ -56,7 +56,7 @@ inline thread_local unsigned char memory[256 << 10] __attribute__((aligned(64)))
 }
 namespace host {
 struct Index { unsigned x, y, z; };
-enum State { RUNS, AT_WARP, AT_BLOCK, AT_PHASE, DONE };
+enum State { RUNS, AT_WARP, AT_WARPGROUP, AT_BLOCK, AT_PHASE, DONE };
 struct Fiber {
   ucontext_t context;  // where it begins; from its first switch on, `at`: that needs no system call
   jmp_buf at;
@@ -125,6 +125,7 @@ inline void run_block(int threads) {
         moved = true;
       }
     for (int i = 0; i < threads; i += 32) moved |= release(i, i + 32 < threads ? i + 32 : threads, AT_WARP);
+    for (int i = 0; i < threads; i += 128) moved |= release(i, i + 128 < threads ? i + 128 : threads, AT_WARPGROUP);
     moved |= release(0, threads, AT_BLOCK);
   }
   for (int i = 0; i < threads; i++)

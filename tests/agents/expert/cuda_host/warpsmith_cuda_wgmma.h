@@ -159,6 +159,7 @@ inline Warpgroup& warpgroup() {
   }
   return own;
 }
+inline void warpgroup_sync() { host::wait(host::AT_WARPGROUP); }
 inline void products_begin() { warpgroup().begun[threadIdx.x % 128] = true; }
 template <int N>
 inline void product_64(float* d, uint64_t a, uint64_t b, bool add) {
@@ -203,6 +204,8 @@ inline void finish_products(int left, const float* d) {
 }
 template <int LEFT>
 inline void products_wait(float (&d)[64]) { finish_products(LEFT, d); }
+template <int LEFT>
+inline void products_left() { finish_products(LEFT, nullptr); }
 inline void products_done() { finish_products(0, nullptr); }
 template <int COUNT>
 inline void sums_done(float (&)[COUNT]) {}

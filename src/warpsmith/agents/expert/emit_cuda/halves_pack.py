@@ -1,8 +1,8 @@
-"""CUDA C++ of `halves`: scales, octets of halves, and the kernels that scale and pack the weights."""
+"""CUDA C++ of `halves` and `flat`: scales, octets of halves, and the kernels that scale the weights (SCALES) and pack them."""
 
 from .implicit_text import OF_SLICE
 
-_PACK = """\
+SCALES = """\
 __device__ __forceinline__ float power_of_two(int n) {  // n from -126 to 127
   const uint32_t bits = (uint32_t)(127 + n) << 23;
   float x;
@@ -43,7 +43,9 @@ __global__ void __launch_bounds__(128) powers(Operands o, int* exponents) {
   most = ws::block_max(most);
   if (threadIdx.x == 0) exponents[blockIdx.x] = exponent_of(most);
 }
+"""
 
+_PACK = """
 // The weights as the tensor cores read them, as halves: a block a slice, in the order in which they are used.
 __global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, const int* exponents) {
 @OF_SLICE
@@ -67,4 +69,4 @@ __global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, c
   }
 }
 """
-PACK = _PACK.replace("@OF_SLICE\n", OF_SLICE)
+PACK = SCALES + _PACK.replace("@OF_SLICE\n", OF_SLICE)

@@ -1,5 +1,5 @@
-"""CUDA C++ of `implicit` and `halves`: constants. Which taps reach which outputs (AXES), what a block makes (GRID), and for
-`implicit` where everything lies (CONSTANTS has all of it).
+"""CUDA C++ of `implicit`, `halves` and `flat`: constants. Which taps reach which outputs (AXES, PHASES), what a block makes (GRID),
+and for `implicit` where everything lies (CONSTANTS has all of it).
 """
 
 AXES = """\
@@ -42,10 +42,7 @@ _TILE = """\
 constexpr int TILE_W = WIDE < PIXELS ? WIDE : PIXELS, TILE_D = DEEP < PIXELS / TILE_W ? DEEP : PIXELS / TILE_W;
 constexpr int TILE_H = PIXELS / TILE_W / TILE_D;
 """
-GRID = """\
-constexpr int64_t TILES_D = ws::ceil_div(AXIS_D.places(OD), (int64_t)TILE_D);
-constexpr int64_t TILES_H = ws::ceil_div(AXIS_H.places(OH), (int64_t)TILE_H);
-constexpr int64_t TILES_W = ws::ceil_div(AXIS_W.places(OW), (int64_t)TILE_W);
+PHASES = """\
 constexpr int LOW_D = AXIS_D.lowest(), LOW_H = AXIS_H.lowest(), LOW_W = AXIS_W.lowest();
 constexpr int PACE_D = AXIS_D.pace(), PACE_H = AXIS_H.pace(), PACE_W = AXIS_W.pace();
 constexpr int PHASES_D = AXIS_D.phases(), PHASES_H = AXIS_H.phases(), PHASES_W = AXIS_W.phases();
@@ -56,6 +53,11 @@ constexpr int phase_w(int outer, int inner) { return outer % (PHASES_W / INNER) 
 constexpr int phase_h(int outer) { return outer / (PHASES_W / INNER) % PHASES_H; }
 constexpr int phase_d(int outer) { return outer / (PHASES_W / INNER) / PHASES_H; }
 constexpr int64_t BLOCKS_OUT = ws::ceil_div(OUTS, (int64_t)CHANNELS);
+"""
+_GRID = """\
+constexpr int64_t TILES_D = ws::ceil_div(AXIS_D.places(OD), (int64_t)TILE_D);
+constexpr int64_t TILES_H = ws::ceil_div(AXIS_H.places(OH), (int64_t)TILE_H);
+constexpr int64_t TILES_W = ws::ceil_div(AXIS_W.places(OW), (int64_t)TILE_W);
 constexpr int64_t BLOCKS = BLOCKS_OUT * OUTER * TILES_W * TILES_H * TILES_D * GROUPS * IMAGES;
 static_assert(BLOCKS < 0x7fffffff, "requires: less than 2^31 blocks");
 constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, STAGED = rounded(PIXELS * INNER, 16) + 4;
@@ -64,6 +66,7 @@ constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, STAGED = rounded(PI
 constexpr int SPAN_D = AXIS_D.span(TILE_D), SPAN_H = AXIS_H.span(TILE_H);
 constexpr int HALF = ws::ceil_div(AXIS_W.span(TILE_W), PACE_W), ROW = HALF * PACE_W, PLANE = SPAN_D * SPAN_H * ROW;
 """
+GRID = PHASES + _GRID
 # Of a table that says how many slices of the weights a list (a phase) has.
 COUNTS = """\
   constexpr int slices_of(int outer) const {  // of a chunk

@@ -16,6 +16,7 @@ from math import prod
 from ....records import Graph, Node, Region, Tunable
 from ..costs import region_bytes
 from ..emit.text import Writer
+from ..emit_cuda.flat import flat_kernels
 from ..emit_cuda.halves import halves_kernels
 from ..emit_cuda.implicit import Convolved, implicit_kernels
 from ..emit_cuda.implicit_store import STORE
@@ -38,6 +39,7 @@ from .convolution_kinds import (
     taps_of,
     up,
 )
+from .flat_tiles import flat_technique
 from .halves_tiles import EXACT, halves_technique
 
 BANDWIDTH, RATE = 3.5e6, 170e6  # bytes and operations a microsecond that it reaches on an H200
@@ -115,11 +117,19 @@ class CudaConvolution(CudaAnchored):
         if facts.arch in ("", WGMMA_ARCH):
             moved = region_bytes(graph, region)
             found += [halves_technique(kind, shape, terms, moved, stream, limits) for terms in (1, 3)]
+            fewest = self.flat_channels(graph, region, anchor.node, kind)
+            if fewest is not None:
+                given = graph.specs[anchor.node.uses[0]].shape
+                found.append(flat_technique(kind, given, shape, moved, stream, fewest))
         return _ordered(kind, [t for t in found if t is not None])
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
         """Of tiles, for what becomes of the results."""
         return NO_LIMITS
+
+    def flat_channels(self, graph: Graph, region: Region, node: Node, kind: Kind) -> int | None:
+        """The fewest channels of a block of `flat`; None where it cannot make what follows."""
+        return 0
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         return self.written(top, self.convolved(anchor), technique)
@@ -130,6 +140,8 @@ class CudaConvolution(CudaAnchored):
         """`deliver`: what becomes of the results, see `emit_cuda.implicit_store`."""
         if technique.name == "patches":
             return implicit_kernels(top, shape, deliver)
+        if technique.name == "flat":
+            return flat_kernels(top, shape)
         return halves_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
 
     def convolved(self, anchor: Anchor) -> Convolved:

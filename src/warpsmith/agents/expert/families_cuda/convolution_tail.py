@@ -13,6 +13,7 @@ from ....records import Graph, Node, Region, Unit
 from ..emit.text import Writer
 from ..emit_cuda.chain import write_operands
 from ..emit_cuda.conv_tails import constants, deliver, finish, finish_launch, sums_bytes
+from ..emit_cuda.flat import columns, flat_kernels
 from ..emit_cuda.implicit import Convolved
 from ..emit_cuda.source import CudaBody
 from ..families.anchored import Anchor
@@ -42,6 +43,11 @@ class ConvolutionTail(Tailed, CudaConvolution):
         found = found_in(graph, region, node)
         return NO_LIMITS if found is None else _limits(kind, found)
 
+    def flat_channels(self, graph: Graph, region: Region, node: Node, kind: Kind) -> int | None:
+        found = found_in(graph, region, node)
+        channels = found is not None and found.columns and found.pool is None
+        return kind.made if channels and kind.groups == 1 else None
+
     def convolved(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)
         assert kind is not None  # supports() refuses others
@@ -56,6 +62,13 @@ class ConvolutionTail(Tailed, CudaConvolution):
         write_operands(top, list(operand_names(region).values()))
         tail = write_chains(w, anchor)
         shape = self.convolved(anchor)
+        if technique.name == "flat" and tail.columns is not None:
+            flat, kernels, workspace = flat_kernels(
+                top, shape, columns(tail.columns, tail.dressed), whole=True
+            )
+            for line in kernels.splitlines():
+                w.line(line)
+            return cuda_unit(CudaBody(top, w, tuple(flat), workspace), region, technique, self.name)
         launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
         for line in constants(tail).splitlines():
             top.line(line)

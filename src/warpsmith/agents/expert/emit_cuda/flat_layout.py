@@ -1,0 +1,147 @@
+"""CUDA C++ of `flat`: constants. How the image lies as halves, which taps read what of it together, what a block makes."""
+
+from __future__ import annotations
+
+from .implicit_layout import AXES, PHASES
+
+_CELLS = """\
+// The image as octets of halves: 8 channels of a cell side by side. Cells are the places of the grid, and so many more in a
+// row that who reads beyond its end reads zeros: those the next one begins with where there are enough. So all cells lie in
+// a row, over all images, and a tap is a shift. Inputs of one remainder modulo the pace are a plane of their own.
+constexpr int64_t cells(const Axis& a, int64_t in, int64_t out) {
+  const int64_t places = a.places(out), apart = (a.highest() - a.lowest()) / a.pace();
+  const int64_t zeros = a.lowest() < 0 ? -a.lowest() / a.pace() : 0, ends = ws::ceil_div(in - a.lowest(), (int64_t)a.pace());
+  int64_t least = places + apart - zeros > places ? places + apart - zeros : places;
+  least = ends > least ? ends : least;
+  return least < places + apart ? least : places + apart;
+}
+constexpr int64_t CELLS_D = cells(AXIS_D, ID, OD), CELLS_H = cells(AXIS_H, IH, OH), CELLS_W = cells(AXIS_W, IW, OW);
+constexpr int64_t CELLS = CELLS_D * CELLS_H * CELLS_W, TOTAL = CELLS * IMAGES;
+constexpr int CLASSES = PACE_D * PACE_H * PACE_W, OCTET = 16;  // planes of 8 channels; bytes
+constexpr int OCTETS = CHUNK / 8, CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), PLANES = (int)GROUPS * CHUNKS * OCTETS * CLASSES;
+static_assert(TOTAL + 4096 < 0x7fffffff && CELLS * PLANES < 0x7fffffff, "requires: images of fewer than 2^31 octets");
+
+// A band of taps reads one patch of the cells: taps of a row, of a plane, or all of them.
+constexpr int KEYS = BAND == 0 ? KD * KH : BAND == 1 ? KD : 1, NEAR = BAND == 0 ? PACE_W : BAND == 1 ? PACE_H * PACE_W : CLASSES;
+struct Tap {
+  bool meets;
+  int shift, kind;  // cells; the remainders
+};
+constexpr Tap tap_of(int list, int number) {
+  const int outer = list / INNER, d = phase_d(outer), h = phase_h(outer), w = phase_w(outer, list % INNER);
+  const int kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW;
+  if (!AXIS_D.meets(d, kd) || !AXIS_H.meets(h, kh) || !AXIS_W.meets(w, kw)) return {false, 0, 0};
+  const int z = AXIS_D.reads(d, kd) - LOW_D, y = AXIS_H.reads(h, kh) - LOW_H, x = AXIS_W.reads(w, kw) - LOW_W;
+  const int shift = (int)((z / PACE_D * CELLS_H + y / PACE_H) * CELLS_W + x / PACE_W);
+  return {true, shift, (z % PACE_D * PACE_H + y % PACE_H) * PACE_W + x % PACE_W};
+}
+// `start`, `further`: the first shift of a band, and how much further the last one is; `kind`: its first remainder.
+struct Bands {
+  int first[OUTER + 1], key[OUTER * KEYS], start[OUTER * KEYS], kind[OUTER * KEYS], further;
+};
+constexpr Bands make_bands() {
+  Bands made{};
+  int n = 0;
+  for (int outer = 0; outer < OUTER; outer++) {
+    for (int key = 0; key < KEYS; key++) {
+      int low = 1 << 30, high = -1;
+      for (int list = outer * INNER; list < (outer + 1) * INNER; list++)
+        for (int number = key * (TAPS / KEYS); number < (key + 1) * (TAPS / KEYS); number++) {
+          const Tap tap = tap_of(list, number);
+          if (!tap.meets) continue;
+          low = tap.shift < low ? tap.shift : low, high = tap.shift > high ? tap.shift : high;
+          made.kind[n] = tap.kind / NEAR * NEAR;
+        }
+      if (high < 0) continue;
+      made.further = high - low > made.further ? high - low : made.further;
+      made.key[n] = key, made.start[n++] = low;
+    }
+    made.first[outer + 1] = n;
+  }
+  return made;
+}
+static constexpr __constant__ Bands BANDS = make_bands();
+constexpr int ROWS = 64 * TALL * WARPGROUPS;  // cells of a tile
+constexpr int LENGTH = ROWS + BANDS.further, PATCH_BYTES = OCTETS * NEAR * LENGTH * OCTET;
+constexpr int64_t FURTHEST = ((AXIS_D.highest() - LOW_D) / PACE_D * CELLS_H + (AXIS_H.highest() - LOW_H) / PACE_H) * CELLS_W + (AXIS_W.highest() - LOW_W) / PACE_W;
+constexpr int64_t LINE = TOTAL + ROWS + 2 * FURTHEST;  // cells of a plane, with zeros behind them
+static_assert(OCTETS * NEAR * (int64_t)LENGTH < 1 << 14, "requires: patches that a descriptor can tell");
+
+// For each band and inner phase its steps, each of two octets. `where`: the first one in the patch, and how much further the
+// second one lies, times 2^16, both in octets. `octet`: tap * OCTETS + plane of the chunk; -1: zeros.
+constexpr int ROOM = (TAPS * OCTETS + OUTER * KEYS * INNER + 1) / 2 + 1;
+struct Steps {
+  int first[OUTER * KEYS * INNER + 1], octet[2 * ROOM];
+  uint32_t where[ROOM];
+};
+constexpr Steps make_steps() {
+  Steps made{};
+  int n = 0;
+  for (int outer = 0; outer < OUTER; outer++)
+    for (int band = BANDS.first[outer]; band < BANDS.first[outer + 1]; band++)
+      for (int inner = 0; inner < INNER; inner++) {
+        int place = 0, octet = -1;  // half a step that waits for the other
+        for (int number = BANDS.key[band] * (TAPS / KEYS); number < (BANDS.key[band] + 1) * (TAPS / KEYS); number++) {
+          const Tap tap = tap_of(outer * INNER + inner, number);
+          if (!tap.meets) continue;
+          for (int plane = 0; plane < OCTETS; plane++) {
+            const int at = (plane * NEAR + tap.kind - BANDS.kind[band]) * LENGTH + tap.shift - BANDS.start[band], own = number * OCTETS + plane;
+            if (octet < 0) {
+              place = at, octet = own;
+              continue;
+            }
+            const bool after = at >= place;  // how much further is never less than nothing
+            made.where[n] = after ? place | (at - place) << 16 : at | (place - at) << 16;
+            made.octet[2 * n] = after ? octet : own, made.octet[2 * n + 1] = after ? own : octet;
+            n++, octet = -1;
+          }
+        }
+        if (octet >= 0) made.where[n] = place, made.octet[2 * n] = octet, made.octet[2 * n + 1] = -1, n++;
+        made.first[band * INNER + inner + 1] = n;
+      }
+  return made;
+}
+static constexpr __constant__ Steps TABLE = make_steps();
+// Steps of an outer phase and those before it, of one chunk; slices of it.
+constexpr int steps_before(int outer) { return TABLE.first[BANDS.first[outer] * INNER]; }
+constexpr int ALL_STEPS = steps_before(OUTER);
+constexpr int most_slices() {
+  int most = 0;
+  for (int outer = 0; outer < OUTER; outer++) {
+    int sum = 0;
+    for (int list = BANDS.first[outer] * INNER; list < BANDS.first[outer + 1] * INNER; list++)
+      sum += ws::ceil_div(TABLE.first[list + 1] - TABLE.first[list], SLICE);
+    most = sum > most ? sum : most;
+  }
+  return most;
+}
+
+constexpr int THREADS = 128 * WARPGROUPS + 32, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and a warp that asks for copies
+constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = SLICE * STEP_BYTES;
+// Slices of the weights in shared memory: where all of a block's are, they are fetched once.
+constexpr bool KEPT = STAGES >= most_slices() * CHUNKS;
+constexpr int RING = KEPT ? most_slices() * CHUNKS : STAGES;
+// A warpgroup's results on their way, so many channels of 64 cells at a time.
+constexpr int ABREAST = WHOLE ? CHANNELS : CHANNELS % 32 == 0 ? 32 : CHANNELS % 24 == 0 ? 24 : CHANNELS % 16 == 0 ? 16 : 8;
+constexpr int PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH, V = INNER == 2 && PHASES_W == 2 ? ws::widest(OW, 2) : 1;
+constexpr int HEAD_BYTES = rounded(16 * (RING + PATCHES) + 4 * CHANNELS, 128);  // barriers, powers
+constexpr int USED = HEAD_BYTES + RING * SLICE_BYTES + PATCHES * PATCH_BYTES + WARPGROUPS * STAGED_BYTES;
+static_assert(USED <= 227 << 10, "requires: patches that fit the shared memory");
+// Blocks stay, as many as run at once, each at one phase of one block of channels.
+constexpr int SUMS = INNER * TALL * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
+constexpr int AT_ONCE = WANTED < (227 << 10) / (USED + 1024) ? WANTED : (227 << 10) / (USED + 1024);
+// Memory checkers take a product's first factor for 2048 bytes in a row, wherever its rows lie: they find those here.
+constexpr int SHARED = USED + (AT_ONCE * (USED + 2048 + 1024) <= 227 << 10 ? 2048 : 0);
+static_assert(!WHOLE || (GROUPS == 1 && BLOCKS_OUT == 1), "requires: all channels of a place in one block");
+[[maybe_unused]] constexpr int64_t REDUCE = OUTS;
+constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = ws::ceil_div(TOTAL, (int64_t)ROWS);
+constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
+// Blocks that make halves: octets of each; those of an image, and of the zeros behind all of them.
+constexpr int64_t PART = 2048, PARTS = ws::ceil_div(CELLS * PLANES, PART), ZEROS = ws::ceil_div((LINE - TOTAL) * PLANES, PART);
+constexpr int64_t MENDERS = PARTS * IMAGES <= 1024 ? PARTS : IMAGES < 1024 ? 1024 / IMAGES : 1;  // of an image
+// The workspace: packed weights, octets, then exponents: of the weights, of the images, of samples of them, of parts.
+constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP_BYTES, OCTETS_BYTES = PLANES * LINE * OCTET;
+constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS);
+static_assert(PACKED_BYTES + OCTETS_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");
+"""
+CONSTANTS = AXES + PHASES + _CELLS

@@ -1,0 +1,306 @@
+"""CUDA C++ of `flat`: the kernels that make halves of the image and pack the weights, and the one that convolves."""
+
+from .halves_pack import SCALES
+
+_HALVE = """
+// The exponent of an image's scale, from a sample of it: all blocks find the same one.
+constexpr int ABOVE_SAMPLE = 4;  // powers of two that others may be larger by
+__device__ __forceinline__ float finite_size(float x) {
+  const float size = fabsf(x);
+  return size < INFINITY ? size : 0.0f;
+}
+__device__ __forceinline__ int sampled_exponent(const float* image) {
+  constexpr int64_t PIXELS = ID * IH * IW, ALL_INS = INS * GROUPS;
+  float most = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    const int64_t channel = i * ALL_INS / 8, pixel = (PIXELS / 2 + threadIdx.x) % PIXELS;
+    const int64_t x = pixel % IW, y = pixel / IW % IH, z = pixel / (IW * IH);
+    most = fmaxf(most, finite_size(image[channel * JUMP_C + z * JUMP_D + y * JUMP_H + x * JUMP_W]));
+  }
+  const int found = exponent_of(ws::block_max(most)) + ABOVE_SAMPLE;
+  return found < 254 ? found : 254;
+}
+// A part of an image's octets as halves. The largest finite element of it.
+__device__ __forceinline__ float halve_part(const float* image, int64_t number, int64_t part, int exponent, unsigned char* octets) {
+  const float up = power_of_two(141 - exponent);
+  float most = 0.0f;
+#pragma unroll 2
+  for (int i = threadIdx.x; i < PART; i += 256) {
+    const int item = (int)(part * PART) + i, plane = item / (int)CELLS, cell = item % (int)CELLS;
+    if (plane >= PLANES) break;
+    const int kind = plane % CLASSES, octet = plane / CLASSES % (CHUNKS * OCTETS), group = plane / (CLASSES * CHUNKS * OCTETS);
+    const int x = cell % (int)CELLS_W * PACE_W + kind % PACE_W + LOW_W;
+    const int y = cell / (int)CELLS_W % (int)CELLS_H * PACE_H + kind / PACE_W % PACE_H + LOW_H;
+    const int z = cell / (int)(CELLS_W * CELLS_H) * PACE_D + kind / (PACE_W * PACE_H) + LOW_D;
+    const bool there = x >= 0 && x < (int)IW && y >= 0 && y < (int)IH && z >= 0 && z < (int)ID;
+    const float* const at = image + (there ? (group * INS + octet * 8) * JUMP_C + z * JUMP_D + y * JUMP_H + x * JUMP_W : 0);
+    float of[8];
+#pragma unroll
+    for (int j = 0; j < 8; j++) of[j] = there && (INS % CHUNK == 0 || octet * 8 + j < INS) ? at[j * JUMP_C] : 0.0f;
+#pragma unroll
+    for (int j = 0; j < 8; j++) most = fmaxf(most, finite_size(of[j]));
+    unsigned char* const to = octets + (plane * LINE + number * CELLS + cell) * OCTET;
+    store_octet(of, up, to, to);
+  }
+  return ws::block_max(most);
+}
+// `sampled`: of each image; `peaks`: of each part.
+__global__ void __launch_bounds__(256) halve(Operands o, unsigned char* octets, int* sampled, int* peaks) {
+  const int64_t number = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
+  if (number >= IMAGES) {  // what lies behind the last cell of each plane
+    const int64_t first = (blockIdx.x - IMAGES * PARTS) * PART;
+    for (int64_t i = first + threadIdx.x; i < first + PART && i < (LINE - TOTAL) * PLANES; i += 256) {
+      const int64_t plane = i / (LINE - TOTAL), cell = TOTAL + i % (LINE - TOTAL);
+      ws::store_pack<4>((uint32_t*)(octets + (plane * LINE + cell) * OCTET), ws::Pack<uint32_t, 4>{});
+    }
+    return;
+  }
+  const float* const image = o.@IN + number * JUMP_N;
+  const int exponent = sampled_exponent(image), peak = exponent_of(halve_part(image, number, part, exponent, octets));
+  if (threadIdx.x == 0) peaks[blockIdx.x] = peak;
+  if (threadIdx.x == 0 && part == 0) sampled[number] = exponent;
+}
+// Once more where an element is larger than the sample told.
+__global__ void __launch_bounds__(256) mend(Operands o, unsigned char* octets, const int* sampled, const int* peaks, int* exponents) {
+  const int64_t number = blockIdx.x / MENDERS, own = blockIdx.x % MENDERS;
+  float found = 0.0f;
+  for (int64_t i = threadIdx.x; i < PARTS; i += 256) found = fmaxf(found, (float)peaks[number * PARTS + i]);
+  const int most = (int)ws::block_max(found), exponent = most > sampled[number] ? most : sampled[number];
+  if (threadIdx.x == 0 && own == 0) exponents[number] = exponent;
+  if (most <= sampled[number]) return;
+  for (int64_t part = own; part < PARTS; part += MENDERS) halve_part(o.@IN + number * JUMP_N, number, part, exponent, octets);
+}
+"""
+
+_PACK = """
+// The weights as the tensor cores read them, as halves: a block a step, in the order in which they are used.
+__global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, const int* exponents) {
+  const int64_t all = blockIdx.x % (ALL_STEPS * CHUNKS), of_block = blockIdx.x / (ALL_STEPS * CHUNKS);
+  int outer = 0;
+  while (outer < OUTER - 1 && all >= (int64_t)steps_before(outer + 1) * CHUNKS) outer++;
+  const int from = steps_before(outer), each = steps_before(outer + 1) - from, one = (int)all - from * CHUNKS;
+  const int chunk = one / each, step = from + one % each;
+  for (int i = threadIdx.x; i < 2 * CHANNELS; i += 256) {
+    const int64_t out = of_block % BLOCKS_OUT * CHANNELS + i % CHANNELS, group = of_block / BLOCKS_OUT;
+    const int octet = TABLE.octet[2 * step + i / CHANNELS];
+    float x[8] = {}, up = 1.0f;
+    if (octet >= 0 && out < OUTS) {
+      up = power_of_two(141 - exponents[group * OUTS + out]);
+      const int number = octet / OCTETS;
+      [[maybe_unused]] const int kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW;
+#pragma unroll
+      for (int j = 0; j < 8; j++) {
+        const int64_t in = (int64_t)chunk * CHUNK + octet % OCTETS * 8 + j;
+        if (in < INS) x[j] = ws::load_as(@WEIGHT);
+      }
+    }
+    unsigned char* const to = packed + (int64_t)blockIdx.x * STEP_BYTES + i * OCTET;
+    store_octet(x, up, to, to);
+  }
+}
+"""
+
+_CONVOLVE = """
+__global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
+    Operands o, const unsigned char* packed, const unsigned char* octets, const int* exponents, const int* of_images) {
+  // Of slices of the weights: full, empty. Of patches: here, read.
+  ws::Barrier* const full = (ws::Barrier*)ws::dynamic_shared(), *const empty = full + RING, *const here = empty + RING, *const read = here + PATCHES;
+  int* const powers_of = (int*)(read + PATCHES);
+  unsigned char* const weights = ws::dynamic_shared() + HEAD_BYTES, *const patches = weights + RING * SLICE_BYTES;
+  // From one lane, so that the compiler sees that warps stay together: where it does not, it lets products wait.
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(ws::FULL, (int)threadIdx.x / 32, 0), g = lane / 4, t = lane % 4;
+  // A block stays: it makes every so many tiles, of the same channels and phase.
+  const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
+  const int group = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER) % (unsigned)GROUPS;
+  const unsigned first_tile = blockIdx.x / (unsigned)COMBOS;
+  constexpr unsigned PACE = ALONG;
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < RING; s++) ws::barrier_init(full + s, 1), ws::barrier_init(empty + s, WARPS);
+    for (int s = 0; s < PATCHES; s++) ws::barrier_init(here + s, 1), ws::barrier_init(read + s, WARPS);
+    ws::barrier_ready();
+  }
+  for (int c = threadIdx.x; c < CHANNELS; c += THREADS) {
+    const int64_t channel = (int64_t)block * CHANNELS + c;
+    powers_of[c] = channel < OUTS ? exponents[group * OUTS + channel] - 282 : 0;
+  }
+  __syncthreads();
+  const int first_band = BANDS.first[outer], last_band = BANDS.first[outer + 1];
+  int stage = 0, patch = 0;
+  uint32_t phase = 0, patch_phase = 0;
+  if (warp == WARPS) {  // one thread asks for what the others multiply
+    if (lane != 0) return;
+    for (unsigned tile = first_tile; tile < (unsigned)WORK; tile += PACE) {
+      const unsigned char* next = packed + ((int64_t)(group * (int)BLOCKS_OUT + block) * ALL_STEPS + steps_before(outer)) * CHUNKS * STEP_BYTES;
+#pragma unroll 1
+      for (int chunk = 0; chunk < CHUNKS; chunk++)
+#pragma unroll 1
+        for (int band = first_band; band < last_band; band++) {
+          const int64_t plane = (int64_t)(group * CHUNKS + chunk) * OCTETS * CLASSES + BANDS.kind[band];
+          const unsigned char* const from = octets + (plane * LINE + (int64_t)tile * ROWS + BANDS.start[band]) * OCTET;
+          unsigned char* const to = patches + patch * PATCH_BYTES;
+          ws::barrier_wait(read + patch, patch_phase ^ 1);
+          ws::barrier_expect(here + patch, PATCH_BYTES);
+          for (int p = 0; p < OCTETS * NEAR; p++)
+            ws::bulk_copy(to + p * LENGTH * OCTET, from + (p / NEAR * CLASSES + p % NEAR) * LINE * OCTET, LENGTH * OCTET, here + patch);
+          if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+          if (KEPT && tile != first_tile) continue;
+#pragma unroll 1
+          for (int list = band * INNER; list < (band + 1) * INNER; list++)
+#pragma unroll 1
+            for (int step = TABLE.first[list]; step < TABLE.first[list + 1]; step += SLICE) {
+              const int bytes = (TABLE.first[list + 1] - step < SLICE ? TABLE.first[list + 1] - step : SLICE) * STEP_BYTES;
+              ws::barrier_wait(empty + stage, phase ^ 1);
+              ws::barrier_expect(full + stage, bytes);
+              ws::bulk_copy(weights + stage * SLICE_BYTES, next, bytes, full + stage);
+              next += bytes;
+              if (++stage == RING) stage = 0, phase ^= 1;
+            }
+        }
+    }
+    return;
+  }
+
+  const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
+  const uint64_t first_cell = ws::packed_descriptor(patches + warp / 4 * (64 * TALL) * OCTET, 0, 8);
+  float* const mine = (float*)(patches + PATCHES * PATCH_BYTES + warp / 4 * STAGED_BYTES);
+  float sums[INNER][TALL][N];
+  int held = -1, held_patch = -1;  // what products under way read
+  const auto release = [&] {
+    if (!KEPT && held >= 0 && lane == 0) ws::barrier_arrive(empty + held);
+    if (held_patch >= 0 && lane == 0) ws::barrier_arrive(read + held_patch);
+    held = held_patch = -1;
+  };
+#pragma unroll 1
+  for (unsigned tile = first_tile; tile < (unsigned)WORK; tile += PACE) {
+#pragma unroll
+    for (int inner = 0; inner < INNER; inner++)
+#pragma unroll
+      for (int k = 0; k < TALL; k++)
+#pragma unroll
+        for (int i = 0; i < N; i++) sums[inner][k][i] = 0.0f;
+    if constexpr (KEPT) stage = 0;
+#pragma unroll 1
+    for (int chunk = 0; chunk < CHUNKS; chunk++)
+#pragma unroll 1
+      for (int band = first_band; band < last_band; band++) {
+        ws::barrier_wait(here + patch, patch_phase);
+        const uint64_t cell = first_cell + patch * (PATCH_BYTES / OCTET);
+#pragma unroll
+        for (int inner = 0; inner < INNER; inner++) {
+          const int last = TABLE.first[band * INNER + inner + 1];
+#pragma unroll 1
+          for (int step = TABLE.first[band * INNER + inner]; step < last;) {
+            const int end = last - step < SLICE ? last : step + SLICE;
+            uint64_t weight = first_weight + stage * (SLICE_BYTES / OCTET);
+            uint32_t where = TABLE.where[step];
+            ws::barrier_wait(full + stage, phase);
+            ws::products_begin();
+#pragma unroll 1
+            for (; step < end; step++) {
+              const uint64_t from = cell + where;
+              where = TABLE.where[step + 1];
+#pragma unroll
+              for (int k = 0; k < TALL; k++) ws::product_64<CHANNELS>(sums[inner][k], from + 64 * k, weight, true);
+              weight += STEP_BYTES / OCTET;
+            }
+            ws::products_commit();
+            ws::products_left<1>();
+            release();
+            held = stage++;
+            if (!KEPT && stage == RING) stage = 0, phase ^= 1;
+          }
+        }
+        held_patch = patch;
+        if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+      }
+    ws::products_done();
+    release();
+
+    // Through shared memory, a warpgroup for itself, so that neighbouring threads store neighbouring cells.
+    const int me = threadIdx.x % 128;
+#pragma unroll
+    for (int k = 0; k < TALL; k++) {
+      const int row0 = (int)tile * ROWS + (warp / 4 * TALL + k) * 64;
+      int of_row[2];
+#pragma unroll
+      for (int below = 0; below < 2; below++) {
+        const int image = (row0 + warp % 4 * 16 + 8 * below + g) / (int)CELLS;
+        of_row[below] = of_images[image < (int)IMAGES ? image : 0];
+      }
+#pragma unroll
+      for (int inner = 0; inner < INNER; inner++) ws::sums_done(sums[inner][k]);
+#pragma unroll
+      for (int first = 0; first < CHANNELS; first += ABREAST) {
+        ws::warpgroup_sync();
+#pragma unroll
+        for (int j = 0; j < ABREAST / 8; j++)
+#pragma unroll
+          for (int odd = 0; odd < 2; odd++) {
+            const int c = 8 * j + 2 * t + odd;
+#pragma unroll
+            for (int below = 0; below < 2; below++) {
+              const int power = powers_of[first + c] + of_row[below], row = warp % 4 * 16 + 8 * below + g;
+              const float half = power_of_two(power / 2), rest = power_of_two(power - power / 2);
+#pragma unroll
+              for (int inner = 0; inner < INNER; inner++)
+                mine[c * PITCH + row * INNER + inner] = sums[inner][k][4 * (first / 8 + j) + 2 * below + odd] * half * rest;
+            }
+          }
+        ws::warpgroup_sync();
+@DELIVER
+      }
+    }
+  }
+}
+"""
+PACK = SCALES + _HALVE + _PACK
+CONVOLVE = _CONVOLVE
+
+# What a warpgroup does with results: of channel `first` + c of the block and cell `row0` + r, of each inner phase, at
+# mine[c * PITCH + r * INNER + inner].
+_PLACE = """\
+          const int row = row0 + @R / INNER, image = row / (int)CELLS, cell = row % (int)CELLS;
+          const int x = (cell % (int)CELLS_W * INNER + @R % INNER) * (PHASES_W / INNER) + phase_w(outer, 0);
+          const int y = cell / (int)CELLS_W % (int)CELLS_H * PHASES_H + phase_h(outer);
+          const int z = cell / (int)(CELLS_W * CELLS_H) * PHASES_D + phase_d(outer);
+          const bool inside = image < IMAGES && x < OW && y < OH && z < OD;
+          int64_t at[RANK];
+          at[0] = inside ? image : 0;
+          at[RANK - (SPACE > 2 ? 3 : 1)] = inside ? z : 0;
+          at[RANK - (SPACE > 1 ? 2 : 1)] = inside ? y : 0;
+          at[RANK - 1] = inside ? x : 0;
+"""
+_STORE = """\
+        constexpr int SIDE = 64 * INNER / V, ABOVE = SIDE < 128 ? 128 / SIDE : 1;
+        for (int q = me < SIDE * ABOVE ? me % SIDE : SIDE; q < SIDE; q += 128) {
+@PLACE          if (!inside) continue;
+#pragma unroll 4
+          for (int c = me / SIDE; c < ABREAST; c += ABOVE) {
+            const int channel = block * CHANNELS + first + c;
+            if (channel >= OUTS) break;
+            at[1] = group * OUTS + channel;
+            ws::Pack<float, V> made = ws::load_pack<V>(mine + c * PITCH + q * V);
+            const float bias = bias_of(o, at[1]);
+#pragma unroll
+            for (int v = 0; v < V; v++) made.at[v] += bias;
+            epilogue<V>(o, made, at);
+          }
+        }
+"""
+_COLUMNS = """\
+        for (int q = me; q < 64 * INNER; q += 128) {
+@PLACE          at[1] = 0;
+          const auto take = [&](int c) {
+            int64_t of[RANK];
+            for (int d = 0; d < RANK; d++) of[d] = at[d];
+            of[1] = c;
+            const ws::Pack<float, 1> row = {{mine[c * PITCH + q] + bias_of(o, c)}};
+            return @DRESSED.at[0];
+          };
+@STEPS        }
+"""
+STORE, COLUMNS = (
+    _STORE.replace("@PLACE", _PLACE.replace("@R", "q * V")),
+    _COLUMNS.replace("@PLACE", _PLACE.replace("@R", "q")),
+)
