@@ -15,7 +15,6 @@ from warpsmith.agents.expert.review import review
 from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
 
-R = torch.randn
 SOME: dict[str, Case] = {
     "padded": (lambda x, w, b: F.conv2d(x, w, b, padding=1), lambda: (I(3, 10, 11, 37), I(12, 10, 3, 3), I(12))),
     "space": (
@@ -45,6 +44,19 @@ def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> No
     graph, args, unit = unit_of(emulated, SOME[name], "flat")
     for other in at_other_values(unit):
         emulated.check(other, graph, args)
+
+
+@pytest.mark.parametrize("crews", [(2, 2), (4, 2), (3, 3)])
+def test_crews_of_warpgroups_make_tiles_of_their_own(emulated: CudaBench, crews: tuple[int, int]) -> None:
+    graph, args, unit = unit_of(emulated, SOME["padded"], "flat")
+    warpgroups, teams = crews
+    values = {
+        "WARPGROUPS": warpgroups,
+        "TEAMS": teams,
+        "STAGES": 40,
+        "UNITS": 2,
+    }  # few blocks, several tiles each
+    emulated.check(with_values(unit, values), graph, args)
 
 
 TAILS: dict[str, Case] = {

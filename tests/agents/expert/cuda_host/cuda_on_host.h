@@ -195,6 +195,7 @@ inline T host_exchange(T x, int from) {
 }
 template <class T>
 inline T __shfl_xor_sync(unsigned, T x, int lanes) { return host_exchange(x, (int)(threadIdx.x ^ lanes)); }
+inline int atomicAdd(int* p, int by) { return __atomic_fetch_add(p, by, __ATOMIC_RELAXED); }
 inline bool __all_sync(unsigned, bool x) {
   for (int lanes = 1; lanes < 32; lanes *= 2) x = __shfl_xor_sync(0, x, lanes) && x;
   return x;

@@ -27,9 +27,9 @@ def flat_kernels(
     top: Writer, shape: Convolved, deliver: str = STORE, whole: bool = False
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: what becomes of results; `whole`: it wants all
-    channels of a place at once. Tunables: TALL, WARPGROUPS, CHANNELS, CHUNK (a multiple of
-    8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES, PATCHES, UNITS (multiprocessors; right
-    with any number) and NT."""
+    channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where all
+    weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES,
+    PATCHES, UNITS (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
         f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"
@@ -42,13 +42,13 @@ def flat_kernels(
     packed, octets = "(unsigned char*)workspace", "(unsigned char*)workspace + PACKED_BYTES"
     exponents = "(int*)((char*)workspace + PACKED_BYTES + OCTETS_BYTES)"
     of_images, sampled = f"{exponents} + OUTS * GROUPS", f"{exponents} + OUTS * GROUPS + IMAGES"
-    peaks = f"{exponents} + OUTS * GROUPS + 2 * IMAGES"
+    peaks, taken = f"{exponents} + OUTS * GROUPS + 2 * IMAGES", f"{exponents} + NUMBERS - COMBOS"
     launches = [
-        Launch("halve", "IMAGES * PARTS + ZEROS", "256", extra=f"{octets}, {sampled}, {peaks}", struct=True),
+        Launch("halve", "IMAGES * PARTS + ZEROS", "256", extra=f"{octets}, {sampled}, {peaks}, {taken}", struct=True),
         Launch("mend", "IMAGES * MENDERS", "256", extra=f"{octets}, {sampled}, {peaks}, {of_images}", struct=True),
         Launch("powers", "OUTS * GROUPS", "128", extra=exponents, struct=True),
         Launch("pack", "(int64_t)ALL_STEPS * CHUNKS * BLOCKS_OUT * GROUPS", "256", extra=f"{packed}, {exponents}", struct=True),
-        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {octets}, {exponents}, {of_images}", struct=True),
+        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {octets}, {exponents}, {of_images}, {taken}", struct=True),
     ]  # fmt: skip
     return launches, kernels, _workspace(shape)
 
@@ -58,7 +58,7 @@ def columns(program: Program, dressed: bool) -> str:
     w = Writer()
     walk = Walk("for (int c = 0; c < (int)OUTS; c++)", "8", "take(c)", "inside", "inside")
     column_steps(w, program, walk)
-    steps = "".join(f"          {line}\n" for line in w.text().splitlines())
+    steps = "".join(f"        {line}\n" for line in w.text().splitlines())
     return COLUMNS.replace("@DRESSED", "dressed<1>(o, row, of)" if dressed else "row").replace(
         "@STEPS", steps
     )
@@ -77,11 +77,12 @@ def _workspace(shape: Convolved) -> str:
         stride, made = shape.stride[d], shape.size(1 + d)
         apart = f"(({reach}) / {stride} + 1)"
         places = f"(({made} + {stride - 1}) / {stride})" if shape.transposed else made
-        cells.append(f"({places} + {apart})")
+        cells.append(f"({places} + {apart}{' + 3' if d == shape.space - 1 else ''})")
         furthest = f"({furthest}) * {cells[-1]} + {apart}"
         kinds *= 1 if shape.transposed else stride
     all_cells = " * ".join(cells)
     planes = f"{groups} * {chunks} * (CHUNK / 8) * {kinds}"
     line = f"({images} * {all_cells} + 64 * TALL * WARPGROUPS + 2 * ({furthest}))"
     peaks = f"{images} * (3 + {all_cells} * {planes} / 2048)"
-    return f"{packed} + {planes} * {line} * 16 + 4 * ({outs} * {groups} + {peaks}) + 256"
+    combos = f"{groups} * (({outs} + CHANNELS - 1) / CHANNELS) * {shape.lists}"
+    return f"{packed} + {planes} * {line} * 16 + 4 * ({outs} * {groups} + {peaks} + {combos}) + 256"

@@ -15,7 +15,9 @@ constexpr int64_t cells(const Axis& a, int64_t in, int64_t out) {
   least = ends > least ? ends : least;
   return least < places + apart ? least : places + apart;
 }
-constexpr int64_t CELLS_D = cells(AXIS_D, ID, OD), CELLS_H = cells(AXIS_H, IH, OH), CELLS_W = cells(AXIS_W, IW, OW);
+// Packs of a row of results, which no row of cells cuts.
+constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, ALIGNED = INNER == 2 ? (V + 1) / 2 : V;
+constexpr int64_t CELLS_D = cells(AXIS_D, ID, OD), CELLS_H = cells(AXIS_H, IH, OH), CELLS_W = rounded(cells(AXIS_W, IW, OW), ALIGNED);
 constexpr int64_t CELLS = CELLS_D * CELLS_H * CELLS_W, TOTAL = CELLS * IMAGES;
 constexpr int CLASSES = PACE_D * PACE_H * PACE_W, OCTET = 16;  // planes of 8 channels; bytes
 constexpr int OCTETS = CHUNK / 8, CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), PLANES = (int)GROUPS * CHUNKS * OCTETS * CLASSES;
@@ -61,7 +63,28 @@ constexpr Bands make_bands() {
   return made;
 }
 static constexpr __constant__ Bands BANDS = make_bands();
-constexpr int ROWS = 64 * TALL * WARPGROUPS;  // cells of a tile
+
+// Slices of the weights in shared memory: where all of a block's are, they are fetched once.
+constexpr int steps_of(int list, int key) {
+  int taps = 0;
+  for (int number = key * (TAPS / KEYS); number < (key + 1) * (TAPS / KEYS); number++) taps += tap_of(list, number).meets;
+  return ws::ceil_div(taps * OCTETS, 2);
+}
+constexpr int most_slices() {
+  int most = 0;
+  for (int outer = 0; outer < OUTER; outer++) {
+    int sum = 0;
+    for (int list = outer * INNER; list < (outer + 1) * INNER; list++)
+      for (int key = 0; key < KEYS; key++) sum += ws::ceil_div(steps_of(list, key), SLICE);
+    most = sum > most ? sum : most;
+  }
+  return most;
+}
+constexpr bool KEPT = STAGES >= most_slices() * CHUNKS;
+constexpr int RING = KEPT ? most_slices() * CHUNKS : STAGES > 2 ? STAGES : 2;  // one is read while the next one comes
+// Then crews of warpgroups make tiles of their own, so that one multiplies while another stores.
+constexpr int CREWS = KEPT && WARPGROUPS % TEAMS == 0 ? TEAMS : 1, CREW = WARPGROUPS / CREWS;
+constexpr int ROWS = 64 * TALL * CREW;  // cells of a tile
 constexpr int LENGTH = ROWS + BANDS.further, PATCH_BYTES = OCTETS * NEAR * LENGTH * OCTET;
 constexpr int64_t FURTHEST = ((AXIS_D.highest() - LOW_D) / PACE_D * CELLS_H + (AXIS_H.highest() - LOW_H) / PACE_H) * CELLS_W + (AXIS_W.highest() - LOW_W) / PACE_W;
 constexpr int64_t LINE = TOTAL + ROWS + 2 * FURTHEST;  // cells of a plane, with zeros behind them
@@ -102,30 +125,17 @@ constexpr Steps make_steps() {
   return made;
 }
 static constexpr __constant__ Steps TABLE = make_steps();
-// Steps of an outer phase and those before it, of one chunk; slices of it.
+// Steps of the outer phases before one, of one chunk.
 constexpr int steps_before(int outer) { return TABLE.first[BANDS.first[outer] * INNER]; }
 constexpr int ALL_STEPS = steps_before(OUTER);
-constexpr int most_slices() {
-  int most = 0;
-  for (int outer = 0; outer < OUTER; outer++) {
-    int sum = 0;
-    for (int list = BANDS.first[outer] * INNER; list < BANDS.first[outer + 1] * INNER; list++)
-      sum += ws::ceil_div(TABLE.first[list + 1] - TABLE.first[list], SLICE);
-    most = sum > most ? sum : most;
-  }
-  return most;
-}
-
-constexpr int THREADS = 128 * WARPGROUPS + 32, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and a warp that asks for copies
+constexpr int THREADS = 128 * WARPGROUPS + 32 * CREWS, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and warps that ask for copies
 constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = SLICE * STEP_BYTES;
-// Slices of the weights in shared memory: where all of a block's are, they are fetched once.
-constexpr bool KEPT = STAGES >= most_slices() * CHUNKS;
-constexpr int RING = KEPT ? most_slices() * CHUNKS : STAGES;
 // A warpgroup's results on their way, so many channels of 64 cells at a time.
 constexpr int ABREAST = WHOLE ? CHANNELS : CHANNELS % 32 == 0 ? 32 : CHANNELS % 24 == 0 ? 24 : CHANNELS % 16 == 0 ? 16 : 8;
-constexpr int PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH, V = INNER == 2 && PHASES_W == 2 ? ws::widest(OW, 2) : 1;
-constexpr int HEAD_BYTES = rounded(16 * (RING + PATCHES) + 4 * CHANNELS, 128);  // barriers, powers
-constexpr int USED = HEAD_BYTES + RING * SLICE_BYTES + PATCHES * PATCH_BYTES + WARPGROUPS * STAGED_BYTES;
+constexpr int PASSES = CHANNELS / ABREAST, PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH;
+constexpr int BARRIERS = 2 * (RING + CREWS * PATCHES);
+constexpr int HEAD_BYTES = rounded(8 * BARRIERS + 8 * CHANNELS + 4 * CREWS * PATCHES, 128);  // of channels scales and biases; tiles
+constexpr int USED = HEAD_BYTES + RING * SLICE_BYTES + CREWS * PATCHES * PATCH_BYTES + WARPGROUPS * STAGED_BYTES;
 static_assert(USED <= 227 << 10, "requires: patches that fit the shared memory");
 // Blocks stay, as many as run at once, each at one phase of one block of channels.
 constexpr int SUMS = INNER * TALL * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
@@ -135,13 +145,14 @@ constexpr int SHARED = USED + (AT_ONCE * (USED + 2048 + 1024) <= 227 << 10 ? 204
 static_assert(!WHOLE || (GROUPS == 1 && BLOCKS_OUT == 1), "requires: all channels of a place in one block");
 [[maybe_unused]] constexpr int64_t REDUCE = OUTS;
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = ws::ceil_div(TOTAL, (int64_t)ROWS);
-constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
+constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, CREWED = ws::ceil_div(WORK, (int64_t)CREWS);
+constexpr int64_t ALONG = SHARES >= CREWED ? CREWED : SHARES < 1 ? 1 : SHARES;
 // Blocks that make halves: octets of each; those of an image, and of the zeros behind all of them.
 constexpr int64_t PART = 2048, PARTS = ws::ceil_div(CELLS * PLANES, PART), ZEROS = ws::ceil_div((LINE - TOTAL) * PLANES, PART);
 constexpr int64_t MENDERS = PARTS * IMAGES <= 1024 ? PARTS : IMAGES < 1024 ? 1024 / IMAGES : 1;  // of an image
-// The workspace: packed weights, octets, then exponents: of the weights, of the images, of samples of them, of parts.
+// The workspace: packed weights, octets, then exponents: of the weights, of the images, of samples of them, of parts; tiles taken.
 constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP_BYTES, OCTETS_BYTES = PLANES * LINE * OCTET;
-constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS);
+constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS) + COMBOS;
 static_assert(PACKED_BYTES + OCTETS_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");
 """
 CONSTANTS = AXES + PHASES + _CELLS

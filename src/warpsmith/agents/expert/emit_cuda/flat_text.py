@@ -45,8 +45,9 @@ __device__ __forceinline__ float halve_part(const float* image, int64_t number, 
   }
   return ws::block_max(most);
 }
-// `sampled`: of each image; `peaks`: of each part.
-__global__ void __launch_bounds__(256) halve(Operands o, unsigned char* octets, int* sampled, int* peaks) {
+// `sampled`: of each image; `peaks`: of each part; `taken`: see `convolve`.
+__global__ void __launch_bounds__(256) halve(Operands o, unsigned char* octets, int* sampled, int* peaks, int* taken) {
+  for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < COMBOS; i += (int64_t)gridDim.x * 256) taken[i] = 0;
   const int64_t number = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
   if (number >= IMAGES) {  // what lies behind the last cell of each plane
     const int64_t first = (blockIdx.x - IMAGES * PARTS) * PART;
@@ -103,68 +104,95 @@ __global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, c
 
 _CONVOLVE = """
 __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
-    Operands o, const unsigned char* packed, const unsigned char* octets, const int* exponents, const int* of_images) {
+    Operands o, const unsigned char* packed, const unsigned char* octets, const int* exponents, const int* of_images, int* taken) {
   // Of slices of the weights: full, empty. Of patches: here, read.
-  ws::Barrier* const full = (ws::Barrier*)ws::dynamic_shared(), *const empty = full + RING, *const here = empty + RING, *const read = here + PATCHES;
-  int* const powers_of = (int*)(read + PATCHES);
-  unsigned char* const weights = ws::dynamic_shared() + HEAD_BYTES, *const patches = weights + RING * SLICE_BYTES;
+  ws::Barrier* const full = (ws::Barrier*)ws::dynamic_shared(), *const empty = full + RING;
+  float* const dressing = (float*)(full + BARRIERS);  // of each channel its scale and its bias
+  int* const all_tiles = (int*)(dressing + 2 * CHANNELS);
+  unsigned char* const weights = ws::dynamic_shared() + HEAD_BYTES, *const all_patches = weights + RING * SLICE_BYTES;
   // From one lane, so that the compiler sees that warps stay together: where it does not, it lets products wait.
   const int lane = threadIdx.x % 32, warp = __shfl_sync(ws::FULL, (int)threadIdx.x / 32, 0), g = lane / 4, t = lane % 4;
-  // A block stays: it makes every so many tiles, of the same channels and phase.
+  // A block stays, at tiles of the same channels and phase. Whoever is free takes the next one, so that tiles under way at
+  // the same time are neighbours: what they store comes to memory in long runs.
   const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
   const int group = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER) % (unsigned)GROUPS;
-  const unsigned first_tile = blockIdx.x / (unsigned)COMBOS;
-  constexpr unsigned PACE = ALONG;
+  const int crew = warp < WARPS ? warp / (4 * CREW) : warp - WARPS, own = warp / 4 % CREW;  // a crew's warpgroup
+  ws::Barrier* const here = empty + RING + crew * 2 * PATCHES, *const read = here + PATCHES;
+  unsigned char* const patches = all_patches + crew * PATCHES * PATCH_BYTES;
+  int* const tiles = all_tiles + crew * PATCHES;  // of each patch
   if (threadIdx.x == 0) {
     for (int s = 0; s < RING; s++) ws::barrier_init(full + s, 1), ws::barrier_init(empty + s, WARPS);
-    for (int s = 0; s < PATCHES; s++) ws::barrier_init(here + s, 1), ws::barrier_init(read + s, WARPS);
+    for (int s = 0; s < CREWS * PATCHES; s++) {
+      ws::Barrier* const of_crew = empty + RING + s / PATCHES * 2 * PATCHES + s % PATCHES;
+      ws::barrier_init(of_crew, 1), ws::barrier_init(of_crew + PATCHES, 4 * CREW);
+    }
     ws::barrier_ready();
   }
   for (int c = threadIdx.x; c < CHANNELS; c += THREADS) {
     const int64_t channel = (int64_t)block * CHANNELS + c;
-    powers_of[c] = channel < OUTS ? exponents[group * OUTS + channel] - 282 : 0;
+    dressing[2 * c] = power_of_two(channel < OUTS ? exponents[group * OUTS + channel] - 141 : 0);
+    dressing[2 * c + 1] = channel < OUTS ? bias_of(o, group * OUTS + channel) : 0.0f;
   }
   __syncthreads();
-  const int first_band = BANDS.first[outer], last_band = BANDS.first[outer + 1];
+  const int first_band = BANDS.first[outer], last_band = BANDS.first[outer + 1], bands = last_band - first_band;
   int stage = 0, patch = 0;
   uint32_t phase = 0, patch_phase = 0;
-  if (warp == WARPS) {  // one thread asks for what the others multiply
+  if (warp >= WARPS) {  // one thread of each crew asks for what the others multiply
     if (lane != 0) return;
-    for (unsigned tile = first_tile; tile < (unsigned)WORK; tile += PACE) {
-      const unsigned char* next = packed + ((int64_t)(group * (int)BLOCKS_OUT + block) * ALL_STEPS + steps_before(outer)) * CHUNKS * STEP_BYTES;
+    const unsigned char* const own_weights = packed + ((int64_t)(group * (int)BLOCKS_OUT + block) * ALL_STEPS + steps_before(outer)) * CHUNKS * STEP_BYTES;
+    const unsigned char* next = own_weights;
+    int slices = 0;
+    const auto fetch_weights = [&](int band) {
 #pragma unroll 1
-      for (int chunk = 0; chunk < CHUNKS; chunk++)
+      for (int list = band * INNER; list < (band + 1) * INNER; list++)
 #pragma unroll 1
-        for (int band = first_band; band < last_band; band++) {
+        for (int step = TABLE.first[list]; step < TABLE.first[list + 1]; step += SLICE) {
+          const int bytes = (TABLE.first[list + 1] - step < SLICE ? TABLE.first[list + 1] - step : SLICE) * STEP_BYTES;
+          ws::barrier_wait(empty + stage, phase ^ 1);
+          ws::barrier_expect(full + stage, bytes);
+          ws::bulk_copy(weights + stage * SLICE_BYTES, next, bytes, full + stage);
+          next += bytes;
+          slices++;
+          if (++stage == RING) stage = 0, phase ^= 1;
+        }
+    };
+    if (KEPT && crew == 0)
+      for (int i = 0; i < CHUNKS * bands; i++) fetch_weights(first_band + i % bands);
+    int* const of_combo = taken + blockIdx.x % (unsigned)COMBOS;
+    int ahead = atomicAdd(of_combo, 1);
+    for (;;) {
+      const int tile = ahead;
+      if (tile < (int)WORK) ahead = atomicAdd(of_combo, 1);
+      next = own_weights;
+      const int most = tile < (int)WORK && bands > 0 ? CHUNKS * bands : 1;
+#pragma unroll 1
+      for (int i = 0; i < most; i++) {
+        ws::barrier_wait(read + patch, patch_phase ^ 1);
+        tiles[patch] = tile;
+        if (tile >= (int)WORK || bands == 0) {
+          ws::barrier_arrive(here + patch);
+        } else {
+          const int chunk = i / bands, band = first_band + i % bands;
           const int64_t plane = (int64_t)(group * CHUNKS + chunk) * OCTETS * CLASSES + BANDS.kind[band];
           const unsigned char* const from = octets + (plane * LINE + (int64_t)tile * ROWS + BANDS.start[band]) * OCTET;
           unsigned char* const to = patches + patch * PATCH_BYTES;
-          ws::barrier_wait(read + patch, patch_phase ^ 1);
           ws::barrier_expect(here + patch, PATCH_BYTES);
           for (int p = 0; p < OCTETS * NEAR; p++)
             ws::bulk_copy(to + p * LENGTH * OCTET, from + (p / NEAR * CLASSES + p % NEAR) * LINE * OCTET, LENGTH * OCTET, here + patch);
-          if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
-          if (KEPT && tile != first_tile) continue;
-#pragma unroll 1
-          for (int list = band * INNER; list < (band + 1) * INNER; list++)
-#pragma unroll 1
-            for (int step = TABLE.first[list]; step < TABLE.first[list + 1]; step += SLICE) {
-              const int bytes = (TABLE.first[list + 1] - step < SLICE ? TABLE.first[list + 1] - step : SLICE) * STEP_BYTES;
-              ws::barrier_wait(empty + stage, phase ^ 1);
-              ws::barrier_expect(full + stage, bytes);
-              ws::bulk_copy(weights + stage * SLICE_BYTES, next, bytes, full + stage);
-              next += bytes;
-              if (++stage == RING) stage = 0, phase ^= 1;
-            }
+          if (!KEPT) fetch_weights(band);
         }
+        if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+      }
+      if (tile >= (int)WORK) break;
     }
+    if (KEPT && crew == 0)  // who leaves has everything
+      for (int s = 0; s < slices; s++) ws::barrier_wait(full + s, 0);
     return;
   }
 
   const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
-  const uint64_t first_cell = ws::packed_descriptor(patches + warp / 4 * (64 * TALL) * OCTET, 0, 8);
-  float* const mine = (float*)(patches + PATCHES * PATCH_BYTES + warp / 4 * STAGED_BYTES);
-  float sums[INNER][TALL][N];
+  const uint64_t first_cell = ws::packed_descriptor(patches + own * (64 * TALL) * OCTET, 0, 8);
+  float* const mine = (float*)(all_patches + CREWS * PATCHES * PATCH_BYTES + warp / 4 * STAGED_BYTES);
   int held = -1, held_patch = -1;  // what products under way read
   const auto release = [&] {
     if (!KEPT && held >= 0 && lane == 0) ws::barrier_arrive(empty + held);
@@ -172,7 +200,15 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
     held = held_patch = -1;
   };
 #pragma unroll 1
-  for (unsigned tile = first_tile; tile < (unsigned)WORK; tile += PACE) {
+  for (;;) {
+    ws::barrier_wait(here + patch, patch_phase);
+    const int tile = __shfl_sync(ws::FULL, lane == 0 ? tiles[patch] : 0, 0);
+    if (tile >= (int)WORK) break;
+    if (bands == 0) {  // a phase without taps: nothing but the bias
+      if (lane == 0) ws::barrier_arrive(read + patch);
+      if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+    }
+    float sums[INNER][TALL][N];
 #pragma unroll
     for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
@@ -220,36 +256,41 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
     // Through shared memory, a warpgroup for itself, so that neighbouring threads store neighbouring cells.
     const int me = threadIdx.x % 128;
 #pragma unroll
-    for (int k = 0; k < TALL; k++) {
-      const int row0 = (int)tile * ROWS + (warp / 4 * TALL + k) * 64;
-      int of_row[2];
+    for (int inner = 0; inner < INNER; inner++)
+#pragma unroll
+      for (int k = 0; k < TALL; k++) ws::sums_done(sums[inner][k]);
+    // What stores them is there once: it may be long, and sums stay in registers only where all their numbers are known.
+#pragma unroll 1
+    for (int pass = 0; pass < TALL * PASSES; pass++) {
+      const int row0 = tile * ROWS + (own * TALL + pass / PASSES) * 64, first = pass % PASSES * ABREAST;
+      float up[2];  // an image's scale; times a channel's it is a float where products of their largest elements are
 #pragma unroll
       for (int below = 0; below < 2; below++) {
         const int image = (row0 + warp % 4 * 16 + 8 * below + g) / (int)CELLS;
-        of_row[below] = of_images[image < (int)IMAGES ? image : 0];
+        up[below] = power_of_two(of_images[image < (int)IMAGES ? image : 0] - 141);
       }
+      ws::warpgroup_sync();
 #pragma unroll
-      for (int inner = 0; inner < INNER; inner++) ws::sums_done(sums[inner][k]);
+      for (int p = 0; p < TALL * PASSES; p++) {
+        if (p != pass) continue;
 #pragma unroll
-      for (int first = 0; first < CHANNELS; first += ABREAST) {
-        ws::warpgroup_sync();
+        for (int j = 0; j < ABREAST / 8; j++) {
+          const int c = 8 * j + 2 * t;
+          const ws::Pack<float, 4> dress = ws::load_pack<4>(dressing + 2 * (first + c));
 #pragma unroll
-        for (int j = 0; j < ABREAST / 8; j++)
+          for (int odd = 0; odd < 2; odd++)
 #pragma unroll
-          for (int odd = 0; odd < 2; odd++) {
-            const int c = 8 * j + 2 * t + odd;
+            for (int below = 0; below < 2; below++)
 #pragma unroll
-            for (int below = 0; below < 2; below++) {
-              const int power = powers_of[first + c] + of_row[below], row = warp % 4 * 16 + 8 * below + g;
-              const float half = power_of_two(power / 2), rest = power_of_two(power - power / 2);
-#pragma unroll
-              for (int inner = 0; inner < INNER; inner++)
-                mine[c * PITCH + row * INNER + inner] = sums[inner][k][4 * (first / 8 + j) + 2 * below + odd] * half * rest;
-            }
-          }
-        ws::warpgroup_sync();
+              for (int inner = 0; inner < INNER; inner++) {
+                const float sum = sums[inner][p / PASSES][4 * (p % PASSES * (ABREAST / 8) + j) + 2 * below + odd];
+                const int place = (c + odd) * PITCH + (warp % 4 * 16 + 8 * below + g) * INNER + inner;
+                mine[place] = sum * (dress.at[2 * odd] * up[below]) + dress.at[2 * odd + 1];
+              }
+        }
+      }
+      ws::warpgroup_sync();
 @DELIVER
-      }
     }
   }
 }
@@ -260,45 +301,42 @@ CONVOLVE = _CONVOLVE
 # What a warpgroup does with results: of channel `first` + c of the block and cell `row0` + r, of each inner phase, at
 # mine[c * PITCH + r * INNER + inner].
 _PLACE = """\
-          const int row = row0 + @R / INNER, image = row / (int)CELLS, cell = row % (int)CELLS;
-          const int x = (cell % (int)CELLS_W * INNER + @R % INNER) * (PHASES_W / INNER) + phase_w(outer, 0);
-          const int y = cell / (int)CELLS_W % (int)CELLS_H * PHASES_H + phase_h(outer);
-          const int z = cell / (int)(CELLS_W * CELLS_H) * PHASES_D + phase_d(outer);
-          const bool inside = image < IMAGES && x < OW && y < OH && z < OD;
-          int64_t at[RANK];
-          at[0] = inside ? image : 0;
-          at[RANK - (SPACE > 2 ? 3 : 1)] = inside ? z : 0;
-          at[RANK - (SPACE > 1 ? 2 : 1)] = inside ? y : 0;
-          at[RANK - 1] = inside ? x : 0;
+        const int row = row0 + @R / INNER, image = row / (int)CELLS, cell = row % (int)CELLS;
+        const int x = (cell % (int)CELLS_W * INNER + @R % INNER) * (PHASES_W / INNER) + phase_w(outer, 0);
+        const int y = cell / (int)CELLS_W % (int)CELLS_H * PHASES_H + phase_h(outer);
+        const int z = cell / (int)(CELLS_W * CELLS_H) * PHASES_D + phase_d(outer);
+        const bool inside = image < IMAGES && x < OW && y < OH && z < OD;
+        int64_t at[RANK];
+        at[0] = inside ? image : 0;
+        at[RANK - (SPACE > 2 ? 3 : 1)] = inside ? z : 0;
+        at[RANK - (SPACE > 1 ? 2 : 1)] = inside ? y : 0;
+        at[RANK - 1] = inside ? x : 0;
 """
 _STORE = """\
-        constexpr int SIDE = 64 * INNER / V, ABOVE = SIDE < 128 ? 128 / SIDE : 1;
-        for (int q = me < SIDE * ABOVE ? me % SIDE : SIDE; q < SIDE; q += 128) {
+      constexpr int SIDE = 64 * INNER / V, ABOVE = SIDE < 128 ? 128 / SIDE : 1;
+      for (int q = me < SIDE * ABOVE ? me % SIDE : SIDE; q < SIDE; q += 128) {
 @PLACE          if (!inside) continue;
 #pragma unroll 4
-          for (int c = me / SIDE; c < ABREAST; c += ABOVE) {
-            const int channel = block * CHANNELS + first + c;
-            if (channel >= OUTS) break;
-            at[1] = group * OUTS + channel;
-            ws::Pack<float, V> made = ws::load_pack<V>(mine + c * PITCH + q * V);
-            const float bias = bias_of(o, at[1]);
-#pragma unroll
-            for (int v = 0; v < V; v++) made.at[v] += bias;
-            epilogue<V>(o, made, at);
-          }
+        for (int c = me / SIDE; c < ABREAST; c += ABOVE) {
+          const int channel = block * CHANNELS + first + c;
+          if (channel >= OUTS) break;
+          at[1] = group * OUTS + channel;
+          const ws::Pack<float, V> made = ws::load_pack<V>(mine + c * PITCH + q * V);
+          epilogue<V>(o, made, at);
         }
+      }
 """
 _COLUMNS = """\
-        for (int q = me; q < 64 * INNER; q += 128) {
+      for (int q = me; q < 64 * INNER; q += 128) {
 @PLACE          at[1] = 0;
-          const auto take = [&](int c) {
-            int64_t of[RANK];
-            for (int d = 0; d < RANK; d++) of[d] = at[d];
-            of[1] = c;
-            const ws::Pack<float, 1> row = {{mine[c * PITCH + q] + bias_of(o, c)}};
-            return @DRESSED.at[0];
-          };
-@STEPS        }
+        const auto take = [&](int c) {
+          [[maybe_unused]] int64_t of[RANK];
+          for (int d = 0; d < RANK; d++) of[d] = at[d];
+          of[1] = c;
+          const ws::Pack<float, 1> row = {{mine[c * PITCH + q]}};
+          return @DRESSED.at[0];
+        };
+@STEPS      }
 """
 STORE, COLUMNS = (
     _STORE.replace("@PLACE", _PLACE.replace("@R", "q * V")),

@@ -20,7 +20,22 @@ from .halves_tiles import BANDWIDTH, CLOCK, SHARED, UNITS
 
 FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
 WIDTHS = (128, 64, 96, 48, 32, 24, 16, 8)  # channels of a block
-FETCHED, STORED, TENSOR = 26.0, 17.0, 0.6  # bytes a cycle of a multiprocessor; of the tensor cores' peak
+CHUNKS = (64, 32, 16, 8, 48)  # input channels
+CREWS = (
+    (1, 2, 1),
+    (2, 2, 1),
+    (2, 1, 1),
+    (1, 1, 1),
+    (4, 1, 1),
+    (2, 2, 2),
+    (1, 2, 2),
+    (1, 3, 3),
+    (1, 4, 4),
+    (1, 4, 2),
+    (4, 2, 2),
+)  # products of 64 cells of a warpgroup, warpgroups, teams of them
+FETCHED, STORED, TENSOR = 26.0, 17.0, 0.8  # bytes a cycle of a multiprocessor; of the tensor cores' peak
+WAITS = 1500.0
 START_US = 14.0  # of five kernels
 MOST_PATCH, MOST_RING = 1 << 14, 40  # octets of a patch; slices of the weights
 WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
@@ -30,6 +45,7 @@ WHY = "the image once as halves, in which every tap is a shift: tensor cores rea
 class Flat:
     tall: int  # products of 64 cells of a warpgroup
     groups: int  # warpgroups
+    teams: int  # of them
     width: int
     chunk: int
     band: int
@@ -68,6 +84,7 @@ def _tunables(kind: Kind, found: list[Flat]) -> Iterator[Tunable]:
 
     yield tunable("TALL", *values("tall"))
     yield tunable("WARPGROUPS", *values("groups"))
+    yield tunable("TEAMS", *values("teams"))
     yield tunable("CHANNELS", *values("width"))
     yield tunable("CHUNK", *values("chunk"))
     yield tunable("BAND", *values("band"))
@@ -100,52 +117,51 @@ def flats(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], fewest: in
     paces = (1,) * len(kind.stride) if kind.transposed else kind.stride
     steps = sum(taps_of(kind)) / outer / 2  # of an outer phase, times octets
     found: list[Flat] = []
-    for (tall, groups), width, chunk, band in product(
-        ((1, 2), (2, 2), (2, 1), (1, 1), (4, 1)), WIDTHS, (64, 32, 16, 8, 48), range(len(counts))
-    ):
+    for (tall, groups, teams), width, chunk, band in product(CREWS, WIDTHS, CHUNKS, range(len(counts))):
         deep = up(kind.channels, 8)
         sums = inner * tall * width // 2
         if sums > 128 or (chunk > deep and chunk != 8) or width >= 2 * up(kind.made, 8) or width < fewest:
+            continue
+        if groups // teams > 1 and sums * groups > 256:
             continue
         own = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
         spread = sum(apart[d] * prod(counts[d + 1 :]) for d in own)
         bands = prod(kind.kernel[d] for d in range(len(counts)) if d not in own)
         near = prod(paces[d] for d in own)
-        rows = 64 * tall * groups
+        rows = 64 * tall * groups // teams
         octets = chunk // 8 * near * (rows + spread)
         if octets > MOST_PATCH:
             continue
         chunks = -(-kind.channels // chunk)
-        each = [p for p in parts_of(width)]
-        cycles = sum(max(p / 2, 16 + p / 4) for p in each)
-        all_steps = steps * chunks * chunk / 8
-        blocks = ceil(total / rows) * outer * -(-kind.made // width) * kind.groups
-        step = 32 * width
-        per_slice = max(1, min(4, int(steps * chunk / 8 / max(1, bands / outer))))
-        slices = ceil(all_steps / per_slice)
-        for stages, patches in product((3, 4, 2, slices), (2, 3)):
-            kept = stages >= slices
-            if stages > MOST_RING:
-                continue
-            used = (
-                2048
-                + stages * per_slice * step
-                + patches * octets * 16
-                + groups * 4 * (width if fewest else 32) * (64 * inner + 4)
-            )
-            wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
-            resident = min(wanted, SHARED // (used + 1024))
-            if resident < 1:
-                continue
-            tensor = all_steps * tall * groups * cycles / TENSOR
-            fetched = (
-                chunks * max(1.0, bands / outer) * octets * 16 + (0 if kept else all_steps * step)
-            ) / FETCHED
-            stored = rows * inner * width * 4 / STORED
-            waits = 1500 + (stored + 8.0 * rows * width * inner / 128)  # while its own products wait
-            one = max(tensor, fetched, stored, (tensor + waits) / resident)
-            waves = ceil(blocks / (UNITS * resident)) * resident
-            found.append(
-                Flat(tall, groups, width, chunk, band, per_slice, stages, patches, waves * one / CLOCK)
-            )
+        cycles = sum(max(p / 2, 16 + p / 4) for p in parts_of(width))
+        lists = max(1, bands / outer) * inner  # of an outer phase and chunk
+        of_list = ceil(steps * chunk / 8 / lists)
+        tiles = ceil(total / rows)
+        blocks = tiles * outer * -(-kind.made // width) * kind.groups
+        for size in sorted({ceil(of_list / n) for n in (1, 2, 3, 4) if ceil(of_list / n) <= 9}):
+            slices = ceil(ceil(of_list / size) * lists * chunks)
+            for stages, patches in product(sorted({2, 3, 4, slices}), (2, 3)):
+                kept = stages >= slices
+                if stages > MOST_RING or (teams > 1 and not kept):
+                    continue
+                ring = (slices if kept else stages) * size * 32 * width
+                staged = groups * 4 * (width if fewest else min(width, 32)) * (64 * inner + 4)
+                used = 2048 + ring + teams * patches * octets * 16 + staged
+                wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
+                resident = min(wanted, SHARED // (used + 1024))
+                if resident < 1 or 128 * groups * resident * (sums + 40) > 65536:
+                    continue
+                tensor = slices * size * tall * groups // teams * cycles / TENSOR
+                fetched = chunks * max(1.0, bands / outer) * octets * 16 + (
+                    0 if kept else slices * size * 32 * width
+                )
+                moved = fetched / FETCHED + rows * inner * width * 4 / STORED
+                waits = WAITS + 16.0 * rows * width * inner / 128 / (
+                    groups // teams
+                )  # while its own products wait
+                one = max(tensor, moved, (tensor + moved / 2 + waits) / (resident * teams))
+                waves = ceil(blocks / (UNITS * resident * teams)) * resident * teams
+                found.append(
+                    Flat(tall, groups, teams, width, chunk, band, size, stages, patches, waves * one / CLOCK)
+                )
     return tuple(found)
