@@ -34,12 +34,21 @@ constexpr int widest(int64_t n, int most) {
   return most;
 }
 
+template <class T>
+constexpr bool is_float = false;
+template <>
+inline constexpr bool is_float<float> = true;
+
 // V neighbours STRIDE elements apart (0: one element for all); in one access where WHOLE says that they are aligned.
 template <int V, int64_t STRIDE, bool WHOLE, class T>
 __device__ __forceinline__ Pack<T, V> read(const T* p) {
   Pack<T, V> values;
   if constexpr (STRIDE == 1 && WHOLE) {
     values = load_pack<V>(p);
+  } else if constexpr (STRIDE == 0 && is_float<T>) {  // read only: stores before it, which may be the same memory to nvcc, do not hold it up
+    const T one = __ldg(p);
+#pragma unroll
+    for (int v = 0; v < V; v++) values.at[v] = one;
   } else {
 #pragma unroll
     for (int v = 0; v < V; v++) values.at[v] = p[v * STRIDE];
@@ -54,6 +63,13 @@ __device__ __forceinline__ void write(T* p, const Pack<T, V>& values) {
     memcpy(bits, &values, sizeof bits);
 #pragma unroll
     for (int i = 0; i < (int)(sizeof bits / 16); i++) __stcs(reinterpret_cast<uint4*>(p) + i, bits[i]);
+  } else if constexpr (STRIDE == 1 && WHOLE && sizeof(Pack<T, V>) == 8) {  // nvcc makes two stores of a pack of two floats
+    uint2 bits;
+    memcpy(&bits, &values, sizeof bits);
+    if constexpr (STREAM)
+      __stcs(reinterpret_cast<uint2*>(p), bits);
+    else
+      *reinterpret_cast<uint2*>(p) = bits;
   } else if constexpr (STRIDE == 1 && WHOLE) {
     store_pack<V>(p, values);
   } else {

@@ -30,7 +30,10 @@ inline int cudaGetLastError() { return 0; }
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 inline int cudaMemsetAsync(void* p, int byte, size_t bytes, cudaStream_t) { return memset(p, byte, bytes) == nullptr; }
 inline void __threadfence_block() {}
+struct alignas(8) uint2 { unsigned x, y; };
+inline float __ldg(const float* p) { return *p; }
 inline void __stcs(uint4* p, uint4 v) { *p = v; }
+inline void __stcs(uint2* p, uint2 v) { *p = v; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 

@@ -133,15 +133,14 @@ constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = SLICE * STEP_BYTE
 // A warpgroup's results on their way, so many channels of 64 cells at a time.
 constexpr int ABREAST = WHOLE ? CHANNELS : CHANNELS % 32 == 0 ? 32 : CHANNELS % 24 == 0 ? 24 : CHANNELS % 16 == 0 ? 16 : 8;
 constexpr int PASSES = CHANNELS / ABREAST, PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH;
-constexpr int BARRIERS = 2 * (RING + CREWS * PATCHES);
-constexpr int HEAD_BYTES = rounded(8 * BARRIERS + 8 * CHANNELS + 4 * CREWS * PATCHES, 128);  // of channels scales and biases; tiles
-constexpr int USED = HEAD_BYTES + RING * SLICE_BYTES + CREWS * PATCHES * PATCH_BYTES + WARPGROUPS * STAGED_BYTES;
-static_assert(USED <= 227 << 10, "requires: patches that fit the shared memory");
+constexpr int HEAD_BYTES = rounded(16 * (RING + CREWS * PATCHES) + 8 * CHANNELS + 4 * CREWS * PATCHES, 128);  // barriers, scales, biases, tiles
+constexpr int FIXED = HEAD_BYTES + RING * SLICE_BYTES + WARPGROUPS * STAGED_BYTES, FITTING = ((227 << 10) - FIXED) / (CREWS * PATCH_BYTES);
+static_assert(FIXED <= 227 << 10 && FITTING >= 2, "requires: patches that fit the shared memory");
+constexpr int LIVE = PATCHES < FITTING ? PATCHES : FITTING, BARRIERS = 2 * (RING + CREWS * LIVE);
+constexpr int SHARED = FIXED + CREWS * LIVE * PATCH_BYTES;  // results last: memory checkers take factors for 2048 bytes in a row
 // Blocks stay, as many as run at once, each at one phase of one block of channels.
 constexpr int SUMS = INNER * TALL * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
-constexpr int AT_ONCE = WANTED < (227 << 10) / (USED + 1024) ? WANTED : (227 << 10) / (USED + 1024);
-// Memory checkers take a product's first factor for 2048 bytes in a row, wherever its rows lie: they find those here.
-constexpr int SHARED = USED + (AT_ONCE * (USED + 2048 + 1024) <= 227 << 10 ? 2048 : 0);
+constexpr int AT_ONCE = WANTED < (227 << 10) / (SHARED + 1024) ? WANTED : (227 << 10) / (SHARED + 1024);
 static_assert(!WHOLE || (GROUPS == 1 && BLOCKS_OUT == 1), "requires: all channels of a place in one block");
 [[maybe_unused]] constexpr int64_t REDUCE = OUTS;
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = ws::ceil_div(TOTAL, (int64_t)ROWS);

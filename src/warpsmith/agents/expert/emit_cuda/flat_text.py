@@ -117,14 +117,14 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
   const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
   const int group = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER) % (unsigned)GROUPS;
   const int crew = warp < WARPS ? warp / (4 * CREW) : warp - WARPS, own = warp / 4 % CREW;  // a crew's warpgroup
-  ws::Barrier* const here = empty + RING + crew * 2 * PATCHES, *const read = here + PATCHES;
-  unsigned char* const patches = all_patches + crew * PATCHES * PATCH_BYTES;
-  int* const tiles = all_tiles + crew * PATCHES;  // of each patch
+  ws::Barrier* const here = empty + RING + crew * 2 * LIVE, *const read = here + LIVE;
+  unsigned char* const patches = all_patches + crew * LIVE * PATCH_BYTES;
+  int* const tiles = all_tiles + crew * LIVE;  // of each patch
   if (threadIdx.x == 0) {
     for (int s = 0; s < RING; s++) ws::barrier_init(full + s, 1), ws::barrier_init(empty + s, WARPS);
-    for (int s = 0; s < CREWS * PATCHES; s++) {
-      ws::Barrier* const of_crew = empty + RING + s / PATCHES * 2 * PATCHES + s % PATCHES;
-      ws::barrier_init(of_crew, 1), ws::barrier_init(of_crew + PATCHES, 4 * CREW);
+    for (int s = 0; s < CREWS * LIVE; s++) {
+      ws::Barrier* const of_crew = empty + RING + s / LIVE * 2 * LIVE + s % LIVE;
+      ws::barrier_init(of_crew, 1), ws::barrier_init(of_crew + LIVE, 4 * CREW);
     }
     ws::barrier_ready();
   }
@@ -137,8 +137,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
   const int first_band = BANDS.first[outer], last_band = BANDS.first[outer + 1], bands = last_band - first_band;
   int stage = 0, patch = 0;
   uint32_t phase = 0, patch_phase = 0;
-  if (warp >= WARPS) {  // one thread of each crew asks for what the others multiply
-    if (lane != 0) return;
+  if (warp >= WARPS) {  // a warp of each crew asks for what the others multiply
     const unsigned char* const own_weights = packed + ((int64_t)(group * (int)BLOCKS_OUT + block) * ALL_STEPS + steps_before(outer)) * CHUNKS * STEP_BYTES;
     const unsigned char* next = own_weights;
     int slices = 0;
@@ -156,43 +155,43 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
           if (++stage == RING) stage = 0, phase ^= 1;
         }
     };
-    if (KEPT && crew == 0)
+    if (KEPT && crew == 0 && lane == 0)
       for (int i = 0; i < CHUNKS * bands; i++) fetch_weights(first_band + i % bands);
     int* const of_combo = taken + blockIdx.x % (unsigned)COMBOS;
-    int ahead = atomicAdd(of_combo, 1);
+    int ahead = lane == 0 ? atomicAdd(of_combo, 1) : 0;
     for (;;) {
-      const int tile = ahead;
-      if (tile < (int)WORK) ahead = atomicAdd(of_combo, 1);
+      const int tile = __shfl_sync(ws::FULL, ahead, 0), most = tile < (int)WORK && bands > 0 ? CHUNKS * bands : 1;
+      if (lane == 0 && tile < (int)WORK) ahead = atomicAdd(of_combo, 1);
       next = own_weights;
-      const int most = tile < (int)WORK && bands > 0 ? CHUNKS * bands : 1;
 #pragma unroll 1
       for (int i = 0; i < most; i++) {
+        const bool copies = tile < (int)WORK && bands > 0;
         ws::barrier_wait(read + patch, patch_phase ^ 1);
-        tiles[patch] = tile;
-        if (tile >= (int)WORK || bands == 0) {
-          ws::barrier_arrive(here + patch);
-        } else {
+        if (lane == 0) tiles[patch] = tile;
+        if (lane == 0 && !copies) ws::barrier_arrive(here + patch);
+        if (copies) {
           const int chunk = i / bands, band = first_band + i % bands;
           const int64_t plane = (int64_t)(group * CHUNKS + chunk) * OCTETS * CLASSES + BANDS.kind[band];
           const unsigned char* const from = octets + (plane * LINE + (int64_t)tile * ROWS + BANDS.start[band]) * OCTET;
           unsigned char* const to = patches + patch * PATCH_BYTES;
-          ws::barrier_expect(here + patch, PATCH_BYTES);
-          for (int p = 0; p < OCTETS * NEAR; p++)
+          if (lane == 0) ws::barrier_expect(here + patch, PATCH_BYTES);
+          __syncwarp();
+          for (int p = lane; p < OCTETS * NEAR; p += 32)
             ws::bulk_copy(to + p * LENGTH * OCTET, from + (p / NEAR * CLASSES + p % NEAR) * LINE * OCTET, LENGTH * OCTET, here + patch);
-          if (!KEPT) fetch_weights(band);
+          if (!KEPT && lane == 0) fetch_weights(band);
         }
-        if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+        if (++patch == LIVE) patch = 0, patch_phase ^= 1;
       }
       if (tile >= (int)WORK) break;
     }
-    if (KEPT && crew == 0)  // who leaves has everything
+    if (KEPT && crew == 0 && lane == 0)  // who leaves has everything
       for (int s = 0; s < slices; s++) ws::barrier_wait(full + s, 0);
     return;
   }
 
   const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
   const uint64_t first_cell = ws::packed_descriptor(patches + own * (64 * TALL) * OCTET, 0, 8);
-  float* const mine = (float*)(all_patches + CREWS * PATCHES * PATCH_BYTES + warp / 4 * STAGED_BYTES);
+  float* const mine = (float*)(all_patches + CREWS * LIVE * PATCH_BYTES + warp / 4 * STAGED_BYTES);
   int held = -1, held_patch = -1;  // what products under way read
   const auto release = [&] {
     if (!KEPT && held >= 0 && lane == 0) ws::barrier_arrive(empty + held);
@@ -206,7 +205,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
     if (tile >= (int)WORK) break;
     if (bands == 0) {  // a phase without taps: nothing but the bias
       if (lane == 0) ws::barrier_arrive(read + patch);
-      if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+      if (++patch == LIVE) patch = 0, patch_phase ^= 1;
     }
     float sums[INNER][TALL][N];
 #pragma unroll
@@ -248,7 +247,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
           }
         }
         held_patch = patch;
-        if (++patch == PATCHES) patch = 0, patch_phase ^= 1;
+        if (++patch == LIVE) patch = 0, patch_phase ^= 1;
       }
     ws::products_done();
     release();

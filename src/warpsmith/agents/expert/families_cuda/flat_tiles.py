@@ -1,7 +1,8 @@
 """Which tiles a convolution over cells in a row is cut into, and what that should take.
 
 In: a convolution's numbers and its result's shape at the main variant. Out: the technique `flat` (see `emit_cuda.flat`) with
-its tunables, best guess first. Rates are those of an H200; they decide what is tried first, never what is right.
+its tunables, best guess first. What things take was fitted to looks on an H200 (docs/decisions.md); it decides what is tried
+first, never what is right.
 """
 
 from __future__ import annotations
@@ -22,30 +23,25 @@ FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
 WIDTHS = (128, 64, 96, 48, 32, 24, 16, 8)  # channels of a block
 CHUNKS = (64, 32, 16, 8, 48)  # input channels
 CREWS = (
-    (1, 2, 1),
-    (2, 2, 1),
-    (2, 1, 1),
-    (1, 1, 1),
-    (4, 1, 1),
-    (2, 2, 2),
-    (1, 2, 2),
-    (1, 3, 3),
-    (1, 4, 4),
-    (1, 4, 2),
-    (4, 2, 2),
-)  # products of 64 cells of a warpgroup, warpgroups, teams of them
-FETCHED, STORED, TENSOR = 26.0, 17.0, 0.8  # bytes a cycle of a multiprocessor; of the tensor cores' peak
-WAITS = 1500.0
+    (1, 2, 1), (2, 2, 1), (2, 1, 1), (1, 1, 1), (4, 1, 1), (2, 2, 2), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 4, 2), (4, 2, 2),
+)  # products of 64 cells of a warpgroup, warpgroups, teams of them  # fmt: skip
+PATCHES = (2, 3, 4, 6)
+MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
+REGISTERS, OWN = 65536, 32  # of a multiprocessor; of a thread besides its sums
 START_US = 14.0  # of five kernels
-MOST_PATCH, MOST_RING = 1 << 14, 40  # octets of a patch; slices of the weights
+# Cycles: of a slice besides its products, of a pass of results and of each one a thread; until a patch is there, and of a byte.
+A_SLICE, A_PASS, A_RESULT, ARRIVES, A_BYTE = 140.0, 690.0, 45.0, 2500.0, 0.15
+FETCHED, STORED, TENSOR = 30.0, 12.0, 0.5  # bytes a cycle of a multiprocessor; of the tensor cores' peak
 WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
 
 
 @dataclass(frozen=True)
 class Flat:
-    tall: int  # products of 64 cells of a warpgroup
-    groups: int  # warpgroups
-    teams: int  # of them
+    """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `emit_cuda.flat_kernels`."""
+
+    tall: int
+    groups: int
+    teams: int
     width: int
     chunk: int
     band: int
@@ -54,9 +50,14 @@ class Flat:
     patches: int
     us: float
 
-    @property
-    def rows(self) -> int:
-        return 64 * self.tall * self.groups
+
+@dataclass(frozen=True)
+class Patch:
+    """What one tap after the other reads: `octets` of it, `steps` of products of a list (an inner phase), `count` of them."""
+
+    octets: int
+    steps: int
+    count: float
 
 
 def flat_technique(
@@ -69,18 +70,17 @@ def flat_technique(
     found = sorted(flats(kind, given, shape, fewest), key=lambda f: f.us)
     if not found:
         return None
-    halved = 4.0 * prod(given) * 2.0 / BANDWIDTH  # read, written, read
+    halved = 4.0 * prod(given) * 1.5 / BANDWIDTH  # read, written
     us = max(found[0].us, moved / BANDWIDTH) + halved + START_US
-    return Technique("flat", WHY, "compute", (*_tunables(kind, found), stream), us=us)
+    return Technique("flat", WHY, "compute", (*_tunables(found), stream), us=us)
 
 
-def _tunables(kind: Kind, found: list[Flat]) -> Iterator[Tunable]:
-    """What the best tile has first, then what others have that take up to twice as long."""
-    best = found[0]
-    near = [f for f in found if f.us <= 2 * best.us]
+def _tunables(found: list[Flat]) -> Iterator[Tunable]:
+    """What the best tile has first, then what others have that take up to half as long again."""
+    near = [f for f in found if f.us <= 1.5 * found[0].us]
 
-    def values(name: str, most: int = 4) -> list[int]:
-        return list(dict.fromkeys(getattr(f, name) for f in near))[:most]
+    def values(name: str) -> list[int]:
+        return list(dict.fromkeys(getattr(f, name) for f in near))[:4]
 
     yield tunable("TALL", *values("tall"))
     yield tunable("WARPGROUPS", *values("groups"))
@@ -88,7 +88,7 @@ def _tunables(kind: Kind, found: list[Flat]) -> Iterator[Tunable]:
     yield tunable("CHANNELS", *values("width"))
     yield tunable("CHUNK", *values("chunk"))
     yield tunable("BAND", *values("band"))
-    yield tunable("SLICE", best.slice, *(s for s in (2, 3, 4, 6) if s != best.slice))
+    yield tunable("SLICE", *values("slice"))
     yield tunable("STAGES", *values("stages"))
     yield tunable("PATCHES", *values("patches"))
     yield tunable("UNITS", UNITS)
@@ -109,59 +109,77 @@ def _cells(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[
     return counts, apart
 
 
+def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int) -> Patch:
+    """Of a tile of `rows` cells."""
+    inside = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
+    outside = [d for d in range(len(counts)) if d not in inside]
+    spread = sum(apart[d] * prod(counts[d + 1 :]) for d in inside)
+    strides = kind.stride if kind.transposed else (1,) * len(counts)
+    paces = (1,) * len(counts) if kind.transposed else kind.stride
+    bands = max(1.0, prod(kind.kernel[d] / strides[d] for d in outside))  # of a phase
+    outer = prod(strides) // side_by_side(kind)
+    steps = sum(taps_of(kind)) / outer * chunk / 16
+    octets = chunk // 8 * prod(paces[d] for d in inside) * (rows + spread)
+    return Patch(octets, ceil(steps / bands / side_by_side(kind)), bands * -(-kind.channels // chunk))
+
+
 @cache
 def flats(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], fewest: int = 0) -> tuple[Flat, ...]:
     counts, apart = _cells(kind, given, shape)
     inner, total = side_by_side(kind), given[0] * prod(counts)
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
-    paces = (1,) * len(kind.stride) if kind.transposed else kind.stride
-    steps = sum(taps_of(kind)) / outer / 2  # of an outer phase, times octets
     found: list[Flat] = []
-    for (tall, groups, teams), width, chunk, band in product(CREWS, WIDTHS, CHUNKS, range(len(counts))):
-        deep = up(kind.channels, 8)
-        sums = inner * tall * width // 2
-        if sums > 128 or (chunk > deep and chunk != 8) or width >= 2 * up(kind.made, 8) or width < fewest:
+    for crew, width, chunk, band in product(CREWS, WIDTHS, CHUNKS, range(len(counts))):
+        tall, groups, teams = crew
+        if (chunk > up(kind.channels, 8) and chunk != 8) or not fewest <= width < 2 * up(kind.made, 8):
             continue
-        if groups // teams > 1 and sums * groups > 256:
-            continue
-        own = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
-        spread = sum(apart[d] * prod(counts[d + 1 :]) for d in own)
-        bands = prod(kind.kernel[d] for d in range(len(counts)) if d not in own)
-        near = prod(paces[d] for d in own)
         rows = 64 * tall * groups // teams
-        octets = chunk // 8 * near * (rows + spread)
-        if octets > MOST_PATCH:
+        patch = _patch(kind, counts, apart, chunk, band, rows)
+        if inner * tall * width > 256 or patch.octets > MOST_PATCH:
             continue
-        chunks = -(-kind.channels // chunk)
-        cycles = sum(max(p / 2, 16 + p / 4) for p in parts_of(width))
-        lists = max(1, bands / outer) * inner  # of an outer phase and chunk
-        of_list = ceil(steps * chunk / 8 / lists)
-        tiles = ceil(total / rows)
-        blocks = tiles * outer * -(-kind.made // width) * kind.groups
-        for size in sorted({ceil(of_list / n) for n in (1, 2, 3, 4) if ceil(of_list / n) <= 9}):
-            slices = ceil(ceil(of_list / size) * lists * chunks)
-            for stages, patches in product(sorted({2, 3, 4, slices}), (2, 3)):
-                kept = stages >= slices
-                if stages > MOST_RING or (teams > 1 and not kept):
-                    continue
-                ring = (slices if kept else stages) * size * 32 * width
-                staged = groups * 4 * (width if fewest else min(width, 32)) * (64 * inner + 4)
-                used = 2048 + ring + teams * patches * octets * 16 + staged
-                wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
-                resident = min(wanted, SHARED // (used + 1024))
-                if resident < 1 or 128 * groups * resident * (sums + 40) > 65536:
-                    continue
-                tensor = slices * size * tall * groups // teams * cycles / TENSOR
-                fetched = chunks * max(1.0, bands / outer) * octets * 16 + (
-                    0 if kept else slices * size * 32 * width
-                )
-                moved = fetched / FETCHED + rows * inner * width * 4 / STORED
-                waits = WAITS + 16.0 * rows * width * inner / 128 / (
-                    groups // teams
-                )  # while its own products wait
-                one = max(tensor, moved, (tensor + moved / 2 + waits) / (resident * teams))
-                waves = ceil(blocks / (UNITS * resident * teams)) * resident * teams
-                found.append(
-                    Flat(tall, groups, teams, width, chunk, band, size, stages, patches, waves * one / CLOCK)
-                )
+        tiles = ceil(total / rows) * outer * -(-kind.made // width) * kind.groups
+        found += [
+            Flat(*crew, width, chunk, band, size, stages, patches, us)
+            for size, stages, patches, us in _timed(kind, crew, width, patch, tiles, fewest > 0)
+        ]
     return tuple(found)
+
+
+def _timed(
+    kind: Kind, crew: tuple[int, int, int], width: int, patch: Patch, tiles: int, whole: bool
+) -> Iterator[tuple[int, int, int, float]]:
+    """(steps of a slice, slices held, patches held, microseconds) of what fits."""
+    tall, groups, teams = crew
+    inner = side_by_side(kind)
+    sums, rows = inner * tall * width // 2, 64 * tall * groups // teams
+    abreast = width if whole else next(n for n in (32, 24, 16, 8) if width % n == 0)
+    passes, staged = tall * width // abreast, groups * 4 * abreast * (64 * inner + 4)
+    a_step = sum(max(part / 2, 16 + part / 4) for part in parts_of(width)) * tall
+    stored = rows * inner * min(width, kind.made) * 4
+    results = passes * (A_PASS + A_RESULT * inner * abreast / 2)
+    for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
+        slices = ceil(ceil(patch.steps / size) * inner * patch.count)
+        steps = patch.steps * inner * patch.count
+        for stages, patches in product(sorted({2, 3, 4, slices}), PATCHES):
+            kept = stages >= slices
+            if stages > MOST_RING or size > MOST_SLICE or (teams > 1 and not kept):
+                continue
+            ring = (slices if kept else stages) * size * 32 * width
+            used = 1024 + ring + teams * patches * patch.octets * 16 + staged
+            wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
+            resident = min(wanted, SHARED // (used + 1024))
+            if resident < 1 or (128 * groups + 32 * teams) * resident * (sums + OWN) > REGISTERS:
+                continue
+            tensor = steps * a_step * (groups // teams) / TENSOR
+            fetched = patch.count * patch.octets * 16 + (0 if kept else steps * 32 * width)
+            alone = steps * a_step / TENSOR + slices * A_SLICE + results
+            waits = patch.count * (ARRIVES + A_BYTE * patch.octets * 16) / patches
+            abreast_tiles = resident * teams
+            one = max(tensor, fetched / FETCHED + stored / STORED, max(alone, waits) / abreast_tiles)
+            rounds = tiles / (UNITS * abreast_tiles)
+            yield (
+                size,
+                stages,
+                patches,
+                (ceil(rounds) if rounds < 4 else rounds) * abreast_tiles * one / CLOCK,
+            )
