@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
 from cuda_bench import CudaBench
-from test_cuda_convolution import EVERY, Case, I, unit_for, unit_of
-from test_cuda_halves import convolved
+from test_cuda_convolution import EVERY, Case, I, unit_of
 
-from warpsmith.agents.expert.review import review
 from warpsmith.search.tuner import at_other_values, with_values
-from warpsmith.targets.cuda import CudaTarget
 
 SOME: dict[str, Case] = {
     "padded": (lambda x, w, b: F.conv2d(x, w, b, padding=1), lambda: (I(3, 10, 11, 37), I(12, 10, 3, 3), I(12))),

@@ -39,10 +39,10 @@ from .convolution_kinds import (
     taps_of,
     up,
 )
-from .flat_tiles import flat_technique
+from .flat_tiles import EACH, Whole, flat_technique
 from .halves_tiles import EXACT, halves_technique
 
-BANDWIDTH, RATE = 3.5e6, 170e6  # bytes and operations a microsecond that it reaches on an H200
+BANDWIDTH, RATE = 3.5e6, 100e6  # bytes and operations a microsecond that it reaches on an H200
 START_US = 7.0  # of two kernels
 WIDTHS = (128, 96, 64, 48, 32, 24, 16, 8)  # channels of a block
 STAGES = 3
@@ -117,19 +117,18 @@ class CudaConvolution(CudaAnchored):
         if facts.arch in ("", WGMMA_ARCH):
             moved = region_bytes(graph, region)
             found += [halves_technique(kind, shape, terms, moved, stream, limits) for terms in (1, 3)]
-            fewest = self.flat_channels(graph, region, anchor.node, kind)
-            if fewest is not None:
+            if (whole := self.whole(graph, region, anchor.node, kind)) is not None:
                 given = graph.specs[anchor.node.uses[0]].shape
-                found.append(flat_technique(kind, given, shape, moved, stream, fewest))
+                found.append(flat_technique(kind, given, shape, moved, stream, whole))
         return _ordered(kind, [t for t in found if t is not None])
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
         """Of tiles, for what becomes of the results."""
         return NO_LIMITS
 
-    def flat_channels(self, graph: Graph, region: Region, node: Node, kind: Kind) -> int | None:
-        """The fewest channels of a block of `flat`; None where it cannot make what follows."""
-        return 0
+    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
+        """What follows, for `flat`; None where it cannot make that."""
+        return EACH
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         return self.written(top, self.convolved(anchor), technique)

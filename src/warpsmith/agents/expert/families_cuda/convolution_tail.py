@@ -23,6 +23,7 @@ from .base import cuda_unit
 from .conv_tails import Follows, window_of
 from .convolution import WIDTHS, CudaConvolution, tile_of
 from .convolution_kinds import NO_LIMITS, Kind, Limits, read_kind, side_by_side
+from .flat_tiles import Whole
 from .tailed import Tailed, found_in, result_sizes, write_chains
 
 
@@ -43,10 +44,14 @@ class ConvolutionTail(Tailed, CudaConvolution):
         found = found_in(graph, region, node)
         return NO_LIMITS if found is None else _limits(kind, found)
 
-    def flat_channels(self, graph: Graph, region: Region, node: Node, kind: Kind) -> int | None:
+    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
         found = found_in(graph, region, node)
-        channels = found is not None and found.columns and found.pool is None
-        return kind.made if channels and kind.groups == 1 else None
+        if found is None or not found.columns or found.pool is not None or kind.groups > 1:
+            return None
+        full = any(
+            graph.specs[v].shape[1] == kind.made for v in region.outputs
+        )  # softmax: maximum, sum, results
+        return Whole(kind.made, 2 if full else 0)
 
     def convolved(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)

@@ -29,10 +29,23 @@ PATCHES = (2, 3, 4, 6)
 MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
 REGISTERS, OWN = 65536, 32  # of a multiprocessor; of a thread besides its sums
 START_US = 14.0  # of five kernels
-# Cycles: of a slice besides its products, of a pass of results and of each one a thread; until a patch is there, and of a byte.
-A_SLICE, A_PASS, A_RESULT, ARRIVES, A_BYTE = 140.0, 690.0, 45.0, 2500.0, 0.15
-FETCHED, STORED, TENSOR = 30.0, 12.0, 0.5  # bytes a cycle of a multiprocessor; of the tensor cores' peak
+# Cycles: of a slice besides its products, of a patch, of a pass of results and of each one a thread.
+# And of each result for each walk over the channels of a place.
+A_SLICE, A_PATCH, A_PASS, A_RESULT, A_WALK = 127.0, 680.0, 12.0, 41.0, 110.0
+FETCHED, STORED, TENSOR = 148.0, 10.5, 0.66  # bytes a cycle of a multiprocessor; of the tensor cores' peak
+TOGETHER = 3.0  # a power: what takes about as long as the longest part slows that down
 WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What follows wants all `channels` of a place in one block, and goes over them `walks` times, the first one not counted."""
+
+    channels: int = 0
+    walks: int = 0
+
+
+EACH = Whole()  # nothing does
 
 
 @dataclass(frozen=True)
@@ -61,16 +74,21 @@ class Patch:
 
 
 def flat_technique(
-    kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], moved: int, stream: Tunable, fewest: int = 0
+    kind: Kind,
+    given: tuple[int, ...],
+    shape: tuple[int, ...],
+    moved: int,
+    stream: Tunable,
+    whole: Whole = EACH,
 ) -> Technique | None:
-    """`given`, `shape`: of the convolution's input and result; `moved`: bytes of all operands; `fewest`: channels that a
-    block has to make, since what follows wants all of a place. None where no tile fits."""
+    """`given`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
     if kind.channels < FEWEST_INS:
         return None
-    found = sorted(flats(kind, given, shape, fewest), key=lambda f: f.us)
+    found = sorted(flats(kind, given, shape, whole), key=lambda f: f.us)
     if not found:
         return None
-    halved = 4.0 * prod(given) * 1.5 / BANDWIDTH  # read, written
+    apart = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
+    halved = 4.0 * prod(given) * (0.5 + apart) / BANDWIDTH
     us = max(found[0].us, moved / BANDWIDTH) + halved + START_US
     return Technique("flat", WHY, "compute", (*_tunables(found), stream), us=us)
 
@@ -124,14 +142,18 @@ def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: in
 
 
 @cache
-def flats(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], fewest: int = 0) -> tuple[Flat, ...]:
+def flats(
+    kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], whole: Whole = EACH
+) -> tuple[Flat, ...]:
     counts, apart = _cells(kind, given, shape)
     inner, total = side_by_side(kind), given[0] * prod(counts)
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
     found: list[Flat] = []
     for crew, width, chunk, band in product(CREWS, WIDTHS, CHUNKS, range(len(counts))):
         tall, groups, teams = crew
-        if (chunk > up(kind.channels, 8) and chunk != 8) or not fewest <= width < 2 * up(kind.made, 8):
+        if (chunk > up(kind.channels, 8) and chunk != 8) or not whole.channels <= width < 2 * up(
+            kind.made, 8
+        ):
             continue
         rows = 64 * tall * groups // teams
         patch = _patch(kind, counts, apart, chunk, band, rows)
@@ -140,23 +162,23 @@ def flats(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], fewest: in
         tiles = ceil(total / rows) * outer * -(-kind.made // width) * kind.groups
         found += [
             Flat(*crew, width, chunk, band, size, stages, patches, us)
-            for size, stages, patches, us in _timed(kind, crew, width, patch, tiles, fewest > 0)
+            for size, stages, patches, us in _timed(kind, crew, width, patch, tiles, whole)
         ]
     return tuple(found)
 
 
 def _timed(
-    kind: Kind, crew: tuple[int, int, int], width: int, patch: Patch, tiles: int, whole: bool
+    kind: Kind, crew: tuple[int, int, int], width: int, patch: Patch, tiles: int, whole: Whole
 ) -> Iterator[tuple[int, int, int, float]]:
     """(steps of a slice, slices held, patches held, microseconds) of what fits."""
     tall, groups, teams = crew
     inner = side_by_side(kind)
     sums, rows = inner * tall * width // 2, 64 * tall * groups // teams
-    abreast = width if whole else next(n for n in (32, 24, 16, 8) if width % n == 0)
+    abreast = width if whole.channels else next(n for n in (32, 24, 16, 8) if width % n == 0)
     passes, staged = tall * width // abreast, groups * 4 * abreast * (64 * inner + 4)
     a_step = sum(max(part / 2, 16 + part / 4) for part in parts_of(width)) * tall
     stored = rows * inner * min(width, kind.made) * 4
-    results = passes * (A_PASS + A_RESULT * inner * abreast / 2)
+    results = passes * (A_PASS + (A_RESULT + A_WALK * whole.walks) * inner * abreast / 2)
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = ceil(ceil(patch.steps / size) * inner * patch.count)
         steps = patch.steps * inner * patch.count
@@ -172,14 +194,10 @@ def _timed(
                 continue
             tensor = steps * a_step * (groups // teams) / TENSOR
             fetched = patch.count * patch.octets * 16 + (0 if kept else steps * 32 * width)
-            alone = steps * a_step / TENSOR + slices * A_SLICE + results
-            waits = patch.count * (ARRIVES + A_BYTE * patch.octets * 16) / patches
-            abreast_tiles = resident * teams
-            one = max(tensor, fetched / FETCHED + stored / STORED, max(alone, waits) / abreast_tiles)
-            rounds = tiles / (UNITS * abreast_tiles)
-            yield (
-                size,
-                stages,
-                patches,
-                (ceil(rounds) if rounds < 4 else rounds) * abreast_tiles * one / CLOCK,
-            )
+            alone = steps * a_step / TENSOR + slices * A_SLICE + patch.count * A_PATCH + results
+            at_once = resident * teams
+            parts = (tensor, fetched / FETCHED + stored / STORED, alone / at_once)
+            one = sum(part**TOGETHER for part in parts) ** (1 / TOGETHER)
+            rounds = tiles / (UNITS * at_once)
+            us = (ceil(rounds) if rounds < 4 else rounds) * at_once * one / CLOCK
+            yield size, stages, patches, us
