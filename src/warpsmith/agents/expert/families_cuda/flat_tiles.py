@@ -98,7 +98,7 @@ def _tunables(found: list[Flat]) -> Iterator[Tunable]:
     near = [f for f in found if f.us <= 1.5 * found[0].us]
 
     def values(name: str) -> list[int]:
-        return list(dict.fromkeys(getattr(f, name) for f in near))[:4]
+        return list(dict.fromkeys(getattr(f, name) for f in near))[:6]
 
     yield tunable("TALL", *values("tall"))
     yield tunable("WARPGROUPS", *values("groups"))
