@@ -407,3 +407,21 @@ def test_short_copies_carry_no_hint(tmp_path: Path) -> None:
     ]
     policies = [made.read_text().count(f"L2::evict_{kind}.b64") for kind in ("first", "normal", "last")]
     assert policies == [2, 1, 1], "of the two kernels with hints one reads AGAIN"
+
+
+def test_a_pack_of_eight_bytes_is_one_store(tmp_path: Path, toolkit: None) -> None:
+    """nvcc made two of a pack of two floats, each with every second word of a line."""
+    source, made = tmp_path / "packs.cu", tmp_path / "packs.ptx"
+    source.write_text(
+        '#include "warpsmith_cuda_states.h"\n'
+        "template <bool STREAM> __global__ void k(float* out) {\n"
+        "  ws::write<2, 1, true, STREAM>(out + 2 * threadIdx.x, ws::Pack<float, 2>{{1.0f * threadIdx.x, 2.0f}});\n"
+        "}\n"
+        "template __global__ void k<false>(float*);\n"
+        "template __global__ void k<true>(float*);\n"
+    )
+    folder = str(Path(cuda.__file__).parent)
+    command = [cuda_toolkit.toolkit().nvcc, "-std=c++17", "-ptx", "-arch=sm_90a", "-I", folder]
+    subprocess.run([*command, str(source), "-o", str(made)], check=True)
+    stores = [line.split()[0] for line in made.read_text().splitlines() if "st.global" in line]
+    assert sorted(stores) == ["st.global.cs.v2.u32", "st.global.v2.u32"]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 from cuda_bench import CudaBench
 from test_cuda_convolution import EVERY, Case, I, unit_of
+from test_cuda_halves import convolved
 
+from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
+from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
+from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Whole, flats
+from warpsmith.agents.expert.registry import family_of
+from warpsmith.agents.expert.review import review
 from warpsmith.search.tuner import at_other_values, with_values
+from warpsmith.targets.cuda import CudaTarget
 
+R = torch.randn
 SOME: dict[str, Case] = {
     "padded": (lambda x, w, b: F.conv2d(x, w, b, padding=1), lambda: (I(3, 10, 11, 37), I(12, 10, 3, 3), I(12))),
     "space": (
@@ -70,3 +81,98 @@ def test_channels_are_reduced_where_they_are_made(emulated: CudaBench, name: str
     graph, args, unit = unit_of(emulated, TAILS[name], "flat")
     assert unit.family == "convolution_tail"
     emulated.check(unit, graph, args)
+
+
+def test_precision_is_that_of_tf32(emulated: CudaBench) -> None:
+    torch.manual_seed(0)
+    got, exact, _ = convolved(emulated, R(2, 20, 10, 12), R(16, 20, 3, 3), "flat")
+    assert 5e-5 <= (got - exact).norm() / exact.norm() < 5e-4
+
+
+def test_each_image_and_each_channel_has_a_scale(emulated: CudaBench) -> None:
+    torch.manual_seed(0)
+    images, channels = (
+        torch.tensor([1e-15, 1.0, 1e12])[:, None, None, None],
+        torch.logspace(-9, 9, 8)[:, None, None, None],
+    )
+    got, exact, _ = convolved(emulated, R(3, 16, 9, 11) * images, R(8, 16, 3, 3) * channels, "flat")
+    for image in range(3):
+        for channel in range(8):
+            off = (got - exact)[image, channel].norm() / exact[image, channel].norm()
+            assert off < 1e-3, (image, channel)
+
+
+def test_an_image_is_mended_where_the_sample_told_too_little(emulated: CudaBench) -> None:
+    """Halves would be infinite with the scale of the sample, which lies in the middle of some channels."""
+    torch.manual_seed(0)
+    x = R(2, 16, 12, 20)
+    x[1, 3, 0, 1] = 1e4
+    got, exact, size = convolved(emulated, x, R(8, 16, 3, 3), "flat")
+    assert torch.isfinite(got).all()
+    assert ((got - exact).abs() <= 1e-3 * size).all()
+
+
+def test_infinities_stay_where_they_are(emulated: CudaBench) -> None:
+    torch.manual_seed(0)
+    x, w = R(1, 8, 12, 20), R(8, 8, 3, 3)
+    x[0, 1, 4, 9], x[0, 2, 8, 15] = float("inf"), float("nan")
+    got, exact, _ = convolved(emulated, x, w, "flat")
+    finite = torch.isfinite(exact)
+    assert torch.equal(torch.isfinite(got), finite)
+    assert (got[finite] - exact[finite]).norm() / exact[finite].norm() < 5e-4
+
+
+LONG: Case = (
+    lambda x, w, b: F.gelu(F.mish(F.conv2d(x, w, b)) * 2),
+    lambda: (R(2, 64, 20, 38), R(128, 64, 3, 3), R(128)),
+)
+LARGE = {
+    "TALL": 1,
+    "WARPGROUPS": 4,
+    "TEAMS": 4,
+    "CHANNELS": 128,
+    "CHUNK": 32,
+    "BAND": 0,
+    "SLICE": 6,
+    "STAGES": 6,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "values"), [(SOME["padded"], {}), (SOME["transposed plane"], {}), (TAILS["softmax"], {}), (LONG, LARGE)],
+    ids=["padded", "transposed", "softmax", "long chain"],
+)  # fmt: skip
+def test_they_build_without_spills(
+    emulated: CudaBench, toolkit: None, builds: Path, case: Case, values: dict[str, int]
+) -> None:
+    """Sums in local memory are a fault that was there: where what stores them was long, it kept loops over them from being unrolled."""
+    graph, _, unit = unit_of(emulated, case, "flat")
+    build = CudaTarget(builds / "cuda", arch="sm_90a").build(with_values(unit, values), graph, "main")
+    assert build.ok, build.diagnostics
+    assert not build.diagnostics  # nor that products wait for each other
+    assert review(unit) == []
+    assert {k.name for k in build.kernels} == {"halve", "mend", "powers", "pack", "convolve"}
+    assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
+
+
+def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
+    """Of many channels few are made at a time where all of a place are wanted by nobody; else a block makes all."""
+    graph, _, unit = unit_of(emulated, LONG, "flat")
+    family = family_of(graph, unit.region, "cuda")
+    assert isinstance(family, CudaConvolution)
+    anchor = family.anchor(graph, unit.region)
+    assert anchor is not None
+    kind = read_kind(graph, anchor.node)
+    assert kind is not None
+    shapes = graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape
+    assert {t.width for t in flats(kind, *shapes)} > {32, 64, 128}
+    whole = flats(kind, *shapes, Whole(128, 2))
+    assert {t.width for t in whole} == {128}
+    cheap = {
+        (t.tall, t.groups, t.chunk, t.band, t.slice, t.stages, t.patches): t.us
+        for t in flats(kind, *shapes, Whole(128, 0))
+    }
+    assert all(t.us > cheap[t.tall, t.groups, t.chunk, t.band, t.slice, t.stages, t.patches] for t in whole)
+    slow = replace(RATES, stored=RATES.stored / 2)
+    assert all(t.load.us(slow) > t.load.us() for t in whole)

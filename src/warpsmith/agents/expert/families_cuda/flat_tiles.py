@@ -1,8 +1,7 @@
 """Which tiles a convolution over cells in a row is cut into, and what that should take.
 
 In: a convolution's numbers and its result's shape at the main variant. Out: the technique `flat` (see `emit_cuda.flat`) with
-its tunables, best guess first. What things take was fitted to looks on an H200 (docs/decisions.md); it decides what is tried
-first, never what is right.
+its tunables, best guess first. What things take decides what is tried first, never what is right.
 """
 
 from __future__ import annotations
@@ -29,11 +28,6 @@ PATCHES = (2, 3, 4, 6)
 MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
 REGISTERS, OWN = 65536, 32  # of a multiprocessor; of a thread besides its sums
 START_US = 14.0  # of five kernels
-# Cycles: of a slice besides its products, of a patch, of a pass of results and of each one a thread.
-# And of each result for each walk over the channels of a place.
-A_SLICE, A_PATCH, A_PASS, A_RESULT, A_WALK = 127.0, 680.0, 12.0, 41.0, 110.0
-FETCHED, STORED, TENSOR = 148.0, 10.5, 0.66  # bytes a cycle of a multiprocessor; of the tensor cores' peak
-TOGETHER = 3.0  # a power: what takes about as long as the longest part slows that down
 WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
 
 
@@ -49,6 +43,53 @@ EACH = Whole()  # nothing does
 
 
 @dataclass(frozen=True)
+class Rates:
+    """Of an H200 with tiles of `flat`, fitted to its looks: `python benchmarks/flat_tiles.py fit`."""
+
+    a_slice: float = 62.0  # cycles of a slice of the weights, besides its products
+    a_patch: float = 1250.0  # of a patch
+    a_pass: float = 13.0  # of a part of the results on its way to memory
+    a_result: float = 31.0  # of each result of a thread in it
+    a_walk: float = 110.0  # of each of them, for each further walk over a place's channels
+    fetched: float = 66.0  # bytes a cycle of a multiprocessor
+    stored: float = 10.8
+    tensor: float = 0.76  # of the tensor cores' peak
+    together: float = 3.0  # a power: what takes about as long as the longest part slows that down
+
+
+RATES = Rates()
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a tile makes a multiprocessor do."""
+
+    products: float  # cycles at the peak, of one of the warpgroups that share the tile
+    crew: int  # such warpgroups
+    slices: int
+    patches: float
+    passes: int
+    results: float  # of a thread, in each pass
+    walks: int
+    fetched: float  # bytes
+    stored: int
+    at_once: int  # tiles of a multiprocessor
+    tiles: int  # of all
+
+    def us(self, rates: Rates = RATES) -> float:
+        own = self.passes * (rates.a_pass + (rates.a_result + rates.a_walk * self.walks) * self.results)
+        own += self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
+        parts = (
+            self.products * self.crew / rates.tensor,
+            self.fetched / rates.fetched + self.stored / rates.stored,
+            own / self.at_once,
+        )
+        cycles = sum(part**rates.together for part in parts) ** (1 / rates.together)
+        rounds = self.tiles / (UNITS * self.at_once)
+        return (ceil(rounds) if rounds < 4 else rounds) * self.at_once * cycles / CLOCK
+
+
+@dataclass(frozen=True)
 class Flat:
     """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `emit_cuda.flat_kernels`."""
 
@@ -61,6 +102,7 @@ class Flat:
     slice: int
     stages: int
     patches: int
+    load: Load
     us: float
 
 
@@ -160,44 +202,37 @@ def flats(
         if inner * tall * width > 256 or patch.octets > MOST_PATCH:
             continue
         tiles = ceil(total / rows) * outer * -(-kind.made // width) * kind.groups
-        found += [
-            Flat(*crew, width, chunk, band, size, stages, patches, us)
-            for size, stages, patches, us in _timed(kind, crew, width, patch, tiles, whole)
-        ]
+        for size, stages, patches, load in _fitting(kind, crew, width, patch, tiles, whole):
+            found.append(Flat(*crew, width, chunk, band, size, stages, patches, load, load.us()))
     return tuple(found)
 
 
-def _timed(
+def _fitting(
     kind: Kind, crew: tuple[int, int, int], width: int, patch: Patch, tiles: int, whole: Whole
-) -> Iterator[tuple[int, int, int, float]]:
-    """(steps of a slice, slices held, patches held, microseconds) of what fits."""
+) -> Iterator[tuple[int, int, int, Load]]:
+    """Steps of a slice, slices held, patches held: what fits a multiprocessor."""
     tall, groups, teams = crew
     inner = side_by_side(kind)
     sums, rows = inner * tall * width // 2, 64 * tall * groups // teams
     abreast = width if whole.channels else next(n for n in (32, 24, 16, 8) if width % n == 0)
-    passes, staged = tall * width // abreast, groups * 4 * abreast * (64 * inner + 4)
-    a_step = sum(max(part / 2, 16 + part / 4) for part in parts_of(width)) * tall
-    stored = rows * inner * min(width, kind.made) * 4
-    results = passes * (A_PASS + (A_RESULT + A_WALK * whole.walks) * inner * abreast / 2)
+    staged = groups * 4 * abreast * (64 * inner + 4)
+    steps = patch.steps * inner * patch.count
+    products = steps * tall * sum(max(part / 2, 16 + part / 4) for part in parts_of(width))
+    wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = ceil(ceil(patch.steps / size) * inner * patch.count)
-        steps = patch.steps * inner * patch.count
         for stages, patches in product(sorted({2, 3, 4, slices}), PATCHES):
             kept = stages >= slices
             if stages > MOST_RING or size > MOST_SLICE or (teams > 1 and not kept):
                 continue
             ring = (slices if kept else stages) * size * 32 * width
             used = 1024 + ring + teams * patches * patch.octets * 16 + staged
-            wanted = (4 - groups if groups < 3 else 1) if sums <= 64 else (1 if groups > 1 else 2)
             resident = min(wanted, SHARED // (used + 1024))
             if resident < 1 or (128 * groups + 32 * teams) * resident * (sums + OWN) > REGISTERS:
                 continue
-            tensor = steps * a_step * (groups // teams) / TENSOR
             fetched = patch.count * patch.octets * 16 + (0 if kept else steps * 32 * width)
-            alone = steps * a_step / TENSOR + slices * A_SLICE + patch.count * A_PATCH + results
-            at_once = resident * teams
-            parts = (tensor, fetched / FETCHED + stored / STORED, alone / at_once)
-            one = sum(part**TOGETHER for part in parts) ** (1 / TOGETHER)
-            rounds = tiles / (UNITS * at_once)
-            us = (ceil(rounds) if rounds < 4 else rounds) * at_once * one / CLOCK
-            yield size, stages, patches, us
+            stored = rows * inner * min(width, kind.made) * 4
+            passes, results = tall * width // abreast, inner * abreast / 2
+            load = Load(products, groups // teams, slices, patch.count, passes, results, whole.walks,
+                        fetched, stored, resident * teams, tiles)  # fmt: skip
+            yield size, stages, patches, load
