@@ -30,7 +30,7 @@ from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
 from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
 from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Flat, Load, Rates, flats
 from warpsmith.agents.expert.registry import family_of
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Unit
 from warpsmith.search.tuner import with_values
@@ -102,6 +102,21 @@ def look(given: argparse.Namespace) -> None:
                     out.write(json.dumps(row) + "\n")
                     out.flush()
                     print(task, family, made.values, row["convolve_us"], seen.get("failed", ""), flush=True)
+
+
+def read(path: Path) -> list[Row]:
+    """Raises UsageError."""
+    try:
+        rows: list[Row] = [json.loads(line) for line in path.read_text().splitlines()]
+        known = all(
+            {"task", "family", "convolve_us"} <= row.keys() and {*NAMES} <= row["values"].keys()
+            for row in rows
+        )
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise UsageError(f"{path} holds no rows of `look`: {type(error).__name__} {error}") from error
+    if not known:
+        raise UsageError(f"{path} holds no rows of `look`: a task, a family, values and convolve_us make one")
+    return rows
 
 
 def loads(rows: Sequence[Row], kernelbench: Path) -> dict[str, list[tuple[Load, float]]]:
@@ -188,10 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.command == "look":
             look(given)
         else:
-            rows = [json.loads(line) for line in given.rows.read_text().splitlines()]
-            found = loads(rows, given.kernelbench)
+            found = loads(read(given.rows), given.kernelbench)
             report(found, fit(found, given.tries))
-    except (WarpsmithError, OSError) as error:
+    except WarpsmithError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
