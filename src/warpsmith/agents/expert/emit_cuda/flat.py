@@ -2,8 +2,8 @@
 
 Before, the image becomes halves once: 8 channels of a cell side by side, with zeros between rows such that every tap reads
 all outputs' inputs shifted by the same number of cells, over rows and images. So a tile is any cells in a row, none of it
-idle at an image's edge; what it reads comes by few bulk copies, asked for ahead by one thread, and tensor cores read it
-where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-29
+idle at an image's edge; what it reads comes by few bulk copies, asked for ahead by a warp of their own, and tensor cores read
+it where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-29
 of their image's largest lose bits.
 
 In: a convolution's numbers and the names of its operands. Out: five kernels: `powers` and `pack` (of the weights), `halve`
@@ -27,9 +27,9 @@ def flat_kernels(
     top: Writer, shape: Convolved, deliver: str = STORE, whole: bool = False
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: what becomes of results; `whole`: it wants all
-    channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where all
-    weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES,
-    PATCHES, UNITS (multiprocessors; right with any number) and NT."""
+    channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where all weights stay), CHANNELS, CHUNK (a
+    multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES, PATCHES (two or more), UNITS
+    (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
         f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .implicit_layout import AXES, PHASES
+from .implicit_layout import AXES, PAIRS, PHASES
 
 _CELLS = """\
 // The image as octets of halves: 8 channels of a cell side by side. Cells are the places of the grid, and so many more in a
@@ -90,37 +90,23 @@ constexpr int64_t FURTHEST = ((AXIS_D.highest() - LOW_D) / PACE_D * CELLS_H + (A
 constexpr int64_t LINE = TOTAL + ROWS + 2 * FURTHEST;  // cells of a plane, with zeros behind them
 static_assert(OCTETS * NEAR * (int64_t)LENGTH < 1 << 14, "requires: patches that a descriptor can tell");
 
-// For each band and inner phase its steps, each of two octets. `where`: the first one in the patch, and how much further the
-// second one lies, times 2^16, both in octets. `octet`: tap * OCTETS + plane of the chunk; -1: zeros.
+// The steps of each band and inner phase.
 constexpr int ROOM = (TAPS * OCTETS + OUTER * KEYS * INNER + 1) / 2 + 1;
-struct Steps {
-  int first[OUTER * KEYS * INNER + 1], octet[2 * ROOM];
-  uint32_t where[ROOM];
+struct Steps : Pairs<ROOM> {
+  int first[OUTER * KEYS * INNER + 1] = {};
 };
 constexpr Steps make_steps() {
   Steps made{};
-  int n = 0;
   for (int outer = 0; outer < OUTER; outer++)
     for (int band = BANDS.first[outer]; band < BANDS.first[outer + 1]; band++)
       for (int inner = 0; inner < INNER; inner++) {
-        int place = 0, octet = -1;  // half a step that waits for the other
         for (int number = BANDS.key[band] * (TAPS / KEYS); number < (BANDS.key[band] + 1) * (TAPS / KEYS); number++) {
           const Tap tap = tap_of(outer * INNER + inner, number);
-          if (!tap.meets) continue;
-          for (int plane = 0; plane < OCTETS; plane++) {
-            const int at = (plane * NEAR + tap.kind - BANDS.kind[band]) * LENGTH + tap.shift - BANDS.start[band], own = number * OCTETS + plane;
-            if (octet < 0) {
-              place = at, octet = own;
-              continue;
-            }
-            const bool after = at >= place;  // how much further is never less than nothing
-            made.where[n] = after ? place | (at - place) << 16 : at | (place - at) << 16;
-            made.octet[2 * n] = after ? octet : own, made.octet[2 * n + 1] = after ? own : octet;
-            n++, octet = -1;
-          }
+          for (int plane = 0; tap.meets && plane < OCTETS; plane++)
+            made.add((plane * NEAR + tap.kind - BANDS.kind[band]) * LENGTH + tap.shift - BANDS.start[band], number * OCTETS + plane);
         }
-        if (octet >= 0) made.where[n] = place, made.octet[2 * n] = octet, made.octet[2 * n + 1] = -1, n++;
-        made.first[band * INNER + inner + 1] = n;
+        made.end();
+        made.first[band * INNER + inner + 1] = made.count;
       }
   return made;
 }
@@ -154,4 +140,4 @@ constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP
 constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS) + COMBOS;
 static_assert(PACKED_BYTES + OCTETS_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");
 """
-CONSTANTS = AXES + PHASES + _CELLS
+CONSTANTS = AXES + PHASES + PAIRS + _CELLS

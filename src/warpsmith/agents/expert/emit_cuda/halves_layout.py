@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .implicit_layout import AXES, COUNTS, GRID
+from .implicit_layout import AXES, COUNTS, GRID, PAIRS
 
 _TILE = """\
 // Outputs of a block: 64 of a warpgroup's product are 8 x 8 of them, or 64 of a row.
@@ -20,12 +20,10 @@ constexpr int DEPTH = INS < CHUNK ? rounded((int)INS, 8) : CHUNK, CHUNKS = REACH
 constexpr int OCTETS = REACH == 1 ? DEPTH / 8 : (KW >= REACH) + (LEFT != 0), OCTET = 16;  // planes; bytes
 constexpr int ITEMS = OCTETS * PLANE;
 
-// For each list (an outer phase, an inner phase): its steps, each of two octets. `where`: the first one in the patch, and how
-// much further the second one lies, times 2^16, both in octets. `octet`: tap * OCTETS + plane; -1: zeros.
+// The steps of each list (an outer phase, an inner phase).
 constexpr int ROOM = (TAPS * OCTETS + LISTS + 1) / 2 + 1;
-struct Steps {
-  int first[LISTS + 1], octet[2 * ROOM];
-  uint32_t where[ROOM];
+struct Steps : Pairs<ROOM> {
+  int first[LISTS + 1] = {};
   constexpr int steps(int list) const { return first[list + 1] - first[list]; }
   constexpr int slices(int list) const { return ws::ceil_div(steps(list), SLICE); }
 @COUNTS  constexpr int most() const {
@@ -36,7 +34,6 @@ struct Steps {
 };
 constexpr Steps make_steps() {
   Steps made{};
-  int n = 0, place = 0, octet = -1;  // half a step that waits for the other
   for (int list = 0; list < LISTS; list++) {
     const int d = phase_d(list / INNER), h = phase_h(list / INNER), w = phase_w(list / INNER, list % INNER);
     for (int number = 0; number < TAPS; number++) {
@@ -46,19 +43,11 @@ constexpr Steps make_steps() {
       const int row = (AXIS_D.reads(d, kd) - LOW_D) * SPAN_H + AXIS_H.reads(h, kh) - LOW_H;
       const int only = kw + REACH <= KW ? 0 : OCTETS - 1;  // the plane, where an octet is several taps
       for (int plane = REACH == 1 ? 0 : only; plane < (REACH == 1 ? OCTETS : only + 1); plane++) {
-        const int at = plane * PLANE + row * ROW + column % PACE_W * HALF + column / PACE_W, own = number * OCTETS + plane;
-        if (octet < 0) {
-          place = at, octet = own;
-          continue;
-        }
-        const bool after = at >= place;  // how much further is never less than nothing
-        made.where[n] = after ? place | (at - place) << 16 : at | (place - at) << 16;
-        made.octet[2 * n] = after ? octet : own, made.octet[2 * n + 1] = after ? own : octet;
-        n++, octet = -1;
+        made.add(plane * PLANE + row * ROW + column % PACE_W * HALF + column / PACE_W, number * OCTETS + plane);
       }
     }
-    if (octet >= 0) made.where[n] = place, made.octet[2 * n] = octet, made.octet[2 * n + 1] = -1, n++, octet = -1;
-    made.first[list + 1] = n;
+    made.end();
+    made.first[list + 1] = made.count;
   }
   return made;
 }
@@ -96,4 +85,4 @@ constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, ALONG = SHARES >= 
 constexpr int64_t PACKED_BYTES = ALL_SLICES * BLOCKS_OUT * GROUPS * SLICE_BYTES;
 constexpr uint64_t SPARE_AT = (PACKED_BYTES + 4 * OUTS * GROUPS + 255) / 256 * 256;
 """
-CONSTANTS = AXES + _TILE + GRID + _OCTETS.replace("@COUNTS", COUNTS)
+CONSTANTS = AXES + _TILE + GRID + PAIRS + _OCTETS.replace("@COUNTS", COUNTS)

@@ -1,5 +1,5 @@
 """CUDA C++ of `implicit`, `halves` and `flat`: constants. Which taps reach which outputs (AXES, PHASES), what a block makes (GRID),
-and for `implicit` where everything lies (CONSTANTS has all of it).
+how octets are paired to steps (PAIRS), and for `implicit` where everything lies (CONSTANTS has all of it).
 """
 
 AXES = """\
@@ -79,6 +79,31 @@ COUNTS = """\
     for (int i = 0; i < outer; i++) sum += slices_of(i);
     return sum;
   }
+"""
+# Of `halves` and `flat`, whose steps are two octets each, 16 terms of the sum.
+PAIRS = """\
+// `where`: the first octet in the patch, and how much further the second one lies, times 2^16, both in octets. `octet`:
+// tap * OCTETS + plane; -1: zeros.
+template <int MOST>
+struct Pairs {
+  int octet[2 * MOST] = {}, count = 0, place = 0, half = -1;  // half a step waits for the other
+  uint32_t where[MOST] = {};
+  constexpr void add(int at, int own) {
+    if (half < 0) {
+      place = at, half = own;
+      return;
+    }
+    const bool after = at >= place;  // how much further is never less than nothing
+    where[count] = after ? place | (at - place) << 16 : at | (place - at) << 16;
+    octet[2 * count] = after ? half : own, octet[2 * count + 1] = after ? own : half;
+    count++, half = -1;
+  }
+  constexpr void end() {
+    if (half < 0) return;
+    where[count] = place, octet[2 * count] = half, octet[2 * count + 1] = -1;
+    count++, half = -1;
+  }
+};
 """
 _PATCHES = """\
 // A plane a channel, such that the 4 x 8 elements that a warp reads for a fragment lie in different banks.
