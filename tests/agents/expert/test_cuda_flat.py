@@ -9,6 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cuda_bench import CudaBench
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from test_cuda_convolution import EVERY, Case, I, unit_of
 from test_cuda_halves import convolved
 
@@ -63,6 +65,67 @@ def test_crews_of_warpgroups_make_tiles_of_their_own(emulated: CudaBench, crews:
         "UNITS": 2,
     }  # few blocks, several tiles each
     emulated.check(with_values(unit, values), graph, args)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Case, dict[str, int]]:
+    """In two dimensions, transposed or not, with values of tunables."""
+
+    def two(least: int, most: int) -> tuple[int, int]:
+        return draw(st.integers(least, most)), draw(st.integers(least, most))
+
+    kernel, stride, dilation, padding, groups = (
+        two(1, 4),
+        two(1, 3),
+        two(1, 2),
+        two(0, 3),
+        draw(st.integers(1, 2)),
+    )
+    ins, outs = groups * draw(st.sampled_from((8, 9, 16, 20))), groups * draw(st.sampled_from((8, 12, 17)))
+    image = (draw(st.integers(1, 3)), ins, draw(st.integers(3, 9)), draw(st.integers(9, 40)))
+    transposed = draw(st.booleans())
+    weight = (ins, outs // groups, *kernel) if transposed else (outs, ins // groups, *kernel)
+    function = F.conv_transpose2d if transposed else F.conv2d
+    case = (
+        lambda x, w, b: function(x, w, b, stride=stride, padding=padding, dilation=dilation, groups=groups),
+        lambda: (I(*image), I(*weight), I(outs)),
+    )
+    of = {
+        "TALL": (1, 2),
+        "WARPGROUPS": (1, 2),
+        "TEAMS": (1, 2),
+        "BAND": (0, 1),
+        "CHUNK": (8, 16),
+        "STAGES": (2, 40),
+        "SLICE": (1, 3),
+        "UNITS": (1, 132),
+    }
+    return case, {name: draw(st.sampled_from(values)) for name, values in of.items()}
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(drawn=convolutions())
+def test_any_convolution_is_right(emulated: CudaBench, drawn: tuple[Case, dict[str, int]]) -> None:
+    case, values = drawn
+    try:
+        made = case[0](*case[1]())
+    except RuntimeError:  # a kernel larger than the image
+        assume(False)
+    assume(isinstance(made, torch.Tensor) and made.numel() > 0)
+    graph, args = emulated.case(*case)
+    family = family_of(graph, emulated.whole(graph), "cuda")
+    found = (
+        [u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "flat"]
+        if family is not None
+        else []
+    )
+    assume(found)
+    emulated.check(with_values(found[0], values), graph, args)
 
 
 TAILS: dict[str, Case] = {
