@@ -47,7 +47,7 @@ def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", ["padded", "transposed, phases of 2 x 3"])
 def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
     graph, args, unit = unit_of(emulated, SOME[name], "flat")
     for other in at_other_values(unit):

@@ -48,10 +48,9 @@ class ConvolutionTail(Tailed, CudaConvolution):
         found = found_in(graph, region, node)
         if found is None or not found.columns or found.pool is not None or kind.groups > 1:
             return None
-        full = any(
-            graph.specs[v].shape[1] == kind.made for v in region.outputs
-        )  # softmax: maximum, sum, results
-        return Whole(kind.made, 2 if full else 0)
+        # Softmax: its maximum, its sum, its results.
+        softmax = any(graph.specs[v].shape[1] == kind.made for v in region.outputs)
+        return Whole(kind.made, 2 if softmax else 0)
 
     def convolved(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)
