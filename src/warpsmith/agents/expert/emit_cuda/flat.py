@@ -3,8 +3,8 @@
 Before, the image becomes halves once: 8 channels of a cell side by side, with zeros between rows such that every tap reads
 all outputs' inputs shifted by the same number of cells, over rows and images. So a tile is any cells in a row, none of it
 idle at an image's edge; what it reads comes by few bulk copies, asked for ahead by a warp of their own, and tensor cores read
-it where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-29
-of their image's largest lose bits.
+it where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-24
+of their image's largest may lose bits (2^-29 where it is sixteen times as large as those of the sample).
 
 In: a convolution's numbers and the names of its operands. Out: five kernels: `powers` and `pack` (of the weights), `halve`
 and `mend` (of the image; the second one where a sample told too little of its largest element), and `convolve`, general in
