@@ -23,6 +23,7 @@ from statistics import median
 from tempfile import mkdtemp
 from typing import Any
 
+import torch
 from cuda_expert import FACTS, files, hypotheses
 from cuda_look import Gpu
 
@@ -95,7 +96,10 @@ def look(given: argparse.Namespace) -> None:
                 for made, build in zip(tiles, builds, strict=True):
                     if time.monotonic() > end:
                         return
-                    seen = gpu.ask(task, graph, [(made.region, build.library)]) if build.ok else {}
+                    if build.ok:
+                        seen = gpu.ask(task, graph, [(made.region, build.library)])
+                    else:
+                        seen = {"failed": "; ".join(d.message for d in build.diagnostics)[:300]}
                     took = {name.split("(")[0].split()[-1]: us for name, us in seen.get("kernels", [])}
                     row = {"task": task, "family": family, "values": made.values, "error": seen.get("error")}
                     row |= {f"{kernel}_us": took.get(kernel) for kernel in ("convolve", "halve")}
@@ -199,13 +203,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fitting.add_argument("--kernelbench", type=Path, required=True)
     fitting.add_argument("--tries", type=int, default=4, help="0: only say what the rates of now choose")
     given = parser.parse_args(arguments)
+    if given.command == "look" and not torch.cuda.is_available():
+        parser.error("there is no NVIDIA GPU that torch can use: run it on a machine with one")
     try:
         if given.command == "look":
             look(given)
         else:
             found = loads(read(given.rows), given.kernelbench)
             report(found, fit(found, given.tries))
-    except WarpsmithError as error:
+    except (WarpsmithError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -409,8 +409,8 @@ def test_short_copies_carry_no_hint(tmp_path: Path) -> None:
     assert policies == [2, 1, 1], "of the two kernels with hints one reads AGAIN"
 
 
-def test_a_pack_of_eight_bytes_is_one_store(tmp_path: Path, toolkit: None) -> None:
-    """nvcc made two of a pack of two floats, each with every second word of a line."""
+def test_packs_are_one_store_and_what_they_share_is_read_past_stores(tmp_path: Path, toolkit: None) -> None:
+    """nvcc made two stores of a pack of two floats, each with every second word of a line, and read a shared float after each store."""
     source, made = tmp_path / "packs.cu", tmp_path / "packs.ptx"
     source.write_text(
         '#include "warpsmith_cuda_states.h"\n'
@@ -419,9 +419,16 @@ def test_a_pack_of_eight_bytes_is_one_store(tmp_path: Path, toolkit: None) -> No
         "}\n"
         "template __global__ void k<false>(float*);\n"
         "template __global__ void k<true>(float*);\n"
+        "template <int STRIDE> __global__ void r(const float* x, float* out) {\n"
+        "  *out = ws::read<1, STRIDE, false>(x).at[0];\n"
+        "}\n"
+        "template __global__ void r<0>(const float*, float*);\n"
+        "template __global__ void r<2>(const float*, float*);\n"
     )
     folder = str(Path(cuda.__file__).parent)
     command = [cuda_toolkit.toolkit().nvcc, "-std=c++17", "-ptx", "-arch=sm_90a", "-I", folder]
     subprocess.run([*command, str(source), "-o", str(made)], check=True)
-    stores = [line.split()[0] for line in made.read_text().splitlines() if "st.global" in line]
+    words = [line.split()[0] for line in made.read_text().splitlines() if "global." in line and "\t" in line]
+    stores = [word for word in words if word.startswith("st.") and ".v2" in word]
     assert sorted(stores) == ["st.global.cs.v2.u32", "st.global.v2.u32"]
+    assert sorted(word for word in words if word.startswith("ld.")) == ["ld.global.f32", "ld.global.nc.f32"]

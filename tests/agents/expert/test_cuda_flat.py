@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from test_cuda_convolution import EVERY, Case, I, unit_of
 from test_cuda_halves import convolved
 
+from warpsmith.agents.expert.families_cuda import halves_tiles
 from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
 from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
 from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Whole, flats
@@ -239,3 +240,17 @@ def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
     assert all(t.us > cheap[t.tall, t.groups, t.chunk, t.band, t.slice, t.stages, t.patches] for t in whole)
     slow = replace(RATES, stored=RATES.stored / 2)
     assert all(t.load.us(slow) > t.load.us() for t in whole)
+
+
+def test_halves_are_expected_to_take_as_long_as_looks_found(
+    emulated: CudaBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expected() -> dict[str, float | None]:
+        graph = emulated.graph(F.conv2d, torch.empty(64, 64, 66, 66), torch.empty(64, 64, 3, 3))
+        return {t.name: t.us for t, _ in emulated.techniques(graph, emulated.whole(graph))}
+
+    found = expected()
+    monkeypatch.setattr(halves_tiles, "LONGER", 1.0)
+    before = expected()
+    assert {name for name in found if found[name] != before[name]} == {"halves"}
+    assert (found["halves"] or 0) > (before["halves"] or 0)

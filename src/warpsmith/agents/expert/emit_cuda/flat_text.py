@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, c
 }
 """
 
-_CONVOLVE = """
+CONVOLVE = """
 __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
     Operands o, const unsigned char* packed, const unsigned char* octets, const int* exponents, const int* of_images, int* taken) {
   // Of slices of the weights: full, empty. Of patches: here, read.
@@ -295,7 +295,6 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
 }
 """
 PACK = SCALES + _HALVE + _PACK
-CONVOLVE = _CONVOLVE
 
 # What a warpgroup does with results: of channel `first` + c of the block and cell `row0` + r, of each inner phase, at
 # mine[c * PITCH + r * INNER + inner].

@@ -67,20 +67,18 @@ class ConvolutionTail(Tailed, CudaConvolution):
         tail = write_chains(w, anchor)
         shape = self.convolved(anchor)
         if technique.name == "flat" and tail.columns is not None:
-            flat, kernels, workspace = flat_kernels(
-                top, shape, columns(tail.columns, tail.dressed), whole=True
-            )
-            for line in kernels.splitlines():
-                w.line(line)
-            return cuda_unit(CudaBody(top, w, tuple(flat), workspace), region, technique, self.name)
-        launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
-        for line in constants(tail).splitlines():
-            top.line(line)
-        for line in (kernels + "\n" + finish(tail)).splitlines():
+            reduced = columns(tail.columns, tail.dressed)
+            launches, kernels, workspace = flat_kernels(top, shape, reduced, whole=True)
+        else:
+            launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
+            for line in constants(tail).splitlines():
+                top.line(line)
+            kernels += "\n" + finish(tail)
+            if tail.summed:
+                launches = [*launches, finish_launch(tail, "(const char*)workspace + SPARE_AT")]
+                workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
+        for line in kernels.splitlines():
             w.line(line)
-        if tail.summed:
-            launches = [*launches, finish_launch(tail, "(const char*)workspace + SPARE_AT")]
-            workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
