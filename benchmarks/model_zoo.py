@@ -53,6 +53,7 @@ def main() -> int:
         return call_eagerly(chosen)
     options.cache.mkdir(parents=True, exist_ok=True)
     rest = [f"--{name}={getattr(options, name)}" for name in ("time", "evaluations", "seed", "cache")]
+    rest += ["--baselines", *options.baselines]
     items = Items(os.path.abspath(__file__), rest, options.limit_s)
     rows = items.run_rest([entry_key(e) for e in chosen], options.out, options.retry)
     if options.page:
@@ -68,7 +69,9 @@ def measure_entry(entry: Entry, options: argparse.Namespace) -> dict[str, Any]:
         "versions": library_versions(), "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
     folder = Path(tempfile.gettempdir())  # the parent gave this process a folder of its own
-    config = Config.load({"archive": folder / "archive.db", "cache": folder / "cache"})
+    config = Config.load(
+        {"archive": folder / "archive.db", "cache": folder / "cache", "baselines": options.baselines}
+    )
     copy_peaks(options.cache, config.cache)
     budget = Budget(seconds=read_seconds(options.time), evaluations=options.evaluations or None)
     try:
@@ -143,6 +146,7 @@ def describe_command(options: argparse.Namespace) -> str:
         f"--evaluations {options.evaluations}",
         f"--limit-s {options.limit_s:g}",
     ]
+    parts.append(f"--baselines {' '.join(options.baselines)}")
     chosen = [f"--library {' '.join(options.library)}"] if tuple(options.library) != LIBRARIES else []
     named = [f"--only {' '.join(options.only)}"] if options.only else []
     return " ".join(["python benchmarks/model_zoo.py", *parts, *chosen, *named])
@@ -165,6 +169,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit-s", type=float, default=240.0, help="seconds after which a model is given up"
     )
+    parser.add_argument(
+        "--baselines", nargs="+", default=["eager", "compile"],
+        help="eager compile compile-max-autotune; what is compiled takes up to a minute a model, twice",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--retry", nargs="+", default=[], help="statuses of earlier rows to run again")
     parser.add_argument("--out", type=Path, default=Path("results/cpu/model_zoo.jsonl"))

@@ -315,51 +315,115 @@ def _other_models() -> list[Entry]:
 # torchvision
 
 
-def _from_torchvision(group: str, name: str, options: dict[str, Any]) -> torch.nn.Module:
+def _from_torchvision(path: str, make: Callable[[Any], torch.nn.Module]) -> torch.nn.Module:
+    """What `make` builds of a module of `torchvision.models`."""
     from import_torchvision import import_torchvision
 
     import_torchvision()
-    return getattr(importlib.import_module(f"torchvision.models{group}"), name)(weights=None, **options)
+    return make(importlib.import_module(f"torchvision.models{path}"))
 
 
 def _tv(
     name: str,
     family: str,
+    path: str,
+    make: Callable[[Any], torch.nn.Module],
     inputs: Callable[..., Call] = picture_inputs,
-    group: str = "",
-    options: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> Entry:
-    build = partial(_from_torchvision, group, name, options or {})
-    return Entry("torchvision", name, family, build, partial(inputs, **arguments))
+    return Entry(
+        "torchvision", name, family, partial(_from_torchvision, path, make), partial(inputs, **arguments)
+    )
+
+
+def _build_efficientnet(models: Any, fused: bool) -> torch.nn.Module:
+    """The class of both versions, with a quarter of B0's channels and one block a stage."""
+    first = (
+        models.FusedMBConvConfig(4, 3, 1, 16, 16, 1)
+        if fused
+        else models.MBConvConfig(1, 3, 1, 16, 16, 1, 1, 1)
+    )
+    rest = [(6, 3, 2, 16, 16), (6, 5, 2, 16, 24), (6, 3, 2, 24, 32)]
+    stages = [first, *(models.MBConvConfig(*sizes, 1, 1, 1) for sizes in rest)]
+    return models.EfficientNet(stages, dropout=0.2, last_channel=64, num_classes=10)
+
+
+def _build_convnext(models: Any) -> torch.nn.Module:
+    return models.ConvNeXt(
+        [models.CNBlockConfig(32, 64, 2), models.CNBlockConfig(64, None, 2)], num_classes=10
+    )
+
+
+def _build_regnet(models: Any) -> torch.nn.Module:
+    sizes = models.BlockParams.from_init_params(
+        depth=5, w_0=16, w_a=16.0, w_m=2.5, group_width=8, se_ratio=0.25
+    )
+    return models.RegNet(sizes, num_classes=10)
+
+
+def _build_maxvit(models: Any) -> torch.nn.Module:
+    return models.MaxVit(
+        input_size=(64, 64), stem_channels=16, partition_size=4, block_channels=[16, 32], block_layers=[1, 1],
+        head_dim=8, stochastic_depth_prob=0.0, num_classes=10,
+    )  # fmt: skip
+
+
+def _build_video(models: Any) -> torch.nn.Module:
+    block, conv, stem = models.BasicBlock, models.Conv3DSimple, models.BasicStem
+    return models.VideoResNet(block, [conv] * 4, [1, 1, 1, 1], stem, num_classes=10)
+
+
+def _build_deeplab(models: Any) -> torch.nn.Module:
+    return models.deeplabv3_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=5)
 
 
 def _torchvision() -> list[Entry]:
-    no_heads = {"init_weights": False}
-    deeplab = {"weights_backbone": None, "num_classes": 5}
-    small_vit = {"image_size": 64}
+    return [*_torchvision_convolutions(), *_torchvision_others()]
+
+
+def _torchvision_convolutions() -> list[Entry]:
+    few, layers = {"num_classes": 10}, [1, 1, 1, 1]
+    inverted = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2]]
     return [
-        _tv("resnet18", "convolution"),
-        _tv("resnet50", "convolution"),
-        _tv("resnext50_32x4d", "convolution"),
-        _tv("densenet121", "convolution"),
-        _tv("mobilenet_v2", "convolution"),
-        _tv("mobilenet_v3_small", "convolution"),
-        _tv("efficientnet_b0", "convolution"),
-        _tv("efficientnet_v2_s", "convolution"),
-        _tv("regnet_y_400mf", "convolution"),
-        _tv("convnext_tiny", "convolution"),
-        _tv("vit_b_16", "vision transformer", options=small_vit),
-        _tv("swin_t", "vision transformer"),
-        _tv("maxvit_t", "vision transformer", size=224, rows=1),
-        _tv("vgg11_bn", "convolution"),
-        _tv("squeezenet1_1", "convolution"),
-        _tv("shufflenet_v2_x0_5", "convolution"),
-        _tv("mnasnet0_5", "convolution"),
-        _tv("googlenet", "convolution", options=no_heads),
-        _tv("deeplabv3_mobilenet_v3_large", "segmentation", group=".segmentation", options=deeplab),
-        _tv("r3d_18", "video", video_inputs, group=".video"),
-    ]
+        _tv("ResNet (basic)", "convolution", ".resnet", lambda m: m.ResNet(m.BasicBlock, layers, **few)),
+        _tv("ResNet (bottleneck)", "convolution", ".resnet", lambda m: m.ResNet(m.Bottleneck, layers, **few)),
+        _tv(
+            "ResNet (ResNeXt)", "convolution", ".resnet",
+            lambda m: m.ResNet(m.Bottleneck, layers, groups=8, width_per_group=4, **few),
+        ),
+        _tv("DenseNet", "convolution", ".densenet", lambda m: m.DenseNet(16, (3, 3, 3), 32, **few)),
+        _tv(
+            "MobileNetV2", "convolution", ".mobilenetv2",
+            lambda m: m.MobileNetV2(inverted_residual_setting=inverted, **few),
+        ),
+        _tv("MobileNetV3", "convolution", ".mobilenetv3", lambda m: m.mobilenet_v3_small(width_mult=0.5, **few)),
+        _tv("EfficientNet (B0)", "convolution", ".efficientnet", partial(_build_efficientnet, fused=False)),
+        _tv("EfficientNet (V2)", "convolution", ".efficientnet", partial(_build_efficientnet, fused=True)),
+        _tv("RegNet", "convolution", ".regnet", _build_regnet),
+        _tv("ConvNeXt", "convolution", ".convnext", _build_convnext),
+        _tv("VGG", "convolution", ".vgg", lambda m: m.vgg11_bn(weights=None, **few)),
+        _tv("SqueezeNet", "convolution", ".squeezenet", lambda m: m.squeezenet1_1(weights=None, **few)),
+        _tv(
+            "ShuffleNetV2", "convolution", ".shufflenetv2",
+            lambda m: m.ShuffleNetV2([2, 2, 2], [24, 32, 64, 128, 256], **few),
+        ),
+        _tv("MNASNet", "convolution", ".mnasnet", lambda m: m.MNASNet(0.35, **few)),
+        _tv("GoogLeNet", "convolution", ".googlenet", lambda m: m.GoogLeNet(init_weights=False, **few)),
+    ]  # fmt: skip
+
+
+def _torchvision_others() -> list[Entry]:
+    few, vision = {"num_classes": 10}, "vision transformer"
+    return [
+        _tv("VisionTransformer", vision, ".vision_transformer", lambda m: m.VisionTransformer(64, 16, 2, 4, 96, 192, **few)),
+        _tv(
+            "SwinTransformer", vision, ".swin_transformer",
+            lambda m: m.SwinTransformer([4, 4], 32, [2, 2], [2, 4], [4, 4], **few),
+        ),
+        _tv("MaxVit", vision, ".maxvit", _build_maxvit),
+        _tv("DeepLabV3 (MobileNetV3)", "segmentation", ".segmentation", _build_deeplab),
+        _tv("VideoResNet (R3D)", "video", ".video.resnet", _build_video, video_inputs, frames=4, size=32),
+    ]  # fmt: skip
 
 
 # timm
@@ -369,40 +433,64 @@ def _from_timm(name: str, options: dict[str, Any]) -> torch.nn.Module:
     from import_torchvision import import_torchvision
 
     import_torchvision()
-    return importlib.import_module("timm").create_model(name, pretrained=False, **options)
+    return importlib.import_module("timm").create_model(name, pretrained=False, num_classes=10, **options)
+
+
+def _build_mixer() -> torch.nn.Module:
+    from timm.models.mlp_mixer import MlpMixer
+
+    return MlpMixer(num_classes=10, img_size=64, patch_size=16, num_blocks=2, embed_dim=128)
+
+
+def _build_poolformer() -> torch.nn.Module:
+    from timm.models import metaformer as m
+
+    return m.MetaFormer(
+        depths=(1, 1, 1, 1), dims=(16, 32, 64, 128), downsample_norm=None, mlp_act=torch.nn.GELU, mlp_bias=True,
+        norm_layers=m.GroupNorm1, layer_scale_init_values=1e-5, res_scale_init_values=None, use_mlp_head=False,
+        num_classes=10,
+    )  # fmt: skip
 
 
 def _timm_entry(name: str, family: str, options: dict[str, Any] | None = None, **arguments: Any) -> Entry:
-    return Entry(
-        "timm", name, family, partial(_from_timm, name, options or {}), partial(picture_inputs, **arguments)
-    )
+    build = partial(_from_timm, name, options or {})
+    return Entry("timm", name, family, build, partial(picture_inputs, **arguments))
 
 
 def _timm() -> list[Entry]:
-    add, small = _timm_entry, {"img_size": 64}
+    return [*_timm_convolutions(), *_timm_others()]
+
+
+def _timm_convolutions() -> list[Entry]:
+    add, stages = _timm_entry, {"depths": (1, 1, 1, 1), "dims": (16, 32, 64, 128)}
     return [
-        add("resnet50", "convolution"),
+        add("resnet50", "convolution", {"layers": (1, 1, 1, 1)}),
         add("efficientnet_b0", "convolution"),
-        add("vit_tiny_patch16_224", "vision transformer", small),
-        add("deit_tiny_patch16_224", "vision transformer", small),
-        add("swin_tiny_patch4_window7_224", "vision transformer", {**small, "window_size": 4}),
-        add("convnext_atto", "convolution"),
-        add("mixer_s32_224", "multilayer perceptron", small),
-        add("maxvit_rmlp_pico_rw_256", "vision transformer", {**small}, rows=1),
-        add("coatnet_nano_rw_224", "vision transformer", small),
+        add("convnext_atto", "convolution", stages),
         add("regnety_002", "convolution"),
-        add("mobilenetv3_small_100", "convolution"),
-        add("mobilenetv4_conv_small", "convolution"),
-        add("edgenext_xx_small", "vision transformer"),
-        add("levit_128s", "vision transformer", size=224, rows=1),
-        add("pit_ti_224", "vision transformer", small),
-        add("cait_xxs24_224", "vision transformer", small),
-        add("poolformer_s12", "vision transformer"),
-        add("mobilevit_xxs", "vision transformer"),
-        add(
-            "beit_base_patch16_224",
-            "vision transformer",
-            {**small, "depth": 2, "embed_dim": 192, "num_heads": 3},
-        ),
+        add("mobilenetv3_small_050", "convolution"),
+        add("mobilenetv4_conv_small_050", "convolution"),
         add("hrnet_w18_small", "convolution"),
+        Entry("timm", "MetaFormer (PoolFormer)", "vision transformer", _build_poolformer, picture_inputs),
+        add("edgenext_xx_small", "vision transformer", {"depths": (1, 1, 2, 1)}),
+        add("mobilevit_xxs", "vision transformer"),
+    ]
+
+
+def _timm_others() -> list[Entry]:
+    add, vision, small = _timm_entry, "vision transformer", {"img_size": 64}
+    swin = {"window_size": 4, "depths": (2, 2), "embed_dim": 32, "num_heads": (2, 4)}
+    levit = {"embed_dim": (32, 48, 64), "depth": (1, 1, 1), "num_heads": (2, 3, 4), "key_dim": 16}
+    beit = {"depth": 2, "embed_dim": 96, "num_heads": 3}
+    return [
+        add("vit_tiny_patch16_224", vision, {**small, "depth": 2}),
+        add("deit_tiny_patch16_224", vision, {**small, "depth": 2}),
+        add("swin_tiny_patch4_window7_224", vision, {**small, **swin}),
+        Entry("timm", "MlpMixer", "multilayer perceptron", _build_mixer, picture_inputs),
+        add("maxvit_rmlp_pico_rw_256", vision, {**small, "embed_dim": (32, 64), "depths": (1, 1)}),
+        add("coatnet_nano_rw_224", vision, {**small, "embed_dim": (32, 32, 64, 64), "depths": (1, 1, 1, 1)}),
+        add("levit_128s", vision, levit, size=224),
+        add("pit_ti_224", vision, {**small, "depth": (1, 1, 1)}),
+        add("cait_xxs24_224", vision, {**small, "depth": 2, "embed_dim": 96}),
+        add("beit_base_patch16_224", vision, {**small, **beit}),
     ]
