@@ -7,7 +7,7 @@ KernelBench-format files.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,8 +234,8 @@ def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:
 
 def optimize(
     module: torch.nn.Module | Any,
-    example_inputs: Sequence[Any],
-    example_kwargs: dict[str, Any] | None = None,
+    example_inputs: torch.Tensor | Sequence[Any] | Mapping[str, Any],
+    example_kwargs: Mapping[str, Any] | None = None,
     *,
     target: str = "cpu",
     budget: Budget | None = None,
@@ -249,20 +249,52 @@ def optimize(
     When nothing faster was found the returned module runs the original; `.summary` says what was measured.
     """
     from .runtime.module import OptimizedModule, as_module
-    from .tasks.memory import task_from_module
+    from .tasks.memory import export_module
 
     config, observer = config or Config.load(), observer or SilentObserver()
     built, archive = make_target(target, config), Archive(config.archive)
-    original = as_module(module)
+    original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     with Scratch() as scratch:
-        task = task_from_module(
-            original, tuple(example_inputs), example_kwargs or {}, config.cache / "exports"
-        )
+        exported = export_module(original, args, kwargs, config.cache / "exports")
+        task = exported.task
         outcome = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed).play()
         parts = winning_parts(task, built, outcome)
     return OptimizedModule(
-        original, task.graph, parts, outcome.summary, rewritten=winning_graph(task, outcome)
-    )
+        original, task.graph, parts, outcome.summary, device=device_of(target),
+        rewritten=winning_graph(task, outcome), names=exported.names,
+    )  # fmt: skip
+
+
+def call_arguments(
+    inputs: Any, keywords: Mapping[str, Any] | None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a module is called with: `inputs` is its only argument, a sequence of arguments, or a mapping of keywords.
+
+    Raises UsageError for keywords that are named twice.
+    """
+    import torch
+
+    args: tuple[Any, ...] = ()
+    kwargs = dict(keywords or {})
+    if isinstance(inputs, Mapping):
+        twice = sorted(set(inputs) & set(kwargs))
+        if twice:
+            raise UsageError(f"the example inputs name {twice[0]} twice")
+        kwargs = {**inputs, **kwargs}
+    elif isinstance(inputs, torch.Tensor):
+        args = (inputs,)
+    elif isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes):
+        args = tuple(inputs)
+    else:
+        raise UsageError(
+            f"the example inputs are a {type(inputs).__name__}: give a tensor, a tuple of arguments, or a dict of keywords"
+        )
+    return args, kwargs
+
+
+def device_of(target: str) -> str:
+    """The torch device on which a target's kernels run."""
+    return "cpu" if target == "cpu" else "cuda"
 
 
 def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[Any, Path]]:

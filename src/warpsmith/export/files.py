@@ -101,7 +101,10 @@ def _row(item: GraphInput) -> tuple[str, Any]:
 
 
 def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
-    """Python source that nests output leaves as the module does; `tree` as in `Graph.tree`."""
+    """Python source that nests output leaves as the module does; `tree` as in `Graph.tree`.
+
+    Raises UsageError for classes, which no file can know.
+    """
     if isinstance(tree, int):
         return leaf.format(tree)
     if isinstance(tree, list):
@@ -109,6 +112,12 @@ def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
     if "tuple" in tree:
         items = [nested(t, leaf) for t in tree["tuple"]]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if "const" in tree:
+        return repr(tree["const"])
+    if "dict" not in tree:
+        raise UsageError(
+            "the module returns an object of a class, or changes objects that it is given: export it with --as package"
+        )
     return "{" + ", ".join(f"{k!r}: {nested(t, leaf)}" for k, t in tree["dict"].items()) + "}"
 
 

@@ -24,6 +24,9 @@ from typing import Any
 
 import torch
 
+from ..runtime.calls import CallMatcher, Matched, Results
+from ..tasks.structure import NotRebuildable
+
 BUILD_SECONDS = 300
 
 
@@ -41,6 +44,8 @@ class Optimized(torch.nn.Module):
         self.original = original
         self.training = original.training
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        self._call = CallMatcher(original.forward, self.manifest["call"])
+        self._results = Results(original, self.manifest["tree"], {})
         self.fallbacks = self.fast_calls = 0
         self.reason = ""  # why the kernels are not used at all
         self._literals = [
@@ -58,17 +63,29 @@ class Optimized(torch.nn.Module):
         return self._run is not None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = self._tensors(args, kwargs)
-        if tensors is None or self._run is None:
-            self.fallbacks += 1
-            return self.original(*args, **kwargs)
+        matched = self._call.match(args, kwargs)
+        tensors = self._tensors(matched[0]) if matched is not None else None
+        if matched is None or tensors is None or self._run is None or not self._results.known:
+            return self._original_call(args, kwargs, matched if tensors is not None else None)
         self.fast_calls += 1
-        return _nest(self.manifest["tree"], self._run(tensors))
+        return self._results.build(self._run(tensors), matched[1])
 
-    def _tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor] | None:
+    def _original_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], matched: Matched | None) -> Any:
+        """The original's answer, from which the first call of the right form learns the classes of the results."""
+        self.fallbacks += 1
+        result = self.original(*args, **kwargs)
+        if matched is not None and self._run is not None and not self._results.known:
+            try:
+                expected = self._results.learn(result, matched[1])
+            except NotRebuildable:
+                expected = False
+            if not expected:
+                self._run, self.reason = None, "the module returns something else than when the kernels were made"
+        return result
+
+    def _tensors(self, leaves: list[Any]) -> list[torch.Tensor] | None:
         """What the program reads, or None when it was not made for this call."""
-        leaves = _given(self.manifest["call"], args, kwargs)
-        if leaves is None or not self._mode_fits() or torch.is_autocast_enabled("cpu"):
+        if not self._mode_fits() or torch.is_autocast_enabled("cpu") or self._results.differs():
             return None
         given, gradients = iter(leaves), torch.is_grad_enabled()
         tensors: list[torch.Tensor] = []
@@ -173,34 +190,6 @@ def _compile(compiler: str, source: Path, unit: dict[str, Any], library: Path) -
         made.replace(library)
 
 
-def _given(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
-    """The caller's tensors by number, or None when the arguments nest in another way or a constant
-    differs.
-    """
-    found: dict[int, Any] = {}
-    if not _collect(call, (args, kwargs), found):
-        return None
-    return [found[k] for k in range(len(found))]
-
-
-def _collect(expected: Any, given: Any, found: dict[int, Any]) -> bool:
-    if isinstance(expected, int):
-        found[expected] = given
-        return True
-    if isinstance(expected, list):
-        same = isinstance(given, list) and len(given) == len(expected)
-        return same and all(_collect(e, g, found) for e, g in zip(expected, given, strict=True))
-    if "tuple" in expected:
-        items = expected["tuple"]
-        same = isinstance(given, tuple) and len(given) == len(items)
-        return same and all(_collect(e, g, found) for e, g in zip(items, given, strict=True))
-    if "dict" in expected:
-        names = expected["dict"]
-        same = isinstance(given, dict) and given.keys() == names.keys()
-        return same and all(_collect(names[k], given[k], found) for k in names)
-    return type(given) is type(expected["const"]) and bool(given == expected["const"])
-
-
 def _fits(tensor: Any, item: dict[str, Any]) -> bool:
     if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
         return False
@@ -227,13 +216,3 @@ def _find(module: Any, name: str) -> Any:
 def _literal(item: dict[str, Any]) -> torch.Tensor:
     raw = torch.tensor(list(base64.b64decode(item["data"])), dtype=torch.uint8)
     return raw.view(getattr(torch, item["dtype"])).reshape(item["shape"])
-
-
-def _nest(tree: Any, leaves: tuple[Any, ...]) -> Any:
-    if isinstance(tree, int):
-        return leaves[tree]
-    if isinstance(tree, list):
-        return [_nest(t, leaves) for t in tree]
-    if "tuple" in tree:
-        return tuple(_nest(t, leaves) for t in tree["tuple"])
-    return {k: _nest(t, leaves) for k, t in tree["dict"].items()}

@@ -16,7 +16,6 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from ..processes.worker import serve
 from ..records import Task
@@ -59,6 +58,7 @@ class Reference:
         mode = modes.get(kind)
         self.run: Callable[..., Any] = module if mode is None else torch.compile(module, mode=mode)
         self.updated = updated_inputs(self.graph)
+        self.renews = self.hosted.renews(self.graph)
 
     def bind(self, values: Sequence[Tensor]) -> None:
         self.values = list(values)
@@ -70,6 +70,8 @@ class Reference:
     def reset(self, values: Sequence[Tensor]) -> None:
         for index in self.updated.values():
             self._place(index).copy_(values[index])
+        if self.renews:
+            self.hosted.renew()
 
     def _place(self, index: int) -> Tensor:
         """Where the module itself reads, and writes, an input of the graph."""
@@ -81,7 +83,7 @@ class Reference:
         return self.run(*self.hosted.args, **self.hosted.kwargs)
 
     def leaves(self, result: Any) -> list[Tensor]:
-        returned = iter([leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)])
+        returned = iter(self.hosted.results(self.graph, result))
         return arrange(
             self.graph, returned, lambda output: self._place(self.updated[output.role, output.target])
         )
@@ -107,6 +109,7 @@ class CudaGraph(Reference):
         with torch.no_grad(), torch.cuda.stream(side):
             for _ in range(GRAPH_WARMUP):
                 super().call()
+                self.hosted.renew()
         torch.cuda.current_stream().wait_stream(side)
         graphed = torch.cuda.CUDAGraph()
         with torch.no_grad(), torch.cuda.graph(graphed):
@@ -116,6 +119,11 @@ class CudaGraph(Reference):
     def rest(self, values: Sequence[Tensor]) -> None:
         self.graphed = self.made = None
         super().rest(values)
+
+    def reset(self, values: Sequence[Tensor]) -> None:
+        """Objects that the captured call changed hold the results of each replay."""
+        self.renews = False
+        super().reset(values)
 
     def call(self) -> Any:
         assert self.graphed is not None

@@ -39,6 +39,8 @@ Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay u
 class Callee(Protocol):
     """A callable that is timed."""
 
+    renews: bool  # whether it needs a `reset` though the graph updates nothing: a call changes objects of the caller
+
     def bind(self, values: Sequence[Tensor]) -> None:
         """Take the values of a call, in the order of `Graph.inputs`; tensors may be kept."""
 
@@ -69,7 +71,7 @@ class Stopwatch:
         self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
     ) -> None:
         self.graph, self.callee, self.flush = graph, callee, flush
-        self.stateful = any(o.role != "output" for o in graph.outputs)
+        self.stateful = any(o.role != "output" for o in graph.outputs) or callee.renews
         self.shared: list[Tensor] = []
         self.private: list[Tensor] = []
         self.changed: list[Slice] = []

@@ -7,9 +7,8 @@ through the candidate; in every other case through the original.
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ..records import Graph, GraphInput, Region, RunSummary
 from ..tasks.hosted import find_tensor
 from ..tasks.memory import FunctionModule, as_module
 from ..tasks.values import literal_tensor, torch_dtype
+from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
 
 
@@ -38,8 +38,11 @@ class OptimizedModule(torch.nn.Module):
         summary: RunSummary | None = None,
         device: str = "cpu",
         rewritten: Graph | None = None,
+        names: Mapping[str, Any] | None = None,
     ) -> None:
-        """`rewritten`: the graph that the parts are put into, where units in ATen changed it."""
+        """`rewritten`: the graph that the parts are put into, where units in ATen changed it; `names`: the user's classes, by
+        the names that the graph uses.
+        """
         super().__init__()
         self.device_type = device
         self.original = original
@@ -47,35 +50,42 @@ class OptimizedModule(torch.nn.Module):
         self.fallbacks = self.fast_calls = 0
         self.last_fallback = ""  # why the original answered last
         self.training = original.training
-        self._modes = [(module, module.training) for module in original.modules()]
+        self._modes = [(module, module.training, _hooks(module)) for module in original.modules()]
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
-        self._call = _CallShape(original, graph)
-        self._leaves = json.loads(graph.tree)
+        function = original.function if isinstance(original, FunctionModule) else original.forward
+        self._call = CallMatcher(function, json.loads(graph.call))
+        self._results = Results(original, json.loads(graph.tree), names or {})
         self._run = deploy(rewritten or graph, parts, device) if parts or rewritten is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        inputs = self._inputs(args, kwargs)
-        if isinstance(inputs, str):
+        matched = self._matched(args, kwargs)
+        if isinstance(matched, str):
             self.fallbacks += 1
-            self.last_fallback = inputs
+            self.last_fallback = matched
             return self.original(*args, **kwargs)
+        inputs, objects = matched
         assert self._run is not None
         self.fast_calls += 1
-        return _nest(self._leaves, self._run(inputs))
+        return self._results.build(self._run(inputs), objects)
 
-    def _inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor] | str:
-        """The graph's inputs for this call, or why the candidate does not apply."""
+    def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | str:
+        """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
         if self._run is None:
             return "nothing faster was found"
         if torch.compiler.is_compiling() or torch.is_autocast_enabled(self.device_type):
             return "torch.compile or autocast is active"
-        if any(module.training is not mode for module, mode in self._modes):
-            return "a submodule's training mode is not the exported one"
-        given = self._call.tensors(args, kwargs)
-        if given is None:
+        for module, mode, hooks in self._modes:
+            if module.training is not mode:
+                return "a submodule's training mode is not the exported one"
+            if _hooks(module) != hooks:
+                return "a submodule has other hooks than when it was exported"
+        if attribute := self._results.differs():
+            return f"{attribute} is in another form than when it was exported"
+        matched = self._call.match(args, kwargs)
+        if matched is None:
             return "the arguments nest in another way, or a constant argument has another value"
-        waiting, gradients = iter(given), torch.is_grad_enabled()
+        waiting, gradients = iter(matched[0]), torch.is_grad_enabled()
         inputs: list[Any] = []
         for guard in self._guards:
             tensor = next(waiting) if guard.given else guard.lookup()
@@ -83,7 +93,7 @@ class OptimizedModule(torch.nn.Module):
             if reason:
                 return reason
             inputs.append(tensor)
-        return inputs
+        return inputs, matched[1]
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The original's, under the original's names."""
@@ -155,75 +165,9 @@ def _lookup(original: torch.nn.Module, item: GraphInput) -> Callable[[], torch.T
     return partial(find_tensor, original, item.target)
 
 
-class _CallShape:
-    """How the arguments nested when the module was exported.
-
-    Finds the tensors in a call that nests likewise.
-    """
-
-    def __init__(self, original: torch.nn.Module, graph: Graph) -> None:
-        shape: Any = json.loads(graph.call)
-        self.args, self.kwargs = shape["tuple"][0]["tuple"], shape["tuple"][1]["dict"]
-        self.count = sum(i.role == "input" for i in graph.inputs)
-        function = original.function if isinstance(original, FunctionModule) else original.forward
-        try:
-            self.signature: inspect.Signature | None = inspect.signature(function)
-            self.expected = self._named(tuple(self.args), self.kwargs, expected=True)
-        except (ValueError, TypeError):
-            self.signature = None
-        self.plain = not self.kwargs and self.args == list(range(self.count))
-
-    def tensors(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any] | None:
-        if self.plain and not kwargs and len(args) == self.count:
-            return list(args)
-        found: list[Any] = [None] * self.count
-        expected: Any = [{"tuple": self.args}, {"dict": self.kwargs}]
-        given: Any = [args, kwargs]
-        if self.signature is not None:
-            try:
-                expected, given = [{"dict": self.expected}], [self._named(args, kwargs)]
-            except TypeError:
-                return None
-        return found if _collect(expected, given, found) else None
-
-    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], expected: bool = False) -> dict[str, Any]:
-        """Arguments by the name of their parameter, so that a call may pass by position what the example
-        passed by name.
-        """
-        assert self.signature is not None
-        bound = self.signature.bind(*args, **kwargs)
-        given = set(bound.arguments)
-        bound.apply_defaults()
-        named = dict(bound.arguments)
-        for name, value in named.items() if expected else ():
-            kind = self.signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_POSITIONAL:
-                named[name] = {"tuple": list(value)}
-            elif kind is inspect.Parameter.VAR_KEYWORD:
-                named[name] = {"dict": dict(value)}
-            elif name not in given:
-                named[name] = {"const": value}
-        return named
-
-
-def _collect(expected: Any, given: Any, found: list[Any]) -> bool:
-    """Put each tensor of `given` at its number; False when the two nest differently or a constant differs."""
-    if isinstance(expected, dict) and "const" in expected:
-        return type(given) is type(expected["const"]) and bool(given == expected["const"])
-    if isinstance(expected, dict) and "tuple" in expected:
-        expected, given = expected["tuple"], list(given) if isinstance(given, tuple) else None
-    if isinstance(expected, dict) and "dict" in expected:
-        names = expected["dict"]
-        return (
-            isinstance(given, dict)
-            and names.keys() == given.keys()
-            and all(_collect(names[k], given[k], found) for k in names)
-        )
-    if isinstance(expected, list):
-        same = isinstance(given, list) and len(given) == len(expected)
-        return same and all(_collect(e, g, found) for e, g in zip(expected, given, strict=True))
-    found[expected] = given
-    return True
+def _hooks(module: torch.nn.Module) -> int:
+    """How many hooks run around a call of it."""
+    return len(module._forward_hooks) + len(module._forward_pre_hooks)
 
 
 def _take_original_names(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -231,16 +175,6 @@ def _take_original_names(module: torch.nn.Module, state_dict: dict[str, Any], pr
     inner = f"{prefix}original."
     for name in [n for n in state_dict if n.startswith(prefix) and not n.startswith(inner)]:
         state_dict[inner + name.removeprefix(prefix)] = state_dict.pop(name)
-
-
-def _nest(tree: Any, leaves: tuple[Any, ...]) -> Any:
-    if isinstance(tree, int):
-        return leaves[tree]
-    if isinstance(tree, list):
-        return [_nest(t, leaves) for t in tree]
-    if "tuple" in tree:
-        return tuple(_nest(t, leaves) for t in tree["tuple"])
-    return {k: _nest(t, leaves) for k, t in tree["dict"].items()}
 
 
 __all__ = ["OptimizedModule", "as_module"]

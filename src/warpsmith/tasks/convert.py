@@ -11,14 +11,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx import Node as FxNode
-from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, GraphOutput, Node
@@ -36,9 +34,12 @@ _OUTPUT_ROLES: dict[OutputKind, Any] = {
 _IDENTITIES = frozenset({"aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default"})
 
 
-def to_graph(program: ExportedProgram, filename: str) -> Graph:
-    """`filename` is the task's file as its code objects know it, to name lines. Raises TaskError."""
-    return _Converter(program, filename).graph()
+def to_graph(program: ExportedProgram, filename: str, call: Any, tree: Any) -> Graph:
+    """`filename` is the task's file as its code objects know it, to name lines; `call`, `tree`: how the flat tensors nest.
+
+    Raises TaskError.
+    """
+    return _Converter(program, filename).graph(json.dumps(call), json.dumps(tree))
 
 
 class _Converter:
@@ -56,7 +57,7 @@ class _Converter:
             elif op_name(node) == "getitem":
                 self.items.setdefault(node.args[0].name, {})[node.args[1]] = node.name
 
-    def graph(self) -> Graph:
+    def graph(self, call: str, tree: str) -> Graph:
         converter = NodeConverter(self.filename, self.alias, self.items)
         outputs = tuple(
             o for spec in self.program.graph_signature.output_specs if (o := self._output(spec)) is not None
@@ -64,9 +65,7 @@ class _Converter:
         nodes = self._live([n for n in map(converter.convert, self._calls()) if n is not None], outputs)
         used = {name for node in nodes for name in node.uses} | {o.value for o in outputs}
         inputs = tuple(i for i in self._inputs() if i.role == "input" or i.name in used)
-        graph = Graph(
-            inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=self._tree(), call=self._call()
-        )
+        graph = Graph(inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=tree, call=call)
         _refuse_outputs(graph)
         return graph
 
@@ -126,23 +125,6 @@ class _Converter:
             raise TaskError("the module returns a size that depends on data, which is not supported")
         return GraphOutput(value=self._value(spec.arg.name), role=role, target=spec.target or "")
 
-    def _tree(self) -> str:
-        spec = self.program.call_spec.out_spec
-        assert spec is not None
-        return json.dumps(_nest(pytree.tree_unflatten(list(range(spec.num_leaves)), spec)))
-
-    def _call(self) -> str:
-        """How the user's arguments nest; leaves are numbers of tensor inputs, in order, or constants."""
-        leaves: list[Any] = []
-        count = 0
-        for spec in self.program.graph_signature.input_specs:
-            if spec.kind == InputKind.USER_INPUT:
-                constant = isinstance(spec.arg, ConstantArgument)
-                leaves.append(_Constant(spec.arg.value) if constant else count)
-                count += not constant
-        nested = pytree.tree_unflatten(leaves, self.program.call_spec.in_spec)
-        return json.dumps(_nest(nested))
-
     @staticmethod
     def _live(nodes: list[Node], outputs: tuple[GraphOutput, ...]) -> list[Node]:
         wanted, kept = {o.value for o in outputs}, []
@@ -167,31 +149,5 @@ def _refuse_outputs(graph: Graph) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Constant:
-    value: Any
-
-
 def _target(spec: InputSpec) -> str:
     return spec.target or str(getattr(spec.arg, "name", ""))
-
-
-def _nest(value: Any) -> Any:
-    """How leaves nest, as `Graph.tree` wants it. Named tuples become tuples."""
-    if isinstance(value, _Constant):
-        return {
-            "const": value.value
-            if value.value is None or isinstance(value.value, bool | int | float | str)
-            else str(value.value)
-        }
-    if isinstance(value, int):
-        return value
-    if isinstance(value, list):
-        return [_nest(v) for v in value]
-    if isinstance(value, tuple):
-        return {"tuple": [_nest(v) for v in value]}
-    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
-        return {"dict": {k: _nest(v) for k, v in value.items()}}
-    raise TaskError(
-        f"the module takes or returns a {type(value).__name__}; use tensors, tuples, lists, dicts of strings"
-    )

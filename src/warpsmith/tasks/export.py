@@ -1,7 +1,8 @@
 """A module and example inputs become a graph: `torch.export`, then decomposition, then plain data.
 
-In: an `nn.Module` with real or fake parameters, and arguments of the same kind. Out: the `ExportedProgram`
-and its `records.Graph`. Whatever torch says on the way becomes one TaskError that names the user's line.
+In: an `nn.Module` with real or fake parameters, and arguments of the same kind, of any classes. Out: the `ExportedProgram`
+of the flat module (see `flattened`) and its `records.Graph`. Whatever torch says on the way becomes one TaskError that names
+the user's line.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +27,7 @@ from ..errors import TaskError
 from ..records import Graph
 from .convert import to_graph
 from .decompositions import decomposition_table
+from .flattened import FlatModule
 
 _DATA_DEPENDENT = (
     "GuardOnDataDependentSymNode",
@@ -41,34 +44,57 @@ _DEVICES = ("_AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE", "_BACKEND_KEYS_TO_OVERRI
 _MISMATCH = re.compile(r"forward\(\)|missing a required|too many positional|unexpected keyword")
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A program over flat tensors, and how arguments and results nest: `call` and `tree` as `Graph` has them, with the
+    user's own classes in `names`.
+    """
+
+    program: ExportedProgram
+    call: Any
+    tree: Any
+    names: Mapping[str, Any]
+    unsteady: str = ""  # see `flattened.Returns`
+
+
 def export_program(
-    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
-) -> ExportedProgram:
-    """Export in the mode the module is in, not yet decomposed. Raises TaskError."""
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    filename: str,
+    inputs: str = "the example inputs",
+) -> Exported:
+    """Export in the mode the module is in, not yet decomposed. `inputs`: what a user calls the arguments. Raises TaskError."""
+    flat = FlatModule(module, args, kwargs)
     try:
         with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
             warnings.simplefilter("ignore")
-            return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+            program = torch.export.export(flat, flat.tensors, strict=False)
     except TaskError:
         raise
     except Exception as error:
-        raise TaskError(_export_message(error, filename)) from error
+        refused = next((e for e in _chain(error) if isinstance(e, TaskError)), None)
+        raise refused or TaskError(_export_message(error, filename, inputs)) from error
+    names = {**flat.call.parts.names, **flat.returns.names}
+    return Exported(program, flat.call.tree, flat.returns.tree, names, flat.returns.unsteady)
 
 
-def program_graph(program: ExportedProgram, filename: str) -> Graph:
+def program_graph(exported: Exported, filename: str) -> Graph:
     """Decompose and convert. Raises TaskError."""
-    return to_graph(decompose(program, filename), filename)
+    decomposed = decompose(exported, filename)
+    return to_graph(decomposed.program, filename, decomposed.call, decomposed.tree)
 
 
-def decompose(program: ExportedProgram, filename: str) -> ExportedProgram:
+def decompose(exported: Exported, filename: str) -> Exported:
     """The program in the ops that a graph holds (see `decompositions`). Raises TaskError."""
     try:
         with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
             warnings.simplefilter("ignore")
             with _operators_known():
-                return program.run_decompositions(decomposition_table())
+                program = exported.program.run_decompositions(decomposition_table())
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
+    return replace(exported, program=program)
 
 
 @contextmanager
@@ -135,7 +161,7 @@ def describe(error: BaseException, filename: str, doing: str) -> str:
     return f"{doing} failed: {said[:240]}" + (f" ({where})" if where else "")
 
 
-def _export_message(error: Exception, filename: str) -> str:
+def _export_message(error: Exception, filename: str, inputs: str = "the example inputs") -> str:
     where = last_line_in(error, filename)
     at = f" ({where})" if where else ""
     text = str(error)
@@ -147,7 +173,8 @@ def _export_message(error: Exception, filename: str) -> str:
             f"{what} a branch, a size or a Python number depend on data, which a fixed graph cannot hold{at}"
         )
     if isinstance(error, TypeError) and not where and _MISMATCH.search(text):
-        return f"get_inputs() does not match forward: {text.splitlines()[0][:200]}"
+        verb = "does" if inputs.endswith(")") else "do"
+        return f"{inputs} {verb} not match forward: {text.splitlines()[0][:200]}"
     if any(isinstance(e, MemoryError) for e in _chain(error)):
         return f"the module needs more memory than the limit allows{at}"
     return describe(error, filename, "running the module on its inputs")

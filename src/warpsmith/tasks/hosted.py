@@ -8,19 +8,20 @@ eager and compiled baselines. Nothing here may be called by a trusted process.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, TaskSource
 from .convert import tensor_spec, to_graph
-from .export import decompose, export_program
+from .export import Exported, decompose, export_program
 from .fake import FakeTensors
+from .flattened import CallShape, Returns
 from .taskfile import TaskFile
 from .values import literal_tensor
 
@@ -43,6 +44,12 @@ class HostedModule:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     note: str = ""
+    flat: bool = False  # takes and returns tensors alone, one by one
+
+    def __post_init__(self) -> None:
+        self._call = CallShape.of(self.module.forward, self.args, self.kwargs)
+        self._tensors: list[torch.Tensor] = self._call.parts.leaves
+        self._objects: list[Any] = self._call.parts.objects
 
     def __call__(self) -> Any:
         return self.module(*self.args, **self.kwargs)
@@ -69,15 +76,30 @@ class HostedModule:
             state.copy_(value)
 
     def _set_inputs(self, tensors: list[torch.Tensor]) -> None:
-        leaves, spec = pytree.tree_flatten((self.args, self.kwargs))
-        waiting = iter(tensors)
-        leaves = [next(waiting) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.args, self.kwargs = pytree.tree_unflatten(leaves, spec)
+        self._tensors = tensors
+        self.renew()
+
+    def renew(self) -> None:
+        """Arguments as they were before a call: other objects, the same tensors."""
+        self.args, self.kwargs, self._objects = self._call.arguments(self._tensors)
+
+    def renews(self, graph: Graph) -> bool:
+        """Whether a call changes objects or attributes, so that the next needs them as they were."""
+        tree = json.loads(graph.tree)
+        return not self.flat and isinstance(tree, dict) and "updates" in tree
 
     def inputs(self) -> list[torch.Tensor]:
-        return [
-            leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)
-        ]
+        return self._tensors
+
+    def results(self, graph: Graph, result: Any) -> list[torch.Tensor]:
+        """The tensors that a call returned, or left in objects and attributes, as the graph returns them."""
+        if self.flat:
+            return list(result)
+        tree = json.loads(graph.tree)
+        changes = tree if isinstance(tree, dict) and "result" in tree else {"updates": [], "attributes": []}
+        updated = [number for number, _ in changes["updates"]]
+        attributes = [(path, name) for path, name, *_ in changes["attributes"]]
+        return Returns().collect(self.module, result, self._objects, updated, attributes)
 
 
 def find_tensor(module: torch.nn.Module, target: str) -> torch.Tensor | None:
@@ -98,13 +120,14 @@ def load_reference(source: TaskSource, overrides: Mapping[str, Any] | None = Non
     if source.kind == "memory":
         return _from_export(source)
     file = TaskFile(source, overrides or {})
-    hosted = build(file, inputs=False)
+    file.run()
+    module, note = file.module()
     try:
         with FakeTensors():
-            hosted.args, hosted.kwargs = TaskFile(source, overrides or {}).inputs()
+            args, kwargs = TaskFile(source, overrides or {}).inputs()
     except TaskError:
-        hosted.args, hosted.kwargs = file.inputs()
-    return hosted
+        args, kwargs = file.inputs()
+    return HostedModule(module, args, kwargs, note)
 
 
 def export_source(source: TaskSource, overrides: Mapping[str, Any]) -> tuple[Graph, str]:
@@ -122,10 +145,20 @@ def export_source(source: TaskSource, overrides: Mapping[str, Any]) -> tuple[Gra
         hosted = build(file)
     with mode:  # the one the tensors were made in
         tensors_to_buffers(hosted.module)
-        program = export_program(hosted.module, hosted.args, hosted.kwargs, file.filename)
-        program = decompose(program, file.filename)
+        exported = export_program(hosted.module, hosted.args, hosted.kwargs, file.filename, "get_inputs()")
+        refuse_unsteady(exported)
+        exported = decompose(exported, file.filename)
     # Outside it: the elements of literal tensors are read here.
-    return to_graph(program, file.filename), hosted.note
+    return to_graph(exported.program, file.filename, exported.call, exported.tree), hosted.note
+
+
+def refuse_unsteady(exported: Exported) -> None:
+    """Raise TaskError for an attribute that each call leaves in another form: no fixed graph does what the module does."""
+    if exported.unsteady:
+        raise TaskError(
+            f"forward changes {exported.unsteady}, a value that is no tensor or has another shape each time; "
+            "make it an argument and a result, or a registered buffer"
+        )
 
 
 def tensors_to_buffers(module: torch.nn.Module) -> None:
@@ -170,18 +203,16 @@ def collect_values(hosted: HostedModule, inputs: tuple[GraphInput, ...]) -> list
     return values
 
 
-def build(
-    file: TaskFile, mode: AbstractContextManager[Any] | None = None, *, inputs: bool = True
-) -> HostedModule:
-    """The module, constructed in that mode, and its inputs when asked. Raises TaskError."""
+def build(file: TaskFile, mode: AbstractContextManager[Any] | None = None) -> HostedModule:
+    """The module and its inputs, constructed in that mode. Raises TaskError."""
     with mode or nullcontext():
         file.run()
         module, note = file.module()
-        args, kwargs = file.inputs() if inputs else ((), {})
+        args, kwargs = file.inputs()
     return HostedModule(module, args, kwargs, note)
 
 
 def _from_export(source: TaskSource) -> HostedModule:
     program = torch.export.load(source.export_file)
-    args, kwargs = program.example_inputs or ((), {})
-    return HostedModule(program.module(), tuple(args), dict(kwargs))
+    args, _ = program.example_inputs or ((), {})
+    return HostedModule(program.module(), tuple(args), {}, flat=True)

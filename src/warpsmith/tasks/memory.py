@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
 from .convert import tensor_spec
 from .export import export_program, program_graph
-from .hosted import HostedModule, collect_values
+from .flattened import CallShape
+from .hosted import HostedModule, collect_values, refuse_unsteady
+from .module_state import ModuleState
 from .values import open_tensors, write_tensors
 from .variants import op_difference
 
@@ -48,6 +50,14 @@ def as_module(module: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:
     return FunctionModule(module)
 
 
+@dataclass(frozen=True)
+class ModuleTask:
+    """A task made from a module that the caller holds, and the caller's own classes by the names that its graph uses."""
+
+    task: Task
+    names: Mapping[str, Any]
+
+
 def task_from_module(
     module: torch.nn.Module | Callable[..., Any],
     args: tuple[Any, ...],
@@ -55,22 +65,54 @@ def task_from_module(
     workdir: Path,
     name: str | None = None,
 ) -> Task:
-    """Export at the shapes of the arguments, and at a ragged batch where that runs the same ops.
+    """As `export_module`, the task alone."""
+    return export_module(module, args, kwargs, workdir, name).task
+
+
+def export_module(
+    module: torch.nn.Module | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    workdir: Path,
+    name: str | None = None,
+) -> ModuleTask:
+    """Export at the shapes of the arguments, and at a ragged batch where that runs the same ops. The module stays as it is.
 
     Raises TaskError.
     """
     original, kwargs = as_module(module), dict(kwargs)
     function = original.function if isinstance(original, FunctionModule) else None
     filename = _file_of(function or type(original).forward)
-    program = export_program(original, args, kwargs, filename)
-    graph = program_graph(program, filename)
     name = name or getattr(function, "__name__", "") or type(original).__name__
-    values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
-    source = _save(program, graph, values, workdir, name)
+    state = ModuleState(original)
+    try:
+        exported = export_program(original, args, kwargs, filename)
+        if exported.unsteady:
+            _call_once(original, args, kwargs)
+            exported = export_program(original, args, kwargs, filename)
+            refuse_unsteady(exported)
+        graph = program_graph(exported, filename)
+        values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
+        source = _save(exported.program, graph, values, workdir, name)
+        ragged = _ragged_variant(original, args, kwargs, filename, graph)
+    finally:
+        state.restore()
     main = Variant(name="main", overrides={}, graph=graph)
-    ragged = _ragged_variant(original, args, kwargs, filename, graph)
     note = "" if ragged else "no other shapes: the inputs share no batch dimension that can be changed alone"
-    return Task(name=name, source=source, variants=(main, ragged) if ragged else (main,), note=note)
+    task = Task(name=name, source=source, variants=(main, ragged) if ragged else (main,), note=note)
+    return ModuleTask(task, exported.names)
+
+
+def _call_once(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
+    call = CallShape.of(module.forward, args, kwargs)
+    kept = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
+    with torch.no_grad():
+        module(*new_args, **new_kwargs)
+        for name, buffer in module.named_buffers():
+            if name in kept:
+                buffer.copy_(kept[name])
 
 
 def saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:
@@ -133,12 +175,12 @@ def _ragged_variant(
     """The module at another batch, if every tensor argument has the same first dimension and the ops stay the
     same.
     """
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    sizes = {leaf.shape[0] if leaf.dim() else 0 for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    call = CallShape.of(module.forward, args, kwargs)
+    tensors = call.parts.leaves
+    sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
     batch = next(iter(sizes)) if len(sizes) == 1 else 0
     for rows in (r for r in _RAGGED if r < batch):
-        smaller = [leaf[:rows].clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        new_args, new_kwargs = pytree.tree_unflatten(smaller, spec)
+        new_args, new_kwargs, _ = call.arguments([t[:rows].clone() for t in tensors])
         try:
             graph = program_graph(export_program(module, new_args, new_kwargs, filename), filename)
         except TaskError:

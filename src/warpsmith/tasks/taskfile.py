@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from ..errors import TaskError
 from ..records import TaskSource
 from .export import describe, last_line_in
 from .source import parse, replace_constants
+from .structure import NotRebuildable, take_apart
 
 
 class TaskFile:
@@ -75,7 +75,11 @@ class TaskFile:
                 f"{self.filename} defines no get_inputs(): it must return the list of forward's arguments"
             )
         args, kwargs = self._arguments("get_inputs")
-        if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((args, kwargs))):
+        try:
+            _, parts = take_apart((args, kwargs))
+        except NotRebuildable as error:
+            raise TaskError(f"get_inputs() in {self.filename} returns {error}") from error
+        if not parts.leaves:
             raise TaskError(f"get_inputs() in {self.filename} returns no tensor")
         return args, kwargs
 

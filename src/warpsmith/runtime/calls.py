@@ -1,0 +1,131 @@
+"""The user's side of a call: are these arguments those that a graph was made for, and results in the user's own classes.
+
+In: the descriptions of arguments and results that a graph holds (`Graph.call`, `Graph.tree`; see `tasks.structure` and
+`tasks.flattened`), and the user's classes by name. Out: the tensors of a call, or None where it is another call; and after the
+graph has run, what the module would have returned, with the same objects and attributes changed. This file needs torch and
+`structure` alone: it is copied into exported packages.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..tasks.structure import Builder, NotRebuildable, Parts, attribute, form, same, take_apart
+
+_NONE = inspect.Parameter.empty
+Matched = tuple[list[Any], list[Any]]  # tensors and mutable objects, in the order of the description
+
+
+class CallMatcher:
+    """Finds the tensors in a call whose arguments nest as `call` says, with the same constants.
+
+    What the example passed by name may come by position, and the other way; defaults may be given or left out.
+    """
+
+    def __init__(self, function: Callable[..., Any], call: Any) -> None:
+        args, kwargs = call["tuple"][0]["tuple"], call["tuple"][1]["dict"]
+        self._count = len(args)
+        self._plain = not kwargs and args == list(range(len(args)))
+        self._whole = json.dumps(call)
+        self._signature: inspect.Signature | None = None
+        self._expected: dict[str, str] = {}
+        try:
+            signature = inspect.signature(function)
+            bound = signature.bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return
+        self._signature = signature
+        self._expected = {name: json.dumps(tree) for name, tree in bound.arguments.items()}
+
+    def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | None:
+        if self._plain and not kwargs and len(args) == self._count:
+            return list(args), []
+        parts = Parts()
+        try:
+            fits = self._fits(parts, args, kwargs)
+        except (NotRebuildable, TypeError):
+            return None
+        return (parts.leaves, parts.objects) if fits else None
+
+    def _fits(self, parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if self._signature is None:
+            tree = [{"tuple": [parts.add(a) for a in args]}, {"dict": {k: parts.add(v) for k, v in kwargs.items()}}]
+            return json.dumps({"tuple": tree}) == self._whole
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return all(self._fits_argument(parts, name, value) for name, value in bound.arguments.items())
+
+    def _fits_argument(self, parts: Parts, name: str, value: Any) -> bool:
+        assert self._signature is not None
+        parameter = self._signature.parameters[name]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            return json.dumps([parts.add(v) for v in value]) == self._expected.get(name, "[]")
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            described = {k: parts.add(v) for k, v in sorted(value.items())}
+            return json.dumps(described) == self._expected.get(name, "{}")
+        if name in self._expected:
+            return json.dumps(parts.add(value)) == self._expected[name]
+        return value is parameter.default or (
+            parameter.default is not _NONE and _equal(value, parameter.default)
+        )
+
+
+class Results:
+    """What a call gives back: `tree` as `Graph.tree` has it."""
+
+    def __init__(self, original: torch.nn.Module, tree: Any, names: Mapping[str, Any]) -> None:
+        changes = isinstance(tree, dict) and "result" in tree
+        self._original, self._names = original, names
+        self._tree = tree["result"] if changes else tree
+        self._updates = tree["updates"] if changes else []
+        self._attributes = tree["attributes"] if changes else []
+
+    @property
+    def known(self) -> bool:
+        """Whether every class that results need has been seen; else the original must be called once (`learn`)."""
+        text = json.dumps([self._tree, self._updates, self._attributes])
+        return bool(self._names) or not any(f'"{tag}": ' in text for tag in ("object", "global", "singleton"))
+
+    def learn(self, result: Any, objects: Sequence[Any]) -> bool:
+        """Take the classes from what the original returned, if that is what the description says.
+
+        So no class is looked up by a name that came from a file.
+        """
+        parts = Parts(objects)
+        tree = parts.add(result)
+        updates = [[n, parts.contents(objects[n])] for n, _ in self._updates]
+        kept = [parts.add(attribute(self._original, path, name)) for path, name, *_ in self._attributes]
+        self._names = parts.names
+        described = [self._tree, self._updates, [after for *_, after in self._attributes]]
+        return same([tree, updates, kept], described)
+
+    def differs(self) -> str:
+        """The attribute, of those that a call changes, that is in another form than when the graph was made; else empty."""
+        for path, name, before, _ in self._attributes:
+            if not same(form(self._original, path, name), before):
+                return f"{path}.{name}" if path else name
+        return ""
+
+    def build(self, leaves: Sequence[Any], objects: Sequence[Any]) -> Any:
+        """The result; given objects and the module's attributes are changed as a call of the original changes them."""
+        builder = Builder(leaves, self._names, objects)
+        result = builder.build(self._tree)
+        for number, contents in self._updates:
+            builder.refill(builder.objects[number], contents)
+        for path, name, _, tree in self._attributes:
+            setattr(self._original.get_submodule(path), name, builder.build(tree))
+        return result
+
+
+def _equal(value: Any, other: Any) -> bool:
+    """Whether two values hold the same, and no tensors."""
+    (tree, parts), (known, _) = take_apart(value), take_apart(other)
+    return not parts.leaves and same(tree, known)
+
+
+__all__ = ["CallMatcher", "Matched", "Results"]
