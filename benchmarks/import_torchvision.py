@@ -21,10 +21,12 @@ _OPERATORS = {
 }
 
 
-def import_torchvision() -> ModuleType:
-    """torchvision, with its operators declared if its library does not load. Raises ImportError if it is missing."""
+def import_torchvision() -> ModuleType | None:
+    """torchvision, with its operators declared if its library does not load; None where it is not installed."""
     try:
         return importlib.import_module("torchvision")
+    except ModuleNotFoundError:
+        return None
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise
