@@ -113,7 +113,9 @@ class Returns:
     def __init__(self) -> None:
         self.tree: Any = None
         self.names: dict[str, Any] = {}
-        self.unsteady = ""  # an attribute that the call leaves in another form, so that the next call is another
+        self.unsteady = (
+            ""  # an attribute that the call leaves in another form, so that the next call is another
+        )
 
     def collect(
         self, module: torch.nn.Module, result: Any, objects: Sequence[Any], updated: Sequence[int],

@@ -104,7 +104,9 @@ def _holding(thing: Any) -> _Holding:
 
 def _equal(before: _Holding, now: _Holding) -> bool:
     (items, pairs, attributes), (new_items, new_pairs, new_attributes) = before, now
-    if items is not None and (len(items) != len(new_items or ()) or not all(map(_alike, items, new_items or ()))):
+    if items is not None and (
+        len(items) != len(new_items or ()) or not all(map(_alike, items, new_items or ()))
+    ):
         return False
     return _equal_dicts(pairs, new_pairs) and _equal_dicts(attributes, new_attributes)
 

@@ -58,7 +58,9 @@ class Parts:
         self.names: dict[str, Any] = {}
         self._numbers = {id(o): n for n, o in enumerate(self.objects)}
         self._kept: list[Any] = []  # temporary objects, so that no other takes their address
-        self._seen: dict[int, int] | None = None  # numbers of the tensors of the instance that is being visited
+        self._seen: dict[int, int] | None = (
+            None  # numbers of the tensors of the instance that is being visited
+        )
         self._depth = 0
 
     def add(self, value: Any, path: tuple[str, ...] = ()) -> Any:
@@ -97,7 +99,9 @@ class Parts:
 
     def _leaf(self, value: torch.Tensor, path: tuple[str, ...]) -> int:
         if type(value) not in _TENSORS:
-            raise NotRebuildable(f"a tensor of the class {_called(type(value))}; take or return plain tensors")
+            raise NotRebuildable(
+                f"a tensor of the class {_called(type(value))}; take or return plain tensors"
+            )
         if self._seen is None:
             number = len(self.leaves)
         else:
@@ -181,9 +185,7 @@ class Builder:
     `objects`: the mutable ones so far, by number; those that are known come first.
     """
 
-    def __init__(
-        self, leaves: Sequence[Any], names: Mapping[str, Any], objects: Iterable[Any] = ()
-    ) -> None:
+    def __init__(self, leaves: Sequence[Any], names: Mapping[str, Any], objects: Iterable[Any] = ()) -> None:
         self.leaves, self.names, self.objects = leaves, names, list(objects)
 
     def build(self, tree: Any) -> Any:
