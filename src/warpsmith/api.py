@@ -237,13 +237,17 @@ def optimize(
     example_inputs: torch.Tensor | Sequence[Any] | Mapping[str, Any],
     example_kwargs: Mapping[str, Any] | None = None,
     *,
-    target: str = "cpu",
+    target: str | None = None,
     budget: Budget | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
 ) -> OptimizedModule:
     """A faster, verified drop-in for a module (or plain function) at the shapes of the example inputs.
+
+    `example_inputs`: a tensor, a sequence of arguments, or a mapping of keywords (then `example_kwargs` adds to it); of any
+    classes that hold tensors, as `forward` takes them. `target`: the module's own device where it is None. Raises UsageError,
+    TaskError, ToolchainError, ArchiveError, JudgeError.
 
     Parameters are shared with the original, which also answers for every other shape, dtype or mode, and when gradients are needed.
     When nothing faster was found the returned module runs the original; `.summary` says what was measured.
@@ -252,8 +256,9 @@ def optimize(
     from .tasks.memory import export_module
 
     config, observer = config or Config.load(), observer or SilentObserver()
-    built, archive = make_target(target, config), Archive(config.archive)
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
+    target = target_of(original, (args, kwargs), target)
+    built, archive = make_target(target, config), Archive(config.archive)
     with Scratch() as scratch:
         exported = export_module(original, args, kwargs, config.cache / "exports")
         task = exported.task
@@ -265,9 +270,7 @@ def optimize(
     )  # fmt: skip
 
 
-def call_arguments(
-    inputs: Any, keywords: Mapping[str, Any] | None
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def call_arguments(inputs: Any, keywords: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a module is called with: `inputs` is its only argument, a sequence of arguments, or a mapping of keywords.
 
     Raises UsageError for keywords that are named twice.
@@ -290,6 +293,30 @@ def call_arguments(
             f"the example inputs are a {type(inputs).__name__}: give a tensor, a tuple of arguments, or a dict of keywords"
         )
     return args, kwargs
+
+
+def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> str:
+    """The target for a module where it is. Raises UsageError where module, arguments and target are not on one device."""
+    from .tasks.structure import NotRebuildable, take_apart
+
+    try:
+        tensors = take_apart(arguments)[1].leaves
+    except NotRebuildable as error:
+        raise UsageError(f"the module takes {error}") from error
+    devices = {t.device.type for t in (*tensors, *module.parameters(), *module.buffers())}
+    if len(devices) > 1:
+        raise UsageError(
+            f"the module and its example inputs are on {' and '.join(sorted(devices))}: put both on one device"
+        )
+    device = next(iter(devices), "cpu")
+    if device not in ("cpu", "cuda"):
+        raise UsageError(f"the module is on {device}: it must be on cpu or cuda")
+    if target is not None and device_of(target) != device:
+        raise UsageError(
+            f"the module is on {device} and the target is {target}: "
+            f"move the module and its inputs first, or leave the target out"
+        )
+    return target or device
 
 
 def device_of(target: str) -> str:

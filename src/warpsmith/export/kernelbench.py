@@ -45,6 +45,7 @@ _FILE = '''\
 """
 
 import base64
+import math
 import types
 
 import torch
@@ -79,7 +80,7 @@ _run = _load()
 
 def _literal(dtype, shape, data):
     raw = torch.tensor(list(base64.b64decode(data)), dtype=torch.uint8)
-    return raw.view(getattr(torch, dtype)).reshape(shape).to({device!r})
+    return raw.view(getattr(torch, dtype))[: math.prod(shape)].reshape(shape).to({device!r})
 
 
 def _find(module, path):

@@ -133,7 +133,9 @@ def to_package(
 def _standing_alone(path: str) -> str:
     """The text of a module of ours that imports the package's copies of others."""
     text = resources.files("warpsmith").joinpath(path).read_text(encoding="utf-8")
-    return text.replace("from ..runtime.calls", "from ._calls").replace("from ..tasks.structure", "from ._structure")
+    return text.replace("from ..runtime.calls", "from ._calls").replace(
+        "from ..tasks.structure", "from ._structure"
+    )
 
 
 def _unit(number: int, unit: Unit, task: Task, target: CpuTarget, folder: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import importlib.util
 import json
+import math
 import os
 import platform
 import shutil
@@ -80,7 +81,10 @@ class Optimized(torch.nn.Module):
             except NotRebuildable:
                 expected = False
             if not expected:
-                self._run, self.reason = None, "the module returns something else than when the kernels were made"
+                self._run, self.reason = (
+                    None,
+                    "the module returns something else than when the kernels were made",
+                )
         return result
 
     def _tensors(self, leaves: list[Any]) -> list[torch.Tensor] | None:
@@ -215,4 +219,4 @@ def _find(module: Any, name: str) -> Any:
 
 def _literal(item: dict[str, Any]) -> torch.Tensor:
     raw = torch.tensor(list(base64.b64decode(item["data"])), dtype=torch.uint8)
-    return raw.view(getattr(torch, item["dtype"])).reshape(item["shape"])
+    return raw.view(getattr(torch, item["dtype"]))[: math.prod(item["shape"])].reshape(item["shape"])

@@ -47,7 +47,7 @@ class Reference:
     def __init__(self, task: Task, variant: str, kind: str, device: str = "cpu") -> None:
         chosen = task.variant(variant)
         self.graph = chosen.graph
-        self.hosted = load_reference(task.source, chosen.overrides)
+        self.hosted = load_reference(task.source, chosen.overrides, device)
         module = self.hosted.module
         if device != "cpu":
             tensors_to_buffers(module)  # what is no buffer stays behind

@@ -37,9 +37,9 @@ Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay u
 
 
 class Callee(Protocol):
-    """A callable that is timed."""
-
-    renews: bool  # whether it needs a `reset` though the graph updates nothing: a call changes objects of the caller
+    """A callable that is timed. One with a true `renews` is reset before each call though its graph updates nothing: a call
+    changes objects of the caller.
+    """
 
     def bind(self, values: Sequence[Tensor]) -> None:
         """Take the values of a call, in the order of `Graph.inputs`; tensors may be kept."""
@@ -71,7 +71,8 @@ class Stopwatch:
         self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
     ) -> None:
         self.graph, self.callee, self.flush = graph, callee, flush
-        self.stateful = any(o.role != "output" for o in graph.outputs) or callee.renews
+        self.stateful = any(o.role != "output" for o in graph.outputs)
+        self.stateful |= getattr(callee, "renews", False)
         self.shared: list[Tensor] = []
         self.private: list[Tensor] = []
         self.changed: list[Slice] = []

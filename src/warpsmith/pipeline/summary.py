@@ -26,6 +26,7 @@ from ..records import (
     RunSummary,
 )
 from ..search.loop import Search
+from .left import left_to_aten
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def summarize(
         operators=search.uses, islands=search.methods.population.summary(),
         rejected=dict(search.methods.novelty.rejected),
         saved=search.methods.steering.saved.lines(search.meter.evaluations_left, search.meter.seconds_left),
+        left=left_to_aten(search.task.graph, best, search.attempts, ground.facts.node_us),
     )  # fmt: skip
 
 

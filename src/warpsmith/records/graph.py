@@ -75,6 +75,7 @@ class Node(Record):
     outputs: tuple[Value | None, ...]  # one, or several for ops that return tuples; None: unused or undefined
     where: str = ""  # "file.py:12 in forward", for messages
     flops: int = 0
+    module: str = ""  # qualified name of the user's submodule that runs it; empty: the module itself
 
     @cached_property
     def uses(self) -> tuple[str, ...]:

@@ -112,3 +112,4 @@ class RunSummary(Record):
     islands: tuple[IslandUse, ...] = ()
     rejected: dict[str, int] = {}  # not judged, for they were not novel: why → how many
     saved: tuple[str, ...] = ()  # what steering by the limit left alone and did not spend, a line each
+    left: tuple[str, ...] = ()  # parts of the module that stay ATen, and why, a line each

@@ -54,7 +54,10 @@ class CallMatcher:
 
     def _fits(self, parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if self._signature is None:
-            tree = [{"tuple": [parts.add(a) for a in args]}, {"dict": {k: parts.add(v) for k, v in kwargs.items()}}]
+            tree = [
+                {"tuple": [parts.add(a) for a in args]},
+                {"dict": {k: parts.add(v) for k, v in kwargs.items()}},
+            ]
             return json.dumps({"tuple": tree}) == self._whole
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()

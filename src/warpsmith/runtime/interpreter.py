@@ -18,6 +18,7 @@ from ..records import Graph, Node
 from ..tasks.values import torch_dtype
 
 _FORBIDDEN = frozenset({"from_file"})  # maps a file of its choice into memory
+_VIEWS = frozenset({"aten.view.default", "aten._unsafe_view.default"})
 _LOW_PRECISION = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -57,7 +58,7 @@ def plan(graph: Graph, asked: set[str]) -> list[tuple[Node, list[str]]]:
 
 
 def _run_node(node: Node, live: dict[str, torch.Tensor], float64: bool) -> None:
-    op = aten_op(node.op)
+    op = aten_op(executed(node.op))
     try:
         args = [decode(a, live, float64) for a in node.args]
         kwargs = {k: decode(v, live, float64) for k, v in node.kwargs.items()}
@@ -68,6 +69,13 @@ def _run_node(node: Node, live: dict[str, torch.Tensor], float64: bool) -> None:
     for value, tensor in zip(node.outputs, results, strict=True):
         if value is not None:
             live[value.name] = _to_float64(tensor) if float64 else tensor
+
+
+def executed(name: str) -> str:
+    """The op that is run for a node. A view becomes a reshape: where the strides differ from those of the export (another device
+    or attention backend, another layout of an input) it copies, as the module's own `reshape` would.
+    """
+    return "aten.reshape.default" if name in _VIEWS else name
 
 
 @lru_cache(maxsize=1024)

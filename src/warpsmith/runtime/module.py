@@ -100,10 +100,13 @@ class OptimizedModule(torch.nn.Module):
         return self.original.state_dict(*args, **kwargs)
 
     def report(self) -> str:
-        """What was measured, one line.
-
-        Speedup with its baseline, interval, hardware and share of the limit.
+        """What was measured: speedup with its baseline, interval, hardware and share of the limit; then a line for each part of the
+        module that was left as it is, with the reason.
         """
+        left = self.summary.left if self.summary is not None else ()
+        return "\n".join([self._claim(), *(f"  left as it is: {line}" for line in left)])
+
+    def _claim(self) -> str:
         best = self.summary.best if self.summary is not None else None
         if self.summary is None or best is None or self._run is None:
             why = self.summary.reason if self.summary is not None else ""
@@ -116,7 +119,7 @@ class OptimizedModule(torch.nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return self.report()
+        return self._claim()
 
 
 class _Guard:

@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import TaskError
 from ..records import Graph, GraphOutput, Node, Region, TensorSpec
 from ..tasks.regions import topological_groups
-from .interpreter import aten_op
+from .interpreter import aten_op, executed
 
 PRELUDE = '''\
 import ctypes
@@ -132,8 +132,9 @@ class _Writer:
         return [*body, "finally:", "    set_enabled(gradients)"]
 
     def _node(self, node: Node) -> None:
-        aten_op(node.op)
-        op = self._constant(f"torch.ops.{node.op}._op", "op_")
+        name = executed(node.op)
+        aten_op(name)
+        op = self._constant(f"torch.ops.{name}._op", "op_")
         args = [self._argument(a) for a in node.args]
         kwargs = dict(node.kwargs)
         if self.device != "cpu" and _takes_device(node.op):

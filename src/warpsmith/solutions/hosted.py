@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..errors import WarpsmithError
+from ..errors import TaskError, WarpsmithError
 from ..judge.stopwatch import arrange, updated_inputs
 from ..records import Graph, GraphInput, GraphOutput, TaskSource, TensorSpec
 from ..tasks.arguments import decode
 from ..tasks.convert import tensor_spec
 from ..tasks.hosted import find_tensor
+from ..tasks.structure import put_together
 from ..tasks.taskfile import TaskFile
 from ..tasks.values import torch_dtype
 from .source import ENTRY
@@ -59,6 +60,10 @@ class Solution:
     def __init__(self, graph: Graph, module: torch.nn.Module, *, copy: bool, device: str) -> None:
         self.graph, self.module, self.device = graph, module.to(device), device
         self.updated = updated_inputs(graph)
+        if '"of": ' in graph.call:
+            raise TaskError(
+                "the task's arguments are objects of classes: it judges units, not ModelNew files"
+            )
         self.shape = json.loads(graph.call)
         self.copied = [i for i in range(len(graph.inputs)) if copy and self._state(i) is not None]
         self.absent = [
@@ -79,7 +84,7 @@ class Solution:
             for index in self.copied:
                 self._place(index).copy_(values[index])
         inputs = [v for v, i in zip(values, self.graph.inputs, strict=True) if i.role == "input"]
-        self.args, self.kwargs = _nest(self.shape, inputs)
+        self.args, self.kwargs = put_together(self.shape, inputs, {})
 
     def reset(self, values: Sequence[Tensor]) -> None:
         for index in self.updated.values():
@@ -148,16 +153,3 @@ class Solution:
             return None
         spec = tensor_spec(found)
         return found if (spec.shape, spec.dtype) == (item.spec.shape, item.spec.dtype) else None
-
-
-def _nest(shape: Any, inputs: Sequence[Tensor]) -> Any:
-    """`Graph.call` with the tensors in their places."""
-    if isinstance(shape, int):
-        return inputs[shape]
-    if isinstance(shape, list):
-        return [_nest(s, inputs) for s in shape]
-    if "const" in shape:
-        return shape["const"]
-    if "tuple" in shape:
-        return tuple(_nest(s, inputs) for s in shape["tuple"])
-    return {k: _nest(s, inputs) for k, s in shape["dict"].items()}

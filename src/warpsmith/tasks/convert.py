@@ -58,7 +58,7 @@ class _Converter:
                 self.items.setdefault(node.args[0].name, {})[node.args[1]] = node.name
 
     def graph(self, call: str, tree: str) -> Graph:
-        converter = NodeConverter(self.filename, self.alias, self.items)
+        converter = NodeConverter(self.filename, self.alias, self.items, self._device())
         outputs = tuple(
             o for spec in self.program.graph_signature.output_specs if (o := self._output(spec)) is not None
         )
@@ -68,6 +68,12 @@ class _Converter:
         graph = Graph(inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=tree, call=call)
         _refuse_outputs(graph)
         return graph
+
+    def _device(self) -> str:
+        """Where the module is: "cuda" if any of its tensors is there."""
+        values = (n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder")
+        kinds = {v.device.type for v in values if isinstance(v, torch.Tensor)}
+        return "cuda" if "cuda" in kinds else "cpu"
 
     def _calls(self) -> Iterable[FxNode]:
         for node in self.program.graph.nodes:
@@ -103,8 +109,10 @@ class _Converter:
         Empty for an attribute of the module.
         """
         value = self.program.constants.get(target)
-        if not target.startswith("lifted_tensor") or type(value) is not torch.Tensor:
+        if not target.rpartition(".")[2].startswith("lifted_tensor") or type(value) is not torch.Tensor:
             return ""
+        if not value.numel():  # one element that nobody reads: no data means no literal
+            value = torch.zeros(1, dtype=value.dtype)
         raw = value.detach().contiguous().reshape(-1).view(torch.uint8)
         return base64.b64encode(bytes(raw.tolist())).decode()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export.passes import move_to_device_pass
 
 from ..errors import TaskError
 from ..records import Graph, GraphInput, TaskSource
@@ -115,10 +116,15 @@ def find_tensor(module: torch.nn.Module, target: str) -> torch.Tensor | None:
     return current if isinstance(current, torch.Tensor) else None
 
 
-def load_reference(source: TaskSource, overrides: Mapping[str, Any] | None = None) -> HostedModule:
-    """The user's module for real; its arguments are placeholders until `bind`. Raises TaskError."""
+def load_reference(
+    source: TaskSource, overrides: Mapping[str, Any] | None = None, device: str = "cpu"
+) -> HostedModule:
+    """The user's module for real; its arguments are placeholders until `bind`. An exported program is put on the device.
+
+    Raises TaskError.
+    """
     if source.kind == "memory":
-        return _from_export(source)
+        return _from_export(source, device)
     file = TaskFile(source, overrides or {})
     file.run()
     module, note = file.module()
@@ -212,7 +218,14 @@ def build(file: TaskFile, mode: AbstractContextManager[Any] | None = None) -> Ho
     return HostedModule(module, args, kwargs, note)
 
 
-def _from_export(source: TaskSource) -> HostedModule:
+def _from_export(source: TaskSource, device: str) -> HostedModule:
     program = torch.export.load(source.export_file)
+    tensors = [
+        *program.state_dict.values(),
+        *program.constants.values(),
+        *(program.example_inputs or ((),))[0],
+    ]
+    if any(isinstance(t, torch.Tensor) and t.device.type != device for t in tensors):
+        program = move_to_device_pass(program, device)  # also the devices that its operations name
     args, _ = program.example_inputs or ((), {})
     return HostedModule(program.module(), tuple(args), {}, flat=True)

@@ -29,8 +29,7 @@ _DROPOUT_ARGUMENT = {
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
 
 _TAGGED: tuple[tuple[type, str], ...] = (
-    (torch.dtype, "dtype"), (torch.device, "device"), (torch.layout, "layout"), (torch.memory_format,
-    "memory_format"),
+    (torch.dtype, "dtype"), (torch.layout, "layout"), (torch.memory_format, "memory_format"),
 )  # fmt: skip
 
 
@@ -53,15 +52,26 @@ def user_line(node: FxNode, filename: str) -> str:
     return f"{path.rsplit('/', 1)[-1]}:{line} in {function}"
 
 
+def module_path(node: FxNode) -> str:
+    """The submodule whose forward makes the call."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]).partition("@")[0] if stack else ""
+
+
 class NodeConverter:
     """`alias` maps names to the values they stand for, `items` the results of ops that return tuples to their
     names.
     """
 
     def __init__(
-        self, filename: str, alias: Mapping[str, str], items: Mapping[str, Mapping[int, str]]
+        self,
+        filename: str,
+        alias: Mapping[str, str],
+        items: Mapping[str, Mapping[int, str]],
+        device: str = "cpu",
     ) -> None:
-        self.filename, self.alias, self.items = filename, alias, items
+        """`device`: where the exported module is, "cpu" or "cuda"; the graph is the same on either."""
+        self.filename, self.alias, self.items, self.device = filename, alias, items, device
 
     def convert(self, node: FxNode) -> Node | None:
         op, where = op_name(node), user_line(node, self.filename)
@@ -77,8 +87,9 @@ class NodeConverter:
         transposed = op.startswith("aten.convolution.") and bool(node.args[6])
         flops = node_flops(op, self._reads(node), [v.spec for v in outputs if v is not None], transposed)
         return Node(
-            name=node.name, op=op, args=args, kwargs=kwargs, outputs=outputs, where=where, flops=flops
-        )
+            name=node.name, op=op, args=args, kwargs=kwargs, outputs=outputs, where=where, flops=flops,
+            module=module_path(node),
+        )  # fmt: skip
 
     @staticmethod
     def _reads(node: FxNode) -> list[TensorSpec]:
@@ -115,13 +126,12 @@ class NodeConverter:
             )
         raise TaskError(f"the op {op} makes a Python number from data, which a fixed graph cannot hold{at}")
 
-    @staticmethod
-    def _made(name: str, tensor: torch.Tensor, op: str, at: str) -> Value:
+    def _made(self, name: str, tensor: torch.Tensor, op: str, at: str) -> Value:
         if any(not isinstance(n, int) for n in tensor.shape):
             raise TaskError(f"the size of {op}'s result depends on data, which is not supported{at}")
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", self.device):
             raise TaskError(
-                f"{op} makes a tensor on {tensor.device}; tasks load on the CPU: name no device{at}"
+                f"{op} makes a tensor on {tensor.device}; the task is on the {self.device.upper()}: name no device{at}"
             )
         return Value(name=name, spec=tensor_spec(tensor))
 
@@ -134,6 +144,8 @@ class NodeConverter:
             return {"f": "nan" if math.isnan(arg) else "inf" if arg > 0 else "-inf"}
         if arg is None or isinstance(arg, bool | int | float | str):
             return arg
+        if isinstance(arg, torch.device):
+            return {"device": "cpu"}  # whoever runs the graph puts its own device here
         for kind, tag in _TAGGED:
             if isinstance(arg, kind):
                 return {tag: str(arg).removeprefix("torch.")}

@@ -111,7 +111,7 @@ def _unexpanded(tensor: torch.Tensor, spec: TensorSpec | None = None) -> torch.T
 def literal_tensor(item: GraphInput) -> torch.Tensor:
     """The value of a constant that is a literal in the module's code (`item.data`)."""
     flat = torch.frombuffer(bytearray(base64.b64decode(item.data)), dtype=torch_dtype(item.spec.dtype))
-    return flat.reshape(item.spec.shape).clone()
+    return flat[: item.spec.numel].reshape(item.spec.shape).clone()
 
 
 __all__ = ["literal_tensor", "open_tensors", "torch_dtype", "write_tensors"]
