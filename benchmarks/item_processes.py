@@ -44,7 +44,9 @@ class Items:
         rows = {row["item"]: row for row in known_lines(out)}
         todo = [name for name in names if name not in rows or rows[name]["status"] in retry]
         out.parent.mkdir(parents=True, exist_ok=True)
+        cut_short = out.exists() and not out.read_text().endswith("\n")
         with out.open("a") as lines:
+            lines.write("\n" if cut_short else "")
             for row in self._run_all(todo):
                 lines.write(json.dumps(row) + "\n")
                 lines.flush()
