@@ -25,6 +25,7 @@ import copyreg
 import json
 import math
 import types
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -136,7 +137,7 @@ class Parts:
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
-        except Exception as error:  # noqa: BLE001 - the class's own code
+        except Exception as error:
             raise NotRebuildable(f"a {_called(kind)} ({error}); {_REMEDY}") from error
         if isinstance(reduced, str):
             return {"singleton": self._name(value, reduced)}
@@ -213,9 +214,11 @@ class Builder:
         elif "object" in tree:
             if hasattr(thing, "__dict__"):
                 vars(thing).clear()
-            if isinstance(thing, dict | list | set):
+            args, _ = self._arguments(tree["object"])  # they have numbers, too
+            if isinstance(thing, dict | list | set | deque):
                 thing.clear()
-            self._arguments(tree["object"])  # they have numbers, too
+            if isinstance(thing, set):
+                thing.update(*args)
             self._fill(thing, tree["object"])
         else:
             items = self._items(tree)
