@@ -27,7 +27,7 @@ from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, of_unit
-from .targets.base import Target
+from .targets.base import Target, unit_device
 from .targets.front_matter import unit_from_source
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
@@ -169,7 +169,8 @@ def judge_file(
             observer=observer,
             overrides=overrides,
         )
-        return of_unit(str(solution), Path(task_spec).stem, result, describe().device)
+        hardware = describe(device=unit_device(make_target(target, config))).hardware
+        return of_unit(str(solution), Path(task_spec).stem, result, hardware)
     read_solution(solution)  # what is no solution is said before anything is loaded
     built = make_target(target, config)
     with Scratch() as scratch:

@@ -32,7 +32,7 @@ from ..records import Budget, Result, Role, RunSummary, Task
 from ..search.loop import Search, confirm
 from ..search.meter import Meter
 from ..search.methods import make_methods
-from ..targets.base import Target
+from ..targets.base import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
 from .stones import ArchiveStones
@@ -104,8 +104,8 @@ class Run:
 
     def finished(self) -> RunSummary | None:
         """The summary of the newest finished run with the same settings on this machine, if there is one."""
-        device = "cuda" if self.target.language == "cuda" else "cpu"
-        here, settings = describe(getattr(self.target, "compiler", None), device), self._settings()
+        here = describe(getattr(self.target, "compiler", None), unit_device(self.target))
+        settings = self._settings()
         for run in self.archive.runs(self.task.id):
             if run.summary is not None and run.config == settings and run.environment == here:
                 return run.summary
