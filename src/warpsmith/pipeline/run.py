@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import plugins
@@ -29,7 +30,8 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Budget, Result, Role, RunSummary, Task
-from ..search.loop import Search, confirm
+from ..search.confirmation import confirm
+from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
 from ..targets.base import Target, unit_device
@@ -171,8 +173,8 @@ class Run:
         try:
             self.observer.stage("searching")
             stopped = search.run()
-            self.observer.stage("confirming the fastest in fresh processes")
-            return stopped, confirm(search, self.config.confirm, lambda a: self._confirmed(run_id, a))
+            kept = partial(self._confirmed, run_id)
+            return stopped, confirm(search, self.config.confirm, kept, self.observer)
         except KeyboardInterrupt:
             done = len(search.attempts)
             self.archive.release_run(run_id)
