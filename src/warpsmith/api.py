@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import plugins
 from .archive.store import Archive
+from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
 from .judge.judge import Judge
@@ -45,7 +46,7 @@ def optimize_task(
     spec: str,
     *,
     target: str = "cpu",
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
@@ -56,18 +57,19 @@ def optimize_task(
     """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError; UsageError
     when a language model that is named cannot be asked. One that is lost on the way is the summary's `fault`.
 
-    With `reuse`, a run that was finished on this machine with the same settings is returned instead of run again. With
-    `replay`, the run with this id is searched again from its record alone: no judge, no network, no key.
+    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit. With `reuse`, a run that was finished on this
+    machine with the same settings is returned instead of run again. With `replay`, the run with this id is searched again from its
+    record alone: no judge, no network, no key.
     """
-    config, observer = config or Config.load(), observer or SilentObserver()
+    config, observer, limits = config or Config.load(), observer or SilentObserver(), parse_budget(budget)
     if replay is None:
-        check(config, budget or Budget())
+        check(config, limits)
     built = make_target(target, config)
     archive = Archive(config.archive)
     with Scratch() as scratch:
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
-        run = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed)
+        run = Run(task, built, limits, config, archive, observer, scratch, seed)
         if replay is not None:
             return run.replayed(replay).summary
         return (run.finished() if reuse else None) or run.play().summary
@@ -77,7 +79,7 @@ def run_suite(
     suite: str,
     *,
     target: str = "cpu",
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
@@ -92,8 +94,8 @@ def run_suite(
     count up from `seed` (or 0), and without what one search could take from another: results, lessons, units of other tasks.
     `finished` is called after each run with its summary and how many are still to come.
     """
-    config, observer = config or Config.load(), observer or SilentObserver()
-    check(config, budget or Budget())
+    config, observer, limits = config or Config.load(), observer or SilentObserver(), parse_budget(budget)
+    check(config, limits)
     make_target(target, config)  # what would fail on every task fails here, before any of them
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
@@ -101,7 +103,7 @@ def run_suite(
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
-            path, target=target, budget=budget, seed=seed, config=config, observer=observer, reuse=True
+            path, target=target, budget=limits, seed=seed, config=config, observer=observer, reuse=True
         )
 
     tasks = list(zip(suite_names(files), files, strict=True))[:limit]
@@ -239,7 +241,7 @@ def optimize(
     example_kwargs: Mapping[str, Any] | None = None,
     *,
     target: str | None = None,
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
@@ -252,18 +254,20 @@ def optimize(
 
     Parameters are shared with the original, which also answers for every other shape, dtype or mode, and when gradients are needed.
     When nothing faster was found the returned module runs the original; `.summary` says what was measured.
+
+    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit.
     """
     from .runtime.module import OptimizedModule, as_module
     from .tasks.memory import export_module
 
-    config, observer = config or Config.load(), observer or SilentObserver()
+    config, observer, limits = config or Config.load(), observer or SilentObserver(), parse_budget(budget)
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     target = target_of(original, (args, kwargs), target)
     built, archive = make_target(target, config), Archive(config.archive)
     with Scratch() as scratch:
         exported = export_module(original, args, kwargs, config.cache / "exports")
         task = exported.task
-        outcome = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed).play()
+        outcome = Run(task, built, limits, config, archive, observer, scratch, seed).play()
         parts = winning_parts(task, built, outcome)
     return OptimizedModule(
         original, task.graph, parts, outcome.summary, device=device_of(target),
