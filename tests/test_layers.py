@@ -15,6 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
     ("plugins", "config", "machine", "progress", "budgets"),
+    ("watching",),
     ("processes",),
     ("tasks",),
     ("targets",),

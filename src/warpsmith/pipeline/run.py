@@ -30,10 +30,11 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Budget, Result, Role, RunSummary, Task
-from ..search.confirmation import confirm
+from ..search.confirmation import confirm, measured
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
+from ..search.selection import worth_of
 from ..targets.base import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
@@ -202,10 +203,10 @@ class Run:
         if memory is not None:
             before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
             memory.observe(attempt, before)
-        meter, best = search.meter, search.situation().best
+        meter, best = search.meter, max(search.attempts, key=worth_of)
         text = "nothing faster yet" if meter.tokens else ""
-        if best is not None and best.result.speedup is not None:
-            text = f"{best.speedup:.2f}x {best.result.speedup.baseline}"
+        if best.result.speedup is not None and worth_of(best) > 0:
+            text = measured(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
         self.observer.evaluated(
