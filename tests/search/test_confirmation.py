@@ -51,10 +51,16 @@ def named(technique: str, speed: float, source: str = "", **interval: float) -> 
     return attempt(speed, [unit(technique=technique, source=source)], **interval)
 
 
-def finished(executor: Fresh, *attempts: Attempt, seconds: float | None = None, **methods: object) -> Search:
+def finished(
+    executor: Fresh,
+    *attempts: Attempt,
+    seconds: float | None = None,
+    simplest: bool = False,
+    **methods: object,
+) -> Search:
     meter = Meter(Budget(seconds=seconds), reserve=0.0)
     search = Search(
-        TASK, "cpu", FACTS, LIMIT, None, executor, meter, print, methods=Methods(simplest=False, **methods)  # type: ignore[arg-type]
+        TASK, "cpu", FACTS, LIMIT, None, executor, meter, print, methods=Methods(simplest=simplest, **methods)  # type: ignore[arg-type]
     )  # fmt: skip
     search.attempts.extend(attempts)
     return search
@@ -66,6 +72,15 @@ def test_leaders_go_by_the_low_end_of_their_interval_not_by_the_median(by: str) 
     search = finished(fresh, named("lucky", 3.0, low=0.8, high=5.0), named("steady", 1.5, low=1.45), by=by)
     assert confirm(search, 3, lambda a: None) is not None
     assert fresh.asked == ["steady"]
+
+
+@pytest.mark.parametrize(("low", "first"), [(0.8, "steady"), (1.449, "short")])
+def test_less_code_goes_first_only_where_the_low_ends_are_equal(low: float, first: str) -> None:
+    fresh = Fresh({"short": 1.5, "steady": 1.5})
+    short = named("short", 3.0, "s();", low=low, high=5.0)
+    search = finished(fresh, short, named("steady", 1.5, "steady();", low=1.45), simplest=True)
+    assert confirm(search, 3, lambda a: None) is not None
+    assert fresh.asked == [first]
 
 
 @pytest.mark.parametrize("failure", ["incorrect", "error", "crashed", 1.0])
