@@ -14,7 +14,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress"),
+    ("plugins", "config", "machine", "progress", "budgets"),
+    ("watching",),
     ("processes",),
     ("tasks",),
     ("targets",),

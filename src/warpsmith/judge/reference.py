@@ -34,6 +34,7 @@ from .family_values import fill
 from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
+from .patience import PATIENCE, PAUSE
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
 from .stopwatch import memory
 from .tolerance import Budget, Truth
@@ -41,7 +42,6 @@ from .tolerance import Budget, Truth
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
 IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
-PATIENCE, PAUSE = 45.0, 2.0  # seconds: to wait for memory, in all and at a time
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN

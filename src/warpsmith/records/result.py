@@ -230,3 +230,8 @@ class Environment(Record):
     device: str = ""
     warpsmith: str = ""
     gpu_driver: str = ""  # where the device is a GPU
+
+    @property
+    def hardware(self) -> str:
+        """The name of what results were measured on: a GPU's where they were, else the processor's."""
+        return self.device or self.cpu
