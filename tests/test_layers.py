@@ -46,6 +46,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.decompositions",
     "warpsmith.tasks.export",
     "warpsmith.tasks.host",
+    "warpsmith.tasks.drawn",
     "warpsmith.tasks.fake",
     "warpsmith.tasks.hosted",
     "warpsmith.tasks.memory",

@@ -46,7 +46,7 @@ def export_program(
 ) -> ExportedProgram:
     """Export in the mode the module is in, not yet decomposed. Raises TaskError."""
     try:
-        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
+        with torch.no_grad(), warnings.catch_warnings(), recurrence_in_one_step():
             warnings.simplefilter("ignore")
             return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
     except TaskError:
@@ -63,7 +63,7 @@ def program_graph(program: ExportedProgram, filename: str) -> Graph:
 def decompose(program: ExportedProgram, filename: str) -> ExportedProgram:
     """The program in the ops that a graph holds (see `decompositions`). Raises TaskError."""
     try:
-        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
+        with torch.no_grad(), warnings.catch_warnings(), recurrence_in_one_step():
             warnings.simplefilter("ignore")
             with _operators_known():
                 return program.run_decompositions(decomposition_table())
@@ -102,7 +102,7 @@ def _replaced(attributes: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _recurrence_in_one_step() -> Iterator[None]:
+def recurrence_in_one_step() -> Iterator[None]:
     """Recurrent layers stay whole ops, of which only the results' shapes are wanted; torch finds these by going
     through the sequence, which takes a minute for a thousand steps. Here a first step tells them.
     """

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from ..errors import TaskError
 from ..records import Graph, GraphInput, TaskSource
 from .convert import tensor_spec, to_graph
+from .drawn import drawn_arguments
 from .export import decompose, export_program
 from .fake import FakeTensors
 from .taskfile import TaskFile
@@ -57,6 +58,8 @@ class HostedModule:
                 tensors.append(value)
             else:
                 self._set_state(item, value)
+        names, count = [i.target for i in graph.inputs if i.role == "input"], len(self.inputs())
+        self.kwargs |= dict(zip(names[count:], tensors[count:], strict=True))  # what forward would draw
         self._set_inputs(tensors)
 
     def _set_state(self, item: GraphInput, value: torch.Tensor) -> None:
@@ -178,6 +181,7 @@ def build(
         file.run()
         module, note = file.module()
         args, kwargs = file.inputs() if inputs else ((), {})
+        kwargs = {**kwargs, **drawn_arguments(module, args, kwargs, fake=isinstance(mode, FakeTensors))}
     return HostedModule(module, args, kwargs, note)
 
 
