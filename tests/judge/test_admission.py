@@ -13,13 +13,19 @@ import torch
 from warpsmith.errors import TaskError
 from warpsmith.judge.admission import admit, smallest
 from warpsmith.judge.evidence import Evidence
+from warpsmith.judge.layout import output_names
 from warpsmith.judge.memory import check_memory, live_bytes
-from warpsmith.judge.mutants import truncated
+from warpsmith.judge.mutants import Tail, _dropping, droppable, mutants, truncated
+from warpsmith.judge.oracle import Oracle
 from warpsmith.judge.plan import ADMISSION
+from warpsmith.judge.rounding import op_name
+from warpsmith.judge.stepping import Stepper
 from warpsmith.judge.workers import Workers
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Admission, Task
+from warpsmith.records import Admission, Graph, Task
+from warpsmith.tasks.export import export_program, program_graph
 from warpsmith.tasks.load import load_task
+from warpsmith.tasks.values import torch_dtype
 
 TASK = """
 import torch
@@ -135,3 +141,46 @@ def test_a_task_too_large_is_told_before_anything_is_allocated(tmp_path: Path) -
     check_memory(task)
     with pytest.raises(TaskError, match="GiB are available"):
         check_memory(task, available=1000)
+
+
+class Deep(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+        self.norm = torch.nn.BatchNorm1d(6)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(self.first(x))
+        return torch.tanh(self.last(self.norm(y)) + y), y
+
+
+def deep_graph() -> Graph:
+    program = export_program(Deep(), (torch.rand(5, 6),), {}, "")
+    return program_graph(program, "")
+
+
+def test_dropping_an_op_runs_only_what_follows_and_changes_no_value() -> None:
+    graph = deep_graph()
+    outputs, draw = output_names(graph), torch.Generator().manual_seed(1)
+    values, others = (
+        {i.name: torch.rand(i.spec.shape, generator=draw).to(torch_dtype(i.spec.dtype)) for i in graph.inputs}
+        for _ in range(2)
+    )
+    wrong = mutants(graph, outputs, values, others, 3)
+    targets = list(droppable(graph))[:3]
+    assert len([name for name in wrong if name.startswith("dropped")]) == len(targets) == 3
+    for node in targets:
+        whole = Stepper(graph).run(values, outputs, outward=_dropping(node))
+        part = wrong[f"dropped {op_name(node)} ({node.name})"]()
+        assert all(torch.equal(part[name], whole[name]) for name in outputs)
+    assert len(Tail(graph, targets, outputs)._stepper.graph.nodes) < len(graph.nodes)
+
+
+def test_a_counter_of_steps_is_exact_and_takes_no_draws_of_ties() -> None:
+    """BatchNorm in training counts its batches: sums of integers do not round."""
+    graph = deep_graph()
+    oracle = Oracle(graph, output_names(graph))
+    integers = [name for name in oracle.outputs if graph.specs[name].dtype == "int64"]
+    assert integers
+    assert all(oracle.exact[name] for name in integers)
+    assert not all(oracle.exact.values())
