@@ -5,6 +5,7 @@ the reason.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 from warpsmith.errors import TaskError
 from warpsmith.judge.admission import admit, smallest
-from warpsmith.judge.evidence import Evidence
+from warpsmith.judge.evidence import Case, Evidence
 from warpsmith.judge.layout import output_names
 from warpsmith.judge.memory import check_memory, live_bytes
 from warpsmith.judge.mutants import Tail, _dropping, droppable, mutants, truncated
@@ -184,3 +185,22 @@ def test_a_counter_of_steps_is_exact_and_takes_no_draws_of_ties() -> None:
     assert integers
     assert all(oracle.exact[name] for name in integers)
     assert not all(oracle.exact.values())
+
+
+def test_mutants_for_which_there_is_no_time_are_named(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK.format(body="F.gelu(self.linear(x))"))
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "task.py"), scratch=scratch)
+        with Workers(task, scratch, threads=2) as workers:
+            evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 26)
+            values = str(evidence.values(Case("main", "normal", 1)))
+            fields: dict[str, Any] = {
+                "variant": "main", "values": values, "others": values, "seed": 1, "dropped": 2, "family": "normal",
+                "known": ["constant"],
+            }  # fmt: skip
+            nothing = workers.call("mutate", 60, **fields, seconds=0.0)
+            everything = workers.call("mutate", 60, **fields, seconds=60.0)
+    assert nothing["caught"] == {}
+    assert set(nothing["untried"]) == set(everything["caught"])
+    assert everything["untried"] == []
+    assert "constant" not in nothing["untried"]

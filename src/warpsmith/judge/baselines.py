@@ -111,6 +111,12 @@ class Baselines:
                 self.failures[name] = str(error)
             self._pending.pop(name)
 
+    @property
+    def processes(self) -> tuple[Worker, ...]:
+        """Those that run now."""
+        loading = (worker for worker, _, _ in list(self._pending.values()))
+        return (*loading, *(process.worker for process in list(self.alive.values())))
+
     def pause(self) -> None:
         """Stop those that load and compile, until `resume`."""
         for worker, _, _ in list(self._pending.values()):
