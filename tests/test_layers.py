@@ -47,6 +47,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.decompositions",
     "warpsmith.tasks.export",
     "warpsmith.tasks.host",
+    "warpsmith.tasks.drawn",
     "warpsmith.tasks.fake",
     "warpsmith.tasks.flattened",
     "warpsmith.tasks.module_state",

@@ -16,13 +16,15 @@ from .archive.store import Archive
 from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
+from .judge.bound import TimeBound
 from .judge.judge import Judge
+from .judge.task_check import TaskCheck
 from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
 from .pipeline.suite import Finished, Suite, play_suite
 from .processes.buffers import Scratch
-from .progress import Observer, SilentObserver
+from .progress import Observer, SilentObserver, duration
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
 from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
@@ -204,20 +206,22 @@ def check_task(
     config: Config | None = None,
     observer: Observer | None = None,
     overrides: dict[str, Any] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Task, Admission]:
-    """Load a task and try to cheat on it: whether it is admitted, and which rule catches each mutant."""
+    """Load a task and try to cheat on it: whether it is admitted, and which rule catches each mutant. `seconds`: for all of
+    it (None: no limit); what they do not suffice for is in the admission's `unchecked`.
+    """
+    bound = TimeBound(seconds)
     config, observer = config or Config.load(), observer or SilentObserver()
     built = make_target(target, config)
     with Scratch() as scratch:
-        observer.stage(f"loading {spec}")
+        observer.stage(f"loading {spec}, at most {duration(config.load_timeout)} for a shape ({bound})")
         task = _load(spec, scratch, config, overrides)
-        judge = Judge(
-            task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage,
-            baselines=("eager",), peaks_cache=config.cache,
-        )  # fmt: skip
-        with judge:
-            judge.open()
-            return task, judge.admission
+        check = TaskCheck(
+            task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage
+        )
+        with check:
+            return task, check.check(bound)
 
 
 def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:

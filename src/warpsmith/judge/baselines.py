@@ -142,6 +142,12 @@ class Baselines:
             self._pending.pop(name)
         return short
 
+    @property
+    def processes(self) -> tuple[Worker, ...]:
+        """Those that run now."""
+        loading = (worker for worker, _, _ in list(self._pending.values()))
+        return (*loading, *(process.worker for process in list(self.alive.values())))
+
     def pause(self) -> None:
         """Stop those that load and compile, until `resume`."""
         self._paused = True

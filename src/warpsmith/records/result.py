@@ -202,6 +202,9 @@ class Admission(Record):
     admitted: bool
     mutants: dict[str, str]  # mutant → the rule that caught it, or "admitted" when none did
     reasons: tuple[str, ...] = ()
+    unchecked: tuple[
+        str, ...
+    ] = ()  # what a bound of time left out; who is not admitted for that has no reason
 
 
 class Limit(Record):
