@@ -52,6 +52,23 @@ def decomposition_table() -> Any:
     return table
 
 
+def drop_empty_operands(graph: torch.fx.Graph) -> None:
+    """Concatenations without the vectors of no elements that torch skips. One operand that remains is copied.
+
+    A cache that grows begins as such a vector, a literal in the code of forward.
+    """
+    for node in graph.nodes:
+        if node.target is not torch.ops.aten.cat.default:
+            continue
+        dtype, operands = node.meta["val"].dtype, list(node.args[0])
+        kept = [o for o in operands if o.meta["val"].shape != (0,) or o.meta["val"].dtype != dtype]
+        if len(kept) == 1 and len(operands) > 1 and kept[0].meta["val"].dtype == dtype:
+            node.target, node.args = torch.ops.aten.clone.default, (kept[0],)
+            node.kwargs = {"memory_format": torch.contiguous_format}
+        elif kept:
+            node.args = (kept, *node.args[1:])
+
+
 def _overload(name: str) -> Any:
     """The op of "silu" or "lstm.input"; None where this torch has none."""
     packet, _, overload = name.partition(".")

@@ -26,7 +26,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from ..errors import TaskError
 from ..records import Graph
 from .convert import to_graph
-from .decompositions import decomposition_table
+from .decompositions import decomposition_table, drop_empty_operands
 from .flattened import FlatModule
 
 _DATA_DEPENDENT = (
@@ -92,6 +92,7 @@ def decompose(exported: Exported, filename: str) -> Exported:
             warnings.simplefilter("ignore")
             with _operators_known():
                 program = exported.program.run_decompositions(decomposition_table())
+                drop_empty_operands(program.graph)
     except Exception as error:
         raise TaskError(_export_message(error, filename)) from error
     return replace(exported, program=program)

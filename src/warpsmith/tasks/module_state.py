@@ -15,6 +15,10 @@ from .structure import NotRebuildable, Parts
 
 _RECURRENT = {"_flat_weights", "_flat_weight_refs"}  # of recurrent layers, whose subclasses are users' own
 _TORCHS_OWN = frozenset(vars(torch.nn.Module())) | {"forward"}
+_HOOKS = (
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+)  # fmt: skip
 _ABSENT = object()
 _PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)
 _Holding = tuple[list[Any] | None, dict[Any, Any] | None, dict[str, Any] | None]
@@ -43,10 +47,14 @@ class Snapshot:
 
 
 class ModuleState:
-    """The attributes of a module and its submodules at one moment, but for what torch keeps there itself."""
+    """The attributes of a module and its submodules at one moment, but for what torch keeps there itself, and their hooks.
+
+    Libraries install hooks at the first call and note that in an attribute: one without the other installs them twice.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._attributes = [(path, part, _own(part)) for path, part in module.named_modules()]
+        self._hooks = Snapshot(vars(part)[name] for _, part, _ in self._attributes for name in _HOOKS)
         self._reached: dict[int, list[Any]] = {}  # by address of a value: the objects that it leads to
         for _, _, values in self._attributes:
             for value in values.values():
@@ -78,6 +86,7 @@ class ModuleState:
                 vars(part).pop(name)
             vars(part).update(before)
         self._snapshot.restore()
+        self._hooks.restore()
 
 
 def _own(module: torch.nn.Module) -> dict[str, Any]:
