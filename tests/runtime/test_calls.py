@@ -43,7 +43,13 @@ class Decoder(nn.Module):
         self.last: torch.Tensor | None = None
 
     def forward(
-        self, x: torch.Tensor, cache: Cache | None = None, *, scale: float = 1.0, extra: Any = None, **more: Any
+        self,
+        x: torch.Tensor,
+        cache: Cache | None = None,
+        *,
+        scale: float = 1.0,
+        extra: Any = None,
+        **more: Any,
     ) -> Output:
         y = self.project(x) * scale
         self.last = y + 1

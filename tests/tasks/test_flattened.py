@@ -46,7 +46,13 @@ def test_inputs_are_named_after_the_arguments_they_lie_in() -> None:
     graph = graph_of(Attends(), torch.randn(2, 4), cache=Cache(torch.randn(3, 4)))
     assert [i.target for i in graph.inputs if i.role == "input"] == ["x", "cache_rows"]
     assert [i.target for i in graph.inputs if i.role == "param"] == ["project.weight", "project.bias"]
-    assert input_names([("a", "0"), ("a_0",), ("class",), ("2",), ()]) == ["a_0", "a_0_1", "x_class", "x_2", "x_"]
+    assert input_names([("a", "0"), ("a_0",), ("class",), ("2",), ()]) == [
+        "a_0",
+        "a_0_1",
+        "x_class",
+        "x_2",
+        "x_",
+    ]
 
 
 def test_an_object_that_a_call_changes_is_an_update() -> None:

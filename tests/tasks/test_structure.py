@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import itertools
 import json
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_paths_name_every_tensor() -> None:
 
 def test_true_one_and_a_float_are_three_values() -> None:
     trees = [take_apart(v)[0] for v in (True, 1, 1.0)]
-    assert not any(same(a, b) for a, b in zip(trees, trees[1:], strict=False))
+    assert not any(same(a, b) for a, b in itertools.pairwise(trees))
 
 
 class Subclass(torch.Tensor):

@@ -73,7 +73,7 @@ class Parts:
         plain = _plain(value)
         if plain is not None:
             return plain
-        if isinstance(value, type) or isinstance(value, _FUNCTIONS):
+        if isinstance(value, (type, *_FUNCTIONS)):
             return {"global": self._name(value)}
         if type(value) is tuple:
             return {"tuple": [self.add(v, (*path, str(i))) for i, v in enumerate(value)]}
@@ -141,7 +141,8 @@ class Parts:
             raise NotRebuildable(f"a {_called(kind)} ({error}); {_REMEDY}") from error
         if isinstance(reduced, str):
             return {"singleton": self._name(value, reduced)}
-        make, args, state, items, pairs, *_ = (*reduced, None, None, None, None)
+        make: Any
+        make, args, state, items, pairs = [*reduced, None, None, None][:5]  # type: ignore[misc]
         self._kept.append(reduced)
         described: dict[str, Any] = {"make": "call"}
         named: dict[str, Any] = {}
