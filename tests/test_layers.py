@@ -14,7 +14,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress"),
+    ("plugins", "config", "machine", "progress", "budgets"),
+    ("watching",),
     ("processes",),
     ("tasks",),
     ("targets",),
@@ -46,6 +47,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.decompositions",
     "warpsmith.tasks.export",
     "warpsmith.tasks.host",
+    "warpsmith.tasks.drawn",
     "warpsmith.tasks.fake",
     "warpsmith.tasks.flattened",
     "warpsmith.tasks.module_state",

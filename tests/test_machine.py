@@ -73,3 +73,18 @@ def test_torch_is_not_imported() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "named"),
+    [
+        (machine.Gpu("NVIDIA H100 80GB HBM3", "GPU-1", "580.1", 81559, "9.0"), "NVIDIA H100 80GB HBM3"),
+        (None, machine.UNNAMED_GPU),
+    ],
+)
+def test_results_of_a_gpu_are_not_said_to_be_a_processors(
+    monkeypatch: pytest.MonkeyPatch, gpu: machine.Gpu | None, named: str
+) -> None:
+    monkeypatch.setattr(machine, "gpu", lambda: gpu)
+    assert machine.describe(device="cuda").hardware == named
+    assert machine.describe().hardware == machine.cpu_name()

@@ -13,25 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 from . import plugins
 from .archive.store import Archive
+from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
+from .judge.bound import TimeBound
 from .judge.judge import Judge
+from .judge.task_check import TaskCheck
 from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
 from .pipeline.suite import Finished, Suite, play_suite
 from .processes.buffers import Scratch
-from .progress import Observer, SilentObserver
+from .progress import Observer, SilentObserver, duration
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
 from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, of_unit
-from .targets.base import Target
+from .targets.base import Target, unit_device
 from .targets.front_matter import unit_from_source
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
 from .tasks.suite import suite_names
+from .watching import watching
 
 INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False}  # settings of searches that are samples
 
@@ -45,10 +49,11 @@ def optimize_task(
     spec: str,
     *,
     target: str = "cpu",
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
+    progress: bool | None = None,
     overrides: dict[str, Any] | None = None,
     reuse: bool = False,
     replay: str | None = None,
@@ -56,18 +61,19 @@ def optimize_task(
     """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError; UsageError
     when a language model that is named cannot be asked. One that is lost on the way is the summary's `fault`.
 
-    With `reuse`, a run that was finished on this machine with the same settings is returned instead of run again. With
-    `replay`, the run with this id is searched again from its record alone: no judge, no network, no key.
+    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit. With `reuse`, a run that was finished on this
+    machine with the same settings is returned instead of run again. With `replay`, the run with this id is searched again from its
+    record alone: no judge, no network, no key. `progress` as in `optimize`.
     """
-    config, observer = config or Config.load(), observer or SilentObserver()
+    config, limits = config or Config.load(), parse_budget(budget)
     if replay is None:
-        check(config, budget or Budget())
+        check(config, limits)
     built = make_target(target, config)
     archive = Archive(config.archive)
-    with Scratch() as scratch:
+    with watching(observer, progress) as observer, Scratch() as scratch:
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
-        run = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed)
+        run = Run(task, built, limits, config, archive, observer, scratch, seed)
         if replay is not None:
             return run.replayed(replay).summary
         return (run.finished() if reuse else None) or run.play().summary
@@ -77,10 +83,11 @@ def run_suite(
     suite: str,
     *,
     target: str = "cpu",
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
+    progress: bool | None = None,
     limit: int | None = None,
     samples: int = 1,
     finished: Finished | None = None,
@@ -92,8 +99,8 @@ def run_suite(
     count up from `seed` (or 0), and without what one search could take from another: results, lessons, units of other tasks.
     `finished` is called after each run with its summary and how many are still to come.
     """
-    config, observer = config or Config.load(), observer or SilentObserver()
-    check(config, budget or Budget())
+    config, limits = config or Config.load(), parse_budget(budget)
+    check(config, limits)
     make_target(target, config)  # what would fail on every task fails here, before any of them
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
@@ -101,11 +108,12 @@ def run_suite(
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
-            path, target=target, budget=budget, seed=seed, config=config, observer=observer, reuse=True
+            path, target=target, budget=limits, seed=seed, config=config, observer=shown, reuse=True
         )
 
     tasks = list(zip(suite_names(files), files, strict=True))[:limit]
-    return play_suite(Suite(tasks, target, samples, seed), play, observer, config.cache / "logs", finished)
+    with watching(observer, progress) as shown:
+        return play_suite(Suite(tasks, target, samples, seed), play, shown, config.cache / "logs", finished)
 
 
 def judge_solution(
@@ -116,6 +124,7 @@ def judge_solution(
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
+    progress: bool | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Result:
     """Judge a C++ unit that covers a whole task, in fresh processes against every baseline.
@@ -123,10 +132,10 @@ def judge_solution(
     The seed is drawn when none is given, so that nobody can write a kernel for it. On a quarantined task, on which cheats pass,
     the verdict is labelled so.
     """
-    config, observer = config or Config.load(), observer or SilentObserver()
+    config = config or Config.load()
     seed = secrets.randbits(31) if seed is None else seed
     built = make_target(target, config)
-    with Scratch() as scratch:
+    with watching(observer, progress) as observer, Scratch() as scratch:
         observer.stage(f"loading {task_spec}")
         task = _load(task_spec, scratch, config, overrides)
         candidate = given_candidate(task, solution, built)
@@ -169,7 +178,8 @@ def judge_file(
             observer=observer,
             overrides=overrides,
         )
-        return of_unit(str(solution), Path(task_spec).stem, result, describe().device)
+        hardware = describe(device=unit_device(make_target(target, config))).hardware
+        return of_unit(str(solution), Path(task_spec).stem, result, hardware)
     read_solution(solution)  # what is no solution is said before anything is loaded
     built = make_target(target, config)
     with Scratch() as scratch:
@@ -196,20 +206,22 @@ def check_task(
     config: Config | None = None,
     observer: Observer | None = None,
     overrides: dict[str, Any] | None = None,
+    seconds: float | None = None,
 ) -> tuple[Task, Admission]:
-    """Load a task and try to cheat on it: whether it is admitted, and which rule catches each mutant."""
+    """Load a task and try to cheat on it: whether it is admitted, and which rule catches each mutant. `seconds`: for all of
+    it (None: no limit); what they do not suffice for is in the admission's `unchecked`.
+    """
+    bound = TimeBound(seconds)
     config, observer = config or Config.load(), observer or SilentObserver()
     built = make_target(target, config)
     with Scratch() as scratch:
-        observer.stage(f"loading {spec}")
+        observer.stage(f"loading {spec}, at most {duration(config.load_timeout)} for a shape ({bound})")
         task = _load(spec, scratch, config, overrides)
-        judge = Judge(
-            task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage,
-            baselines=("eager",), peaks_cache=config.cache,
-        )  # fmt: skip
-        with judge:
-            judge.open()
-            return task, judge.admission
+        check = TaskCheck(
+            task, built, scratch=scratch, workdir=scratch.new("run"), seed=0, progress=observer.stage
+        )
+        with check:
+            return task, check.check(bound)
 
 
 def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:
@@ -238,10 +250,11 @@ def optimize(
     example_kwargs: Mapping[str, Any] | None = None,
     *,
     target: str | None = None,
-    budget: Budget | None = None,
+    budget: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
+    progress: bool | None = None,
 ) -> OptimizedModule:
     """A faster, verified drop-in for a module (or plain function) at the shapes of the example inputs.
 
@@ -251,18 +264,22 @@ def optimize(
 
     Parameters are shared with the original, which also answers for every other shape, dtype or mode, and when gradients are needed.
     When nothing faster was found the returned module runs the original; `.summary` says what was measured.
+
+    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit. `progress`: None shows it on a terminal and in a
+    notebook, True always, False never; an `observer` is told instead.
     """
     from .runtime.module import OptimizedModule, as_module
     from .tasks.memory import export_module
 
-    config, observer = config or Config.load(), observer or SilentObserver()
+    config, limits = config or Config.load(), parse_budget(budget)
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     target = target_of(original, (args, kwargs), target)
     built, archive = make_target(target, config), Archive(config.archive)
-    with Scratch() as scratch:
+    with watching(observer, progress) as observer, Scratch() as scratch:
+        observer.stage("exporting the module")
         exported = export_module(original, args, kwargs, config.cache / "exports")
         task = exported.task
-        outcome = Run(task, built, budget or Budget(), config, archive, observer, scratch, seed).play()
+        outcome = Run(task, built, limits, config, archive, observer, scratch, seed).play()
         parts = winning_parts(task, built, outcome)
     return OptimizedModule(
         original, task.graph, parts, outcome.summary, device=device_of(target),

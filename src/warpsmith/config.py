@@ -54,7 +54,7 @@ class Config(BaseModel):
     timed_on: tuple[int, ...] | None = None  # processors kept for what is timed on a GPU; any when None
     branches: int = 3  # hypotheses a round
     variants: int = 2  # variants a hypothesis
-    confirm: int = 3  # candidates confirmed at the most
+    confirm: int = 3  # candidates confirmed at the most; a third and later ones only while there is time
     tuner: str = "climb"  # climb, effects, race, random, tpe
     near_limit: float = 0.92  # stop when the best reaches this share of the limit
     patience: int = 3  # rounds without gain before the search stops

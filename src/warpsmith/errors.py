@@ -41,5 +41,9 @@ class ModelError(WarpsmithError):
     exit_code = 6
 
 
+class OutOfTime(WarpsmithError):
+    exit_code = 7
+
+
 class Interrupted(WarpsmithError):
     exit_code = 130

@@ -25,6 +25,7 @@ from .records import Environment
 CPU_DIR = Path("/sys/devices/system/cpu")
 CACHE_DEFAULT = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}  # where the system does not say
 COMPILERS = ("g++", "c++", "clang++")
+UNNAMED_GPU = "an NVIDIA GPU that nvidia-smi does not name"
 NO_COMPILER = "no C++ compiler: install g++ (apt install g++) or set WARPSMITH_COMPILER to the path of one"
 
 
@@ -55,10 +56,18 @@ def describe(compiler: str | None = None, device: str = "cpu") -> Environment:
         python=platform.python_version(),
         torch=_version("torch"),
         compiler=signature,
-        device=found.name if found else cpu_name(),
+        device=_device_name(device),
         warpsmith=_version("warpsmith"),
         gpu_driver=found.driver if found else "",
     )
+
+
+def _device_name(device: str) -> str:
+    """The processor's name, or the GPU's; a GPU is never called by the processor's."""
+    if device != "cuda":
+        return cpu_name()
+    found = gpu()
+    return found.name if found is not None else UNNAMED_GPU
 
 
 @functools.cache

@@ -46,6 +46,19 @@ def test_a_win_that_does_not_hold_passes_the_turn_to_the_next_within_the_bound()
     assert standing(rows, confirm=1).to_confirm(TASK.id) is None
 
 
+def test_a_lucky_median_is_not_confirmed_before_a_steady_one() -> None:
+    lucky = result(FAST, 3.0)
+    assert lucky.timing is not None
+    wide = lucky.timing.ratios[0].model_copy(update={"low": 0.8, "high": 6.0})
+    timing = lucky.timing.model_copy(update={"ratios": (wide,)})
+    rows = [
+        opening(),
+        row("search", lucky.model_copy(update={"timing": timing})),
+        row("search", result(FASTER, 2.0)),
+    ]
+    assert standing(rows).to_confirm(TASK.id) == FASTER
+
+
 def test_of_candidates_that_do_not_win_only_the_first_is_confirmed() -> None:
     slow = [row("search", result(c, s)) for c, s in ((FAST, 0.8), (FASTER, 0.9), (WRONG, "crashed"))]
     rows = [opening(), *slow]

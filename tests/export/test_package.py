@@ -8,16 +8,15 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from conftest import TASK
 
 from warpsmith.errors import ToolchainError, UsageError
-from warpsmith.export import standalone, to_package
+from warpsmith.export import to_package
 from warpsmith.records import Candidate
-from warpsmith.runtime import module
 
 NAME = "gate_fast"
 
@@ -171,7 +170,7 @@ def test_the_project_is_complete(exported):
         str(p.relative_to(exported)) for p in exported.rglob("*") if p.is_file() and p.suffix != ".pyc"
     }
     assert shipped == {
-        "__init__.py", "_program.py", "_runtime.py", "manifest.json", "csrc/warpsmith_simd.h",
+        "__init__.py", "_calls.py", "_program.py", "_runtime.py", "_structure.py", "manifest.json", "csrc/warpsmith_simd.h",
         "lib/unit0.so", "lib/unit1.so",
         "csrc/unit0/unit.cpp", "csrc/unit0/task.h", "csrc/unit1/unit.cpp", "csrc/unit1/task.h",
     }  # fmt: skip
@@ -190,21 +189,33 @@ def test_bad_requests_are_one_line(task, candidate, target, tmp_path):
         )
 
 
-def test_the_package_reads_calls_and_nests_results_as_the_runtime_does():
-    """The exported file cannot import the runtime, so the two small functions exist twice and must agree."""
-    call = [0, {"tuple": [1, {"const": 3}]}, {"dict": {"a": 2, "b": {"const": None}}}]
-    fits = [10, (11, 3), {"b": None, "a": 12}]
-    others = [
-        [10, [11, 3], {"a": 12, "b": None}], [10, (11, 4), {"a": 12, "b": None}], [10, (11, 3.0), fits[2]],
-        [10, (11, 3), {"a": 12}], [10, (11, 3, 3), fits[2]], (10, (11, 3), fits[2]), [10, (11, 3), {"a": 12, "b": 0}],
-    ]  # fmt: skip
-    for given in (fits, *others):
-        ours, theirs = [None, None, None], {}
-        assert (
-            module._collect(call, given, ours) is standalone._collect(call, given, theirs) is (given is fits)
-        )
-    assert module._collect(call, fits, ours)
-    assert standalone._collect(call, fits, theirs)
-    assert ours == [theirs[k] for k in range(3)] == [10, 11, 12]
-    tree = {"tuple": [1, [0, 2], {"dict": {"x": 0}}]}
-    assert module._nest(tree, (5, 6, 7)) == standalone._nest(tree, (5, 6, 7)) == (6, [5, 7], {"x": 5})
+class Pair(NamedTuple):
+    gate: torch.Tensor
+    rest: Any
+
+
+def test_classes_of_results_are_learnt_from_the_first_call(exported):
+    manifest = json.loads((exported / "manifest.json").read_text())
+    tree, rest = manifest["tree"]["tuple"]
+    manifest["tree"] = {"object": {"make": "new", "of": f"{__name__}:Pair", "args": [tree, rest]}}
+    (exported / "manifest.json").write_text(json.dumps(manifest))
+    model, forward = make_model(), make_model().forward
+    model.forward = lambda x, y: Pair(*type(model).forward(model, x, y))
+    fast, inputs = load(exported, model), make_inputs()
+    with torch.no_grad():
+        first, second = fast(*inputs), fast(*inputs)
+    assert (fast.fallbacks, fast.fast_calls) == (1, 1)
+    assert type(first) is type(second) is Pair
+    torch.testing.assert_close(second.gate, forward(*inputs)[0].detach(), atol=1e-3, rtol=1e-3)
+
+
+def test_another_class_of_results_ends_the_use_of_the_kernels(exported):
+    manifest = json.loads((exported / "manifest.json").read_text())
+    manifest["tree"] = {"object": {"make": "call", "of": "os:system", "args": manifest["tree"]["tuple"]}}
+    (exported / "manifest.json").write_text(json.dumps(manifest))
+    fast, inputs = load(exported, make_model()), make_inputs()
+    with torch.no_grad():
+        fast(*inputs)
+        fast(*inputs)
+    assert (fast.fallbacks, fast.active) == (2, False)
+    assert "returns something else" in fast.reason

@@ -5,6 +5,7 @@ the reason.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +13,20 @@ import torch
 
 from warpsmith.errors import TaskError
 from warpsmith.judge.admission import admit, smallest
-from warpsmith.judge.evidence import Evidence
+from warpsmith.judge.evidence import Case, Evidence
+from warpsmith.judge.layout import output_names
 from warpsmith.judge.memory import check_memory, live_bytes
-from warpsmith.judge.mutants import truncated
+from warpsmith.judge.mutants import Tail, _dropping, droppable, mutants, truncated
+from warpsmith.judge.oracle import Oracle
 from warpsmith.judge.plan import ADMISSION
+from warpsmith.judge.rounding import op_name
+from warpsmith.judge.stepping import Stepper
 from warpsmith.judge.workers import Workers
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Admission, Task
+from warpsmith.records import Admission, Graph, Task
+from warpsmith.tasks.export import export_program, program_graph
 from warpsmith.tasks.load import load_task
+from warpsmith.tasks.values import torch_dtype
 
 TASK = """
 import torch
@@ -135,3 +142,65 @@ def test_a_task_too_large_is_told_before_anything_is_allocated(tmp_path: Path) -
     check_memory(task)
     with pytest.raises(TaskError, match="GiB are available"):
         check_memory(task, available=1000)
+
+
+class Deep(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+        self.norm = torch.nn.BatchNorm1d(6)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(self.first(x))
+        return torch.tanh(self.last(self.norm(y)) + y), y
+
+
+def deep_graph() -> Graph:
+    program = export_program(Deep(), (torch.rand(5, 6),), {}, "")
+    return program_graph(program, "")
+
+
+def test_dropping_an_op_runs_only_what_follows_and_changes_no_value() -> None:
+    graph = deep_graph()
+    outputs, draw = output_names(graph), torch.Generator().manual_seed(1)
+    values, others = (
+        {i.name: torch.rand(i.spec.shape, generator=draw).to(torch_dtype(i.spec.dtype)) for i in graph.inputs}
+        for _ in range(2)
+    )
+    wrong = mutants(graph, outputs, values, others, 3)
+    targets = list(droppable(graph))[:3]
+    assert len([name for name in wrong if name.startswith("dropped")]) == len(targets) == 3
+    for node in targets:
+        whole = Stepper(graph).run(values, outputs, outward=_dropping(node))
+        part = wrong[f"dropped {op_name(node)} ({node.name})"]()
+        assert all(torch.equal(part[name], whole[name]) for name in outputs)
+    assert len(Tail(graph, targets, outputs)._stepper.graph.nodes) < len(graph.nodes)
+
+
+def test_a_counter_of_steps_is_exact_and_takes_no_draws_of_ties() -> None:
+    """BatchNorm in training counts its batches: sums of integers do not round."""
+    graph = deep_graph()
+    oracle = Oracle(graph, output_names(graph))
+    integers = [name for name in oracle.outputs if graph.specs[name].dtype == "int64"]
+    assert integers
+    assert all(oracle.exact[name] for name in integers)
+    assert not all(oracle.exact.values())
+
+
+def test_mutants_for_which_there_is_no_time_are_named(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(TASK.format(body="F.gelu(self.linear(x))"))
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "task.py"), scratch=scratch)
+        with Workers(task, scratch, threads=2) as workers:
+            evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 26)
+            values = str(evidence.values(Case("main", "normal", 1)))
+            fields: dict[str, Any] = {
+                "variant": "main", "values": values, "others": values, "seed": 1, "dropped": 2, "family": "normal",
+                "known": ["constant"],
+            }  # fmt: skip
+            nothing = workers.call("mutate", 60, **fields, seconds=0.0)
+            everything = workers.call("mutate", 60, **fields, seconds=60.0)
+    assert nothing["caught"] == {}
+    assert set(nothing["untried"]) == set(everything["caught"])
+    assert everything["untried"] == []
+    assert "constant" not in nothing["untried"]

@@ -160,3 +160,77 @@ def test_a_family_is_scaled_by_own_values_that_are_there(scratch: Scratch) -> No
     assert workers.requests[-1]["own"] == str(own)
     evidence.values(Case("main", "normal", 9))
     assert workers.requests[-1]["own"] not in ("", str(own))
+
+
+def whole_request(worker: reference.Reference, scratch: Scratch) -> dict[str, Any]:
+    """A task opened on a processor, and a request for the truth of its second step."""
+    task, file = two_steps(), scratch.new("task")
+    file.write_text(task.model_dump_json())
+    worker.open(str(file), 1)
+    values = scratch.new("values")
+    write_tensors(values, [SPEC, SPEC], [torch.randn(SPEC.shape), torch.randn(SPEC.shape)])
+    region = Region(nodes=("b",), inputs=("a",), outputs=("b",), signature="relu")
+    return {
+        "variant": "main", "values": str(values), "stem": str(scratch.new("expected")), "seed": 3,
+        "region": region.model_dump(mode="json"), "family": OWN,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("request_name", ["truth", "expected"])
+def test_a_truth_that_found_no_memory_after_its_inputs_were_written_is_had_again(
+    worker: reference.Reference, scratch: Scratch, monkeypatch: pytest.MonkeyPatch, request_name: str
+) -> None:
+    """`<stem>.inputs` lies there from the first try."""
+    fields = whole_request(worker, scratch)
+    oracle = worker._oracle("main", worker._graph("main"), Region.model_validate(fields["region"]))
+    full, truths = Full(1), oracle.truths
+
+    def scarce(*args: Any, **options: Any) -> Any:
+        full(0)
+        return truths(*args, **options)
+
+    monkeypatch.setattr(oracle, "truths", scarce)
+
+    def handle(**given: Any) -> dict[str, Any]:
+        worker._device = "cpu"  # where it computes; only the patience is a GPU's
+        try:
+            return getattr(worker, request_name)(**given)
+        finally:
+            worker._device = "cuda"
+
+    worker._device = "cuda"
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    assert worker.tidied(handle)(**fields)["finite"]
+    assert full.asked == 2
+    inputs = open_tensors(Path(f"{fields['stem']}.inputs"), [SPEC])[0]
+    assert torch.equal(inputs, open_tensors(Path(fields["values"]), [SPEC, SPEC])[1].relu())
+
+
+def test_a_request_that_is_repeated_gives_the_same_files(
+    worker: reference.Reference, scratch: Scratch
+) -> None:
+    """Whoever asked may have lost the answer."""
+    fields = whole_request(worker, scratch)
+    for name in ("truth", "truth", "expected", "expected"):
+        getattr(worker, name)(**fields)
+    assert sorted(p.suffix for p in scratch.path.glob("expected-*")) == [
+        ".inputs",
+        ".native",
+        ".noise",
+        ".oracle",
+    ]
+
+
+def test_two_threads_that_need_the_same_budgets_ask_for_them_once(scratch: Scratch) -> None:
+    workers = Asked()
+    evidence = Evidence(two_steps(), workers, scratch, 1, 1 << 30)  # type: ignore[arg-type]
+    region = Region(nodes=("b",), inputs=("a",), outputs=("b",), signature="relu")
+    expected = evidence.region(Case("main", OWN, 7), region)
+    assert expected._fetch is not None
+    expected._fetch()
+    for kind in ("native", "oracle", "noise"):
+        Path(f"{expected.stem}.{kind}").touch()
+    inputs = Path(f"{expected.stem}.inputs").stat().st_ino
+    expected._fetch()
+    assert [r["op"] for r in workers.requests].count("expected") == 1
+    assert Path(f"{expected.stem}.inputs").stat().st_ino == inputs

@@ -92,3 +92,16 @@ def test_folders_of_dead_processes_are_swept(tmp_path: Path) -> None:
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="cannot make a folder"):
         Scratch(tmp_path / "missing")
+
+
+def test_threads_that_ask_at_once_get_paths_of_their_own(tmp_path: Path) -> None:
+    """One asks while another has its number already and not yet its path."""
+    others = []
+
+    class Slow(str):
+        def __format__(self, form: str) -> str:
+            others.append(scratch.new("outputs"))
+            return str(self)
+
+    with Scratch(tmp_path) as scratch:
+        assert scratch.new(Slow("outputs")) != others[0]

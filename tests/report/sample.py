@@ -214,7 +214,7 @@ class RunMaker:
                 seed=20231,
                 limit_us=1310,
                 stopped="no gain in 3 rounds",
-                hardware=ENVIRONMENT.cpu,
+                hardware=ENVIRONMENT.hardware,
             )
         )
 

@@ -89,3 +89,24 @@ def test_a_large_file_is_touched_first_and_holds_the_same(
     given = torch.randn(3000)
     write_tensors(tmp_path / "v", [spec], [given])
     assert torch.equal(open_tensors(tmp_path / "v", [spec])[0], given)
+
+
+def test_a_file_that_is_written_again_leaves_the_earlier_one_to_who_has_it(tmp_path: Path) -> None:
+    spec = TensorSpec(shape=(2,), dtype="float32", stride=(1,))
+    write_tensors(tmp_path / "v", [spec], [torch.ones(2)])
+    earlier = open_tensors(tmp_path / "v", [spec])[0]
+    write_tensors(tmp_path / "v", [spec], [torch.zeros(2)])
+    assert torch.equal(earlier, torch.ones(2))
+    assert torch.equal(open_tensors(tmp_path / "v", [spec])[0], torch.zeros(2))
+    assert [p.name for p in tmp_path.iterdir()] == ["v"]
+
+
+def test_two_who_write_a_file_at_once_do_not_meet(tmp_path: Path) -> None:
+    spec = TensorSpec(shape=(2,), dtype="float32", stride=(1,))
+
+    def another_writes() -> Iterator[torch.Tensor]:
+        write_tensors(tmp_path / "v", [spec], [torch.zeros(2)])
+        yield torch.ones(2)
+
+    write_tensors(tmp_path / "v", [spec], another_writes())
+    assert torch.equal(open_tensors(tmp_path / "v", [spec])[0], torch.ones(2))

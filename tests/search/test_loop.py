@@ -12,7 +12,8 @@ from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.records import Budget, Candidate, Limit
-from warpsmith.search.loop import Search, Team, confirm
+from warpsmith.search.confirmation import confirm
+from warpsmith.search.loop import Search, Team
 from warpsmith.search.meter import Meter
 from warpsmith.search.tuner import HillClimb
 from warpsmith.testing import FakeBrain, ScriptedExecutor, chain_task

@@ -7,7 +7,8 @@ from test_loop import make_search, speed_by_values
 from warpsmith.errors import ModelError
 from warpsmith.llm.chat import BudgetSpent
 from warpsmith.records import Budget, Candidate, Result, Unit
-from warpsmith.search.loop import Search, confirm
+from warpsmith.search.confirmation import confirm
+from warpsmith.search.loop import Search
 from warpsmith.testing import FakeBrain, ScriptedExecutor
 
 

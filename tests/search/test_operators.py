@@ -11,7 +11,7 @@ from scripted_search import Varying, best, ground_of, operators, searched
 from warpsmith.agents.base import Attempt, Situation
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Graph, Hypothesis, Region, Result, Tunable, Unit
-from warpsmith.search.loop import confirm
+from warpsmith.search.confirmation import confirm
 from warpsmith.search.operators import Stone
 from warpsmith.search.operators.crossover import Crossover
 from warpsmith.search.operators.edit import Edit

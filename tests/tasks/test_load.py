@@ -272,3 +272,16 @@ def test_class_of_an_importable_module(
     assert task.graph.specs["x"].shape == (64, 6)
     with pytest.raises(TaskError, match=r"no Python module|cannot import"):
         load_task("their_models.nothing:Net", scratch=scratch)
+
+
+def test_relative_folders_of_pythonpath_are_found_from_the_worker(
+    tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "scaling_of_rows.py").write_text("FACTOR = 3.0\n")
+    (tmp_path / "tasks").mkdir()
+    text = SOFTMAX.replace("import torch\n", "import torch\nimport scaling_of_rows\n", 1)
+    (tmp_path / "tasks" / "softmax.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "packages")
+    assert load_task("tasks/softmax.py", scratch=scratch).graph.nodes

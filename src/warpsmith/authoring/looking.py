@@ -102,7 +102,7 @@ class Looking:
         if not judged:
             raise UsageError(f"candidate {candidate_id} was not judged yet")
         where = self.archive.environment(judged[-1].result.environment)
-        device = (where.device or where.cpu) if where is not None else "unknown"
+        device = where.hardware if where is not None else "unknown"
         return outcomes.verdict_sheet(task.name, candidate, judged[-1].result, device)
 
     def _entries(self, task: Task) -> list[Entry]:

@@ -124,7 +124,7 @@ def _board_row(
         rank=rank, candidate=entry.candidate.id, author=author_of(entry.candidate.lineage),
         technique=technique_of(entry.candidate), speedup=ratio, median_us=timing.median_us,
         limit_share=timing.limit_share, confirmed=timing.confirmed,
-        hardware=(environment.device or environment.cpu) if environment is not None else "unknown",
+        hardware=environment.hardware if environment is not None else "unknown",
         note="; ".join(n for n in notes if n),
     )  # fmt: skip
 

@@ -102,7 +102,7 @@ class Sitting:
             seconds=round(time.monotonic() - self._started, 2),
             seconds_by_stage={k: round(v, 3) for k, v in judge.seconds.items()},
             limit_us=judge.limit.seconds * 1e6, seed=self._seed, stopped="its authors handed in no more",
-            admitted=judge.admission.admitted, hardware=judge.environment.device or judge.environment.cpu,
+            admitted=judge.admission.admitted, hardware=judge.environment.hardware,
         )  # fmt: skip
 
 

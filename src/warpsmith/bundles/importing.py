@@ -110,7 +110,7 @@ def _summary(
         seconds=round(sum(sum(r.result.seconds.values()) for r in results), 2),
         limit_us=opening.limit.seconds * 1e6 if opening.limit is not None else 0.0, seed=opening.seed,
         stopped="every candidate of the bundle was judged",
-        admitted=opening.admission is None or opening.admission.admitted, hardware=run.environment.device,
+        admitted=opening.admission is None or opening.admission.admitted, hardware=run.environment.hardware,
     )  # fmt: skip
 
 

@@ -153,8 +153,9 @@ class Standing:
         return [c for c in self._bundle.candidates_of(task_id) if c.id in self._only]
 
     def _ranked(self, task_id: str) -> list[Candidate]:
+        """Those that are correct, by the low ends of their intervals: a lucky median is not confirmed first."""
         right = [c for c in self._mine(task_id) if self._speed(c) > 0]
-        return sorted(right, key=lambda c: -self._speed(c))
+        return sorted(right, key=lambda c: -_low(self.first(c)))
 
     def _speed(self, candidate: Candidate) -> float:
         result = self.first(candidate)
@@ -193,6 +194,11 @@ def compared(first: Result, again: Result) -> str:
     if first.timing is None or again.timing is None:
         return f"{again.status} both times"
     return f"{again.timing.median_us / first.timing.median_us:.2f} times as long as the first time"
+
+
+def _low(result: Result | None) -> float:
+    speedup = result.speedup if result is not None else None
+    return speedup.low if speedup is not None else 0.0
 
 
 def _median(result: Result | None) -> float:

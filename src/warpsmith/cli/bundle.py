@@ -172,7 +172,7 @@ def import_command(
             outcome += (
                 f", {printing.ratio_text(best.speedup)} over {best.speedup.baseline}, {best.candidate_id}"
             )
-        print(f"run {run_id} {run.task_name}: {outcome}; on {run.environment.device}")
+        print(f"run {run_id} {run.task_name}: {outcome}; on {run.environment.hardware}")
     for candidate, how in found.drift.items():
         print(f"canary {candidate}: {how}")
     trust = "sealed with the key" if found.trusted else "unverified until they are judged here"
@@ -207,7 +207,7 @@ def print_ended(ended: Ended, out: Path) -> None:
         print(f"canary {candidate}: {how}")
     for task, left in ended.left.items():
         print(f"left of {task}: {', '.join(left)}")
-    print(f"on {ended.environment.device}")
+    print(f"on {ended.environment.hardware}")
     print("the same command goes on" if ended.left else f"warpsmith bundle import {out}")
 
 

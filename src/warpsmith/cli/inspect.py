@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from ..errors import OutOfTime
 from ..progress import counted, observer_for
 from ..records import Admission, Graph, Task, TensorSpec
 from . import options as o
@@ -19,6 +20,7 @@ tasks = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="List, sho
 
 SuiteArgument = Annotated[str, typer.Argument(help="A suite's name or a folder.")]
 TaskArgument = Annotated[str, typer.Argument(help="A KernelBench-format file or package.module:Class.")]
+TimeOption = Annotated[str, typer.Option("--time", help="Time for the check: 90, 120s, 5m; 0: no limit.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,16 +54,24 @@ def show_task(task: TaskArgument, settings: o.SetOption = None, json: o.JsonOpti
 
 
 @tasks.command("check")
-def check_task(task: TaskArgument, settings: o.SetOption = None, json: o.JsonOption = None) -> None:
+def check_task(
+    task: TaskArgument, time: TimeOption = "120s", settings: o.SetOption = None, json: o.JsonOption = None
+) -> None:
     """Whether a task loads, and admits no cheat: zeros, a constant, its input, a stale or sloppy answer."""
     from ..api import check_task as check
 
+    limit, overrides = o.seconds(time), o.overrides(settings)
     with observer_for(quiet=False) as observer:
-        loaded, admission = check(task, config=o.config(), overrides=o.overrides(settings), observer=observer)
+        loaded, admission = check(
+            task, config=o.config(), overrides=overrides, observer=observer, seconds=limit
+        )
     if json is not None:
         printing.write_json(admission.model_dump(mode="json"), json)
     if json != "-":
         print_admission(loaded, admission)
+    if admission.unchecked:
+        missing = "; ".join(admission.unchecked)
+        raise OutOfTime(f"{loaded.name}: not checked within {time}: {missing}; give it more with --time")
     raise typer.Exit(0 if admission.admitted else 1)
 
 
@@ -136,8 +146,11 @@ def spec_text(spec: TensorSpec) -> str:
 
 
 def print_admission(task: Task, admission: Admission) -> None:
-    print(f"{task.name}: {'admitted' if admission.admitted else 'quarantined'}")
+    failed = "not finished" if admission.unchecked else "quarantined"
+    print(f"{task.name}: {'admitted' if admission.admitted else failed}")
     for mutant, rule in admission.mutants.items():
         print(f"  {mutant}: {rule}")
     for reason in admission.reasons:
         print(f"  {reason}")
+    for what in admission.unchecked:
+        print(f"  not checked: {what}")

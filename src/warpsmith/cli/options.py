@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..budgets import parse_seconds
 from ..config import Config
 from ..errors import UsageError
 from ..records import Budget
-
-SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 TargetOption = Annotated[str, typer.Option("--target", help="What to generate code for.")]
 BudgetOption = Annotated[int, typer.Option("--budget", help="Candidates to judge at the most; 0: no limit.")]
@@ -53,10 +51,10 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on
 
 def seconds(text: str, option: str = "--time") -> float | None:
     """ "120s" → 120.0, "2m" → 120.0, "0" → None (no limit). Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in SECONDS:
+    limit = parse_seconds(text)
+    if limit is None:
         raise UsageError(f"{option} {text}: give a number with s, m or h, for instance 120s or 5m")
-    return float(match[1]) * SECONDS[match[2]] or None
+    return limit or None
 
 
 def budget(evaluations: int, time: str, usd: float | None = None, tokens: int | None = None) -> Budget:

@@ -48,7 +48,7 @@ def profile(
     if json is not None:
         printing.write_json([f.model_dump(mode="json") for f in found], json)
     if json != "-":
-        print(f"{run.task_name}, run {run.run_id}, on {run.environment.cpu}")
+        print(f"{run.task_name}, run {run.run_id}, on {run.environment.hardware}")
         for observation in found:
             print_observation(observation)
 

@@ -142,7 +142,7 @@ def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
     """What a run judged, in order."""
     store = existing(archive)
     record = store.run(run)
-    print(f"{record.run_id} {record.task_name} on {record.environment.cpu}, seed {record.seed}")
+    print(f"{record.run_id} {record.task_name} on {record.environment.hardware}, seed {record.seed}")
     columns = ("#", "candidate", "kind", "status", "over the best baseline", "limit", "technique", "reason")
     printing.print_rows(columns, [entry_row(entry) for entry in store.run_entries(record.run_id)])
 
@@ -172,7 +172,7 @@ def run_row(run: RunRecord) -> list[str]:
     return [
         run.run_id, run.task_name, run.target, _marked(status, run.origin == "imported"),
         _over(best.speedup if best else None), f"{best.limit_share:.0%}" if best else "", judged,
-        run.started_at[:19], run.environment.cpu,
+        run.started_at[:19], run.environment.hardware,
     ]  # fmt: skip
 
 

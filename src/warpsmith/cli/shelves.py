@@ -51,4 +51,4 @@ def _name(archive: Archive, task_id: str) -> str:
 
 def _device(archive: Archive, environment_id: str) -> str:
     environment = archive.environment(environment_id)
-    return environment.device or environment.cpu if environment is not None else ""
+    return environment.hardware if environment is not None else ""

@@ -4,45 +4,91 @@ In: a task and its evidence. Out: an `Admission`. On each input family the refer
 (zeros, a constant, a stale replay, an input handed back, one op dropped, low-precision twins) and judges them
 with the rules that candidates are judged by. A mutant that no family catches is admitted, and the task is
 quarantined with the reason. A dropped op that changes no bit on any family is an equivalent mutant (an added
-zero, a ReLU after a ReLU): it is noted, and does not count.
+zero, a ReLU after a ReLU): it is noted, and does not count. Within a bound of time nothing is tried less hard: what it
+does not suffice for is said, and the task is not admitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
+from ..progress import counted
 from ..records import Admission, Task, Variant
+from .bound import TimeBound
 from .evidence import CALL_SECONDS, Case, Evidence
 
 DROPPED_OPS = 8  # dropped one at a time, nearest the output first
 ADMITTED = "admitted"
 EQUIVALENT = "equivalent"
+UNDECIDED = "undecided"  # the time was over
+GRACE_SECONDS = 5.0  # for an answer that says what there was no time for
 
 
-def admit(task: Task, evidence: Evidence, families: Sequence[str], seed: int) -> Admission:
-    """Try families in order until every mutant has been caught on one. Uses the smallest variant."""
+def admit(
+    task: Task, evidence: Evidence, families: Sequence[str], seed: int, *, bound: TimeBound | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Admission:  # fmt: skip
+    """Try families in order until every mutant has been caught on one, or the time is over. Uses the smallest variant."""
+    bound, trials = bound or TimeBound(), Trials()
     variant = smallest(task)
-    caught: dict[str, str] = {}
-    touched: set[str] = set()  # mutants that differed from the reference somewhere
-    used = 0
-    for family in families:
-        answer = _mutate(evidence, variant, family, seed, [m for m, rule in caught.items() if rule])
-        if not answer["valid"]:
-            continue
-        used += 1
-        for mutant, rule in answer["caught"].items():
-            caught[mutant] = f"{rule} on {family}" if rule else ""
-        touched |= set(answer["caught"]) - set(answer["same"])
-        if all(caught.values()):
+    for number, family in enumerate(families):
+        if not bound.over:
+            progress(f"trying wrong answers on {family} inputs, {number + 1} of {len(families)} ({bound})")
+        mutate = partial(_mutate, evidence, variant, family, seed, trials.settled, bound)
+        answer = bound.attempt(mutate)
+        if answer is not None:
+            trials.add(family, answer)
+        if answer is None or answer.get("untried"):
+            return trials.cut_short(families[number:], len(families))
+        if trials.used and all(trials.caught.values()):
             break
-    if not used:
-        return Admission(
-            admitted=False, mutants={}, reasons=("the reference gives NaN or inf on every input family",)
+    return trials.admission()
+
+
+class Trials:
+    """What the families tried so far have caught."""
+
+    def __init__(self) -> None:
+        self.caught: dict[str, str] = {}  # mutant → rule and family, or ""
+        self._touched: set[str] = set()  # mutants that differed from the reference somewhere
+        self.used = 0  # families on which the reference is finite
+
+    @property
+    def settled(self) -> list[str]:
+        return [mutant for mutant, rule in self.caught.items() if rule]
+
+    def add(self, family: str, answer: dict[str, Any]) -> None:
+        if not answer["valid"]:
+            return
+        self.used += 1
+        for mutant, rule in answer["caught"].items():
+            self.caught[mutant] = f"{rule} on {family}" if rule else ""
+        for mutant in answer.get("untried", ()):
+            self.caught.setdefault(mutant, "")
+        self._touched |= set(answer["caught"]) - set(answer["same"])
+
+    def admission(self) -> Admission:
+        if not self.used:
+            return Admission(
+                admitted=False, mutants={}, reasons=("the reference gives NaN or inf on every input family",)
+            )
+        mutants = {name: rule or (_unseen(name, self._touched)) for name, rule in self.caught.items()}
+        reasons = tuple(_reason(name) for name, rule in mutants.items() if rule == ADMITTED)
+        return Admission(admitted=not reasons, mutants=mutants, reasons=reasons)
+
+    def cut_short(self, families: Sequence[str], count: int) -> Admission:
+        """No task is admitted before every mutant has been caught. `families`: those not tried, or not to the end, of `count`."""
+        mutants = {name: rule or UNDECIDED for name, rule in self.caught.items()}
+        undecided = [name for name, rule in mutants.items() if rule == UNDECIDED]
+        what = (
+            f"{len(undecided)} of {counted(len(mutants), 'wrong answer')}" if mutants else "any wrong answer"
         )
-    mutants = {name: rule or (_unseen(name, touched)) for name, rule in caught.items()}
-    reasons = tuple(_reason(name) for name, rule in mutants.items() if rule == ADMITTED)
-    return Admission(admitted=not reasons, mutants=mutants, reasons=reasons)
+        places = ", ".join(families)
+        text = f"{what} on {len(families)} of {count} input families ({places})"
+        return Admission(admitted=False, mutants=mutants, unchecked=(text,))
 
 
 def smallest(task: Task) -> Variant:
@@ -50,12 +96,16 @@ def smallest(task: Task) -> Variant:
     return min(task.variants, key=lambda v: sum(prod(s.shape) for s in v.graph.specs.values()))
 
 
-def _mutate(evidence: Evidence, variant: Variant, family: str, seed: int, known: list[str]) -> dict:  # type: ignore[type-arg]
+def _mutate(
+    evidence: Evidence, variant: Variant, family: str, seed: int, known: list[str], bound: TimeBound
+) -> dict[str, Any]:
     cases = [Case(variant.name, family, seed + i) for i in (0, 1)]
+    values, others = (str(evidence.values(case)) for case in cases)
+    seconds = bound.remaining
+    timeout = CALL_SECONDS if seconds is None else seconds + GRACE_SECONDS
     return evidence.workers.call(
-        "mutate", CALL_SECONDS, variant=variant.name, values=str(evidence.values(cases[0])),
-        others=str(evidence.values(cases[1])), seed=seed, dropped=DROPPED_OPS, family=family,
-        known=known,
+        "mutate", timeout, variant=variant.name, values=values, others=others, seed=seed, dropped=DROPPED_OPS,
+        family=family, known=known, seconds=seconds,
     )  # fmt: skip
 
 

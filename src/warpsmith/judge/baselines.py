@@ -9,7 +9,8 @@ and compiling take far longer than timing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import WarpsmithError
@@ -17,6 +18,7 @@ from ..processes.buffers import Scratch
 from ..processes.worker import Worker
 from ..records import BaselineTiming, Limit, Task, content_hash
 from ..tasks.client import worker_env
+from .patience import WAITING, Patience, describe_no_memory, found_no_memory
 from .timed_process import TimedProcess, environment
 
 MODULE = "warpsmith.judge.bench_worker"
@@ -59,45 +61,70 @@ class Baselines:
         threads: int,
         flush_bytes: int,
         device: str = "cpu",
+        progress: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.device = device
+        self.device, self._progress = device, progress
         self.task, self.task_file, self.scratch, self.workdir = task, task_file, scratch, workdir
         self.cache_dir, self.threads, self.flush_bytes = cache_dir, threads, flush_bytes
         self.alive: dict[str, TimedProcess] = {}
         self.failures: dict[str, str] = {}
         self.compile_seconds: dict[str, float] = {}
         self._pending: dict[str, tuple[Worker, Path, float]] = {}
+        self._values = Path()
+        self._paused = False
 
     def start(self, names: Sequence[str], values: Path) -> None:
         """Launch the processes and let them load and compile; returns at once. "eager#2" is a second eager
         process.
         """
+        self._values = values
         for name in names:
-            folder = self.scratch.new(f"bench-{name}")
-            folder.mkdir()
-            # A folder for each task: its code may write there, so it must not be able to spoil another's.
-            cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
-            cache.mkdir(parents=True, exist_ok=True)
-            inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
-            if self.device == "cuda":
-                inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
-            variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
-            env = environment(self.threads, **variables)
-            worker = Worker(
-                MODULE,
-                self.workdir / folder.name,
-                env=env,
-                preload=COMPILER if name in LOAD_SECONDS and self.device == "cpu" else (),
-            )
-            self._pending[name] = (worker, folder, time.monotonic())
-            worker.send(
-                "load", task_file=str(self.task_file), variant=self.task.main.name,
-                kind=name.partition("#")[0], values=str(values), writable=[str(folder), str(cache)],
-                threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
-            )  # fmt: skip
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        folder = self.scratch.new(f"bench-{name}")
+        folder.mkdir()
+        # A folder for each task: its code may write there, so it must not be able to spoil another's.
+        cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
+        cache.mkdir(parents=True, exist_ok=True)
+        inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        if self.device == "cuda":
+            inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
+        variables = worker_env(self.task.source) | (inductor if name != "eager" else {})
+        env = environment(self.threads, **variables)
+        worker = Worker(
+            MODULE,
+            self.workdir / folder.name,
+            env=env,
+            preload=COMPILER if name in LOAD_SECONDS and self.device == "cpu" else (),
+        )
+        self._pending[name] = (worker, folder, time.monotonic())
+        worker.send(
+            "load", task_file=str(self.task_file), variant=self.task.main.name,
+            kind=name.partition("#")[0], values=str(self._values), writable=[str(folder), str(cache)],
+            threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
+        )  # fmt: skip
+        if self._paused:
+            worker.pause()
 
     def ready(self) -> None:
-        """Wait for all that were started. A baseline that fails is closed and its reason kept."""
+        """Wait for all that were started. One that finds no memory on the GPU is started again while patience lasts, for other
+        runs may have it. A baseline that fails is closed and its reason kept.
+        """
+        patience = Patience()
+        while short := self._receive_all():
+            if patience.over:
+                self.failures |= {n: describe_no_memory(e, patience.waited) for n, e in short.items()}
+                return
+            self._progress(WAITING)
+            self.rest()
+            patience.wait()
+            for name in short:
+                self._launch(name)
+
+    def _receive_all(self) -> dict[str, WarpsmithError]:
+        """Take the answers of all that load, and return those that found no memory on the GPU, with their errors."""
+        short: dict[str, WarpsmithError] = {}
         for name, (worker, folder, started) in list(self._pending.items()):
             try:
                 most = LOAD_SECONDS.get(name.partition("#")[0], LOAD_MOST)
@@ -108,17 +135,35 @@ class Baselines:
                 process.isolation = str(answer.get("isolation", ""))
             except WarpsmithError as error:
                 worker.close()
-                self.failures[name] = str(error)
+                if self.device == "cuda" and found_no_memory(error):
+                    short[name] = error
+                else:
+                    self.failures[name] = str(error)
             self._pending.pop(name)
+        return short
+
+    @property
+    def processes(self) -> tuple[Worker, ...]:
+        """Those that run now."""
+        loading = (worker for worker, _, _ in list(self._pending.values()))
+        return (*loading, *(process.worker for process in list(self.alive.values())))
 
     def pause(self) -> None:
         """Stop those that load and compile, until `resume`."""
+        self._paused = True
         for worker, _, _ in list(self._pending.values()):
             worker.pause()
 
     def resume(self) -> None:
+        self._paused = False
         for worker, _, _ in list(self._pending.values()):
             worker.resume()
+
+    def rest(self) -> None:
+        """Have those that work hold as little memory as they can until they are prepared again."""
+        for process in self.alive.values():
+            with suppress(WarpsmithError):  # whoever cannot even rest is told of when it is asked next
+                process.rest()
 
     def add(self, process: TimedProcess) -> None:
         """One more that works, under its own name."""

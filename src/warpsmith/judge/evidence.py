@@ -218,8 +218,8 @@ class Evidence:
 
         def fetch() -> None:
             with self.lock:
-                Path(f"{stem}.inputs").unlink(missing_ok=True)  # whoever needs it has mapped it
-                self.workers.call("expected", CALL_SECONDS, stem=str(stem), **fields)
+                if not Path(f"{stem}.noise").exists():  # the last of the files: another thread may have asked
+                    self.workers.call("expected", CALL_SECONDS, stem=str(stem), **fields)
 
         def more() -> Expected:
             with self.lock:

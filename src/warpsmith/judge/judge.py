@@ -30,13 +30,13 @@ from .labels import labels
 from .limits import hard_floor
 from .memory import checked_calls, needed_bytes
 from .opened import Opened
+from .patience import NO_MEMORY
 from .plan import STAND_IN, UNIT_RUNS
 from .region_profiles import region_profiles
 from .verify import Verification
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 MOST_AT_ONCE = 8  # candidates verified at a time
-NO_MEMORY = "OutOfMemoryError"  # torch's
 ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
 Verified = tuple[Verification, float]  # and the seconds that it took
 

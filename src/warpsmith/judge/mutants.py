@@ -8,14 +8,14 @@ told from the original by anyone and is reported as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 import torch
 
 from ..records import Graph, Node
 from .rounding import op_name
-from .stepping import Stepper, Tensors
+from .stepping import Stepper, Tensors, subgraph
 
 MOVES = frozenset({
     "_to_copy", "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy", "detach", "empty",
@@ -40,8 +40,10 @@ def mutants(
     """What makes the outputs of each mutant, by name. `others`: values of another seed. `dropped`: ops to drop at the
     most, nearest the output first.
     """
-    stepper = Stepper(graph)
-    native = stepper.run(values, outputs)
+    stepper, targets = Stepper(graph), list(droppable(graph))[:dropped]
+    tail = Tail(graph, targets, outputs)
+    known = stepper.run(values, {*outputs, *tail.reads})
+    native = {o: known[o] for o in outputs}
     stale = cache(partial(stepper.run, others, outputs))
     found: dict[str, Callable[[], Tensors]] = {
         "zeros": lambda: {o: torch.zeros_like(t) for o, t in native.items()},
@@ -51,13 +53,28 @@ def mutants(
     for name, given in values.items():
         if any(_alike(given, t) for t in native.values()):
             found[f"input {name}"] = partial(_handed_back, given, native)
-    for node in list(droppable(graph))[:dropped]:
-        found[f"dropped {op_name(node)} ({node.name})"] = partial(
-            stepper.run, values, outputs, outward=_dropping(node)
-        )
+    for node in targets:
+        found[f"dropped {op_name(node)} ({node.name})"] = partial(tail.without, node, known)
     for bits in low_bits(graph):
         found[f"{bits}-bit mantissa"] = partial(_low_precision, stepper, values, outputs, bits)
     return found
+
+
+class Tail:
+    """What follows the first of the dropped nodes: only that is run again to drop one of them."""
+
+    def __init__(self, graph: Graph, targets: Sequence[Node], outputs: tuple[str, ...]) -> None:
+        names = {node.name for node in targets}
+        first = next((i for i, node in enumerate(graph.nodes) if node.name in names), len(graph.nodes))
+        nodes = graph.nodes[first:]
+        made = {v.name for node in nodes for v in node.outputs if v is not None}
+        self.outputs = outputs
+        self.reads = {name for node in nodes for name in node.uses} - made
+        self._stepper = Stepper(subgraph(graph, [n.name for n in nodes], self.reads, outputs))
+
+    def without(self, node: Node, known: Tensors) -> Tensors:
+        """Outputs with a node bypassed. `known`: values of all that is read, and of outputs made before."""
+        return self._stepper.run(known, self.outputs, outward=_dropping(node))
 
 
 def droppable(graph: Graph) -> Iterator[Node]:

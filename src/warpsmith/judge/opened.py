@@ -24,7 +24,7 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
-from ..targets.base import Target
+from ..targets.base import Target, unit_device
 from .admission import admit
 from .baselines import NAMES, audit, baseline_names
 from .bench import Bench
@@ -61,7 +61,7 @@ class Opened:
         """
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
-        self.device = "cuda" if target.language == "cuda" else "cpu"
+        self.device = unit_device(target)
         self.turns = Turns(device_lock(self.device), progress)
         # The ordinary three stand for all that the device has.
         ordinary = tuple(baselines) == BASELINES

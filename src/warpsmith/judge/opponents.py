@@ -16,6 +16,7 @@ from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import BaselineTiming, Graph, Task
 from . import stats
 from .baselines import Baselines, baseline_names
+from .patience import WAITING, Patience, describe_no_memory, found_no_memory
 from .rewritten import REWRITTEN
 from .session import BaselineLost, Session, TimedSample
 from .timed_process import TimedProcess
@@ -46,7 +47,7 @@ class Opponents(TimingField):
         self._fresh = fresh_values
         self._baselines = Baselines(
             self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
-            threads=self.threads, flush_bytes=self.flush_bytes, device=self.device,
+            threads=self.threads, flush_bytes=self.flush_bytes, device=self.device, progress=self.progress,
         )  # fmt: skip
         self._baselines.start(self._names, fresh_values())
         self._loading.enter_context(self._turns.background(self._baselines.pause, self._baselines.resume))
@@ -73,9 +74,7 @@ class Opponents(TimingField):
         if known is not None:
             return self._expect(self._baselines, known)
         self.progress("timing the baselines")
-        with self._turns.measuring(), self._apart(self._baselines.alive.values()):
-            session = self._time_baselines(self._baselines, values)
-        self._take_samples(session)
+        self._take_samples(self._time_baselines(self._baselines, values))
         return self.timings
 
     def _expect(self, baselines: Baselines, known: Mapping[str, BaselineTiming]) -> dict[str, BaselineTiming]:
@@ -100,23 +99,67 @@ class Opponents(TimingField):
 
     def _warm_up(self, baselines: Baselines, values: Path) -> None:
         """The first calls, and copying the values to the device, disturb nobody who measures."""
+        patience = Patience()
         for name, process in list(baselines.alive.items()):
-            try:
-                with self._turns.background(process.pause, process.resume):
-                    process.prepare(values, 1, alone=False)
-            except WarpsmithError as error:
-                baselines.lost(name, str(error))
+            while True:
+                try:
+                    with self._turns.background(process.pause, process.resume):
+                        process.prepare(values, 1, alone=False)
+                except WarpsmithError as error:
+                    if self._try_again(baselines, error, patience):
+                        continue
+                    baselines.lost(name, self._reason(error, patience))
+                break
+
+    def _try_again(self, baselines: Baselines, error: WarpsmithError, patience: Patience) -> bool:
+        """Whether to try again what found no memory on the GPU: then it waits, holding as little as it can, for other runs to
+        leave some.
+        """
+        if self.device == "cpu" or not found_no_memory(error) or patience.over:
+            return False
+        self.progress(WAITING)
+        baselines.rest()
+        patience.wait()
+        return True
+
+    def _reason(self, error: WarpsmithError, patience: Patience) -> str:
+        if self.device == "cuda" and found_no_memory(error):
+            return describe_no_memory(error, patience.waited)
+        return str(error)
 
     def _time_baselines(self, baselines: Baselines, values: Sequence[Path]) -> Session:
-        for name, process in list(baselines.alive.items()):
+        """First times of all that work. One for which the GPU has no memory is lost when patience is over."""
+        patience = Patience()
+        while True:
             try:
-                process.expected = self._estimate(process, values[0])
+                with self._turns.measuring(), self._apart(baselines.alive.values()):
+                    self._estimate_all(baselines, values[0])
+                    return self._time_together(
+                        list(baselines.alive.values()), values, baselines.compile_seconds, self._looked
+                    )
+            except (WorkerFailed, BaselineLost) as error:
+                if self._try_again(baselines, error, patience):
+                    continue
+                if self.device == "cpu" or not found_no_memory(error):
+                    raise
+                # What the first process of a session says reaches us as it is.
+                name = error.name if isinstance(error, BaselineLost) else next(iter(baselines.alive))
+                baselines.lost(name, self._reason(error, patience))
+
+    def _estimate_all(self, baselines: Baselines, values: Path) -> None:
+        """Seconds of a call of each that has none yet. Raises BaselineLost where the GPU has no memory for one, JudgeError when
+        none is left.
+        """
+        for name, process in list(baselines.alive.items()):
+            if process.expected:
+                continue
+            try:
+                process.expected = self._estimate(process, values)
             except WarpsmithError as error:
+                if self.device == "cuda" and found_no_memory(error):
+                    raise BaselineLost(f"the {name} baseline failed: {error}", name) from error
                 baselines.lost(name, str(error))
         self._without_failures(baselines)
-        return self._time_together(
-            list(baselines.alive.values()), values, baselines.compile_seconds, self._looked
-        )
 
     def _time_together(
         self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float],
@@ -151,19 +194,28 @@ class Opponents(TimingField):
         if self._baselines is None or not self.timings:
             raise JudgeError("the baselines have not been started")
         self._rewritten, values = graph, [fresh_values(), fresh_values()]
+        patience = Patience()
+        while True:
+            try:
+                self._time_rewritten(self._baselines, graph, values)
+            except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
+                self._baselines.drop(REWRITTEN)
+                if self._try_again(self._baselines, error, patience):
+                    continue
+                self.drop_rewritten(self._reason(error, patience))
+            return
+
+    def _time_rewritten(self, baselines: Baselines, graph: Graph, values: Sequence[Path]) -> None:
         usual = self.timings[self.best].median_us * 1e-6
-        try:
-            with self._turns.measuring():
-                process = self._fork([], REWRITTEN, graph)
-                self._baselines.add(process)
-                process.expected = self._estimate(process, values[0])
-                if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
-                    times = process.expected / usual
-                    self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
-                else:
-                    self._take_samples(self._time_together([process], values, {}, None))
-        except (WorkerDied, WorkerFailed, WorkerTimeout) as error:
-            self.drop_rewritten(str(error))
+        with self._turns.measuring():
+            process = self._fork([], REWRITTEN, graph)
+            baselines.add(process)
+            process.expected = self._estimate(process, values[0])
+            if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
+                times = process.expected / usual
+                self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
+            else:
+                self._take_samples(self._time_together([process], values, {}, None))
 
     def _drop_samples(self) -> None:
         for sample in self.baseline_samples.values():

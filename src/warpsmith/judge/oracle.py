@@ -73,8 +73,8 @@ class Noise:
         flat = tensor.reshape(-1)
         made = torch.empty_like(flat, dtype=torch.float64)
         for low, factors in self._pieces(start, flat.numel()):
-            part = slice(low, low + factors.numel())
-            torch.mul(flat[part], factors.mul(size).add_(1), out=made[part])
+            part = flat[low : low + factors.numel()].double()
+            torch.addcmul(part, part, factors, value=size, out=made[low : low + factors.numel()])
         result = made.view(tensor.shape)
         return result if tensor.is_contiguous() else torch.empty_like(tensor, dtype=made.dtype).copy_(result)
 

@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,6 +35,7 @@ from .family_values import fill
 from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
+from .patience import PATIENCE, PAUSE
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
 from .stopwatch import memory
 from .tolerance import Budget, Truth
@@ -41,7 +43,6 @@ from .tolerance import Budget, Truth
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
 IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
-PATIENCE, PAUSE = 45.0, 2.0  # seconds: to wait for memory, in all and at a time
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
 CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
@@ -225,11 +226,13 @@ class Reference:
         return {"nanoseconds": spent}
 
     def mutate(
-        self, variant: str, values: str, others: str, seed: int, dropped: int, family: str, known: list[str]
-    ) -> dict[str, Any]:
+        self, variant: str, values: str, others: str, seed: int, dropped: int, family: str, known: list[str],
+        seconds: float | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Which rule catches each mutant on these values; "" where none does. `same`: no bit differs from the
-        reference. `known`: mutants that need no further look.
+        reference. `known`: mutants that need no further look. `untried`: those for which the `seconds` do not suffice.
         """
+        end = inf if seconds is None else time.monotonic() + seconds
         graph = self._graph(variant)
         tensors = self._values(graph, values)
         oracle = self._oracle(variant, graph, None)
@@ -238,10 +241,14 @@ class Reference:
             return {"valid": False}
         judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
         given = self._values(graph, others)
-        caught, same = {}, []
+        caught, same, untried, longest = {}, [], [], 0.0
         for name, mutant in mutants(graph, oracle.outputs, tensors, given, dropped).items():
             if name in known or (name == TF32_TWIN and self._in_tf32(graph)):
                 continue  # the TF32 twin is what the reference itself does
+            begin = time.monotonic()
+            if begin + longest > end:
+                untried.append(name)
+                continue
             made = mutant()
             if all(torch.equal(made[o], t.native) for o, (t, _) in judged.items()):
                 same.append(name)
@@ -249,7 +256,8 @@ class Reference:
             else:
                 rules = (budget.broken(_numpy(made[o])) for o, (_, budget) in judged.items())
                 caught[name] = next(filter(None, rules), "")
-        return {"valid": True, "caught": caught, "same": same}
+            longest = max(longest, time.monotonic() - begin)
+        return {"valid": True, "caught": caught, "same": same, "untried": untried}
 
     def profile_nodes(self, variant: str, values: str) -> dict[str, Any]:
         """Median microseconds of each node run alone as ATen, inputs warm."""

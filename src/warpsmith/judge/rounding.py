@@ -6,7 +6,7 @@ oracle's values are disturbed on the way into and out of that node. Running the 
 disturbances shows, element by element, how far rounding alone can push each output, conditioning and
 cancellation included (Parker, *Monte Carlo Arithmetic*, 1997).
 
-Exact ops (views, comparisons, max, relu, gather) bring nothing. Arithmetic brings one rounding, a
+Exact ops (views, comparisons, max, relu, gather, sums of integers) bring nothing. Arithmetic brings one rounding, a
 transcendental function a few ulp (so that a polynomial exp of 4 ulp is honest). A sum of K terms is granted
 the random walk of a *sequential* sum, 0.41·sqrt(K) roundings (partial sums of mean square half the last): any
 honest order (pairwise, blocked, in lanes) does no worse.
@@ -85,7 +85,7 @@ def rounding(graph: Graph, node: Node, repeated: bool = False) -> Rounding:
     its root.
     """
     name = op_name(node)
-    if name in EXACT:
+    if name in EXACT or (name in ARITHMETIC | LINEAR | SUMS and _counts(graph, node)):
         return Rounding()
     if name in ARITHMETIC:
         return Rounding(outward=ONE_ROUNDING)
@@ -99,6 +99,12 @@ def rounding(graph: Graph, node: Node, repeated: bool = False) -> Rounding:
     if "softmax" in name or name in ("logsumexp", "_logsumexp"):
         return Rounding(inward=ONE_ROUNDING, outward=walk + TRANSCENDENTAL)
     return Rounding(inward=ONE_ROUNDING, outward=TRANSCENDENTAL)
+
+
+def _counts(graph: Graph, node: Node) -> bool:
+    """Whether a node makes integers of integers, as a step counter does."""
+    specs = [graph.specs[name] for name in node.uses] + [v.spec for v in node.outputs if v is not None]
+    return not any(s.dtype.startswith(("float", "bfloat", "complex")) for s in specs)
 
 
 def terms(graph: Graph, node: Node) -> int:

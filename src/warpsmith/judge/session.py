@@ -48,7 +48,11 @@ class ClocksDisagree(WarpsmithError):
 
 
 class BaselineLost(JudgeError):
-    """A baseline's process ended while a candidate was timed; `restart_baselines` and measure again."""
+    """A baseline's process ended while a candidate was timed; `restart_baselines` and measure again. `name`: the baseline's."""
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Session:
         except WarpsmithError as error:
             if process is self.processes[0]:
                 raise
-            raise BaselineLost(f"the {process.name} baseline failed: {error}") from error
+            raise BaselineLost(f"the {process.name} baseline failed: {error}", process.name) from error
         self._last[process.name] = (values, seed, n)
         return block
 

@@ -64,6 +64,12 @@ class Workers:
             self._host = TaskHost(self.task.source, scratch=self.scratch)
         self._host.materialise(self.task.variant(variant), seed, path)
 
+    @property
+    def processes(self) -> tuple[Worker, ...]:
+        """Those that run now."""
+        host = self._host.worker if self._host is not None else None
+        return tuple(worker for worker in (host, self._reference) if worker is not None)
+
     def restart(self) -> None:
         self.close()
         self._launch()

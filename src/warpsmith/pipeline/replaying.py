@@ -19,7 +19,8 @@ from ..executors.replay import ReplayExecutor
 from ..llm.setup import replayed_chats
 from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
-from ..search.loop import Search, confirm
+from ..search.confirmation import confirm
+from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
@@ -50,10 +51,10 @@ class RecordedResults(ReplayExecutor):
     def __init__(self, entries: Sequence[Entry]) -> None:
         judged = {e.candidate.content_key: e.result for e in entries if e.kind != "confirmation"}
         super().__init__(judged, missing=_ends)
-        self._confirmed = {e.candidate.content_key: e.result for e in entries if e.kind == "confirmation"}
+        self.confirmations = {e.candidate.content_key: e.result for e in entries if e.kind == "confirmation"}
 
     def confirm(self, candidate: Candidate) -> Result:
-        return self._confirmed.get(candidate.content_key) or super().confirm(candidate)
+        return self.confirmations.get(candidate.content_key) or super().confirm(candidate)
 
 
 def _ends(candidate: Candidate) -> Never:
@@ -73,6 +74,8 @@ def replay(
     entries = archive.run_entries(record.run_id)
     known = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
 
+    recorded = RecordedResults(entries)
+
     def keep(attempt: Attempt) -> None:
         if memory is not None:
             before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
@@ -80,11 +83,14 @@ def replay(
 
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
-        RecordedResults(entries), meter, keep, known=known, seed=record.seed, methods=_methods(config, archive, record, entries),
+        recorded, meter, keep, known=known, seed=record.seed, methods=_methods(config, archive, record, entries),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
-    best = confirm(search, config.confirm, lambda attempt: None)
+    most = min(
+        config.confirm, len(recorded.confirmations) or config.confirm
+    )  # its time may have ended before
+    best = confirm(search, most, lambda attempt: None)
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)
 

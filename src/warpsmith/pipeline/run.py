@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import plugins
@@ -29,10 +30,12 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Budget, Result, Role, RunSummary, Task
-from ..search.loop import Search, confirm
+from ..search.confirmation import confirm, measured
+from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
-from ..targets.base import Target
+from ..search.selection import worth_of
+from ..targets.base import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
 from .stones import ArchiveStones
@@ -104,8 +107,8 @@ class Run:
 
     def finished(self) -> RunSummary | None:
         """The summary of the newest finished run with the same settings on this machine, if there is one."""
-        device = "cuda" if self.target.language == "cuda" else "cpu"
-        here, settings = describe(getattr(self.target, "compiler", None), device), self._settings()
+        here = describe(getattr(self.target, "compiler", None), unit_device(self.target))
+        settings = self._settings()
         for run in self.archive.runs(self.task.id):
             if run.summary is not None and run.config == settings and run.environment == here:
                 return run.summary
@@ -171,8 +174,8 @@ class Run:
         try:
             self.observer.stage("searching")
             stopped = search.run()
-            self.observer.stage("confirming the fastest in fresh processes")
-            return stopped, confirm(search, self.config.confirm, lambda a: self._confirmed(run_id, a))
+            kept = partial(self._confirmed, run_id)
+            return stopped, confirm(search, self.config.confirm, kept, self.observer)
         except KeyboardInterrupt:
             done = len(search.attempts)
             self.archive.release_run(run_id)
@@ -200,10 +203,10 @@ class Run:
         if memory is not None:
             before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
             memory.observe(attempt, before)
-        meter, best = search.meter, search.situation().best
+        meter, best = search.meter, max(search.attempts, key=worth_of)
         text = "nothing faster yet" if meter.tokens else ""
-        if best is not None and best.result.speedup is not None:
-            text = f"{best.speedup:.2f}x {best.result.speedup.baseline}"
+        if best.result.speedup is not None and worth_of(best) > 0:
+            text = measured(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
         self.observer.evaluated(

@@ -115,7 +115,7 @@ def summarize(
         best=best_of(best) if best is not None else None,
         baselines={b.name: b.median_us for b in (*ground.baselines, *_rewritten(best)) if b.ok},
         evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, seed=search.seed,
-        stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.cpu, fault=search.fault,
+        stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.hardware, fault=search.fault,
         threads=ground.environment.threads,
         tokens=spent.tokens, usd=spent.usd, exchanges=len(spent.exchanges),
         translation=translation(memory.samples, search.attempts) if memory is not None else None,

@@ -7,6 +7,7 @@ processes are swept when a new one is made.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import shutil
@@ -105,12 +106,11 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=f"{self.PREFIX}{os.getpid()}-", dir=base))
         except OSError as error:
             raise JudgeError(f"cannot make a folder for buffers in {base}: {error.strerror}") from error
-        self._count = 0
+        self._numbers = itertools.count(1)
 
     def new(self, stem: str) -> Path:
-        """A fresh path in the folder; nothing is created."""
-        self._count += 1
-        return self.path / f"{stem}-{self._count}"
+        """A fresh path in the folder, whatever thread asks; nothing is created."""
+        return self.path / f"{stem}-{next(self._numbers)}"
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

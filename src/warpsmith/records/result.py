@@ -202,6 +202,9 @@ class Admission(Record):
     admitted: bool
     mutants: dict[str, str]  # mutant → the rule that caught it, or "admitted" when none did
     reasons: tuple[str, ...] = ()
+    unchecked: tuple[
+        str, ...
+    ] = ()  # what a bound of time left out; who is not admitted for that has no reason
 
 
 class Limit(Record):
@@ -230,3 +233,8 @@ class Environment(Record):
     device: str = ""
     warpsmith: str = ""
     gpu_driver: str = ""  # where the device is a GPU
+
+    @property
+    def hardware(self) -> str:
+        """The name of what results were measured on: a GPU's where they were, else the processor's."""
+        return self.device or self.cpu

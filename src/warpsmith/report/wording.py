@@ -34,7 +34,7 @@ def interval(ratio: Ratio) -> str:
 
 
 def hardware(environment: Environment) -> str:
-    return f"{environment.device or environment.cpu}, {counted(environment.threads, 'thread')}"
+    return f"{environment.hardware}, {counted(environment.threads, 'thread')}"
 
 
 def share(value: float) -> str:

@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from ..errors import TaskError
+from ..machine import processor_key
 from ..records import Graph, GraphInput, Region, RunSummary
 from ..tasks.hosted import find_tensor
 from ..tasks.memory import FunctionModule, as_module
@@ -49,12 +51,15 @@ class OptimizedModule(torch.nn.Module):
         self.summary = summary
         self.fallbacks = self.fast_calls = 0
         self.last_fallback = ""  # why the original answered last
+        self._idle = "nothing faster was found"  # why it always does, where there is nothing to run
         self.training = original.training
         self._modes = [(module, module.training, _hooks(module)) for module in original.modules()]
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
         function = original.function if isinstance(original, FunctionModule) else original.forward
         self._call = CallMatcher(function, json.loads(graph.call))
         self._results = Results(original, json.loads(graph.tree), names or {})
+        self._graphs, self._names = (graph, rewritten), dict(names or {})
+        self._kernels = [(region, path.read_bytes()) for region, path in parts]
         self._run = deploy(rewritten or graph, parts, device) if parts or rewritten is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
 
@@ -72,7 +77,7 @@ class OptimizedModule(torch.nn.Module):
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | str:
         """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
         if self._run is None:
-            return "nothing faster was found"
+            return self._idle
         if torch.compiler.is_compiling() or torch.is_autocast_enabled(self.device_type):
             return "torch.compile or autocast is active"
         for module, mode, hooks in self._modes:
@@ -94,6 +99,12 @@ class OptimizedModule(torch.nn.Module):
                 return reason
             inputs.append(tensor)
         return inputs, matched[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With the kernels themselves, so that a copy or a pickle runs where the processor is the same; elsewhere the original runs."""
+        return _revived, (
+            self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type),
+        )  # fmt: skip
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The original's, under the original's names."""
@@ -166,6 +177,31 @@ def _lookup(original: torch.nn.Module, item: GraphInput) -> Callable[[], torch.T
         if name in table:
             return partial(table.get, name)
     return partial(find_tensor, original, item.target)
+
+
+def _processor(device: str) -> str:
+    """What kernels are built for."""
+    if device == "cpu":
+        return processor_key()
+    return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
+
+
+def _revived(
+    original: torch.nn.Module, graph: Graph, rewritten: Graph | None, kernels: Sequence[tuple[Region, bytes]],
+    summary: RunSummary | None, device: str, names: Mapping[str, Any], processor: str,
+) -> OptimizedModule:  # fmt: skip
+    """The module that was copied or pickled, its kernels loaded from files of its own."""
+    if processor != _processor(device):
+        module = OptimizedModule(original, graph, [], summary, device, names=names)
+        module._idle = "its kernels were built for another processor: optimize it again here"
+        return module
+    with TemporaryDirectory(prefix="warpsmith-") as folder:
+        parts = []
+        for number, (region, library) in enumerate(kernels):
+            path = Path(folder) / f"unit{number}.so"
+            path.write_bytes(library)
+            parts.append((region, path))
+        return OptimizedModule(original, graph, parts, summary, device, rewritten, names)
 
 
 def _hooks(module: torch.nn.Module) -> int:

@@ -1,4 +1,7 @@
-"""The loop: breed a round, judge it side by side, keep everything, go on until something says stop; then confirm the winners."""
+"""The loop: breed a round, judge it side by side, keep everything, go on until something says stop.
+
+`confirmation.py` confirms the winners.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,11 @@ from .meter import Meter
 from .methods import Methods
 from .operators import Bred, Breeding
 from .operators.rewrite import place
-from .operators.simplify import as_fast, code_size, simplest_first
+from .operators.simplify import as_fast, code_size
 from .rounds import LED, ROUND, TOGETHER, breed, lead
-from .selection import ranked
 from .team import Team
 
-__all__ = ["ROUND", "Search", "Team", "confirm"]
+__all__ = ["ROUND", "Search", "Team"]
 
 
 @dataclass
@@ -236,24 +238,3 @@ class Search:
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id, target=self.target,
             status="refused", reason=f"review: {objections[0]}", seed=self.seed,
         )  # fmt: skip
-
-
-def confirm(search: Search, most: int, record: Callable[[Attempt], None]) -> Attempt | None:
-    """The fastest candidates judged afresh, best first, until one still wins; else the best that was confirmed correct.
-
-    Of candidates that are as fast as the first, those with less code come before it.
-    """
-    order = ranked(search.attempts, search.methods.by)
-    if search.methods.simplest and order:
-        order = simplest_first(order)
-    confirmed: list[Attempt] = []
-    for attempt in order[:most]:
-        if attempt.result.speedup is None or (confirmed and attempt.speedup < 1.0):
-            break
-        again = Attempt(attempt.candidate, search.executor.confirm(attempt.candidate), attempt.hypothesis)
-        record(again)
-        if again.result.status == "ok":
-            confirmed.append(again)
-        if again.result.win:
-            return again
-    return max(confirmed, key=lambda a: a.speedup, default=None)

@@ -36,6 +36,11 @@ class Meter:
         return None if self.budget.seconds is None else self.budget.seconds - self.reserve - self.seconds
 
     @property
+    def seconds_in_all(self) -> float | None:
+        """Until the whole run must end, confirmations included; None without a limit."""
+        return None if self.budget.seconds is None else self.budget.seconds - self.seconds
+
+    @property
     def evaluations_left(self) -> int | None:
         return None if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
 

@@ -134,7 +134,7 @@ def _environments(archive: ArchiveReader, contents: Contents) -> list[str]:
     """Each machine with its software in a line."""
     found = [archive.environment(environment) for environment in sorted(contents.environments)]
     return [
-        f"{e.device or e.cpu}, {e.threads} threads, {e.os}, Python {e.python}, torch {e.torch}, {e.compiler}"
+        f"{e.hardware}, {e.threads} threads, {e.os}, Python {e.python}, torch {e.torch}, {e.compiler}"
         + (f", driver {e.gpu_driver}" if e.gpu_driver else "")
         for e in found
         if e is not None

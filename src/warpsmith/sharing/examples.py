@@ -67,7 +67,7 @@ class Source:
         return {
             "task": task.name, "task_id": task.id, "target": entry.candidate.target,
             "license": self.licenses.of(entry.candidate.id, not entry.verified_here), "origin": entry.origin,
-            "hardware": (environment.device or environment.cpu) if environment else "unknown",
+            "hardware": environment.hardware if environment else "unknown",
             "environment": entry.result.environment,
         }  # fmt: skip
 

@@ -268,7 +268,7 @@ class SolutionJudge(Opened):
             label=finding.label, labels=labels, rule=fault.rule if fault else "",
             reasons=(*reasons, *finding.notes), speedup=speedup, parameters=finding.trial.parameters,
             isolation=f"{finding.trial.isolation or 'none reached'}, {ISOLATION}", checks=tuple(found.checks),
-            timing=timing, trace=finding.trace, hardware=self.environment.device, seed=self.seed,
+            timing=timing, trace=finding.trace, hardware=self.environment.hardware, seed=self.seed,
             seconds={k: round(v, 3) for k, v in {**self.seconds, **seconds}.items()},
         )  # fmt: skip
 

@@ -33,3 +33,8 @@ class Target(Protocol):
 
     def doctor(self) -> list[Finding]:
         """What a user needs to know about the tool chain here."""
+
+
+def unit_device(target: Target) -> Literal["cpu", "cuda"]:
+    """The device that its units run on."""
+    return "cuda" if target.language == "cuda" else "cpu"

@@ -116,5 +116,6 @@ def worker_env(source: TaskSource) -> dict[str, str]:
     package = importlib.util.find_spec("warpsmith")
     if package is not None and package.origin is not None:
         folders.insert(0, str(Path(package.origin).parent.parent))
-    folders += [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    # The worker has a folder of its own, from which a relative path would name something else.
+    folders += [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {"PYTHONPATH": os.pathsep.join(folders)}

@@ -67,7 +67,7 @@ def export_program(
     """Export in the mode the module is in, not yet decomposed. `inputs`: what a user calls the arguments. Raises TaskError."""
     flat = FlatModule(module, args, kwargs)
     try:
-        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
+        with torch.no_grad(), warnings.catch_warnings(), recurrence_in_one_step():
             warnings.simplefilter("ignore")
             program = torch.export.export(flat, flat.tensors, strict=False)
     except TaskError:
@@ -88,7 +88,7 @@ def program_graph(exported: Exported, filename: str) -> Graph:
 def decompose(exported: Exported, filename: str) -> Exported:
     """The program in the ops that a graph holds (see `decompositions`). Raises TaskError."""
     try:
-        with torch.no_grad(), warnings.catch_warnings(), _recurrence_in_one_step():
+        with torch.no_grad(), warnings.catch_warnings(), recurrence_in_one_step():
             warnings.simplefilter("ignore")
             with _operators_known():
                 program = exported.program.run_decompositions(decomposition_table())
@@ -129,7 +129,7 @@ def _replaced(attributes: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _recurrence_in_one_step() -> Iterator[None]:
+def recurrence_in_one_step() -> Iterator[None]:
     """Recurrent layers stay whole ops, of which only the results' shapes are wanted; torch finds these by going
     through the sequence, which takes a minute for a thousand steps. Here a first step tells them.
     """

@@ -44,7 +44,8 @@ class CallShape:
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
         """New arguments with these tensors, and the mutable objects among them."""
         builder = Builder(tensors, self.parts.names)
-        args, kwargs = (builder.build(tree) for tree in self.tree["tuple"])
+        args = tuple(builder.build(tree) for tree in self.tree["tuple"][0]["tuple"])
+        kwargs = {name: builder.build(tree) for name, tree in self.tree["tuple"][1]["dict"].items()}
         return args, kwargs, builder.objects
 
 

@@ -20,9 +20,10 @@ from torch.export.passes import move_to_device_pass
 from ..errors import TaskError
 from ..records import Graph, GraphInput, TaskSource
 from .convert import tensor_spec, to_graph
+from .drawn import drawn_arguments
 from .export import Exported, decompose, export_program
 from .fake import FakeTensors
-from .flattened import CallShape, Returns
+from .flattened import CallShape, Returns, input_names
 from .taskfile import TaskFile
 from .values import literal_tensor
 
@@ -51,6 +52,7 @@ class HostedModule:
         self._call = CallShape.of(self.module.forward, self.args, self.kwargs)
         self._tensors: list[torch.Tensor] = self._call.parts.leaves
         self._objects: list[Any] = self._call.parts.objects
+        self._drawn: dict[str, torch.Tensor] = {}
 
     def __call__(self) -> Any:
         return self.module(*self.args, **self.kwargs)
@@ -59,12 +61,15 @@ class HostedModule:
         """Take parameters and buffers (copied in place) and inputs (as they are) from `values`, in the order
         of `graph.inputs`.
         """
-        tensors = []
+        known = {name.lower() for name in input_names(self._call.parts.paths)}
+        tensors, self._drawn = [], {}
         for item, value in zip(graph.inputs, values, strict=True):
-            if item.role == "input":
+            if item.role != "input":
+                self._set_state(item, value)
+            elif self.flat or item.target in known:
                 tensors.append(value)
             else:
-                self._set_state(item, value)
+                self._drawn[item.target] = value  # what forward would draw
         self._set_inputs(tensors)
 
     def _set_state(self, item: GraphInput, value: torch.Tensor) -> None:
@@ -82,7 +87,8 @@ class HostedModule:
 
     def renew(self) -> None:
         """Arguments as they were before a call: other objects, the same tensors."""
-        self.args, self.kwargs, self._objects = self._call.arguments(self._tensors)
+        self.args, kwargs, self._objects = self._call.arguments(self._tensors)
+        self.kwargs = {**kwargs, **self._drawn}
 
     def renews(self, graph: Graph) -> bool:
         """Whether a call changes objects or attributes, so that the next needs them as they were."""
@@ -215,6 +221,7 @@ def build(file: TaskFile, mode: AbstractContextManager[Any] | None = None) -> Ho
         file.run()
         module, note = file.module()
         args, kwargs = file.inputs()
+        kwargs = {**kwargs, **drawn_arguments(module, args, kwargs, fake=isinstance(mode, FakeTensors))}
     return HostedModule(module, args, kwargs, note)
 
 

@@ -25,6 +25,7 @@ import copyreg
 import json
 import math
 import types
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -72,7 +73,7 @@ class Parts:
         plain = _plain(value)
         if plain is not None:
             return plain
-        if isinstance(value, type) or isinstance(value, _FUNCTIONS):
+        if isinstance(value, (type, *_FUNCTIONS)):
             return {"global": self._name(value)}
         if type(value) is tuple:
             return {"tuple": [self.add(v, (*path, str(i))) for i, v in enumerate(value)]}
@@ -136,11 +137,12 @@ class Parts:
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
-        except Exception as error:  # noqa: BLE001 - the class's own code
+        except Exception as error:
             raise NotRebuildable(f"a {_called(kind)} ({error}); {_REMEDY}") from error
         if isinstance(reduced, str):
             return {"singleton": self._name(value, reduced)}
-        make, args, state, items, pairs, *_ = (*reduced, None, None, None, None)
+        make: Any
+        make, args, state, items, pairs = [*reduced, None, None, None][:5]  # type: ignore[misc]
         self._kept.append(reduced)
         described: dict[str, Any] = {"make": "call"}
         named: dict[str, Any] = {}
@@ -213,9 +215,11 @@ class Builder:
         elif "object" in tree:
             if hasattr(thing, "__dict__"):
                 vars(thing).clear()
-            if isinstance(thing, dict | list | set):
+            args, _ = self._arguments(tree["object"])  # they have numbers, too
+            if isinstance(thing, dict | list | set | deque):
                 thing.clear()
-            self._arguments(tree["object"])  # they have numbers, too
+            if isinstance(thing, set):
+                thing.update(*args)
             self._fill(thing, tree["object"])
         else:
             items = self._items(tree)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import mmap
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -67,11 +68,14 @@ def _tensor(memory: mmap.mmap, offset: int, spec: TensorSpec) -> torch.Tensor:
 
 
 def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[torch.Tensor]) -> None:
-    """A new values file; each tensor is asked for when it is written.
+    """Write a values file; each tensor is asked for when it is written.
+
+    The file is written aside and takes its name when it is whole. So a request may be repeated, two writers do not meet, and
+    whoever has mapped an earlier file of this name keeps that one.
 
     Raises TaskError when a tensor's shape or dtype is not its spec's, JudgeError when the disk is full.
     """
-    file = ValuesFile(path, specs, create=True)
+    file = ValuesFile(path.with_name(f"{path.name}.{secrets.token_hex(4)}"), specs, create=True)
     try:
         _touch(file)
         with torch.no_grad():
@@ -79,8 +83,9 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[tor
                 check_tensor(spec, tensor)
                 if spec.numel:
                     _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+        file.path.replace(path)
     except BaseException:
-        file.remove()  # whoever tries again, once there is memory, makes it anew
+        file.remove()  # it may be large, and whoever tries again makes another
         raise
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from ...agents.base import Attempt
 from ...records import Candidate, Lineage, Unit
 from ..population import alone_us
-from ..selection import beats
+from ..selection import beats, worth_of
 from .base import Bred, Breeding, swap
 
 EQUAL = 0.99  # share of the best's median from which on a candidate that it does not surely beat is as fast
@@ -99,6 +99,9 @@ def as_fast(one: Attempt, best: Attempt) -> bool:
 
 
 def simplest_first(ranked: list[Attempt]) -> list[Attempt]:
-    """Those that are as fast as the first ordered by how much code they have; the others behind them as they were."""
-    equal = [a for a in ranked if as_fast(a, ranked[0])]
+    """Those that are as fast as the first ordered by how much code they have; the others behind them as they were. As fast by the
+    low ends, too: a wide interval overlaps with any.
+    """
+    surely = EQUAL * worth_of(ranked[0])
+    equal = [a for a in ranked if as_fast(a, ranked[0]) and worth_of(a) >= surely]
     return [*sorted(equal, key=lambda a: code_size(a.candidate)), *(a for a in ranked if a not in equal)]
