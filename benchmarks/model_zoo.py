@@ -167,7 +167,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--time", default="20s", help="for the search of one model: 20s, 2m")
     parser.add_argument("--evaluations", type=int, default=6, help="candidates to judge a model; 0: no limit")
     parser.add_argument(
-        "--limit-s", type=float, default=240.0, help="seconds after which a model is given up"
+        "--limit-s", type=float, default=600.0, help="seconds after which a model is given up"
     )
     parser.add_argument(
         "--baselines", nargs="+", default=["eager", "compile"],
