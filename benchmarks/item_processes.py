@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
 import subprocess
 import sys
 import tempfile
@@ -17,12 +18,15 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from json_lines import known_lines
 from lanes import waited
 
+from warpsmith import machine
+from warpsmith.errors import UsageError
 from warpsmith.processes.worker import die_with_parent, kill_tree
 
 Row = dict[str, Any]
@@ -37,6 +41,7 @@ class Items:
     options: Sequence[str]
     limit_s: float
     jobs: int = 1
+    apart: bool = False  # each job on processors of its own, an equal share
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run_rest(self, names: Sequence[str], out: Path, retry: Sequence[str] = ()) -> list[Row]:
@@ -56,8 +61,11 @@ class Items:
         return [rows[name] for name in names if name in rows]
 
     def _run_all(self, names: Sequence[str]) -> Iterator[Row]:
+        shares: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
+        for share in self._shares():
+            shares.put(share)
         with ThreadPoolExecutor(self.jobs) as pool:
-            waiting = [pool.submit(self._run_item, name) for name in names]
+            waiting = [pool.submit(self._run_on_share, name, shares) for name in names]
             try:
                 for done in as_completed(waiting):
                     row = done.result()
@@ -66,7 +74,24 @@ class Items:
             finally:
                 self.stop.set()
 
-    def _run_item(self, name: str) -> Row | None:
+    def _shares(self) -> list[set[int]]:
+        """Processors of each job: all of them, or neighbours of its own."""
+        processors = sorted(machine.affinity())
+        count = len(processors) // self.jobs
+        if not self.apart:
+            return [set(processors)] * self.jobs
+        if not count:
+            raise UsageError(f"--jobs {self.jobs}: there are {len(processors)} processors")
+        return [set(processors[i * count : (i + 1) * count]) for i in range(self.jobs)]
+
+    def _run_on_share(self, name: str, shares: queue.SimpleQueue[set[int]]) -> Row | None:
+        share = shares.get()
+        try:
+            return self._run_item(name, share)
+        finally:
+            shares.put(share)
+
+    def _run_item(self, name: str, processors: set[int]) -> Row | None:
         """The row of one item; None when the others were stopped."""
         if self.stop.is_set():
             return None
@@ -78,6 +103,7 @@ class Items:
                 process = subprocess.Popen(
                     [*command, f"--parent={os.getpid()}"], start_new_session=True, stdin=subprocess.DEVNULL,
                     stdout=output, stderr=output, env={**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"},
+                    preexec_fn=partial(os.sched_setaffinity, 0, processors),
                 )  # fmt: skip
             try:
                 ended = waited(process, start + self.limit_s, self.stop)

@@ -54,7 +54,7 @@ def main() -> int:
     options.cache.mkdir(parents=True, exist_ok=True)
     rest = [f"--{name}={getattr(options, name)}" for name in ("time", "evaluations", "seed", "cache")]
     rest += ["--baselines", *options.baselines]
-    items = Items(os.path.abspath(__file__), rest, options.limit_s)
+    items = Items(os.path.abspath(__file__), rest, options.limit_s, options.jobs, apart=True)
     rows = items.run_rest([entry_key(e) for e in chosen], options.out, options.retry)
     if options.page:
         options.page.parent.mkdir(parents=True, exist_ok=True)
@@ -173,6 +173,7 @@ def parse_arguments() -> argparse.Namespace:
         "--baselines", nargs="+", default=["eager", "compile"],
         help="eager compile compile-max-autotune; what is compiled takes up to a minute a model, twice",
     )  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=1, help="models at a time, each on processors of its own")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--retry", nargs="+", default=[], help="statuses of earlier rows to run again")
     parser.add_argument("--out", type=Path, default=Path("results/cpu/model_zoo.jsonl"))

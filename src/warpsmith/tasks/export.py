@@ -143,6 +143,8 @@ def _one_step(layer: Callable[..., Any], sequence: torch.Tensor, *args: Any, **k
     if type(sequence) is not FakeTensor or get_proxy_mode() is not None or not sequence.shape[0]:
         return layer(sequence, *args, **kwargs)  # its values count
     made, last = layer(sequence[:1], *args, **kwargs)
+    if isinstance(last, tuple):  # torch's loop of an LSTM returns its states with a dimension too many (2.11)
+        last = tuple(state.reshape(state.shape[-2:]) for state in last)
     return made.repeat(sequence.shape[0], 1, 1), last
 
 

@@ -20,7 +20,7 @@ import torch
 from ..errors import TaskError
 from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
 from .convert import tensor_spec
-from .export import export_program, program_graph
+from .export import describe, export_program, program_graph
 from .flattened import CallShape
 from .hosted import HostedModule, collect_values, refuse_unsteady
 from .module_state import ModuleState
@@ -88,7 +88,7 @@ def export_module(
     try:
         exported = export_program(original, args, kwargs, filename)
         if exported.unsteady:
-            _call_once(original, args, kwargs)
+            _call_once(original, args, kwargs, filename)
             exported = export_program(original, args, kwargs, filename)
             refuse_unsteady(exported)
         graph = program_graph(exported, filename)
@@ -103,13 +103,18 @@ def export_module(
     return ModuleTask(task, exported.names)
 
 
-def _call_once(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _call_once(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
+) -> None:
     """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
     call = CallShape.of(module.forward, args, kwargs)
     kept = {name: buffer.clone() for name, buffer in module.named_buffers()}
     new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
     with torch.no_grad():
-        module(*new_args, **new_kwargs)
+        try:
+            module(*new_args, **new_kwargs)
+        except Exception as error:
+            raise TaskError(describe(error, filename, "calling the module on the example inputs")) from error
         for name, buffer in module.named_buffers():
             if name in kept:
                 buffer.copy_(kept[name])
