@@ -114,6 +114,8 @@ def print_summary(summary: RunSummary) -> None:
         print(f"  {best.median_us:.0f} us, {limit}")
         confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"
         print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")
+    for line in summary.left:
+        print(f"  left as it is: {line}")
     for name, median in summary.baselines.items():
         print(f"  baseline {name}: {median:.0f} us")
     if summary.best is not None and summary.baselines:

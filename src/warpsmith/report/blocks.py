@@ -219,3 +219,4 @@ class Report(Record):
     admitted: bool
     warnings: tuple[str, ...]
     commands: tuple[str, ...]
+    left: tuple[str, ...] = ()  # parts of the module that stay ATen, and why

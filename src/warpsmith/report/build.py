@@ -56,6 +56,7 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
         mutants=run.admission.mutants if run.admission else {},
         admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),
         commands=commands(run, task, status == "win" and run.origin == "local"),
+        left=summary.left if summary else (),
     )  # fmt: skip
 
 

@@ -26,13 +26,14 @@ def evolution(summary: RunSummary | None, entries: Sequence[Entry]) -> Evolution
 
 
 def lines(report: Report) -> list[str]:
-    """What was saved, and what was not judged."""
+    """What was left to ATen, what was saved, and what was not judged."""
     told = report.evolution
+    left = [f"left as it is: {line}" for line in report.left]
     if told is None:
-        return []
+        return left
     tests = ", ".join(f"{n} {test}" for test, n in told.rejected.items())
     count = counted(sum(told.rejected.values()), "candidate")
-    return [*told.saved, *([f"not judged, for they were not new: {count} ({tests})"] if tests else [])]
+    return [*left, *told.saved, *([f"not judged, for they were not new: {count} ({tests})"] if tests else [])]
 
 
 def operators(report: Report) -> Grid:
