@@ -9,8 +9,8 @@ in which stage. On a CPU the sizes are reduced by rule (`shrunk_task.py`), and e
 
 On a machine with a GPU, at KernelBench's own sizes, four tasks side by side, ended by itself after ten minutes:
 
-    PYTHONPATH=src:.extra python benchmarks/level3_open.py .kb --target cuda --jobs 4 --timeout 150 --seconds 570 \
-        --baselines eager compile --cache /tmp/level3 --out "$OUT/level3_open" [--known FILE.jsonl]
+    PYTHONPATH=$PWD/src:$PWD/.extra python benchmarks/level3_open.py .kb --target cuda --jobs 4 --timeout 150 \
+        --seconds 570 --baselines eager compile --cache /tmp/level3 --out "$OUT/level3_open" [--known FILE.jsonl]
 
 where `.kb/level3` holds the task files and `.extra` the package einops. Writes <out>.jsonl, one row a task as it is done,
 and <out>.md. The same command goes on where it was stopped; `--known` names rows of an earlier run that lie elsewhere.
