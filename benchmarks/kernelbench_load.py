@@ -34,7 +34,7 @@ def load_one(path: Path, scratch: Scratch, timeout: float) -> dict[str, Any]:
             "ok": True,
             "nodes": len(task.graph.nodes),
             "variants": [v.name for v in task.variants],
-            "note": task.note,
+            "note": task.note.replace(str(path), path.name),
         }
         row["ops"] = sorted({n.op for n in task.graph.nodes})
     except WarpsmithError as error:
@@ -53,7 +53,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     ]  # fmt: skip
     for row in rows:
         shapes = ", ".join(row.get("variants", ()))
-        result = row["note"] or "loads" if row["ok"] else f"refused: {row['reason']}"
+        result = "; ".join(filter(None, ("loads", row["note"]))) if row["ok"] else f"refused: {row['reason']}"
         cells = (row["task"], f"{row['seconds']:.1f}", str(row.get("nodes", "")), shapes, result)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
