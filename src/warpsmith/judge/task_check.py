@@ -93,6 +93,7 @@ class TaskCheck(Opened):
 
 
 def _signal(worker: Worker) -> None:
-    if worker.alive:
-        with suppress(OSError):
-            os.killpg(worker.process.pid, signal.SIGKILL)
+    for kill in (os.killpg, os.kill):  # one that was just forked has no group of its own yet
+        if worker.alive:
+            with suppress(OSError):
+                kill(worker.process.pid, signal.SIGKILL)
