@@ -104,7 +104,7 @@ class _Converter:
         Empty for an attribute of the module.
         """
         value = self.program.constants.get(target)
-        if not target.startswith("lifted_tensor") or type(value) is not torch.Tensor:
+        if not target.rpartition(".")[2].startswith("lifted_tensor") or type(value) is not torch.Tensor:
             return ""
         raw = value.detach().contiguous().reshape(-1).view(torch.uint8)
         return base64.b64encode(bytes(raw.tolist())).decode()
