@@ -96,7 +96,8 @@ def kernelbench_accepts(task: Task, evidence: Evidence, where: str) -> dict[str,
             values, other = own(SEED + 2 * trial), own(SEED + 2 * trial + 1)
             others = values | {i.name: other[i.name] for i in graph.inputs if i.role == "input"}
             right = Stepper(graph).run(values, outputs)
-            for name, made in mutants(graph, outputs, values, others, DROPPED_OPS):
+            for name, mutant in mutants(graph, outputs, values, others, DROPPED_OPS).items():
+                made = mutant()
                 now = {t for t, value in TOLERANCES.items() if alike(right, made, value)}
                 passed[name] = passed.get(name, now) & now
     return {name: next((t for t in TOLERANCES if t in found), "") for name, found in passed.items()}

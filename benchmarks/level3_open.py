@@ -9,8 +9,8 @@ in which stage. On a CPU the sizes are reduced by rule (`shrunk_task.py`), and e
 
 On a machine with a GPU, at KernelBench's own sizes, four tasks side by side, ended by itself after ten minutes:
 
-    PYTHONPATH=src:.extra python benchmarks/level3_open.py .kb --target cuda --jobs 4 --timeout 150 --seconds 570 \
-        --baselines eager compile --cache /tmp/level3 --out "$OUT/level3_open" [--known FILE.jsonl]
+    PYTHONPATH=$PWD/src:$PWD/.extra python benchmarks/level3_open.py .kb --target cuda --jobs 4 --timeout 150 \
+        --seconds 570 --baselines eager compile --cache /tmp/level3 --out "$OUT/level3_open" [--known FILE.jsonl]
 
 where `.kb/level3` holds the task files and `.extra` the package einops. Writes <out>.jsonl, one row a task as it is done,
 and <out>.md. The same command goes on where it was stopped; `--known` names rows of an earlier run that lie elsewhere.
@@ -136,10 +136,12 @@ def run_task(path: Path, options: argparse.Namespace, stop: threading.Event) -> 
         folder = Path(name)
         row_file, log = folder / "row.json", folder / "log.txt"
         cores = len(os.sched_getaffinity(0))
+        shared = options.cache / "tmp"  # tasks side by side take turns on a GPU by a lock that lies there
+        shared.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command(path, row_file, options), start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, env=environment(folder, options.cache, cores),
+                stdout=output, stderr=output, env=environment(shared, options.cache, cores),
             )  # fmt: skip
         limit = start + options.timeout
         try:
@@ -282,7 +284,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="seconds for all of them")
     parser.add_argument("--load-timeout", type=float, default=60.0, help="seconds for one export")
     parser.add_argument("--memory-gb", type=float, help="of each judge; an equal share by default")
-    parser.add_argument("--bytes", type=float, default=256 << 20, help="least bytes of a reduced shape")
+    parser.add_argument("--bytes", type=float, default=64 << 20, help="least bytes of a reduced shape")
     parser.add_argument("--flops", type=float, default=5e9, help="operations of a reduced shape")
     parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)

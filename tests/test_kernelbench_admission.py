@@ -130,3 +130,22 @@ def test_a_product_is_no_smaller_than_it_has_to_be(tmp_path: Path) -> None:
         limits = Bounds(1e9, 1e9, 5e6)
         task = shrunk_task(str(tmp_path / "square.py"), limits, scratch=scratch, timeout=60.0)
     assert task.main.overrides == {"N": 128}
+
+
+def test_kernelbench_s_own_check_is_tried_on_every_mutant(tmp_path: Path) -> None:
+    """A softmax over many elements is all but zero: within an absolute tolerance of 1e-2 zeros pass."""
+    import kernelbench_admission as benchmark
+
+    from warpsmith.judge.evidence import Evidence
+    from warpsmith.judge.workers import Workers
+    from warpsmith.tasks.load import load_task
+
+    text = TASK.format(more="").replace("4096", "8").replace("8192", "500")
+    (tmp_path / "1_softmax.py").write_text(text)
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "1_softmax.py"), scratch=scratch)
+        with Workers(task, scratch, threads=2) as workers:
+            evidence = Evidence(task, workers, scratch, 1, 1 << 26)
+            accepted = benchmark.kernelbench_accepts(task, evidence, "cpu")
+    assert accepted["zeros"] == "1e-2"
+    assert accepted["dropped _softmax (_softmax)"] == ""

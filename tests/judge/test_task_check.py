@@ -45,10 +45,15 @@ class Clock:
 
 
 def check(
-    folder: Path, bound: TimeBound | None = None, *, before: str = "pass", inputs: str = "pass"
+    folder: Path,
+    bound: TimeBound | None = None,
+    *,
+    before: str = "pass",
+    inputs: str = "pass",
+    text: str = TASK,
 ) -> tuple[Admission, list[str]]:
     """Of a task whose forward, or get_inputs, begins with a statement. Also what was said."""
-    (folder / "task.py").write_text(TASK.format(before=before, inputs=inputs))
+    (folder / "task.py").write_text(text.format(before=before, inputs=inputs))
     said: list[str] = []
     with Scratch() as scratch:
         task = load_task(str(folder / "task.py"), scratch=scratch)
@@ -73,6 +78,16 @@ def test_a_check_says_its_steps_and_compares_the_module(tmp_path: Path) -> None:
 def test_a_module_that_is_not_its_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="the exported graph and the module disagree"):
         check(tmp_path, before=FOR_REAL.format("x = x + 1"))
+
+
+def test_a_module_that_counts_its_calls_is_compared_after_one(tmp_path: Path) -> None:
+    """BatchNorm in training changes its running mean and variance with each call, and both are outputs of the graph."""
+    norm = "self.norm = torch.nn.BatchNorm1d(32)"
+    init = f"def __init__(self):\n        super().__init__()\n        {norm}\n    def forward(self, x):"
+    text = TASK.replace("def forward(self, x):", init).replace("torch.tanh(x", "torch.tanh(self.norm(x)")
+    admission, _ = check(tmp_path, text=text)
+    assert admission.admitted
+    assert admission.unchecked == ()
 
 
 def test_a_module_that_fails_when_it_runs_is_named(tmp_path: Path) -> None:

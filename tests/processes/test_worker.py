@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -108,3 +109,17 @@ def test_one_line(text: str) -> None:
         assert len(line) <= 300
         assert len(line.splitlines()) <= 1
     assert one_line(ValueError("")) == "ValueError"
+
+
+def test_a_worker_that_has_no_group_of_its_own_yet_is_killed(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after the fork a child is still in its parent's group."""
+
+    def no_such_group(pid: int, how: int) -> None:
+        raise ProcessLookupError
+
+    assert worker.call("echo", value=1)
+    monkeypatch.setattr(os, "killpg", no_such_group)
+    worker.close()
+    assert gone(worker.process.pid)

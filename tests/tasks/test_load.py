@@ -189,6 +189,16 @@ def test_literals_and_plain_tensors_under_fake_tensors(host: TaskHost) -> None:
     assert base64.b64decode(inputs["lifted_tensor_0"].data) == np.float32(0.5).tobytes()
 
 
+def test_literals_of_a_module_within_the_module_are_literals(host: TaskHost) -> None:
+    text = with_text("super().__init__()", "super().__init__(); self.part = Part()")
+    text = text.replace("dim=1)", "dim=1) + self.part(x)") + (
+        "\nclass Part(nn.Module):\n    def forward(self, x):\n        return x.minimum(torch.tensor(0.25))\n"
+    )
+    host.source = TaskSource(kind="kernelbench", path="task.py", text=text)
+    inputs = {i.target: i for i in host.export({}).inputs}
+    assert base64.b64decode(inputs["part.lifted_tensor_0"].data) == np.float32(0.25).tobytes()
+
+
 def test_a_module_may_be_converted_while_it_is_built(host: TaskHost) -> None:
     """Its inputs are those of the original in their order; a parameter that two modules share is one."""
     made = """super().__init__()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 
 import torch
@@ -110,15 +111,15 @@ def _fresh(family: str, rng: torch.Generator, item: GraphInput, old: torch.Tenso
     if item.spec.dtype not in FLOATS:
         return _discrete(rng, old)
     values = old if item.spec.dtype == "float64" else old.float()
-    if not values.isfinite().all():
+    low, high = (float(end) for end in torch.aminmax(values))  # NaN where there is any
+    if not (isfinite(low) and isfinite(high)):
         return old
     if item.role == "input":
         fresh = _of_like_form(make(rng, values), values)
     elif family == "integers":
-        low = 1 if values.any() and (values >= 0).all() else -3
-        fresh = _integers(rng, values, low, 4)
+        fresh = _integers(rng, values, 1 if low >= 0 and high > 0 else -3, 4)
     else:
-        fresh = _parameter(rng, values)
+        fresh = _parameter(rng, values, low, high)
     return fresh.to(old.dtype)
 
 
@@ -135,13 +136,13 @@ def _of_like_form(fresh: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     return fresh
 
 
-def _parameter(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
-    """A fresh weight of the old one's scale. All zero (a bias at its start): N(0, 0.25), so that leaving it
-    out shows.
+def _parameter(rng: torch.Generator, own: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """A fresh weight of the old one's scale, whose values lie from `low` to `high`. All zero (a bias at its start):
+    N(0, 0.25), so that leaving it out shows.
     """
-    if not own.any():
+    if low == high == 0:
         return _gauss(rng, own).mul_(0.5)
-    if (own >= 0).all() or (own <= 0).all():
+    if low >= 0 or high <= 0:
         return shuffled(rng, own)
     spread, mean = torch.std_mean(own, correction=0)
     return _gauss(rng, own).mul_(spread).add_(mean)

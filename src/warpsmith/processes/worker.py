@@ -196,6 +196,7 @@ def kill_tree(process: subprocess.Popen[bytes] | Forked) -> None:
         except psutil.Error:
             family = []
         _quietly(os.killpg, process.pid, signal.SIGKILL)
+        _quietly(os.kill, process.pid, signal.SIGKILL)  # a forked one that has no group of its own yet
         for child in family:
             _quietly(os.kill, child.pid, signal.SIGKILL)
     else:
