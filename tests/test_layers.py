@@ -50,6 +50,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.drawn",
     "warpsmith.tasks.fake",
     "warpsmith.tasks.flattened",
+    "warpsmith.tasks.functions",
     "warpsmith.tasks.module_state",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.hosted",

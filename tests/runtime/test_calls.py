@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from warpsmith.runtime.calls import CallMatcher, Results
-from warpsmith.runtime.module import OptimizedModule
+from warpsmith.runtime.module import OptimizedModule, as_module
 from warpsmith.tasks.flattened import CallShape
 from warpsmith.tasks.memory import export_module
 from warpsmith.tasks.structure import Parts
@@ -141,6 +141,20 @@ def test_the_order_of_a_dict_is_part_of_a_call() -> None:
     matcher = CallMatcher(forward, CallShape.of(forward, ({"a": a, "b": b},), {}).tree)
     assert matcher.match(({"a": b, "b": a},), {}) is not None
     assert matcher.match(({"b": b, "a": a},), {}) is None
+
+
+def test_a_function_is_called_by_its_own_signature(tmp_path: Path) -> None:
+    def difference(minuend: torch.Tensor, subtrahend: torch.Tensor, *, axis: int = 0) -> torch.Tensor:
+        return (minuend - subtrahend).sum(axis)
+
+    a, b = torch.randn(3), torch.randn(3)
+    exported = export_module(difference, (), {"subtrahend": b, "minuend": a}, tmp_path)
+    graph = exported.task.graph
+    fast = OptimizedModule(as_module(difference), graph, [], rewritten=graph, names=exported.names)
+    assert [i.target for i in graph.inputs] == ["minuend", "subtrahend"]
+    torch.testing.assert_close(fast(a, b), difference(a, b))
+    torch.testing.assert_close(fast(subtrahend=b, minuend=a, axis=0), difference(a, b))
+    assert fast.fast_calls == 2
 
 
 def test_classes_are_learnt_from_what_the_original_returns() -> None:

@@ -19,8 +19,8 @@ import torch
 from ..errors import TaskError
 from ..machine import processor_key
 from ..records import Graph, GraphInput, Region, RunSummary
+from ..tasks.functions import as_module, called_function
 from ..tasks.hosted import find_tensor
-from ..tasks.memory import FunctionModule, as_module
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
@@ -55,8 +55,7 @@ class OptimizedModule(torch.nn.Module):
         self.training = original.training
         self._modes = [(module, module.training, _hooks(module)) for module in original.modules()]
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
-        function = original.function if isinstance(original, FunctionModule) else original.forward
-        self._call = CallMatcher(function, json.loads(graph.call))
+        self._call = CallMatcher(called_function(original), json.loads(graph.call))
         self._results = Results(original, json.loads(graph.tree), names or {})
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from ..errors import TaskError
+from .functions import called_function
 from .module_state import ModuleState, Snapshot
 from .structure import Builder, NotRebuildable, Parts, attribute, form, same
 
@@ -98,7 +99,7 @@ class FlatModule(torch.nn.Module):
             if isinstance(value, torch.Tensor) and name not in vars(self):
                 vars(self)[name] = value  # an attribute: torch looks for it here
         self.training = original.training
-        self.call = CallShape.of(original.forward, args, kwargs)
+        self.call = CallShape.of(called_function(original), args, kwargs)
         self.returns = Returns()
         self.forward = _flat_forward(original, self.call, self.returns)
 
@@ -114,9 +115,7 @@ class Returns:
     def __init__(self) -> None:
         self.tree: Any = None
         self.names: dict[str, Any] = {}
-        self.unsteady = (
-            ""  # an attribute that the call leaves in another form, so that the next call is another
-        )
+        self.unsteady = ""  # an attribute that the call leaves in another form: the next call is another
 
     def collect(
         self, module: torch.nn.Module, result: Any, objects: Sequence[Any], updated: Sequence[int],

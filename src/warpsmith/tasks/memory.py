@@ -22,32 +22,13 @@ from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, 
 from .convert import tensor_spec
 from .export import describe, export_program, program_graph
 from .flattened import CallShape
+from .functions import FunctionModule, as_module, called_function
 from .hosted import HostedModule, collect_values, refuse_unsteady
 from .module_state import ModuleState
 from .values import open_tensors, write_tensors
 from .variants import op_difference
 
 _RAGGED = (13, 7, 3)  # batches tried for the variant
-
-
-class FunctionModule(torch.nn.Module):
-    """A plain function as a module without parameters."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-
-def as_module(module: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:
-    """The module itself, or a plain function wrapped as one. Raises TaskError for anything else."""
-    if isinstance(module, torch.nn.Module):
-        return module
-    if isinstance(module, type) or not callable(module):
-        raise TaskError(f"expected an nn.Module or a function, got {module!r}; build the module first")
-    return FunctionModule(module)
 
 
 @dataclass(frozen=True)
@@ -81,9 +62,13 @@ def export_module(
     Raises TaskError.
     """
     original, kwargs = as_module(module), dict(kwargs)
-    function = original.function if isinstance(original, FunctionModule) else None
-    filename = _file_of(function or type(original).forward)
-    name = name or getattr(function, "__name__", "") or type(original).__name__
+    plain = isinstance(original, FunctionModule)
+    filename = _file_of(called_function(original) if plain else type(original).forward)
+    name = (
+        name
+        or (getattr(called_function(original), "__name__", "") if plain else "")
+        or type(original).__name__
+    )
     state = ModuleState(original)
     try:
         exported = export_program(original, args, kwargs, filename)
@@ -107,7 +92,7 @@ def _call_once(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
 ) -> None:
     """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
-    call = CallShape.of(module.forward, args, kwargs)
+    call = CallShape.of(called_function(module), args, kwargs)
     kept = {name: buffer.clone() for name, buffer in module.named_buffers()}
     new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
     with torch.no_grad():
@@ -180,7 +165,7 @@ def _ragged_variant(
     """The module at another batch, if every tensor argument has the same first dimension and the ops stay the
     same.
     """
-    call = CallShape.of(module.forward, args, kwargs)
+    call = CallShape.of(called_function(module), args, kwargs)
     tensors = call.parts.leaves
     sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
     batch = next(iter(sizes)) if len(sizes) == 1 else 0
