@@ -191,7 +191,7 @@ def test_every_entry_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "BertForSequenceClassification", "LlamaForCausalLM (decode)", "GPT2LMHeadModel", "ViTForImageClassification",
+        "BertForSequenceClassification", "LlamaForCausalLM (decode)", "ViTForImageClassification",
         "T5ForConditionalGeneration", "MambaForCausalLM",
     ],
 )  # fmt: skip
@@ -207,7 +207,7 @@ def test_model_of_transformers_comes_back_with_the_same_answers(
         archive=tmp_path / "archive.db", cache=with_peaks(tmp_path / "cache"), baselines=("eager",)
     )
     row = measure_module(
-        module, lambda seed: entry.inputs(module, seed), target="cpu", budget=Budget(seconds=20, evaluations=2),
+        module, lambda seed: entry.inputs(module, seed), target="cpu", budget=Budget(seconds=5, evaluations=1),
         config=config, seed=0,
     )  # fmt: skip
     assert row["status"] in ANSWERED, row["reason"]
