@@ -12,6 +12,8 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from .base import Record
 
 ITEM_BYTES = {
@@ -76,6 +78,14 @@ class Node(Record):
     where: str = ""  # "file.py:12 in forward", for messages
     flops: int = 0
     module: str = ""  # qualified name of the user's submodule that runs it; empty: the module itself
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A node that names no module is written as before there was the field: records of then keep their ids."""
+        fields: dict[str, Any] = handler(self)
+        if not self.module:
+            fields.pop("module", None)
+        return fields
 
     @cached_property
     def uses(self) -> tuple[str, ...]:
