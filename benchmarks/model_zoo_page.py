@@ -25,6 +25,11 @@ MEANINGS = {
 }
 
 
+def _name_baselines(rows: Sequence[Row]) -> str:
+    names = sorted({name for row in rows for name in row.get("baselines") or {}}, key=("eager").__ne__)
+    return f"the best of {', '.join(names)}" if len(names) > 1 else f"{''.join(names) or 'eager'} alone"
+
+
 def render_page(rows: Sequence[Row], command: str, missing: int) -> str:
     """The page. `missing`: models that have not been run yet."""
     parts = [
@@ -34,8 +39,7 @@ def render_page(rows: Sequence[Row], command: str, missing: int) -> str:
         *([f"**{missing} models have not been run yet: the same command goes on.**"] if missing else []),
         "Small configurations, random weights, called as users call them. The returned module is compared with a copy "
         "of the original on the example inputs and on fresh ones: classes all the way down, values, and caches after "
-        "the call. Speedups are against the best of eager and `torch.compile`, with 95% intervals, confirmed in fresh "
-        "processes.",
+        f"the call. Speedups are against {_name_baselines(rows)}, with 95% intervals, confirmed in fresh processes.",
         _describe_totals(rows),
         table(_count_statuses(rows)),
     ]
