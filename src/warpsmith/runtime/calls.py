@@ -87,12 +87,13 @@ class Results:
         self._tree = tree["result"] if changes else tree
         self._updates = tree["updates"] if changes else []
         self._attributes = tree["attributes"] if changes else []
+        text = json.dumps(tree)  # once: `known` is asked in every call
+        self._has_names = any(f'"{tag}": ' in text for tag in ("object", "global", "singleton"))
 
     @property
     def known(self) -> bool:
         """Whether every class that results need has been seen; else the original must be called once (`learn`)."""
-        text = json.dumps([self._tree, self._updates, self._attributes])
-        return bool(self._names) or not any(f'"{tag}": ' in text for tag in ("object", "global", "singleton"))
+        return bool(self._names) or not self._has_names
 
     def learn(self, result: Any, objects: Sequence[Any]) -> bool:
         """Take the classes from what the original returned, if that is what the description says.
