@@ -22,7 +22,8 @@ from .patience import WAITING, Patience, describe_no_memory, found_no_memory
 from .timed_process import TimedProcess, environment
 
 MODULE = "warpsmith.judge.bench_worker"
-NAMES = ("eager", "compile", "compile-max-autotune")
+EAGER = "eager"
+NAMES = (EAGER, "compile", "compile-max-autotune")
 CUDA_NAMES = (*NAMES, "compile-reduce-overhead", "cuda-graph")
 CHANNELS_LAST = "channels-last"  # eager, in the layout that the tensor cores' convolutions want
 LOAD_SECONDS = {"compile": 240.0, "compile-reduce-overhead": 240.0, "compile-max-autotune": 360.0}

@@ -38,6 +38,7 @@ MODES = {
     "compile-reduce-overhead": "reduce-overhead",
 }
 CUDA_MODES = {**MODES, "compile-max-autotune": "max-autotune-no-cudagraphs"}
+TF32_BACKENDS = (torch.backends.cudnn, torch.backends.cuda.matmul)
 GRAPH_WARMUP = 3  # calls before a capture, which may not allocate workspaces or choose algorithms
 
 
@@ -135,6 +136,8 @@ class BaselineProcess:
     """The handlers of a baseline's process."""
 
     stopwatch: Stopwatch
+    kind: str
+    tf32: tuple[bool, ...]  # whether each of the backends was allowed it at the start
 
     def load(
         self,
@@ -154,6 +157,7 @@ class BaselineProcess:
         task = Task.model_validate_json(Path(task_file).read_text())
         made = CudaGraph if kind == "cuda-graph" else Reference
         callee = made(task, variant, kind, device)
+        self.kind, self.tf32 = kind, tuple(b.allow_tf32 for b in TF32_BACKENDS)
         blocks = output_blocks(callee.graph, callee.graph.returned)
         self.stopwatch = make_stopwatch(device, callee.graph, callee, flush_bytes, blocks)
         steady_state(threads)
@@ -161,6 +165,13 @@ class BaselineProcess:
         gc.collect()
         gc.freeze()
         return {"seconds": seconds, "isolation": level}
+
+    def allow_tf32(self, allowed: bool) -> None:
+        """Raises RuntimeError for a call that was captured or compiled with its arithmetic."""
+        if self.kind != "eager":
+            raise RuntimeError(f"the arithmetic of {self.kind} is fixed")
+        for backend, before in zip(TF32_BACKENDS, self.tf32, strict=True):
+            backend.allow_tf32 = allowed and before  # type: ignore[attr-defined]
 
     def handlers(self) -> dict[str, Callable[..., dict[str, Any] | None]]:
         return {
@@ -170,6 +181,7 @@ class BaselineProcess:
             "time": lambda **fields: self.stopwatch.time(**fields),
             "outputs": lambda **fields: self.stopwatch.outputs(**fields),
             "rest": lambda: self.stopwatch.rest(),
+            "allow_tf32": self.allow_tf32,
         }
 
 

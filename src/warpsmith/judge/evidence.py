@@ -182,24 +182,24 @@ class Evidence:
 
     def whole(
         self, variant: str, values: Path, seed: int, draws: int | None = None, most: int | None = None,
-        rows: Sequence[Rows] = (),
+        rows: Sequence[Rows] = (), tf32: bool = True,
     ) -> Expected:  # fmt: skip
         """Truth of the whole graph on the values of a file. Not kept: the caller removes it. `most`: elements of
         each output, in rows chosen in secret; None: all. `rows`: of each output, chosen before.
         """
         if most is not None:
             rows = secret_looks(self.task.variant(variant).graph, most)
-        return self._ask(variant, values, seed, None, OWN, draws, rows)
+        return self._ask(variant, values, seed, None, OWN, draws, rows, tf32=tf32)
 
     def whole_agrees(
-        self, variant: str, sample: TimedSample, seed: int, draws: int | None
+        self, variant: str, sample: TimedSample, seed: int, draws: int | None, tf32: bool = True
     ) -> tuple[float, float] | None:
         """As `Expected.agree`, of what a timed call of the whole graph returned."""
         if self.workers.device == "cpu":
             return None
         return self._agreement(
             variant=variant, values=str(sample.file), halved=sample.halved, outputs=str(sample.outputs), seed=seed,
-            draws=draws, rows=sample.rows,
+            draws=draws, rows=sample.rows, tf32=tf32,
         )  # fmt: skip
 
     def _agreement(self, **fields: Any) -> tuple[float, float] | None:
@@ -245,6 +245,7 @@ class Evidence:
     def _ask(
         self, variant: str, values: Path, seed: int, region: Region | None, family: str,
         draws: int | None = None, rows: Sequence[Rows] = (), least: int = 1,
+        tf32: bool = True,
     ) -> Expected:  # fmt: skip
         graph, stem = self.task.variant(variant).graph, self.scratch.new("expected")
         inputs = tuple(graph.specs[i] for i in region.inputs) if region else ()
@@ -252,13 +253,13 @@ class Evidence:
         answer = self.workers.call(
             "expected", CALL_SECONDS, variant=variant, values=str(values), stem=str(stem), seed=seed,
             draws=draws, least=least, rows=rows, reach=REACH if least > 1 else 1.0,
-            region=region.model_dump(mode="json") if region else None, family=family,
+            region=region.model_dump(mode="json") if region else None, family=family, tf32=tf32,
         )  # fmt: skip
         outputs = tuple(rows_of(s, *r) for s, r in zip(outputs, rows, strict=True)) if rows else outputs
 
         def more() -> Expected:
             with self.lock:
-                return self._ask(variant, values, seed, region, family, None, rows, APPEAL_DRAWS)
+                return self._ask(variant, values, seed, region, family, None, rows, APPEAL_DRAWS, tf32)
 
         taken = [slice(*r) for r in rows]
         return Expected(stem, inputs, outputs, answer, taken, None if least > 1 else more)

@@ -26,15 +26,17 @@ from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
 from ..targets.base import Target, unit_device
 from .admission import admit
-from .baselines import NAMES, audit, baseline_names
+from .baselines import EAGER, NAMES, audit, baseline_names
 from .bench import Bench
 from .evidence import CALL_SECONDS, Case, Evidence
 from .families import OWN
 from .layout import output_names
 from .limits import Peaks, known_peaks, limit, measure_peaks
 from .memory import check_memory, kept_files
+from .module_agreement import check_module
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
+from .session import TimedSample
 from .turns import Turns, device_lock
 from .verify import FEW_DRAWS, Limits, Verifier
 from .workers import Workers
@@ -169,15 +171,24 @@ class Opened:
         not.
         """
         for name, sample in self.bench.baseline_samples.items():
+            if name == EAGER:
+                self._check_module(sample)
+                continue
             check = self.verifier.check_whole(self._own.variant, sample, self._draw(), self._draws(False))
             sample.remove()
-            if not check.ok and name == "eager":
-                raise TaskError(
-                    f"{self.task.name}: the exported graph and the module disagree: {check.detail}"
-                )
             if not check.ok:
                 self.progress(f"note: {name} gives other values than eager ({check.detail})")
                 self.disagreeing[name] = check.detail
+
+    def _check_module(self, sample: TimedSample) -> None:
+        process = self.bench.baseline_process(EAGER)
+        with self.turns.background(process.pause, process.resume):
+            note = check_module(
+                self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
+            )
+        if note:
+            self.progress(f"note: {note}")
+            self.disagreeing[EAGER] = note
 
     def _draws(self, confirm: bool) -> int:
         """Of noise, with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""

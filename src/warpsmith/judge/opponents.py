@@ -179,6 +179,11 @@ class Opponents(TimingField):
             )  # fmt: skip
         return session
 
+    def baseline_process(self, name: str) -> TimedProcess:
+        """That of a baseline that works."""
+        assert self._baselines is not None
+        return self._baselines.alive[name]
+
     def _take_samples(self, session: Session) -> None:
         """What each baseline returns; after that it needs no memory until it is timed again."""
         for process in session.processes:

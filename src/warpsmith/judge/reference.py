@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -83,7 +84,7 @@ class Reference:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self._oracles: dict[tuple[str, str], Oracle] = {}
+        self._oracles: dict[tuple[str, str, bool], Oracle] = {}
         self._task = ""
         self._device = "cpu"
         self._graphs: dict[tuple[str, str], Graph] = {}
@@ -103,12 +104,15 @@ class Reference:
     def expected(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
         draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (), reach: float = 1.0,
+        tf32: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
         """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
         the most, and at the `least`; `reach`: see `Oracle.truths`. `rows`: those of each output that are wanted, from and to; all where there are none.
+        `tf32`: whether float32 may be computed in TF32 where torch does by default.
         """
         graph = self._graph(variant)
-        names, truths = self._truths(variant, values, stem, seed, region, family, draws, least, reach)
+        with _allowing(tf32):
+            names, truths = self._truths(variant, values, stem, seed, region, family, draws, least, reach)
         return self._write(graph, names, truths, stem, rows)
 
     def _truths(
@@ -145,13 +149,14 @@ class Reference:
 
     def agrees(
         self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
-        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (),
+        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (), tf32: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
         """Whether outputs in a file surely agree with the truth (see `agreement.py`): {"agrees", "worst", "ulp"}. `halved`:
         slices of the values that were halved before the call.
         """
         specs = self._graph(variant).specs
-        found = self._known(variant, values, "", seed, region, family, draws, rows, halved)
+        with _allowing(tf32):
+            found = self._known(variant, values, "", seed, region, family, draws, rows, halved)
         wanted = [specs[k.name] for k in found]
         if rows:
             wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
@@ -323,7 +328,7 @@ class Reference:
         return self._graphs[key]
 
     def _oracle(self, variant: str, graph: Graph, region: Region | None) -> Oracle:
-        key = (f"{self._task} {variant}", region.id if region else "")
+        key = (f"{self._task} {variant}", region.id if region else "", torch.backends.cudnn.allow_tf32)
         if key not in self._oracles:
             if region is None:
                 self._oracles[key] = Oracle(graph, output_names(graph), self._in_tf32(graph))
@@ -385,6 +390,20 @@ def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, Allowance | N
 
     rule = allowance(torch, dtype, made.draws, pieces, keep)
     return elements.view(made.oracle.shape), rule
+
+
+@contextmanager
+def _allowing(tf32: bool) -> Iterator[None]:
+    """TF32 where torch has it by default, or nowhere."""
+    backends = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [b.allow_tf32 for b in backends]
+    for backend, allowed in zip(backends, before, strict=True):
+        backend.allow_tf32 = allowed and tf32  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for backend, allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = allowed  # type: ignore[attr-defined]
 
 
 def _budget(dtype: str, made: TruthTensors) -> Budget:

@@ -100,6 +100,10 @@ class TimedProcess:
         self.worker.call("outputs", 60.0, path=str(path), **({"rows": rows} if rows else {}))
         return path
 
+    def allow_tf32(self, allowed: bool) -> None:
+        """Whether its calls may compute float32 in TF32; where it started with that off, it stays off."""
+        self.worker.call("allow_tf32", 60.0, allowed=allowed)
+
     def pause(self) -> None:
         pause_group(self.pid)
 

@@ -230,17 +230,21 @@ class Verifier:
                 break
         return check
 
-    def check_whole(self, variant: str, sample: TimedSample, seed: int, draws: int = FEW_DRAWS) -> Check:
-        """The outputs of a timed run on what it was given (whole graph, as `output_names` orders them)."""
+    def check_whole(
+        self, variant: str, sample: TimedSample, seed: int, draws: int = FEW_DRAWS, tf32: bool = True
+    ) -> Check:
+        """The outputs of a timed run on what it was given (whole graph, as `output_names` orders them). `tf32`: whether the
+        reference may compute in TF32 where torch does by default.
+        """
         graph = self.task.variant(variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
         if sample.rows:
             specs = [rows_of(s, *r) for s, r in zip(specs, sample.rows, strict=True)]
         base = Check(variant=variant, family=OWN, where="whole", ok=True)
-        shares = self.evidence.whole_agrees(variant, sample, seed, draws)
+        shares = self.evidence.whole_agrees(variant, sample, seed, draws, tf32)
         if shares is not None:
             return replace_check(base, True, "", "", *shares)
-        expected = self.evidence.whole(variant, sample.values, seed, draws, rows=sample.rows)
+        expected = self.evidence.whole(variant, sample.values, seed, draws, rows=sample.rows, tf32=tf32)
         try:
             arrays = ValuesFile(sample.outputs, specs).arrays()
             ok, rule, detail, error, ulp = check_outputs(expected, arrays)

@@ -4,7 +4,8 @@ Out: the table for `ExportedProgram.run_decompositions`. Library calls (products
 layers) stay whole, so that what a candidate leaves to ATen runs as fast as the user's module does; so do
 operators that are one kernel in eager mode and one formula for a code generator. Losses and other
 composites that eager runs as several kernels fall apart into primitives, which can be fused. So does fake
-quantisation, for which torch has no decomposition; ours keeps every bit of ATen's CPU kernels.
+quantisation, for which torch has no decomposition; ours keeps every bit of ATen's CPU kernels. And so do operators that a library registers itself: the processes
+that hold a graph do not import the library.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ KEPT = (
 
 def decomposition_table() -> Any:
     """torch's default decompositions to core ATen without the kept ops
-    (https://pytorch.org/docs/stable/export.ir_spec.html), and ours of fake quantisation.
+    (https://pytorch.org/docs/stable/export.ir_spec.html), and ours of fake quantisation and of libraries' own operators.
     """
     table = torch.export.default_decompositions()
     for name in KEPT:
@@ -49,6 +50,10 @@ def decomposition_table() -> Any:
             table.pop(op, None)
     for name, decomposition in FAKE_QUANTISATION.items():
         table[_overload(name)] = decomposition
+    for (library, name), decomposition in LIBRARIES.items():
+        op = getattr(getattr(torch.ops, library), name, None)  # the library registers it when it is imported
+        if op is not None:
+            table[op.default] = decomposition
     return table
 
 
@@ -119,4 +124,24 @@ FAKE_QUANTISATION: dict[str, Callable[..., Any]] = {
     "fake_quantize_per_tensor_affine": _per_tensor,
     "fake_quantize_per_tensor_affine.tensor_qparams": _per_tensor_given,
     "fake_quantize_per_channel_affine": _per_channel,
+}
+
+
+def _grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    """A mixture of experts' grouped GEMM: rows [offs[e-1], offs[e]) of `input` (S, K) by `weight[e]` (E, K, N); zeros beyond
+    the last offset. Source: transformers' `integrations/moe.py`, whose loop depends on the offsets' values.
+    """
+    rows, experts = input.shape[0], weight.shape[0]
+    row = torch.arange(rows, device=offs.device, dtype=offs.dtype)
+    if rows <= experts:  # as in a decode step: read the weights of the experts that are asked for
+        expert = (offs.unsqueeze(0) <= row.unsqueeze(1)).sum(1)
+        product = torch.bmm(input.unsqueeze(1), weight[expert.clamp_max(experts - 1)]).squeeze(1)
+        return torch.where((expert < experts).unsqueeze(1), product, 0.0)
+    begin = torch.cat([torch.zeros_like(offs[:1]), offs[:-1]])
+    mine = (begin.unsqueeze(1) <= row) & (row < offs.unsqueeze(1))
+    return torch.where(mine.unsqueeze(2), torch.matmul(input, weight), 0.0).sum(0)
+
+
+LIBRARIES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("transformers", "grouped_mm_fallback"): _grouped_mm,
 }
