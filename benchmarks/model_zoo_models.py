@@ -429,21 +429,25 @@ def _torchvision_others() -> list[Entry]:
 # timm
 
 
-def _from_timm(name: str, options: dict[str, Any]) -> torch.nn.Module:
+def _import_timm(module: str = "") -> Any:
     from import_torchvision import import_torchvision
 
-    import_torchvision()
-    return importlib.import_module("timm").create_model(name, pretrained=False, num_classes=10, **options)
+    import_torchvision()  # timm imports it where it is installed
+    return importlib.import_module(f"timm.{module}".rstrip("."))
+
+
+def _from_timm(name: str, options: dict[str, Any]) -> torch.nn.Module:
+    return _import_timm().create_model(name, pretrained=False, num_classes=10, **options)
 
 
 def _build_mixer() -> torch.nn.Module:
-    from timm.models.mlp_mixer import MlpMixer
-
-    return MlpMixer(num_classes=10, img_size=64, patch_size=16, num_blocks=2, embed_dim=128)
+    return _import_timm("models.mlp_mixer").MlpMixer(
+        num_classes=10, img_size=64, patch_size=16, num_blocks=2, embed_dim=128
+    )
 
 
 def _build_poolformer() -> torch.nn.Module:
-    from timm.models import metaformer as m
+    m = _import_timm("models.metaformer")
 
     return m.MetaFormer(
         depths=(1, 1, 1, 1), dims=(16, 32, 64, 128), downsample_norm=None, mlp_act=torch.nn.GELU, mlp_bias=True,

@@ -35,6 +35,12 @@ def fingerprint(library: str | Path) -> str:
     return digest.hexdigest()[:32]
 
 
+def device_code(library: str | Path) -> Iterator[tuple[str, bytes]]:
+    """Kind and bytes of each section of a GPU library's machine code. Raises NoCubin, ELFError."""
+    for cubin in cubins(Path(library)):
+        yield from _machine_code(cubin)
+
+
 def _loaded(library: Path) -> Iterator[tuple[str, bytes]]:
     with library.open("rb") as file:
         elf = ELFFile(file)

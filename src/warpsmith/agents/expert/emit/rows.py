@@ -81,9 +81,8 @@ class Rows:
         ]
         for i, name in enumerate(self.stash):
             scratch = f"scratch + {i} * STASH"
-            if i < len(full):
-                here = full[i].name
-                scratch = f"{here}_col == 1 && !NT ? {here}_at : {scratch}"
+            if i < len(full) and (stride := self.layout.lane_stride(full[i])) != "0":
+                scratch = f"{stride} == 1 && !NT ? {full[i].name}_at : {scratch}"
             self.w.line(f"float* const {name}_row = {scratch};")
 
     def _row_steps(self, stage: int) -> None:
