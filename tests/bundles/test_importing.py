@@ -133,7 +133,7 @@ def test_a_part_comes_first_and_the_rest_later_in_the_same_run(written: Write, a
         (
             [opening(admission={"admitted": False, "mutants": {"zeros": "admitted"}}), *WHOLE[1:]],
             "no-win",
-            "the task is quarantined: a mutant passes on it, so no speedup counts",
+            "the task is quarantined: a wrong answer can pass on it, so no speedup counts",
         ),
     ],
 )

@@ -11,9 +11,15 @@ import torch
 
 from warpsmith.errors import TaskError
 from warpsmith.judge.bench_worker import BaselineProcess
-from warpsmith.judge.module_agreement import TF32_NOTE, check_module
+from warpsmith.judge.module_agreement import (
+    ILL_CONDITIONED,
+    TF32_NOTE,
+    ModuleAgreement,
+    check_module,
+    quarantine,
+)
 from warpsmith.judge.session import TimedSample
-from warpsmith.records import Check
+from warpsmith.records import Admission, Check
 
 
 class Process:
@@ -40,10 +46,10 @@ class Process:
 class Verifier:
     """Says what it is told to say with TF32, and without."""
 
-    def __init__(self, device: str, with_tf32: bool, without: bool) -> None:
+    def __init__(self, device: str, with_tf32: bool, without: bool, error: float = 40.0) -> None:
         self.task = SimpleNamespace(name="unet")
         self.evidence = SimpleNamespace(workers=SimpleNamespace(device=device))
-        self.answers = {True: with_tf32, False: without}
+        self.answers, self.error = {True: with_tf32, False: without}, error
         self.seen: list[tuple[str, bool]] = []
 
     def check_whole(
@@ -52,12 +58,21 @@ class Verifier:
         self.seen.append((sample.outputs.read_text(), tf32))
         assert sample.values.read_text().strip() == "values"  # as the judge asks for them, to look closer
         ok = self.answers[tf32]
+        if ok:
+            return Check(variant=variant, family="own", where="whole", ok=True)
+        detail = f"{self.error} times the budget"
         return Check(
-            variant=variant, family="own", where="whole", ok=ok, detail="" if ok else "4.77 times the budget"
+            variant=variant,
+            family="own",
+            where="whole",
+            ok=False,
+            rule="budget",
+            detail=detail,
+            error=self.error,
         )
 
 
-def look(tmp_path: Path, verifier: Verifier) -> tuple[str, Process]:
+def look(tmp_path: Path, verifier: Verifier) -> tuple[ModuleAgreement, Process]:
     process, outputs, values = Process(tmp_path), tmp_path / "outputs", tmp_path / "values"
     outputs.write_text("outputs"), values.write_text("values" + 4096 * " ")
     sample = TimedSample("eager", outputs, (), values, (), (), tmp_path / "given")
@@ -70,27 +85,38 @@ def look(tmp_path: Path, verifier: Verifier) -> tuple[str, Process]:
 
 
 def test_module_that_agrees_is_called_once(tmp_path: Path) -> None:
-    note, process = look(tmp_path, Verifier("cuda", True, False))
-    assert (note, process.asked) == ("", [])
+    agreement, process = look(tmp_path, Verifier("cuda", True, False))
+    assert (agreement, process.asked) == (ModuleAgreement(), [])
 
 
 def test_module_that_differs_in_tf32_alone_is_its_graph(tmp_path: Path) -> None:
     verifier = Verifier("cuda", False, True)
-    note, process = look(tmp_path, verifier)
-    assert TF32_NOTE in note
-    assert "4.77 times" in note
+    agreement, process = look(tmp_path, verifier)
+    assert TF32_NOTE in agreement.note
+    assert "40.0 times" in agreement.note
+    assert not agreement.doubt
     assert process.asked == [False, "prepare", "rest", True]
     assert verifier.seen == [("outputs", True), ("outputs without TF32", False)]
 
 
 def test_module_that_differs_in_full_float32_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="unet: the exported graph and the module disagree: 4"):
+    with pytest.raises(TaskError, match="unet: the exported graph and the module disagree: 40"):
         look(tmp_path, Verifier("cuda", False, False))
 
 
 def test_module_on_the_cpu_has_one_look(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="disagree"):
         look(tmp_path, Verifier("cpu", False, True))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_module_that_is_off_by_little_in_any_arithmetic_is_quarantined(tmp_path: Path, device: str) -> None:
+    agreement, _ = look(tmp_path, Verifier(device, False, False, error=1.31))
+    assert ILL_CONDITIONED in agreement.doubt
+    admitted = Admission(admitted=True, mutants={"dropped relu": "budget"})
+    assert not quarantine(admitted, agreement.doubt).admitted
+    assert quarantine(admitted, agreement.doubt).reasons == (agreement.doubt,)
+    assert quarantine(admitted, "") is admitted
 
 
 def test_eager_process_turns_tf32_off_and_back_to_what_it_was() -> None:

@@ -33,7 +33,7 @@ from .families import OWN
 from .layout import output_names
 from .limits import Peaks, known_peaks, limit, measure_peaks
 from .memory import check_memory, kept_files
-from .module_agreement import check_module
+from .module_agreement import check_module, quarantine
 from .plan import ADMISSION, Plan
 from .rewritten import REWRITTEN, rewritten_graph
 from .session import TimedSample
@@ -183,12 +183,13 @@ class Opened:
     def _check_module(self, sample: TimedSample) -> None:
         process = self.bench.baseline_process(EAGER)
         with self.turns.background(process.pause, process.resume):
-            note = check_module(
+            agreement = check_module(
                 self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
             )
-        if note:
-            self.progress(f"note: {note}")
-            self.disagreeing[EAGER] = note
+        self.admission = quarantine(self.admission, agreement.doubt)
+        if agreement.note:
+            self.progress(f"note: {agreement.note}")
+            self.disagreeing[EAGER] = agreement.note
 
     def _draws(self, confirm: bool) -> int:
         """Of noise, with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""

@@ -19,7 +19,7 @@ from .baselines import EAGER, Baselines
 from .bound import TimeBound
 from .evidence import secret_looks
 from .memory import check_memory
-from .module_agreement import check_module
+from .module_agreement import ModuleAgreement, check_module, quarantine
 from .opened import Opened
 from .plan import ADMISSION
 from .session import TimedSample
@@ -51,9 +51,9 @@ class TaskCheck(Opened):
             compared = bound.attempt(self._compare_module)
         if compared is None:
             return admission.model_copy(update={"unchecked": (*admission.unchecked, MODULE_UNCHECKED)})
-        return admission
+        return quarantine(admission, compared.doubt)
 
-    def _compare_module(self) -> bool:
+    def _compare_module(self) -> ModuleAgreement:
         """Raises TaskError where they disagree."""
         values = self.evidence.values(self._own)
         process = self._start_module()
@@ -63,12 +63,12 @@ class TaskCheck(Opened):
         sample = TimedSample(
             EAGER, outputs, looks, values, self.task.graph.inputs, (), self.scratch.new("given")
         )
-        note = check_module(
+        agreement = check_module(
             self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
         )
-        if note:
-            self.progress(f"note: {note}")
-        return True
+        if agreement.note:
+            self.progress(f"note: {agreement.note}")
+        return agreement
 
     def _start_module(self) -> TimedProcess:
         """The user's module in a process of its own, called once, since a second call would find another state."""

@@ -151,7 +151,7 @@ def status_of(
     if best is None:
         return "failed", "no candidate passed the confirmation"
     if not admitted:
-        return "no-win", "the task is quarantined: a mutant passes on it, so no speedup counts"
+        return "no-win", "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
     if best.result.win:
         return "win", ""
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
