@@ -33,6 +33,7 @@ from .contents import Slice
 from .cuda_clock import flush_for
 from .eviction import flush_bytes
 from .family_values import fill
+from .intermediates import Intermediates
 from .layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from .mutants import mutants
 from .oracle import Oracle, TruthTensors
@@ -43,6 +44,9 @@ from .tolerance import Budget, Truth
 
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
+INTERMEDIATE_BYTES = (
+    1 << 30
+)  # of the graph's own values that stay in memory, so that no region computes them again
 IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
@@ -89,6 +93,7 @@ class Reference:
         self._device = "cpu"
         self._graphs: dict[tuple[str, str], Graph] = {}
         self._kept: OrderedDict[tuple[Any, ...], list[Known]] = OrderedDict()
+        self._intermediates = Intermediates(INTERMEDIATE_BYTES)
 
     def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
         """`device` "cpu" or "cuda": where everything is computed. Files stay in host memory."""
@@ -124,14 +129,21 @@ class Reference:
         tensors = self._values(graph, values, halved)
         if region is not None:
             region = Region.model_validate(region)
-            tensors = self._region_inputs(graph, tensors, region, stem)
+            tensors = self._region_inputs(variant, values, graph, tensors, region, stem)
         oracle = self._oracle(variant, graph, region)
         made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least, reach=reach)
         return oracle.outputs, made
 
-    def _region_inputs(self, graph: Graph, tensors: Tensors, region: Region, stem: str) -> Tensors:
+    def _region_inputs(
+        self, variant: str, values: str, graph: Graph, tensors: Tensors, region: Region, stem: str
+    ) -> Tensors:
         """Native values of a region's inputs, written under the stem, if there is one."""
-        made = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+        native: Tensors | None = tensors
+        if not set(region.inputs) <= tensors.keys():
+            native = self._intermediates.find((self._task, variant, values), graph, tensors)
+        if native is None:
+            native = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+        made = {name: native[name] for name in region.inputs}
         if stem:
             specs = [graph.specs[i] for i in region.inputs]
             write_tensors(Path(f"{stem}.inputs"), specs, [made[i] for i in region.inputs])
@@ -178,7 +190,8 @@ class Reference:
         if key in self._kept:
             self._kept.move_to_end(key)
             if stem:
-                self._region_inputs(graph, self._values(graph, values), Region.model_validate(region), stem)
+                given = self._values(graph, values)
+                self._region_inputs(variant, values, graph, given, Region.model_validate(region), stem)
             return self._kept[key]
         names, truths = self._truths(variant, values, stem, seed, region, family, draws, halved=halved)
         found = []
@@ -295,6 +308,7 @@ class Reference:
                     if self._device == "cpu" or time.monotonic() > end:
                         raise
                     self._kept.clear()
+                    self._intermediates.clear()
                 finally:
                     if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
                         torch.cuda.empty_cache()
