@@ -28,9 +28,9 @@ from statistics import median
 
 from warpsmith import machine
 from warpsmith.errors import UsageError, WarpsmithError
-from warpsmith.judge.bench import CONFIRM_ROUNDS, Bench
-from warpsmith.judge.session import BaselineLost, ClocksDisagree
-from warpsmith.judge.timed_process import TimedProcess
+from warpsmith.judge.timing.bench import CONFIRM_ROUNDS, Bench
+from warpsmith.judge.timing.interleaved_rounds import BaselineLost, ClocksDisagree
+from warpsmith.judge.timing.timed_process import TimedProcess
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Ratio, Task
 from warpsmith.tasks.client import TaskHost

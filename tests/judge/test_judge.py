@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from warpsmith.judge.baselines import audit
-from warpsmith.judge.bench import BaselineLost
-from warpsmith.judge.families import OWN
+from warpsmith.judge.correctness.input_families import OWN
+from warpsmith.judge.device.memory import CHECKS
 from warpsmith.judge.judge import Judge
-from warpsmith.judge.memory import CHECKS
-from warpsmith.judge.opened import LEAST_PATIENCE
+from warpsmith.judge.judge_session import LEAST_PATIENCE
+from warpsmith.judge.timing.baselines import audit
+from warpsmith.judge.timing.bench import BaselineLost
 from warpsmith.processes.worker import WorkerFailed
 from warpsmith.records import Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region

@@ -12,7 +12,7 @@ from made import HEAD, Made, Make
 
 from warpsmith import machine
 from warpsmith.errors import ToolchainError
-from warpsmith.judge.turns import Turns
+from warpsmith.judge.device.device_lock import Turns
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import ncu
 from warpsmith.profile.base import Ended, run_tool

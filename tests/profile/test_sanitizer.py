@@ -13,7 +13,7 @@ import pytest
 from made import Made, Make
 
 from warpsmith import machine
-from warpsmith.judge.turns import Turns
+from warpsmith.judge.device.device_lock import Turns
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import sanitizer
 from warpsmith.profile.base import Ended, run_tool

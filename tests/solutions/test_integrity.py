@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith.judge import contents
-from warpsmith.judge.stopwatch import Stopwatch
+from warpsmith.judge.timing import input_perturbation as contents
+from warpsmith.judge.timing.stopwatch import Stopwatch
 from warpsmith.solutions.integrity import Seal
 
 

@@ -3,7 +3,7 @@
 `evaluate` takes candidates through build → verify → time → label; a candidate's failure is a `Result`, never
 an exception. `confirm` does it again from the start: fresh processes, fresh seeds, every baseline side by
 side, more families and samples. Candidates are fixed before the seeds of their own inputs are drawn. What is
-opened first is in `opened.py`.
+opened first is in `judge_session.py`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..progress import counted
 from ..records import Candidate, Check, Profile, Result, Status, Timing, Verdict
 from ..runtime.rewrites import deployed_graph
 from ..tasks.regions import make_region
-from . import gpu_state
-from .bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 from .building import Built, build_all
-from .evidence import Case
+from .correctness.evidence import Case
+from .correctness.plan import STAND_IN, UNIT_RUNS
+from .correctness.verify import Verification
+from .device import gpu_state
+from .device.memory import checked_calls, needed_bytes
+from .device.patience import NO_MEMORY
+from .judge_session import Opened
 from .labels import labels
-from .limits import hard_floor
-from .memory import checked_calls, needed_bytes
-from .opened import Opened
-from .patience import NO_MEMORY
-from .plan import STAND_IN, UNIT_RUNS
-from .region_profiles import region_profiles
-from .verify import Verification
+from .roofline.limits import hard_floor
+from .roofline.region_profiles import region_profiles
+from .timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 MOST_AT_ONCE = 8  # candidates verified at a time

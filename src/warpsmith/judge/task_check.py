@@ -14,16 +14,16 @@ from contextlib import suppress
 from ..errors import JudgeError
 from ..processes.worker import Worker
 from ..records import Admission
-from .admission import admit
-from .baselines import EAGER, Baselines
-from .bound import TimeBound
-from .evidence import secret_looks
-from .memory import check_memory
-from .module_agreement import check_module
-from .opened import Opened
-from .plan import ADMISSION
-from .session import TimedSample
-from .timed_process import TimedProcess
+from .admission.admission import admit
+from .admission.module_agreement import check_module
+from .admission.time_bound import TimeBound
+from .correctness.plan import ADMISSION
+from .device.memory import check_memory
+from .judge_session import Opened
+from .sample_rows import draw_rows_of_outputs
+from .timing.baselines import EAGER, Baselines
+from .timing.interleaved_rounds import TimedSample
+from .timing.timed_process import TimedProcess
 
 MODULE_UNCHECKED = "whether the module itself gives what its exported graph gives"
 
@@ -58,7 +58,7 @@ class TaskCheck(Opened):
         values = self.evidence.values(self._own)
         process = self._start_module()
         with self.turns.background(process.pause, process.resume):
-            looks = () if self._looked is None else secret_looks(self.task.graph, self._looked)
+            looks = () if self._looked is None else draw_rows_of_outputs(self.task.graph, self._looked)
             outputs = process.outputs(process.folder / "outputs", looks)
         sample = TimedSample(
             EAGER, outputs, looks, values, self.task.graph.inputs, (), self.scratch.new("given")

@@ -7,8 +7,8 @@ verdict's isolation says which sanitizers ran.
 
 from __future__ import annotations
 
-from ..judge.families import OWN
-from ..judge.opened import Opened
+from ..judge.correctness.input_families import OWN
+from ..judge.judge_session import Opened
 from ..records import Candidate, Check, Result
 from ..targets.native import NativeTarget
 from .sanitizer import Sanitized, sanitize

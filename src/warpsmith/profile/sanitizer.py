@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from .. import machine
 from ..errors import ToolchainError
-from ..judge.evidence import Case, Evidence
-from ..judge.families import OWN
-from ..judge.turns import Turns
+from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.input_families import OWN
+from ..judge.device.device_lock import Turns
 from ..processes import sandbox
 from ..processes.buffers import Scratch
 from ..records import Candidate, Graph, Record, Task, Unit

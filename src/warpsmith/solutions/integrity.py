@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from ..judge import contents, cuda_clock, heap, stopwatch
+from ..judge.timing import cuda_clock, heap, stopwatch
+from ..judge.timing import input_perturbation as contents
 from ..processes import worker
 from ..tasks import values
 

@@ -1,7 +1,7 @@
 """The judge of somebody else's `ModelNew`: the file in, a `SolutionVerdict` out.
 
 The reference, its oracle, its baselines, the families of inputs and the stopwatch are those by which the judge's
-own candidates are measured (`judge.opened`). The solution's Python runs in confined processes that the reference
+own candidates are measured (`judge.judge_session`). The solution's Python runs in confined processes that the reference
 never enters: one for each variant to verify it, a fresh one to time it against every baseline, and one more call
 of that, untimed, to see which operations and libraries do the work. A unit's runner holds no torch and no Python;
 this holds both, so its isolation is the lower one, and the verdict says so.
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WarpsmithError
-from ..judge.bench import CONFIRM_ROUNDS
-from ..judge.evidence import Case
-from ..judge.families import OWN
+from ..judge.correctness.evidence import Case
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.plan import MAIN_SEARCH
+from ..judge.device.memory import checked_calls
+from ..judge.judge_session import BASELINES, Opened
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
-from ..judge.limits import hard_floor
-from ..judge.memory import checked_calls
-from ..judge.opened import BASELINES, Opened
-from ..judge.plan import MAIN_SEARCH
-from ..judge.session import BaselineLost, TimedSample
+from ..judge.roofline.limits import hard_floor
+from ..judge.timing.bench import CONFIRM_ROUNDS
+from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
 from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
 from ..targets.base import Target
