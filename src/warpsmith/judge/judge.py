@@ -29,7 +29,7 @@ from .correctness.verify import Verification
 from .device import gpu_state
 from .device.memory import checked_calls, needed_bytes
 from .device.patience import NO_MEMORY
-from .judge_session import Opened
+from .judge_session import JudgeSession
 from .labels import labels
 from .roofline.limits import hard_floor
 from .roofline.region_profiles import region_profiles
@@ -49,7 +49,7 @@ class Outcome:
     reason: str = ""
 
 
-class Judge(Opened):
+class Judge(JudgeSession):
     """A context manager: `open()` it once, then `evaluate` rounds of candidates and `confirm` the winners."""
 
     _limit_again = False  # whether the limit was measured again because a candidate beat it
@@ -88,7 +88,7 @@ class Judge(Opened):
                     self._time_rewritten(candidate)
             return self._judged(candidate, built, cases, confirm=True)
         finally:
-            self.bench.drop_rewritten()
+            self.bench.pool.drop_rewritten()
             for case in cases:
                 if case not in self._fresh:
                     self.evidence.forget(case)
@@ -98,7 +98,7 @@ class Judge(Opened):
             self._fresh_values(3)
             if not self._fresh_baselines:
                 with self._stage("confirm-baselines", "starting fresh baselines"):
-                    self.bench.restart_baselines(fresh_values=self._next_values)
+                    self.bench.pool.restart(fresh_values=self._next_values)
                 self._fresh_baselines = True
 
     def _built(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
@@ -182,7 +182,7 @@ class Judge(Opened):
         """Time it as deployed, then check what the timed calls returned, then the speed of light."""
         main = self.task.main.name
         libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
-        names = [n for n, t in self.bench.timings.items() if t.ok] if confirm else None
+        names = [n for n, t in self.bench.pool.timings.items() if t.ok] if confirm else None
         try:
             run = self.bench.time(
                 candidate, libraries, self._next_values, rounds=self._rounds() if confirm else None,

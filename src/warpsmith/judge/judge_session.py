@@ -1,7 +1,7 @@
 """Everything that is opened on one task: trusted processes, values, seeds, baselines, admission and the
 speed-of-light floor.
 
-In: a task and a seed. Out: an `Opened`, which `Judge` builds on. The baselines compile while the trusted side
+In: a task and a seed. Out: an `JudgeSession`, which `Judge` builds on. The baselines compile while the trusted side
 makes inputs and admits the task; each of them must then agree with the exported graph before any candidate is
 measured against it. Every seed comes from the one given; no candidate process ever sees one.
 """
@@ -32,7 +32,7 @@ from .correctness.input_families import OWN
 from .correctness.plan import ADMISSION, Plan
 from .correctness.verify import FEW_DRAWS, Limits, Verifier
 from .correctness.workers import Workers
-from .device.device_lock import Turns, device_lock
+from .device.device_lock import DeviceLock, lock_file
 from .device.memory import check_memory, kept_files
 from .layout import output_names
 from .roofline.limits import Peaks, known_peaks, limit, measure_peaks
@@ -47,7 +47,7 @@ SAMPLED = 1 << 18  # elements of each output of a timed run that are looked at, 
 EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
 
 
-class Opened:
+class JudgeSession:
     """A context manager. `seed` decides every random choice; `quick` keeps verification to the main shapes
     and few families.
     """
@@ -64,7 +64,7 @@ class Opened:
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
         self.device = unit_device(target)
-        self.turns = Turns(device_lock(self.device), progress)
+        self.device_lock = DeviceLock(lock_file(self.device), progress)
         # The ordinary three stand for all that the device has.
         ordinary = tuple(baselines) == BASELINES
         self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)
@@ -103,7 +103,7 @@ class Opened:
             with self._stage("admission", "checking that wrong answers fail on this task"):
                 self.admission = admit(self.task, self.evidence, ADMISSION, self._draw())
             with self._stage("baselines", "compiling and timing the baselines"):
-                timings = self.bench.start(self._names, fresh_values=self._next_values)
+                timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
                 self.progress("checking what the baselines returned")
                 self._check_baselines()
                 self.baselines = {n: self._with_share(t) for n, t in timings.items()}
@@ -119,13 +119,13 @@ class Opened:
             cache, threads = self._peaks_cache, self.environment.threads
             peaks = None if refresh else known_peaks(cache, threads, device=self.device)
             if peaks is None:
-                with self.turns.measuring():
+                with self.device_lock.exclusive():
                     peaks = measure_peaks(cache, threads, refresh=refresh, device=self.device)
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
         main = str(self.evidence.values(self._own))
-        with self.turns.measuring():
+        with self.device_lock.exclusive():
             answer = self.evidence.workers.call(
                 "profile_nodes", CALL_SECONDS, variant=self._own.variant, values=main
             )
@@ -139,14 +139,14 @@ class Opened:
             self.bench = Bench(
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
-                cache_dir=self._peaks_cache / "inductor", device=self.device, turns=self.turns,
-                timed_on=self._timed_on, looked=self._looked,
+                cache_dir=self._peaks_cache / "inductor", device=self.device, device_lock=self.device_lock,
+                timed_on=self._timed_on, sampled=self._sampled_elements,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
-            self.bench.begin(self._names, fresh_values=self._next_values)
+            self.bench.pool.begin(self._names, fresh_values=self._next_values)
 
     def _start_workers(self) -> None:
-        workers = Workers(self.task, self.scratch, self.environment.threads, self.device, self.turns)
+        workers = Workers(self.task, self.scratch, self.environment.threads, self.device, self.device_lock)
         self._workers = self._stack.enter_context(workers)
         capacity = self._room() // EVIDENCE_SHARE
         self._own = Case(self.task.main.name, OWN, self._draw())
@@ -158,7 +158,7 @@ class Opened:
             self.evidence,
             self.scratch,
             Limits(threads=self.environment.threads, memory_bytes=memory),
-            self.turns,
+            self.device_lock,
         )
 
     def _room(self) -> int:
@@ -170,7 +170,7 @@ class Opened:
         """Each baseline must agree with the exported graph. Raises TaskError when the user's own module does
         not.
         """
-        for name, sample in self.bench.baseline_samples.items():
+        for name, sample in self.bench.pool.samples.items():
             if name == EAGER:
                 self._check_module(sample)
                 continue
@@ -181,8 +181,8 @@ class Opened:
                 self.disagreeing[name] = check.detail
 
     def _check_module(self, sample: TimedSample) -> None:
-        process = self.bench.baseline_process(EAGER)
-        with self.turns.background(process.pause, process.resume):
+        process = self.bench.pool.process(EAGER)
+        with self.device_lock.background(process.pause, process.resume):
             note = check_module(
                 self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
             )
@@ -192,10 +192,10 @@ class Opened:
 
     def _draws(self, confirm: bool) -> int:
         """Of noise, with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""
-        return FEW_DRAWS if confirm or self._looked is None else 1
+        return FEW_DRAWS if confirm or self._sampled_elements is None else 1
 
     @property
-    def _looked(self) -> int | None:
+    def _sampled_elements(self) -> int | None:
         """Elements of each output of a timed run that are looked at, but in a confirmation; None: all."""
         graph = self.task.graph
         return SAMPLED if all(graph.specs[name].numel >= SAMPLED for name in output_names(graph)) else None
@@ -207,18 +207,18 @@ class Opened:
         try:
             graph = rewritten_graph(self.task.graph, candidate.units)
         except TaskError as error:
-            self.bench.drop_rewritten(str(error))
+            self.bench.pool.drop_rewritten(str(error))
         else:
             if graph is None:
                 return
-            self.bench.add_rewritten(graph, self._next_values)
-        sample = self.bench.baseline_samples.get(REWRITTEN)
+            self.bench.pool.add_rewritten(graph, self._next_values)
+        sample = self.bench.pool.samples.get(REWRITTEN)
         if sample is not None:
             check = self.verifier.check_whole(self._own.variant, sample, self._draw())
             sample.remove()
             if not check.ok:
-                self.bench.drop_rewritten(f"it gives other values than eager ({check.detail})")
-        timing = self.bench.timings[REWRITTEN] = self._with_share(self.bench.timings[REWRITTEN])
+                self.bench.pool.drop_rewritten(f"it gives other values than eager ({check.detail})")
+        timing = self.bench.pool.timings[REWRITTEN] = self._with_share(self.bench.pool.timings[REWRITTEN])
         if not timing.ok:
             self.progress(f"note: no rewritten reference: {timing.reason}")
 
@@ -252,7 +252,7 @@ class Opened:
     def _revive(self, baselines: bool) -> None:
         """Fresh trusted processes; what was known from the old ones is kept where it lies in files."""
         if baselines:
-            self.bench.restart_baselines(fresh_values=self._next_values)
+            self.bench.pool.restart(fresh_values=self._next_values)
         else:
             self._workers.restart()
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from warpsmith.judge.correctness.evidence import check_outputs
-from warpsmith.judge.correctness.tolerance import APPEAL, Budget, Truth
+from warpsmith.judge.correctness.tolerance import APPEAL, Tolerance, Truth
 
 ORACLE = np.linspace(1.0, 2.0, 4000).reshape(40, 100)
 FEW, MANY = 1e-9, 1e-7  # noise of the one odd element, as few and as many draws find it
@@ -19,8 +19,8 @@ ODD = (3, 5)
 def truth(noise: float, more: Any = None) -> Any:
     spread = np.full(ORACLE.shape, 1e-9)
     spread[ODD] = noise
-    budget = Budget(Truth("float32", ORACLE.astype(np.float32), ORACLE, spread, 2))
-    return SimpleNamespace(budgets=[budget], float_inputs=(), _input_specs=(), more=more)
+    budget = Tolerance(Truth("float32", ORACLE.astype(np.float32), ORACLE, spread, 2))
+    return SimpleNamespace(tolerances=[budget], float_inputs=(), _input_specs=(), more=more)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,11 @@ def test_beside_a_kink_the_draws_may_all_be_zero(off: float, asked: int, ok: boo
     def known(noise: float, more: Any = None) -> Any:
         spread = np.where(oracle > 0, 1e-8, 0.0)
         spread[ODD] = noise
-        budget = Budget(Truth("float32", oracle.astype(np.float32), oracle, spread, 2))
+        budget = Tolerance(Truth("float32", oracle.astype(np.float32), oracle, spread, 2))
         remove = lambda: None  # noqa: E731
-        return SimpleNamespace(budgets=[budget], float_inputs=(), _input_specs=(), more=more, remove=remove)
+        return SimpleNamespace(
+            tolerances=[budget], float_inputs=(), _input_specs=(), more=more, remove=remove
+        )
 
     again = []
 
@@ -69,7 +71,7 @@ def test_beside_a_kink_the_draws_may_all_be_zero(off: float, asked: int, ok: boo
 def test_only_the_outputs_that_are_asked_for() -> None:
     made, wrong = ORACLE.astype(np.float32), ORACLE.astype(np.float32) + 1
     both = truth(FEW)
-    both.budgets *= 2
+    both.tolerances *= 2
     assert not check_outputs(both, [made, wrong])[0]
     assert check_outputs(both, [made, wrong])[2].startswith("output 1: ")
     assert check_outputs(both, [made, wrong], only=[0])[0]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warpsmith.judge.correctness import reference, tolerance
 from warpsmith.judge.correctness.oracle import TruthTensors
 from warpsmith.judge.correctness.reference import allowed
-from warpsmith.judge.correctness.tolerance import Budget, Truth, from_float64
+from warpsmith.judge.correctness.tolerance import Tolerance, Truth, from_float64
 
 SPECIAL = (0.0, -0.0, 1e-310, 3e38, 1e-30, float("inf"), float("nan"))
 
@@ -31,9 +31,9 @@ def made(dtype: str, oracle: np.ndarray, draws: int) -> TruthTensors:  # type: i
     return TruthTensors(native, exact, noise, draws, False)
 
 
-def in_numpy(dtype: str, truth: TruthTensors) -> Budget:
+def in_numpy(dtype: str, truth: TruthTensors) -> Tolerance:
     native = truth.native.view(torch.uint16) if dtype == "bfloat16" else truth.native
-    return Budget(Truth(dtype, native.numpy(), truth.oracle.numpy(), truth.noise.numpy(), truth.draws))
+    return Tolerance(Truth(dtype, native.numpy(), truth.oracle.numpy(), truth.noise.numpy(), truth.draws))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
@@ -63,7 +63,7 @@ def test_a_budget_that_was_made_elsewhere_judges_the_same() -> None:
     truth = made("float32", oracle, 2)
     elements, rule = allowed("float32", truth)
     native = from_float64(oracle, "float32")
-    given = Budget(Truth("float32", truth.native.numpy(), oracle, elements.numpy(), 2), rule)
+    given = Tolerance(Truth("float32", truth.native.numpy(), oracle, elements.numpy(), 2), rule)
     assert given.compare(native).ok
     assert in_numpy("float32", truth).compare(native) == given.compare(native)
     wrong = native.copy()

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.judge.correctness.error_budget import Allowance, Piece, allowance
-from warpsmith.judge.correctness.on_device_comparison import agreement
+from warpsmith.judge.correctness.error_budget import ErrorBudget, Piece, compute_error_budget
+from warpsmith.judge.correctness.on_device_comparison import compare_on_device
 from warpsmith.judge.correctness.oracle import TruthTensors
-from warpsmith.judge.correctness.tolerance import Budget, Truth
+from warpsmith.judge.correctness.tolerance import Tolerance, Truth
 
 DTYPES = {
     "float32": torch.float32,
@@ -23,22 +23,22 @@ DTYPES = {
 }
 
 
-def judged(dtype: str, truth: TruthTensors) -> tuple[torch.Tensor, Allowance]:
+def judged(dtype: str, truth: TruthTensors) -> tuple[torch.Tensor, ErrorBudget]:
     """What each element may miss by, and the whole."""
     made: list[torch.Tensor] = []
     oracle = truth.oracle.reshape(-1)
     ideal = oracle.to(truth.native.dtype).double() if dtype in ("float16", "bfloat16") else None
     piece = Piece(truth.native.double().reshape(-1), oracle, truth.noise.reshape(-1), ideal)
-    rule = allowance(torch, dtype, truth.draws, lambda: iter([piece]), made.append)
+    rule = compute_error_budget(torch, dtype, truth.draws, lambda: iter([piece]), made.append)
     return torch.cat(made).reshape(truth.oracle.shape), rule
 
 
-def host(dtype: str, truth: TruthTensors, element: torch.Tensor, rule: Allowance) -> Budget:
+def host(dtype: str, truth: TruthTensors, element: torch.Tensor, rule: ErrorBudget) -> Tolerance:
     def numpy(tensor: torch.Tensor) -> np.ndarray:
         return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
     known = Truth(dtype, numpy(truth.native), truth.oracle.numpy(), element.numpy(), truth.draws, truth.exact)
-    return Budget(known, rule)
+    return Tolerance(known, rule)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -54,7 +54,7 @@ def test_both_sides_say_the_same(dtype: str, seed: int, size: float, lone: bool)
     off = torch.zeros_like(oracle)
     off[7 if lone else slice(None)] = size
     actual = (oracle + off).to(DTYPES[dtype])
-    there = agreement(dtype, replace(truth, noise=element), rule, actual)
+    there = compare_on_device(dtype, replace(truth, noise=element), rule, actual)
     raw = (actual.view(torch.uint16) if dtype == "bfloat16" else actual).numpy()
     here = host(dtype, truth, element, rule).compare(raw)
     assert (there is not None) == here.ok
@@ -68,24 +68,24 @@ def test_what_is_not_surely_right_is_for_the_host(value: float) -> None:
     truth = TruthTensors(oracle.float(), oracle, oracle.abs() * 1e-8, 2, False)
     element, rule = judged("float32", truth)
     right, truth = oracle.float(), replace(truth, noise=element)
-    assert agreement("float32", truth, rule, right) is not None
+    assert compare_on_device("float32", truth, rule, right) is not None
     wrong = right.clone()
     wrong[50] = value
-    assert agreement("float32", truth, rule, wrong) is None
-    assert agreement("float32", truth, rule, right[:99]) is None
-    assert agreement("float32", truth, None, right) is None
+    assert compare_on_device("float32", truth, rule, wrong) is None
+    assert compare_on_device("float32", truth, rule, right[:99]) is None
+    assert compare_on_device("float32", truth, None, right) is None
     never = TruthTensors(wrong, oracle, truth.noise, 2, False)
     if value != 1.0:  # the reference itself is not finite: the host knows what that means
-        assert agreement("float32", never, rule, wrong) is None
+        assert compare_on_device("float32", never, rule, wrong) is None
 
 
 def test_integers_and_exact_results_must_be_equal_and_bools_are_for_the_host() -> None:
     whole = torch.arange(12).reshape(3, 4)
     truth = TruthTensors(whole, whole, torch.empty((0, 3, 4), dtype=torch.int64), 1, True)
-    assert agreement("int64", truth, None, whole.clone()) == (0.0, 0.0)
-    assert agreement("int64", truth, None, whole + 1) is None
+    assert compare_on_device("int64", truth, None, whole.clone()) == (0.0, 0.0)
+    assert compare_on_device("int64", truth, None, whole + 1) is None
     exact = TruthTensors(whole.float(), whole.double(), torch.zeros(3, 4).double(), 1, True)
-    assert agreement("float32", exact, None, whole.float()) == (0.0, 0.0)
-    assert agreement("float32", exact, None, whole.float() + 1e-6) is None
+    assert compare_on_device("float32", exact, None, whole.float()) == (0.0, 0.0)
+    assert compare_on_device("float32", exact, None, whole.float() + 1e-6) is None
     bools = TruthTensors(whole > 3, whole > 3, torch.empty((0, 3, 4), dtype=torch.bool), 1, True)
-    assert agreement("bool", bools, None, whole > 3) is None
+    assert compare_on_device("bool", bools, None, whole > 3) is None

@@ -13,7 +13,7 @@ from warpsmith.judge.correctness import reference
 from warpsmith.judge.correctness.error_budget import REACH
 from warpsmith.judge.correctness.evidence import APPEAL_DRAWS, Case, Evidence
 from warpsmith.judge.correctness.input_families import OWN
-from warpsmith.judge.timing.input_perturbation import last_halved, with_halved
+from warpsmith.judge.timing.input_perturbation import replay_perturbation, write_perturbed
 from warpsmith.processes.buffers import Scratch, ValuesFile
 from warpsmith.records import (
     Graph,
@@ -80,9 +80,9 @@ def test_what_a_timed_call_was_given_is_rebuilt_where_the_truth_is(scratch: Scra
     values = scratch.new("values")
     write_tensors(values, [spec], [torch.randn(5, 70)])
     before = values.read_bytes()
-    chosen = last_halved(graph.inputs, 3, 4)
+    chosen = replay_perturbation(graph.inputs, 3, 4)
     (there,) = reference.Reference()._values(graph, str(values), chosen).values()
-    here = open_tensors(with_halved(values, graph.inputs, chosen, scratch.new("given")), [spec])[0]
+    here = open_tensors(write_perturbed(values, graph.inputs, chosen, scratch.new("given")), [spec])[0]
     assert torch.equal(there, here)
     assert values.read_bytes() == before
     assert not torch.equal(there, open_tensors(values, [spec])[0])
@@ -109,7 +109,7 @@ class Asked:
         if fields["stem"]:
             specs = [two_steps().graph.specs["a"]]
             write_tensors(Path(f"{fields['stem']}.inputs"), specs, [torch.ones(s.shape) for s in specs])
-        return {"finite": True, "draws": [2], "exact": [False], "allowances": [None]}
+        return {"finite": True, "draws": [2], "exact": [False], "error_budgets": [None]}
 
 
 def two_steps() -> Task:

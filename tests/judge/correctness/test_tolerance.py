@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from warpsmith.judge.correctness.error_budget import pooled
 from warpsmith.judge.correctness.rounding import LEAN, ONE_ROUNDING, WALK
-from warpsmith.judge.correctness.tolerance import Budget, Truth, from_float64, to_float64
+from warpsmith.judge.correctness.tolerance import Tolerance, Truth, from_float64, to_float64
 
 U = 2.0**-24
 ROWS = 16
@@ -90,7 +90,7 @@ def data(kind: str, seed: int, size: int) -> np.ndarray:
 )
 def test_honest_orders_of_a_sum_pass(kind: str, seed: int, size: int) -> None:
     x = data(kind, seed, size)
-    budget = Budget(sum_truth(x))
+    budget = Tolerance(sum_truth(x))
     for name, result in {
         "pairwise": x.sum(1, dtype=np.float32), "reversed": lanes(x[:, ::-1], 1), "16": lanes(x, 16),
         "32": lanes(x, 32),
@@ -104,14 +104,14 @@ def test_honest_orders_of_a_sum_pass(kind: str, seed: int, size: int) -> None:
 @given(st.integers(0, 10**6), st.sampled_from([33, 1000, 3000]))
 def test_kahan_passes(seed: int, size: int) -> None:
     x = data("normal", seed, size)
-    assert Budget(sum_truth(x)).compare(kahan(x)).ok
+    assert Tolerance(sum_truth(x)).compare(kahan(x)).ok
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([16, 64, 1000, 9973, 100_000]), st.sampled_from([7, 10]))
 def test_rounded_inputs_fail_on_mixed_signs(seed: int, size: int, bits: int) -> None:
     x = data("normal", seed, size)
-    verdict = Budget(sum_truth(x)).compare(rounded(x, bits).sum(1, dtype=np.float32))
+    verdict = Tolerance(sum_truth(x)).compare(rounded(x, bits).sum(1, dtype=np.float32))
     assert not verdict.ok
     assert verdict.error > 1
 
@@ -125,14 +125,14 @@ def test_rounded_inputs_fail_on_mixed_signs(seed: int, size: int, bits: int) -> 
 )
 def test_low_precision_accumulators_fail(kind: str, seed: int, size: int, bits: int) -> None:
     x = data(kind, seed, size)
-    assert not Budget(sum_truth(x)).compare(low_accumulator(x, bits)).ok
+    assert not Tolerance(sum_truth(x)).compare(low_accumulator(x, bits)).ok
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([64, 9973]))
 def test_shortcuts_fail(seed: int, size: int) -> None:
     x = data("uniform", seed, size)
-    budget = Budget(sum_truth(x))
+    budget = Tolerance(sum_truth(x))
     stale = data("uniform", seed + 1, size).sum(1, dtype=np.float32)
     for name, result in {
         "zeros": np.zeros(ROWS, np.float32), "mean": np.full(ROWS, stale.mean(), np.float32), "stale": stale,
@@ -153,7 +153,7 @@ def test_an_exp_of_a_few_ulp_passes(seed: int, ulps: int) -> None:
     x = (3 * rng.standard_normal((8, 100))).astype(np.float32)
     truth = exp_truth(x)
     off = rng.uniform(-ulps, ulps, x.shape) * np.spacing(truth.native)
-    assert Budget(truth).compare((truth.oracle + off).astype(np.float32)).ok
+    assert Tolerance(truth).compare((truth.oracle + off).astype(np.float32)).ok
 
 
 @given(st.integers(0, 10**6))
@@ -162,7 +162,7 @@ def test_small_elements_are_held_to_their_own_scale(seed: int) -> None:
     x = np.random.default_rng(seed).uniform(-40, 3, (8, 100)).astype(np.float32)
     truth = exp_truth(x)
     flushed = np.where(truth.native < 1e-9, 0, truth.native)
-    assert not Budget(truth).compare(flushed).ok
+    assert not Tolerance(truth).compare(flushed).ok
 
 
 def half_truth(x: np.ndarray, dtype: str) -> Truth:
@@ -176,7 +176,7 @@ def half_truth(x: np.ndarray, dtype: str) -> Truth:
 @pytest.mark.parametrize("size", [64, 1024])
 def test_half_outputs_need_fp32_accumulation(dtype: str, size: int) -> None:
     x = rounded(np.random.default_rng(size).standard_normal((2048, size)).astype(np.float32), 7)
-    budget = Budget(half_truth(x, dtype))
+    budget = Tolerance(half_truth(x, dtype))
     assert budget.compare(from_float64(lanes(x, 16).astype(np.float64), dtype)).ok
     low = low_accumulator(x, 7 if dtype == "bfloat16" else 10).astype(np.float64)
     assert not budget.compare(from_float64(low, dtype)).ok
@@ -186,14 +186,14 @@ def test_nonfinite_values_must_agree() -> None:
     x = np.array([[1, 2, -np.inf, 4]], np.float32)
     truth = Truth("float32", x, x.astype(np.float64), np.zeros(x.shape), 1)
     assert not truth.finite
-    assert Budget(truth).compare(x.copy()).ok
+    assert Tolerance(truth).compare(x.copy()).ok
     for wrong in (np.inf, np.nan, 3.0):
         y = x.copy()
         y[0, 2] = wrong
-        assert Budget(truth).compare(y).rule == "non-finite"
+        assert Tolerance(truth).compare(y).rule == "non-finite"
     y = x.copy()
     y[0, 0] = np.nan
-    assert Budget(truth).compare(y).rule == "non-finite"
+    assert Tolerance(truth).compare(y).rule == "non-finite"
 
 
 @settings(max_examples=60, deadline=None)
@@ -208,7 +208,7 @@ def test_a_hurried_look_finds_the_same_rule(
     rng = np.random.default_rng(seed)
     oracle = rng.standard_normal(size)
     native = oracle.astype(np.float32)
-    budget = Budget(Truth("float32", native, oracle, np.full(size, 1e-7), 4))
+    budget = Tolerance(Truth("float32", native, oracle, np.full(size, 1e-7), 4))
     actual = (native * np.float32(1 + even) + scale * rng.standard_normal(size)).astype(np.float32)
     if odd is not None:
         actual[rng.integers(size)] = odd
@@ -221,8 +221,8 @@ def test_a_hurried_look_finds_the_same_rule(
 def test_integers_are_exact_but_for_honest_ties() -> None:
     native = np.array([3, 1, 4], np.int64)
     truth = Truth("int64", native, native, np.array([[3, 1, 4], [3, 2, 4]]))
-    assert Budget(truth).compare(np.array([3, 2, 4])).ok
-    verdict = Budget(truth).compare(np.array([3, 1, 5]))
+    assert Tolerance(truth).compare(np.array([3, 2, 4])).ok
+    verdict = Tolerance(truth).compare(np.array([3, 1, 5]))
     assert verdict.rule == "exact"
     assert "[2]" in verdict.detail
 
@@ -230,8 +230,8 @@ def test_integers_are_exact_but_for_honest_ties() -> None:
 def test_exact_means_every_bit() -> None:
     x = np.linspace(-1, 1, 32, dtype=np.float32)
     truth = Truth("float32", x, x.astype(np.float64), np.zeros(32), 1, exact=True)
-    assert Budget(truth).compare(x.copy()).ok
-    assert Budget(truth).compare(np.nextafter(x, np.float32(2))).rule == "exact"
+    assert Tolerance(truth).compare(x.copy()).ok
+    assert Tolerance(truth).compare(np.nextafter(x, np.float32(2))).rule == "exact"
 
 
 @given(st.floats(allow_nan=False, width=32))
@@ -265,7 +265,7 @@ def test_pool_keeps_scales_apart() -> None:
 def test_forensics_name_the_cause(change, words: str) -> None:  # type: ignore[no-untyped-def]
     y = np.random.default_rng(0).standard_normal((20, 50)).astype(np.float32)
     truth = Truth("float32", y, y.astype(np.float64), np.abs(y) * U, 1)
-    verdict = Budget(truth).compare(np.asarray(change(y), np.float32))
+    verdict = Tolerance(truth).compare(np.asarray(change(y), np.float32))
     assert not verdict.ok
     assert words in verdict.detail
 
@@ -283,10 +283,10 @@ def test_a_reference_that_misses_its_own_budget_is_told() -> None:
     """One logit of a half-precision softmax rounds onto another: 0.5 where the truth is nearly 0."""
     oracle = np.full((8, 100), 1e-3)
     native = oracle.astype(np.float32)
-    budget = Budget(Truth("float32", native, oracle, oracle * U, 2))
+    budget = Tolerance(Truth("float32", native, oracle, oracle * U, 2))
     assert budget.steady
     native[3, 5] = 0.5
-    flipped = Budget(Truth("float32", native, oracle, oracle * U, 2))
+    flipped = Tolerance(Truth("float32", native, oracle, oracle * U, 2))
     assert not flipped.steady
     assert flipped.compare(oracle.astype(np.float32)).ok
 
@@ -298,7 +298,7 @@ def test_who_shares_the_references_error_may_round_otherwise() -> None:
     oracle = np.random.default_rng(8).standard_normal((64, 100))
     native = oracle.astype(np.float32)
     native[3, 5] += 1.0
-    budget = Budget(Truth("float32", native, oracle, np.abs(oracle) * U, 2))
+    budget = Tolerance(Truth("float32", native, oracle, np.abs(oracle) * U, 2))
     budget.rms = np.inf
     beyond = native.copy()
     beyond[3, 5] = np.nextafter(native[3, 5], np.float32(np.inf))

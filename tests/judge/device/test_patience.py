@@ -132,8 +132,8 @@ class Ready:
 def bench(scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """On a GPU, its session a list of names."""
     bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
-    bench.device = "cuda"
-    monkeypatch.setattr(bench, "_time_together", lambda processes, *_: [p.name for p in processes])
+    bench.session.device = bench.pool.device = "cuda"
+    monkeypatch.setattr(bench.pool, "_time_together", lambda processes, *_: [p.name for p in processes])
     return bench
 
 
@@ -151,7 +151,7 @@ def test_first_calls_without_memory_are_made_again_while_the_others_hold_little(
 ) -> None:
     eager, graph, broken = Ready("eager"), Ready("cuda-graph", FULL, FULL), Ready("compile", BROKEN)
     baselines = alive(scratch, tmp_path, eager, graph, broken)
-    bench._warm_up(baselines, tmp_path)
+    bench.pool._warm_up(baselines, tmp_path)
     assert set(baselines.alive) == {"eager", "cuda-graph"}
     assert eager.rested == 2
     assert set(baselines.failures) == {"compile"}
@@ -161,7 +161,7 @@ def test_baselines_are_timed_together_once_all_have_memory(
     bench: Bench, scratch: Scratch, tmp_path: Path
 ) -> None:
     baselines = alive(scratch, tmp_path, Ready("eager"), Ready("cuda-graph", FULL))
-    assert bench._time_baselines(baselines, [tmp_path]) == ["eager", "cuda-graph"]
+    assert bench.pool._time_baselines(baselines, [tmp_path]) == ["eager", "cuda-graph"]
 
 
 def test_memory_that_is_missing_while_they_are_timed_together_is_waited_for(
@@ -176,12 +176,12 @@ def test_memory_that_is_missing_while_they_are_timed_together_is_waited_for(
             raise errors.pop(0)
         return [p.name for p in processes]
 
-    monkeypatch.setattr(bench, "_time_together", time_together)
+    monkeypatch.setattr(bench.pool, "_time_together", time_together)
     baselines = alive(scratch, tmp_path, Ready("eager"), Ready("cuda-graph"))
-    assert bench._time_baselines(baselines, [tmp_path]) == ["eager", "cuda-graph"]
+    assert bench.pool._time_baselines(baselines, [tmp_path]) == ["eager", "cuda-graph"]
     errors.append(BROKEN)
     with pytest.raises(WorkerFailed, match="do not fit"):
-        bench._time_baselines(baselines, [tmp_path])
+        bench.pool._time_baselines(baselines, [tmp_path])
 
 
 def test_the_others_are_timed_without_one_that_never_has_memory(
@@ -189,8 +189,8 @@ def test_the_others_are_timed_without_one_that_never_has_memory(
 ) -> None:
     monkeypatch.setattr(patience, "PATIENCE", 0.0)
     baselines = alive(scratch, tmp_path, Ready("eager"), Ready("cuda-graph", FULL))
-    assert bench._time_baselines(baselines, [tmp_path]) == ["eager"]
-    assert "no memory for 2.00 GiB" in bench.timings["cuda-graph"].reason
+    assert bench.pool._time_baselines(baselines, [tmp_path]) == ["eager"]
+    assert "no memory for 2.00 GiB" in bench.pool.timings["cuda-graph"].reason
 
 
 def test_none_left_is_told_with_the_reason(
@@ -198,7 +198,7 @@ def test_none_left_is_told_with_the_reason(
 ) -> None:
     monkeypatch.setattr(patience, "PATIENCE", 0.0)
     with pytest.raises(JudgeError, match=r"no baseline of .* runs: the GPU had no memory"):
-        bench._time_baselines(alive(scratch, tmp_path, Ready("eager", FULL)), [tmp_path])
+        bench.pool._time_baselines(alive(scratch, tmp_path, Ready("eager", FULL)), [tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -219,5 +219,5 @@ def test_the_truth_is_the_same_on_both_devices(bench: Bench) -> None:
 
 
 def _truth(expected: Expected) -> tuple[np.ndarray, np.ndarray]:
-    truth = expected.budgets[0].truth
+    truth = expected.tolerances[0].truth
     return np.asarray(truth.oracle), np.asarray(truth.native)

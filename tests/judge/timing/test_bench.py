@@ -19,8 +19,14 @@ from warpsmith.judge.layout import rows_of
 from warpsmith.judge.timing.baselines import audit
 from warpsmith.judge.timing.bench import BaselineLost, Bench, charged_us
 from warpsmith.judge.timing.bench_worker import Stopwatch
-from warpsmith.judge.timing.input_perturbation import FLOATING, elements, halved, last_halved, with_halved
-from warpsmith.judge.timing.interleaved_rounds import ClocksDisagree, Session, agree, plan
+from warpsmith.judge.timing.input_perturbation import (
+    FLOATING,
+    draw_perturbation,
+    elements,
+    replay_perturbation,
+    write_perturbed,
+)
+from warpsmith.judge.timing.interleaved_rounds import ClocksDisagree, InterleavedRounds, agree, plan
 from warpsmith.judge.timing.timed_process import Block, TimedProcess
 from warpsmith.processes.buffers import Scratch, ValuesFile
 from warpsmith.processes.worker import WorkerDied
@@ -91,8 +97,8 @@ class TestContents:
             watch = Stopwatch(task.graph, Recorder(seen), None)
             watch.prepare(str(values), 1)
             watch.time(calls, False, seed, True)
-            chosen = last_halved(task.graph.inputs, seed, calls)
-            rebuilt = with_halved(values, task.graph.inputs, chosen, scratch.new("given"))
+            chosen = replay_perturbation(task.graph.inputs, seed, calls)
+            rebuilt = write_perturbed(values, task.graph.inputs, chosen, scratch.new("given"))
             assert torch.equal(open_tensors(rebuilt, [spec])[0], seen[-1])
             assert not torch.equal(open_tensors(values, [spec])[0], seen[-1])
 
@@ -122,14 +128,14 @@ class TestContents:
             GraphInput(name="w", spec=SPEC, role="param", target="w"),
             GraphInput(name="x", spec=SPEC, role="input", target="x"),
         )
-        for index, start, end, step in halved(random.Random(0), inputs):
+        for index, start, end, step in draw_perturbation(random.Random(0), inputs):
             assert index == 2
             assert 0 <= start < end <= elements(inputs[2])
             assert step == 1 or end == elements(inputs[2])
 
     def test_every_long_row_changes(self):
         flags = np.zeros(SPEC.numel, bool)
-        for _, start, end, step in halved(
+        for _, start, end, step in draw_perturbation(
             random.Random(3), (GraphInput(name="x", spec=SPEC, role="input", target="x"),)
         ):
             flags[start:end:step] = True
@@ -217,10 +223,10 @@ class TestBlock:
 class TestBusyMachine:
     """Eager's threads meet at a barrier: when one waits for a processor for 20 ms, a call of 0.1 ms takes 20."""
 
-    def session(self, stalled: int) -> Session:
+    def session(self, stalled: int) -> InterleavedRounds:
         process = Mock(spec=TimedProcess)
         process.name = "eager"
-        found = Session([process], [], (), Path, cold=False)
+        found = InterleavedRounds([process], [], (), Path, cold=False)
         found.blocks["eager"] = [Block((20_000_000,) * 4, 0, 80_000_000, stalled_ns=stalled)] * 3
         return found
 
@@ -292,28 +298,28 @@ class TestBench:
         task, fresh = relu_task(), provider(scratch)
         bench = Bench(task, scratch=scratch, workdir=tmp_path / "work", threads=1)
         try:
-            started = bench.start(("eager",), fresh_values=fresh)
+            started = bench.pool.start(("eager",), fresh_values=fresh)
             assert started["eager"].ok
-            expected, returned = relu_of(bench.baseline_samples["eager"])
+            expected, returned = relu_of(bench.pool.samples["eager"])
             np.testing.assert_array_equal(returned, expected)
             self._honest(bench, task, fresh, library(tmp_path, RIGHT))
             self._wrong(bench, task, fresh, library(tmp_path, WRITES))
             self._crash(bench, task, fresh, library(tmp_path, CRASH))
             self._honest(bench, task, fresh, library(tmp_path, RIGHT))
-            bench.restart_baselines()
+            bench.pool.restart()
             self._honest(bench, task, fresh, library(tmp_path, RIGHT))
         finally:
             bench.close()
 
     def test_a_search_has_rows_written_and_a_confirmation_everything(self, scratch, tmp_path):
         task, fresh = relu_task(), provider(scratch)
-        bench = Bench(task, scratch=scratch, workdir=tmp_path / "work", threads=1, looked=3 * 96)
+        bench = Bench(task, scratch=scratch, workdir=tmp_path / "work", threads=1, sampled=3 * 96)
         try:
-            bench.start(("eager",), fresh_values=fresh)
+            bench.pool.start(("eager",), fresh_values=fresh)
             made, path = candidate(task), library(tmp_path, RIGHT)
             libraries = {made.units[0].region.id: path}
             searched = bench.time(made, libraries, fresh).samples[0]
-            for sample in (bench.baseline_samples["eager"], searched):
+            for sample in (bench.pool.samples["eager"], searched):
                 ((first, last),) = sample.rows
                 assert last - first == 3
                 given = ValuesFile(sample.values, [SPEC]).array(0)
@@ -328,24 +334,24 @@ class TestBench:
     def test_a_baseline_that_worked_must_work_again(self, scratch, tmp_path, monkeypatch):
         """Without it a candidate would be confirmed against fewer."""
         bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
-        start, failures = bench.start, []
+        start, failures = bench.pool.start, []
 
         def fails_at_times(*given, **named):
             start(*given, **named)
             if failures:
-                bench.timings["eager#2"] = failures.pop()
-            return bench.timings
+                bench.pool.timings["eager#2"] = failures.pop()
+            return bench.pool.timings
 
-        monkeypatch.setattr(bench, "start", fails_at_times)
+        monkeypatch.setattr(bench.pool, "start", fails_at_times)
         failed = BaselineTiming(name="eager#2", ok=False, reason="out of memory")
         try:
-            bench.start(("eager", "eager#2"), fresh_values=provider(scratch))
+            bench.pool.start(("eager", "eager#2"), fresh_values=provider(scratch))
             failures[:] = [failed]
-            assert bench.restart_baselines()["eager#2"].ok, "tried twice"
+            assert bench.pool.restart()["eager#2"].ok, "tried twice"
             failures[:] = [failed, failed]
             with pytest.raises(BaselineLost, match=r"eager#2 baseline, which worked before.*out of memory"):
-                bench.restart_baselines()
-            assert bench.restart_baselines()["eager#2"].ok, "it is not forgotten"
+                bench.pool.restart()
+            assert bench.pool.restart()["eager#2"].ok, "it is not forgotten"
         finally:
             bench.close()
 
@@ -353,11 +359,11 @@ class TestBench:
         known = {"eager": BaselineTiming(name="eager", ok=True, median_us=123.0)}
         bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
         try:
-            timings = bench.start(("eager", "eager#2"), fresh_values=provider(scratch), known=known)
+            timings = bench.pool.start(("eager", "eager#2"), fresh_values=provider(scratch), known=known)
             assert timings["eager"] is known["eager"]
-            assert bench.baseline("eager").expected == pytest.approx(123e-6)
+            assert bench.pool.process("eager").expected == pytest.approx(123e-6)
             assert (timings["eager#2"].ok, timings["eager#2"].reason) == (False, "it failed before")
-            assert bench.baseline_samples == {}
+            assert bench.pool.samples == {}
         finally:
             bench.close()
 
@@ -394,11 +400,11 @@ class TestBench:
         monkeypatch.setenv("CXX", "/no/such/compiler")
         bench = Bench(relu_task(), scratch=scratch, workdir=tmp_path, threads=1)
         try:
-            timings = bench.start(("eager", "compile"), fresh_values=provider(scratch))
+            timings = bench.pool.start(("eager", "compile"), fresh_values=provider(scratch))
             assert timings["eager"].ok
             assert not timings["compile"].ok
             assert timings["compile"].reason
-            assert bench.best == "eager"
+            assert bench.pool.best == "eager"
         finally:
             bench.close()
 
@@ -407,7 +413,7 @@ class TestBench:
         bench = Bench(broken, scratch=scratch, workdir=tmp_path, threads=1)
         try:
             with pytest.raises(JudgeError, match="no baseline of relu runs"):
-                bench.start(("eager",), fresh_values=provider(scratch))
+                bench.pool.start(("eager",), fresh_values=provider(scratch))
         finally:
             bench.close()
 

@@ -14,7 +14,7 @@ import torch
 
 from warpsmith.judge.building import Built, build_all
 from warpsmith.judge.timing.bench_worker import Stopwatch
-from warpsmith.judge.timing.interleaved_rounds import ClocksDisagree, Session
+from warpsmith.judge.timing.interleaved_rounds import ClocksDisagree, InterleavedRounds
 from warpsmith.judge.timing.timed_process import Block, TimedProcess
 from warpsmith.judge.timing.zygote import Deployed
 from warpsmith.processes.buffers import Scratch
@@ -134,7 +134,7 @@ def test_an_input_used_as_notebook_is_seen(bench: Bench) -> None:
     assert watch.spoilt_input() == ""
 
 
-class Lengths(Session):
+class Lengths(InterleavedRounds):
     """Notes how many calls a sampled block had."""
 
     def sample(self, process: TimedProcess) -> Any:
@@ -176,7 +176,7 @@ def test_a_flush_that_is_left_out_is_seen(gap: int, cold: bool, caught: bool) ->
     """By the supervisor's clock: what the process says of the time between its calls does not count."""
     mine, other = Patient(), Patient()
     other.name = "eager"
-    session = Session([mine, other], [Path("values")], (), lambda stem: Path(stem), cold=cold)  # type: ignore[list-item]
+    session = InterleavedRounds([mine, other], [Path("values")], (), lambda stem: Path(stem), cold=cold)  # type: ignore[list-item]
     session.blocks = {
         "candidate": [Block((50_000,) * 4, 32_000_000, 4 * (50_000 + gap))] * 3,
         "eager": [Block((50_000,) * 4, 32_000_000, 4 * 8_050_000)] * 3,

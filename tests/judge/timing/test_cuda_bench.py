@@ -130,9 +130,9 @@ class TestBench:
         made, fresh = task(), provider(scratch)
         bench = Bench(made, scratch=scratch, workdir=tmp_path / "work", threads=1, device="cuda")
         try:
-            started = bench.start(("eager", "cuda-graph"), fresh_values=fresh)
+            started = bench.pool.start(("eager", "cuda-graph"), fresh_values=fresh)
             assert all(t.ok for t in started.values()), reasons(started)
-            for sample in bench.baseline_samples.values():
+            for sample in bench.pool.samples.values():
                 self._check(sample, wrong=False)
             self._timed(bench, made, fresh, library(tmp_path / "right", RIGHT), wrong=False)
             self._timed(bench, made, fresh, library(tmp_path / "wrong", WRONG), wrong=True)
@@ -180,7 +180,7 @@ class TestBench:
 
         bench = Bench(made, scratch=scratch, workdir=tmp_path / "work", threads=1, device="cuda")
         try:
-            timings = bench.start(fresh_values=fresh)
+            timings = bench.pool.start(fresh_values=fresh)
             print({name: (t.median_us, t.reason) for name, t in timings.items()})
             assert set(timings) == set(baseline_names(made, "cuda"))
             assert "channels-last" in timings
@@ -193,7 +193,7 @@ class TestBench:
 
     def _outputs(self, bench, made, name):
         specs = [made.graph.specs[o.value] for o in made.graph.outputs]
-        found = ValuesFile(bench.baseline_samples[name].outputs, specs).array(0)
+        found = ValuesFile(bench.pool.samples[name].outputs, specs).array(0)
         assert np.isfinite(found).all(), name
         assert (found >= 0).all(), name
         return found
@@ -276,7 +276,7 @@ def test_without_a_working_library_the_reason_is_told(scratch, tmp_path):
     made, fresh = task(), provider(scratch)
     bench = Bench(made, scratch=scratch, workdir=tmp_path / "work", threads=1, device="cuda")
     try:
-        bench.start(("eager",), fresh_values=fresh)
+        bench.pool.start(("eager",), fresh_values=fresh)
         unit = candidate(made).units[0]
         with pytest.raises(WarpsmithError, match="cannot be loaded"):
             bench.time(candidate(made), {unit.region.id: tmp_path / "none.so"}, fresh)

@@ -15,7 +15,7 @@ from warpsmith.judge.roofline.limits import Peaks, limit, measure_peaks
 from warpsmith.judge.timing import cuda_clock
 from warpsmith.judge.timing.baselines import audit, baseline_names
 from warpsmith.judge.timing.bench import Bench
-from warpsmith.judge.timing.input_perturbation import last_halved, with_halved
+from warpsmith.judge.timing.input_perturbation import replay_perturbation, write_perturbed
 from warpsmith.judge.timing.interleaved_rounds import ClocksDisagree, agree_with_batch
 from warpsmith.judge.timing.stopwatch import Stopwatch
 from warpsmith.judge.timing.timed_process import Block
@@ -152,8 +152,10 @@ class TestStopwatch:
         assert answer["ns"] == [1_000_000] * 4
         assert answer["between_ns"] >= 0
         assert answer["charged_ns"] == 0
-        chosen = last_halved(graph().inputs, 7, 4)
-        given = open_tensors(with_halved(values, graph().inputs, chosen, values.with_name("given")), [SPEC])
+        chosen = replay_perturbation(graph().inputs, 7, 4)
+        given = open_tensors(
+            write_perturbed(values, graph().inputs, chosen, values.with_name("given")), [SPEC]
+        )
         assert torch.equal(callee.seen[-1], given[0])
         assert not torch.equal(callee.seen[-1], callee.seen[-2])
         assert watch.spoilt_input() == ""
@@ -307,7 +309,7 @@ def test_without_a_gpu_the_reason_is_told(tmp_path: Path) -> None:
         bench = Bench(task(graph()), scratch=scratch, workdir=tmp_path / "work", threads=1, device="cuda")
         try:
             with pytest.raises(JudgeError, match="no baseline of t runs: CUDA does not start"):
-                bench.start(("eager",), fresh_values=lambda: path)
+                bench.pool.start(("eager",), fresh_values=lambda: path)
         finally:
             bench.close()
         with pytest.raises(JudgeError, match="cannot measure the GPU's peak rates: CUDA does not start"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.judge.timing.interleaved_rounds import WARMUP, Session
+from warpsmith.judge.timing.interleaved_rounds import WARMUP, InterleavedRounds
 from warpsmith.judge.timing.timed_process import Block
 
 
@@ -38,7 +38,7 @@ class Noting:
 def asked(rounds: int, rests: bool = False, **options: Any) -> list[list[str]]:
     mine, other = Noting("candidate"), Noting("eager")
     values = [Path("a"), Path("b")]
-    session = Session([mine, other], values, (), Path, cold=False, rests=rests, **options)  # type: ignore[list-item]
+    session = InterleavedRounds([mine, other], values, (), Path, cold=False, rests=rests, **options)  # type: ignore[list-item]
     session.run(rounds, [5, 5])
     assert all(warmup == WARMUP for name, warmup in mine.asked + other.asked if name != "rest")
     assert all(len(blocks) == rounds for blocks in session.blocks.values())

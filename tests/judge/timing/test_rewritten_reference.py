@@ -120,17 +120,17 @@ class TestConfirmation:
         nodes = (changes.get("first", first), *others, changes.get("last", last))
         judge._fresh_values()
         judge._time_rewritten(self.candidate(judge, rewrite=right.model_copy(update={"nodes": nodes})))
-        timing = judge.bench.timings[REWRITTEN]
+        timing = judge.bench.pool.timings[REWRITTEN]
         assert not timing.ok
         with pytest.raises(BaselineLost):
-            judge.bench.baseline(REWRITTEN)
-        judge.bench.drop_rewritten()
+            judge.bench.pool.process(REWRITTEN)
+        judge.bench.pool.drop_rewritten()
         return timing.reason
 
     def test_it_is_timed_beside_the_others_and_counts(self, judge: Judge) -> None:
         result = judge.confirm(self.candidate(judge))
         assert result.status == "ok", result.reason
-        assert REWRITTEN not in judge.bench.timings, "it belongs to one candidate"
+        assert REWRITTEN not in judge.bench.pool.timings, "it belongs to one candidate"
         timing = result.timing
         assert timing is not None
         assert timing.rewritten is not None
@@ -159,14 +159,14 @@ class TestConfirmation:
         judge._fresh_values()
         for other in (self.candidate(judge, technique="two-pass"), self.candidate(judge, rewrite=None)):
             judge._time_rewritten(other)
-            assert REWRITTEN not in judge.bench.timings
+            assert REWRITTEN not in judge.bench.pool.timings
 
     def test_it_survives_the_loss_of_a_baseline(self, judge: Judge) -> None:
         judge._fresh_values()
         judge._time_rewritten(self.candidate(judge))
-        first = judge.bench.timings[REWRITTEN]
-        judge.bench.restart_baselines(fresh_values=judge._next_values)
-        assert judge.bench.timings[REWRITTEN].ok
-        assert judge.bench.timings[REWRITTEN] is not first
-        assert judge.bench.baseline(REWRITTEN).worker.alive
-        judge.bench.drop_rewritten()
+        first = judge.bench.pool.timings[REWRITTEN]
+        judge.bench.pool.restart(fresh_values=judge._next_values)
+        assert judge.bench.pool.timings[REWRITTEN].ok
+        assert judge.bench.pool.timings[REWRITTEN] is not first
+        assert judge.bench.pool.process(REWRITTEN).worker.alive
+        judge.bench.pool.drop_rewritten()

@@ -1,8 +1,8 @@
-"""What each element of an output may miss its oracle by, and the whole tensor: the sums behind `tolerance.Budget`.
+"""What each element of an output may miss its oracle by, and the whole tensor: the sums behind `tolerance.Tolerance`.
 
 In: an output's native reference, oracle and noise in float64, in pieces, as arrays of numpy or of torch, on any device.
-Out: an `Allowance`. The reference worker asks for it where the arrays lie, with torch: an output of a billion elements is
-no work for a GPU and minutes for one processor. A `Budget` whose truth comes alone asks with numpy. Pieces bound the
+Out: an `ErrorBudget`. The reference worker asks for it where the arrays lie, with torch: an output of a billion elements is
+no work for a GPU and minutes for one processor. A `Tolerance` whose truth comes alone asks with numpy. Pieces bound the
 temporaries. The rule is told in `tolerance`.
 """
 
@@ -42,7 +42,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Allowance:
+class ErrorBudget:
     rms: float  # what the root mean square of the errors may be
     steady: bool  # whether the reference keeps the budget itself
 
@@ -51,7 +51,7 @@ Pieces = Callable[[], Iterator[Piece]]  # the same ones at each call
 Keep = Callable[[Array], None]  # takes what the elements of the next piece may miss by
 
 
-def allowance(xp: Any, dtype: str, draws: int, pieces: Pieces, keep: Keep) -> Allowance:
+def compute_error_budget(xp: Any, dtype: str, draws: int, pieces: Pieces, keep: Keep) -> ErrorBudget:
     """`xp`: the module numpy or torch; `draws`: of noise, behind each element."""
 
     def parts() -> Iterator[tuple[Array, Array]]:
@@ -73,7 +73,7 @@ def allowance(xp: Any, dtype: str, draws: int, pieces: Pieces, keep: Keep) -> Al
         steady = steady and not bool(over.any())
         keep(xp.where(over, missed + nearest + REACH * noise, allowed))
         sums.add(xp, spread, missed, own, piece)
-    return Allowance(sums.budget(dtype), steady)
+    return ErrorBudget(sums.budget(dtype), steady)
 
 
 def _sizes(xp: Any, piece: Piece) -> tuple[Array, Array, Array]:

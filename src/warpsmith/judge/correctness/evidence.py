@@ -22,9 +22,9 @@ from ...records import Graph, Region, Task, TensorSpec
 from ..layout import Rows, noise_specs, oracle_specs, output_names, rows_of
 from ..sample_rows import draw_rows_of_outputs
 from ..timing.interleaved_rounds import TimedSample
-from .error_budget import REACH, Allowance
+from .error_budget import REACH, ErrorBudget
 from .input_families import OWN
-from .tolerance import Budget, Truth
+from .tolerance import Tolerance, Truth
 from .workers import Workers
 
 Array = npt.NDArray[Any]
@@ -74,7 +74,7 @@ class Expected:
         self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
         self.valid: bool = answer["finite"]
         self._draws, self._exact = answer["draws"], answer["exact"]
-        self._allowances = [Allowance(*a) if a is not None else None for a in answer["allowances"]]
+        self._error_budgets = [ErrorBudget(*a) if a is not None else None for a in answer["error_budgets"]]
         self._rows = tuple(rows)
 
     @cached_property
@@ -105,7 +105,7 @@ class Expected:
         """Map the files now: they may be removed while this is in use."""
         _ = self.inputs, self.float_inputs
         if self._fetch is None:
-            _ = self.budgets
+            _ = self.tolerances
 
     def agree(self, raw: Sequence[Array], held: Path | None = None) -> tuple[float, float] | None:
         """(worst share of the budget, worst ulp) of outputs, raw bytes, that are right for sure as seen from where the truth is;
@@ -114,7 +114,7 @@ class Expected:
         return self._agrees(self._output_specs, raw, held) if self._agrees is not None else None
 
     @cached_property
-    def budgets(self) -> list[Budget]:
+    def tolerances(self) -> list[Tolerance]:
         if self._fetch is not None:
             self._fetch()
         native = ValuesFile(Path(f"{self.stem}.native"), self._output_specs).arrays()
@@ -123,16 +123,16 @@ class Expected:
         truths = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, strict=True)
         finite = True if self.valid else None  # all of them are, or somebody must look
         found = (Truth(s.dtype, a, b, c, max(d, 1), e, finite) for s, a, b, c, d, e in truths)
-        return [Budget(t, given) for t, given in zip(found, self._allowances, strict=True)]
+        return [Tolerance(t, given) for t, given in zip(found, self._error_budgets, strict=True)]
 
     @property
     def usable(self) -> bool:
         """Whether these inputs can tell right from wrong: the reference is finite and keeps its budget."""
-        return self.valid and all(a is None or a.steady for a in self._allowances)
+        return self.valid and all(a is None or a.steady for a in self._error_budgets)
 
     @cached_property
     def nbytes(self) -> int:
-        """Files, and the budgets' arrays of fp64."""
+        """Files, and the tolerances' arrays of fp64."""
         files = sum(p.stat().st_size for p in self.stem.parent.glob(f"{self.stem.name}.*"))
         return files + 8 * sum(s.numel for s in self._output_specs)
 
@@ -197,12 +197,12 @@ class Evidence:
         """As `Expected.agree`, of what a timed call of the whole graph returned."""
         if self.workers.device == "cpu":
             return None
-        return self._agreement(
-            variant=variant, values=str(sample.file), halved=sample.halved, outputs=str(sample.outputs), seed=seed,
+        return self._compare_on_device(
+            variant=variant, values=str(sample.file), perturbed=sample.perturbed, outputs=str(sample.outputs), seed=seed,
             draws=draws, rows=sample.rows, tf32=tf32,
         )  # fmt: skip
 
-    def _agreement(self, **fields: Any) -> tuple[float, float] | None:
+    def _compare_on_device(self, **fields: Any) -> tuple[float, float] | None:
         answer = self.workers.call("agrees", CALL_SECONDS, **fields)
         return (float(answer["worst"]), float(answer["ulp"])) if answer["agrees"] else None
 
@@ -230,13 +230,13 @@ class Evidence:
         ) -> tuple[float, float] | None:
             if held is not None:
                 with self.lock:
-                    return self._agreement(outputs=str(held), **fields)
+                    return self._compare_on_device(outputs=str(held), **fields)
             file = ValuesFile(self.scratch.new("outputs"), specs, create=True)
             try:
                 for number, given in enumerate(raw):
                     file.raw(number)[:] = given
                 with self.lock:
-                    return self._agreement(outputs=str(file.path), **fields)
+                    return self._compare_on_device(outputs=str(file.path), **fields)
             finally:
                 file.remove()
 
@@ -301,7 +301,7 @@ def check_outputs(
     expected: Expected, arrays: Sequence[Array], most: int | None = None, only: Sequence[int] | None = None
 ) -> tuple[bool, str, str, float, float]:
     """Compare outputs (all, or `only` those) with their truth: (ok, rule, detail, worst share of the budget,
-    worst ulp). `most`: as in `Budget.compare`.
+    worst ulp). `most`: as in `Tolerance.compare`.
 
     What is over its budget by a little is judged again with many draws of noise: where some rows are far noisier than
     others, a few draws may all be small by luck, and the mean over like elements says little. Beside a kink, as a ReLU's,
@@ -325,7 +325,7 @@ def _compared(
     worst, ulp = 0.0, 0.0
     given = expected.float_inputs if expected._input_specs else ()
     for number in wanted:
-        verdict = expected.budgets[number].compare(arrays[number], given, most)
+        verdict = expected.tolerances[number].compare(arrays[number], given, most)
         if not verdict.ok:
             place = f"output {number}: " if len(arrays) > 1 else ""
             return (False, verdict.rule, place + verdict.detail, verdict.error, verdict.ulp), verdict.doubtful

@@ -1,7 +1,7 @@
 """Whether an output agrees with the truth, found where the truth lies: on the device, with torch.
 
 In: what the reference worker knows of an output (`TruthTensors`, what each element may miss by) and the output. Out: the worst
-shares of the budget if it surely keeps it by the rules of `tolerance.Budget`, None where somebody must look more closely: what is wrong,
+shares of the budget if it surely keeps it by the rules of `tolerance.Tolerance`, None where somebody must look more closely: what is wrong,
 doubtful, not finite or of a kind that is compared otherwise goes to the host, which also says what is wrong. Nothing of the truth
 is copied for the many outputs that are right.
 """
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from ..layout import FLOATS
-from .error_budget import FLOOR, UNIT_ROUNDOFF, Allowance
+from .error_budget import FLOOR, UNIT_ROUNDOFF, ErrorBudget
 from .oracle import TruthTensors
 from .tolerance import TELLING
 
 PIECE = {"cpu": 1 << 18, "cuda": 1 << 25}  # elements at a time: bounds the temporaries
 
 
-def agreement(
-    dtype: str, truth: TruthTensors, rule: Allowance | None, actual: Tensor
+def compare_on_device(
+    dtype: str, truth: TruthTensors, rule: ErrorBudget | None, actual: Tensor
 ) -> tuple[float, float] | None:
     """(worst share of the budget, worst ulp) of an output that is surely right. The truth's noise is what each element may miss by."""
     if dtype == "bool" or tuple(actual.shape) != tuple(truth.native.shape):

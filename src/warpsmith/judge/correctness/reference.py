@@ -33,13 +33,13 @@ from ..layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from ..timing.cuda_clock import flush_for
 from ..timing.input_perturbation import Slice
 from ..timing.stopwatch import memory
-from .error_budget import HALVES, Allowance, Piece, allowance
+from .error_budget import HALVES, ErrorBudget, Piece, compute_error_budget
 from .family_values import fill
 from .mutants import mutants
-from .on_device_comparison import PIECE, agreement
+from .on_device_comparison import PIECE, compare_on_device
 from .oracle import Oracle, TruthTensors
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
-from .tolerance import Budget, Truth
+from .tolerance import Tolerance, Truth
 
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
@@ -51,13 +51,13 @@ CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch g
 
 @dataclass(frozen=True)
 class Known:
-    """What there is to know of an output. As in `tolerance.Budget` the truth's noise is what each element may miss by, where
+    """What there is to know of an output. As in `tolerance.Tolerance` the truth's noise is what each element may miss by, where
     there is a rule for the whole.
     """
 
     name: str
     truth: TruthTensors
-    rule: Allowance | None
+    rule: ErrorBudget | None
 
     @classmethod
     def of(cls, name: str, dtype: str, truth: TruthTensors) -> Known:
@@ -117,11 +117,11 @@ class Reference:
 
     def _truths(
         self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1,
-        reach: float = 1.0, halved: Sequence[Slice] = (),
+        reach: float = 1.0, perturbed: Sequence[Slice] = (),
     ) -> tuple[tuple[str, ...], dict[str, TruthTensors]]:  # fmt: skip
         """Names of the outputs, and their truths. Of a region, its inputs are written under the stem, if there is one."""
         graph = self._graph(variant)
-        tensors = self._values(graph, values, halved)
+        tensors = self._values(graph, values, perturbed)
         if region is not None:
             region = Region.model_validate(region)
             tensors = self._region_inputs(graph, tensors, region, stem)
@@ -144,25 +144,25 @@ class Reference:
         found = self._known(variant, values, stem, seed, region, family, None)
         return {
             "finite": all(k.truth.finite for k in found), "draws": [k.draws for k in found],
-            "exact": [k.truth.exact for k in found], "allowances": [k.rule_fields for k in found],
+            "exact": [k.truth.exact for k in found], "error_budgets": [k.rule_fields for k in found],
         }  # fmt: skip
 
     def agrees(
         self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
-        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (), tf32: bool = True,
+        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (), tf32: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """Whether outputs in a file surely agree with the truth (see `on_device_comparison.py`): {"agrees", "worst", "ulp"}. `halved`:
+        """Whether outputs in a file surely agree with the truth (see `on_device_comparison.py`): {"agrees", "worst", "ulp"}. `perturbed`:
         slices of the values that were halved before the call.
         """
         specs = self._graph(variant).specs
         with _allowing(tf32):
-            found = self._known(variant, values, "", seed, region, family, draws, rows, halved)
+            found = self._known(variant, values, "", seed, region, family, draws, rows, perturbed)
         wanted = [specs[k.name] for k in found]
         if rows:
             wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
         worst, ulp = 0.0, 0.0
         for known, spec, made in zip(found, wanted, self._opened(wanted, outputs), strict=True):
-            shares = agreement(spec.dtype, known.truth, known.rule, made)
+            shares = compare_on_device(spec.dtype, known.truth, known.rule, made)
             if shares is None:
                 return {"agrees": False}
             worst, ulp = max(worst, shares[0]), max(ulp, shares[1])
@@ -170,7 +170,7 @@ class Reference:
 
     def _known(
         self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None,
-        rows: Sequence[tuple[int, int]] = (), halved: Sequence[Slice] = (),
+        rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (),
     ) -> list[Known]:  # fmt: skip
         """Each output's truth and budget; those of a region are kept while there is room."""
         key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
@@ -180,7 +180,7 @@ class Reference:
             if stem:
                 self._region_inputs(graph, self._values(graph, values), Region.model_validate(region), stem)
             return self._kept[key]
-        names, truths = self._truths(variant, values, stem, seed, region, family, draws, halved=halved)
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws, perturbed=perturbed)
         found = []
         for number, name in enumerate(names):
             truth = truths[name].rows(*rows[number]) if rows else truths[name]
@@ -337,11 +337,11 @@ class Reference:
                 self._oracles[key] = Oracle(part, region.outputs, self._in_tf32(part))
         return self._oracles[key]
 
-    def _values(self, graph: Graph, path: str, halved: Sequence[Slice] = ()) -> Tensors:
+    def _values(self, graph: Graph, path: str, perturbed: Sequence[Slice] = ()) -> Tensors:
         tensors = self._opened([i.spec for i in graph.inputs], path)
-        if halved and self._device == "cpu":  # what is on a device is a copy anyway
+        if perturbed and self._device == "cpu":  # what is on a device is a copy anyway
             tensors = [memory(t).clone().as_strided(t.shape, t.stride()) for t in tensors]
-        for index, *bounds in halved:
+        for index, *bounds in perturbed:
             memory(tensors[index])[slice(*bounds)] *= 0.5
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
@@ -366,11 +366,11 @@ class Reference:
         write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.truth.noise for k in given])
         return {
             "finite": finite, "draws": draws, "exact": [t.exact for t in made],
-            "allowances": [k.rule_fields for k in given],
+            "error_budgets": [k.rule_fields for k in given],
         }  # fmt: skip
 
 
-def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, Allowance | None]:
+def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBudget | None]:
     """What each element may miss by, and the whole; the noise as it is where values are compared otherwise."""
     if dtype not in FLOATS or made.exact:
         return made.noise, None
@@ -388,7 +388,7 @@ def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, Allowance | N
         elements[at : at + piece.numel()] = piece
         at += piece.numel()
 
-    rule = allowance(torch, dtype, made.draws, pieces, keep)
+    rule = compute_error_budget(torch, dtype, made.draws, pieces, keep)
     return elements.view(made.oracle.shape), rule
 
 
@@ -406,10 +406,10 @@ def _allowing(tf32: bool) -> Iterator[None]:
             backend.allow_tf32 = allowed  # type: ignore[attr-defined]
 
 
-def _budget(dtype: str, made: TruthTensors) -> Budget:
+def _budget(dtype: str, made: TruthTensors) -> Tolerance:
     elements, rule = allowed(dtype, made)
     native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
-    return Budget(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
+    return Tolerance(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
 
 
 def _idle_bytes() -> int:

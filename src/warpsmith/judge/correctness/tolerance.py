@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from ...processes.buffers import NUMPY_DTYPE
 from ..layout import FLOATS
-from .error_budget import FLOOR, HALVES, UNIT_ROUNDOFF, Allowance, Piece, allowance
+from .error_budget import FLOOR, HALVES, UNIT_ROUNDOFF, ErrorBudget, Piece, compute_error_budget
 from .forensics import likely_cause
 
 Array = npt.NDArray[Any]
@@ -92,10 +92,10 @@ def from_float64(array: Array, dtype: str) -> Array:
     return np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
 
 
-class Budget:
+class Tolerance:
     """What one output may miss its oracle by. Built once, used for every candidate."""
 
-    def __init__(self, truth: Truth, given: Allowance | None = None) -> None:
+    def __init__(self, truth: Truth, given: ErrorBudget | None = None) -> None:
         """`given`: with it, `truth.noise` holds what each element may miss by; without it, that is found here."""
         self.truth = truth
         self.steady = True  # whether the reference keeps its own budget
@@ -103,7 +103,7 @@ class Budget:
             if given is None:
                 made: list[Array] = []
                 with np.errstate(invalid="ignore", over="ignore"):
-                    given = allowance(np, truth.dtype, truth.draws, self._pieces, made.append)
+                    given = compute_error_budget(np, truth.dtype, truth.draws, self._pieces, made.append)
                 self.element = np.concatenate(made or [np.empty(0)]).reshape(truth.oracle.shape)
             else:
                 self.element = truth.noise

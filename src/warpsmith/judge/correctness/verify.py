@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ...processes import bulk
 from ...processes.buffers import NUMPY_DTYPE, Scratch, ValuesFile
 from ...records import Build, Candidate, Check, Region, Status, Task, TensorSpec, Unit
-from ..device.device_lock import Turns
+from ..device.device_lock import DeviceLock
 from ..isolation.arena import POISON
 from ..isolation.cuda_runner import CudaRunner
 from ..isolation.runner import (
@@ -77,10 +77,15 @@ Runner = CandidateRunner | AtenRunner
 
 class Verifier:
     def __init__(
-        self, task: Task, evidence: Evidence, scratch: Scratch, limits: Limits, turns: Turns | None = None
+        self,
+        task: Task,
+        evidence: Evidence,
+        scratch: Scratch,
+        limits: Limits,
+        device_lock: DeviceLock | None = None,
     ) -> None:
         self.task, self.evidence, self.scratch, self.limits = task, evidence, scratch, limits
-        self._turns = turns or Turns()
+        self._device_lock = device_lock or DeviceLock()
 
     def verify(
         self,
@@ -120,7 +125,7 @@ class Verifier:
             with self._runner(unit, libraries) as runner:
                 for index, variant in enumerate(libraries):
                     if index:
-                        with self._turns.computing():
+                        with self._device_lock.shared():
                             runner.pick(index)
                     usable, skipped = self._usable(
                         [c for c in cases if c.variant == variant], unit.region, stand_in
@@ -152,7 +157,7 @@ class Verifier:
 
     def _alone_us(self, runner: Runner, calls: int) -> float:
         """Median microseconds of a call, with nobody else's on the device."""
-        with self._turns.measuring():
+        with self._device_lock.exclusive():
             return float(np.median(runner.time(calls, True))) / 1e3
 
     def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
@@ -160,7 +165,7 @@ class Verifier:
         if unit.language != "c++" or not unit_us or isinstance(runner, AtenRunner):
             return {}
         region = unit.region.id
-        with self._turns.measuring():
+        with self._device_lock.exclusive():
             found = balance(runner, self.limits.threads, unit_us[region])
         return {} if found is None else {region: found}
 
@@ -196,7 +201,7 @@ class Verifier:
             works.append((library, inputs, outputs))
         (library, inputs, outputs), *later = works
         kind = CudaRunner if unit.language == "cuda" else CandidateRunner
-        with self._turns.computing():
+        with self._device_lock.shared():
             return kind(
                 library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
                 timeout=self.limits.timeout,
@@ -207,7 +212,7 @@ class Verifier:
         base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
         runs = []
         for poison in (0, 1):
-            with self._turns.computing():
+            with self._device_lock.shared():
                 runs.append(runner.run(expected.inputs, poison))
         for run in runs:
             if not run.guard_ok:

@@ -14,7 +14,7 @@ from ...processes.buffers import Scratch
 from ...processes.worker import Worker
 from ...records import Task
 from ...tasks.client import TaskHost
-from ..device.device_lock import Turns
+from ..device.device_lock import DeviceLock
 
 REFERENCE_MODULE = "warpsmith.judge.correctness.reference"
 OPEN_SECONDS = 120.0  # a torch import on a busy machine
@@ -26,10 +26,15 @@ class Workers:
     """
 
     def __init__(
-        self, task: Task, scratch: Scratch, threads: int, device: str = "cpu", turns: Turns | None = None
+        self,
+        task: Task,
+        scratch: Scratch,
+        threads: int,
+        device: str = "cpu",
+        device_lock: DeviceLock | None = None,
     ) -> None:
         self.task, self.scratch, self.threads, self.device = task, scratch, threads, device
-        self._turns = turns or Turns()
+        self._device_lock = device_lock or DeviceLock()
         self._host: TaskHost | None = None
         self._reference: Worker | None = None
         self._file = scratch.new("task")
@@ -53,7 +58,7 @@ class Workers:
             self._reference.receive(OPEN_SECONDS)
             self._opened = True
         worker = self._reference
-        with self._turns.background(worker.pause, worker.resume):
+        with self._device_lock.background(worker.pause, worker.resume):
             return worker.call(op, timeout, **fields)
 
     def materialise(self, variant: str, seed: int, path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Who may use a device: many compute at a time, or one measures alone.
+"""The device lock: many compute at a time and share it, or one measures and holds it exclusively.
 
 In: nothing, for the threads of one judge; or a file that all judges of a device share, so that several runs on one GPU
-take turns, too. A measurement that is waiting goes before those who would begin to compute, so that it gets its turn.
-Whoever has a turn may take one again. A process that computes for long is paused whenever somebody wants to measure;
+take turns, too. A measurement that waits goes before those who would begin to compute, so that it is not starved. A thread
+that holds the lock may take it again. A process that computes for long is paused whenever somebody wants to measure;
 what it had queued on the device the measurement waits for (`timing/cuda_clock.py`).
 """
 
@@ -21,95 +21,96 @@ from ... import machine
 from ...errors import JudgeError
 
 WAITING = "waiting for the GPU, which another run has"
-LOOK_SECONDS = 0.02  # between two looks whether somebody wants to measure
+POLL_SECONDS = 0.02  # between two looks whether somebody wants to measure
 # After a measurement: so long others follow at once; so long all else goes on.
 FOLLOWS_SECONDS, REST_SECONDS = 0.5, 4.0
 
 
-def device_lock(device: str) -> Path | None:
+def lock_file(device: str) -> Path | None:
     """The file that this user's runs on the GPU share; None for a CPU, whose processors runs divide among them."""
-    found = machine.gpu() if device == "cuda" else None
-    name = f"warpsmith-{os.getuid()}-{found.uuid}.lock" if found is not None else ""
+    gpu = machine.gpu() if device == "cuda" else None
+    name = f"warpsmith-{os.getuid()}-{gpu.uuid}.lock" if gpu is not None else ""
     return Path(tempfile.gettempdir()) / name if name else None
 
 
-class Turns:
+class DeviceLock:
     def __init__(self, lock: Path | None = None, progress: Callable[[str], None] = lambda text: None) -> None:
         self._changed = threading.Condition()
-        self._computing = self._waiting = 0
-        self._measuring = False
-        self._mine = threading.local()
-        self._shared = _FileLock(lock, progress) if lock is not None else None
+        self._sharers = self._waiting = 0
+        self._exclusive = False
+        self._thread = threading.local()
+        self._file = _FileLock(lock, progress) if lock is not None else None
 
     @contextmanager
-    def computing(self) -> Iterator[None]:
-        if getattr(self._mine, "turn", ""):
+    def shared(self) -> Iterator[None]:
+        """Hold it together with others who compute."""
+        if getattr(self._thread, "holds", ""):
             yield
             return
         with self._changed:
-            while not self._may_compute():
-                self._changed.wait(LOOK_SECONDS if self._shared is not None else None)
-            if self._shared is not None and not self._computing:
-                self._shared.take(alone=False)
-            self._computing += 1
-        self._mine.turn = "computing"
+            while not self._may_share():
+                self._changed.wait(POLL_SECONDS if self._file is not None else None)
+            if self._file is not None and not self._sharers:
+                self._file.acquire(exclusive=False)
+            self._sharers += 1
+        self._thread.holds = "shared"
         try:
             yield
         finally:
-            self._mine.turn = ""
+            self._thread.holds = ""
             with self._changed:
-                self._computing -= 1
-                if self._shared is not None and not self._computing:
-                    self._shared.give()
+                self._sharers -= 1
+                if self._file is not None and not self._sharers:
+                    self._file.release()
                 self._changed.notify_all()
 
-    def _may_compute(self) -> bool:
+    def _may_share(self) -> bool:
         """Nobody joins those who compute here while another run wants to measure: some of them would always be left."""
-        if self._measuring or self._waiting:
+        if self._exclusive or self._waiting:
             return False
-        return not self._computing or self._shared is None or not self._shared.wanted()
+        return not self._sharers or self._file is None or not self._file.is_wanted()
 
     @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Raises RuntimeError in a thread that is computing: it would wait for itself."""
-        if getattr(self._mine, "turn", "") == "measuring":
+    def exclusive(self) -> Iterator[None]:
+        """Hold it alone, to measure. Raises RuntimeError in a thread that is computing: it would wait for itself."""
+        if getattr(self._thread, "holds", "") == "exclusive":
             yield
             return
-        if getattr(self._mine, "turn", ""):
+        if getattr(self._thread, "holds", ""):
             raise RuntimeError("a measurement cannot begin while its own thread computes")
         with self._changed:
             self._waiting += 1
             try:
-                self._changed.wait_for(lambda: not self._measuring and not self._computing)
-                if self._shared is not None:
-                    self._shared.take(alone=True)
-                self._measuring = True
+                self._changed.wait_for(lambda: not self._exclusive and not self._sharers)
+                if self._file is not None:
+                    self._file.acquire(exclusive=True)
+                self._exclusive = True
             finally:
                 self._waiting -= 1
-        self._mine.turn = "measuring"
+        self._thread.holds = "exclusive"
         try:
             yield
         finally:
-            self._mine.turn = ""
+            self._thread.holds = ""
             with self._changed:
-                self._measuring = False
-                if self._shared is not None:
-                    self._shared.give()
+                self._exclusive = False
+                if self._file is not None:
+                    self._file.release()
                 self._changed.notify_all()
 
     @contextmanager
     def background(self, pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
-        """While the block runs another process computes, which `pause` stops whenever anybody measures, and first of all."""
-        if getattr(self._mine, "turn", ""):
+        """Let another process compute while the block runs, which `pause` stops whenever anybody measures, and first of all."""
+        if getattr(self._thread, "holds", ""):
             yield
             return
         ended = threading.Event()
 
         def watch() -> None:
             while not ended.is_set():
-                with self.computing():
+                with self.shared():
                     resume()
-                    while not ended.wait(LOOK_SECONDS) and not self._wanted():
+                    while not ended.wait(POLL_SECONDS) and not self._is_wanted():
                         pass
                     if not ended.is_set():
                         pause()
@@ -124,8 +125,8 @@ class Turns:
             watcher.join()
             resume()
 
-    def _wanted(self) -> bool:
-        return self._waiting > 0 or (self._shared is not None and self._shared.wanted())
+    def _is_wanted(self) -> bool:
+        return self._waiting > 0 or (self._file is not None and self._file.is_wanted())
 
 
 class _FileLock:
@@ -135,68 +136,68 @@ class _FileLock:
     """
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
-        self._progress, self._alone = progress, False
+        self._progress, self._held_exclusively = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             gate = path.with_suffix(".gate")
-            self._turn, self._gate, self._look = (os.open(p, flags, 0o600) for p in (path, gate, gate))
+            self._main, self._gate, self._probe = (os.open(p, flags, 0o600) for p in (path, gate, gate))
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
-    def take(self, alone: bool) -> None:
-        if not self._taken(alone):
+    def acquire(self, exclusive: bool) -> None:
+        if not self._try(exclusive):
             self._progress(WAITING)
-            while not self._taken(alone):
-                time.sleep(LOOK_SECONDS)
-        self._alone = alone
+            while not self._try(exclusive):
+                time.sleep(POLL_SECONDS)
+        self._held_exclusively = exclusive
 
-    def _taken(self, alone: bool) -> bool:
-        if not alone:
-            return self._shared()
+    def _try(self, exclusive: bool) -> bool:
+        if not exclusive:
+            return self._try_shared()
         since = time.time() - os.fstat(self._gate).st_mtime
-        if FOLLOWS_SECONDS < since < REST_SECONDS and not self._idle() and not self.wanted():
+        if FOLLOWS_SECONDS < since < REST_SECONDS and not self._is_free() and not self.is_wanted():
             return False  # an open gate stays open meanwhile: who looked at it just now would stop computing
-        for file in (self._gate, self._turn):
-            if not locked(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        for file in (self._gate, self._main):
+            if not try_flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 self._progress(WAITING)
                 fcntl.flock(file, fcntl.LOCK_EX)
         return True
 
-    def _idle(self) -> bool:
-        """Does nobody compute or measure?"""
-        free = locked(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    def _is_free(self) -> bool:
+        """True where nobody computes or measures."""
+        free = try_flock(self._main, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if free:
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            fcntl.flock(self._main, fcntl.LOCK_UN)
         return free
 
-    def _shared(self) -> bool:
-        if not locked(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
+    def _try_shared(self) -> bool:
+        if not try_flock(self._gate, fcntl.LOCK_SH | fcntl.LOCK_NB):
             return False
-        fcntl.flock(self._turn, fcntl.LOCK_SH)
+        fcntl.flock(self._main, fcntl.LOCK_SH)
         fcntl.flock(self._gate, fcntl.LOCK_UN)
         return True
 
-    def wanted(self) -> bool:
-        """Whether somebody measures or waits for it."""
-        if locked(self._look, fcntl.LOCK_SH | fcntl.LOCK_NB):
-            fcntl.flock(self._look, fcntl.LOCK_UN)
+    def is_wanted(self) -> bool:
+        """True where somebody measures or waits for it."""
+        if try_flock(self._probe, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            fcntl.flock(self._probe, fcntl.LOCK_UN)
             return False
         return True
 
-    def give(self) -> None:
-        if self._alone:
+    def release(self) -> None:
+        if self._held_exclusively:
             os.utime(self._gate)
-        fcntl.flock(self._turn, fcntl.LOCK_UN)
-        if self._alone:
+        fcntl.flock(self._main, fcntl.LOCK_UN)
+        if self._held_exclusively:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_turn", "_gate", "_look"):
+        for name in ("_main", "_gate", "_probe"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
 
 
-def locked(file: int, how: int) -> bool:
+def try_flock(file: int, how: int) -> bool:
     """`flock`, which does not wait."""
     try:
         fcntl.flock(file, how)

@@ -1,7 +1,7 @@
 """The baselines of one task in processes that stay: what candidates are timed against.
 
-In: a provider of fresh values files. Out: `timings`, one for each baseline, and `baseline_samples`: what each was given and
-returned, for the caller to check. `restart_baselines` puts fresh processes in their place.
+In: a timing session and a provider of fresh values files. Out: `timings`, one for each baseline, and `samples`: what each was given and
+returned, for the caller to check. `restart` puts fresh processes in their place.
 """
 
 from __future__ import annotations
@@ -9,32 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from ...errors import JudgeError, WarpsmithError
 from ...processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ...records import BaselineTiming, Graph, Task
+from ...records import BaselineTiming, Graph
 from ..device.patience import WAITING, Patience, describe_no_memory, found_no_memory
 from . import stats
 from .baselines import Baselines, baseline_names
-from .interleaved_rounds import BaselineLost, Session, TimedSample
+from .interleaved_rounds import BaselineLost, InterleavedRounds, TimedSample
 from .rewritten_reference import REWRITTEN
 from .timed_process import TimedProcess
-from .timing_session import CHECK_SECONDS, FreshValues, TimingField
+from .timing_session import CHECK_SECONDS, FreshValues, TimingSession
 
 BASELINE_SECONDS = 0.25  # of timing for each baseline at the start
 MUCH_SLOWER = 10.0  # times the best baseline: a rewritten reference that takes longer need not be timed
 
 
-class Opponents(TimingField):
-    def __init__(self, task: Task, **place: Any) -> None:
-        """`place`: as `TimingField` has it."""
-        super().__init__(task, **place)
+class BaselinePool:
+    def __init__(self, session: TimingSession) -> None:
+        self._session, self.task, self.device = session, session.task, session.device
         self.timings: dict[str, BaselineTiming] = {}
-        self.baseline_samples: dict[str, TimedSample] = {}
+        self.samples: dict[str, TimedSample] = {}
         self._loading = ExitStack()
         self._baselines: Baselines | None = None
-        self._names = baseline_names(task, self.device)
+        self._names = baseline_names(self.task, self.device)
         self._fresh: FreshValues | None = None
         self._rewritten: Graph | None = None
         self._worked: dict[str, BaselineTiming] = {}  # as first measured, once they were started again
@@ -45,13 +43,16 @@ class Opponents(TimingField):
         """
         self._names = self._names if names is None else tuple(names)
         self._fresh = fresh_values
+        session = self._session
         self._baselines = Baselines(
-            self.task, self.task_file, scratch=self.scratch, workdir=self.workdir, cache_dir=self.cache_dir,
-            threads=self.threads, flush_bytes=self.flush_bytes, device=self.device, progress=self.progress,
+            self.task, session.task_file, scratch=session.scratch, workdir=session.workdir, cache_dir=session.cache_dir,
+            threads=session.threads, flush_bytes=session.flush_bytes, device=self.device, progress=session.progress,
         )  # fmt: skip
         self._baselines.start(self._names, fresh_values())
-        self._loading.enter_context(self._turns.background(self._baselines.pause, self._baselines.resume))
-        self._start_zygote()
+        self._loading.enter_context(
+            session.device_lock.background(self._baselines.pause, self._baselines.resume)
+        )
+        session.start_zygote()
 
     def start(
         self, names: Sequence[str] | None = None, *, fresh_values: FreshValues,
@@ -66,14 +67,14 @@ class Opponents(TimingField):
             self.begin(names, fresh_values=fresh_values)
         assert self._baselines is not None
         with self._loading:
-            self.progress("compiling the baselines")
+            self._session.progress("compiling the baselines")
             self._baselines.ready()
         values = [fresh_values(), fresh_values()]
         if self.device == "cuda":
             self._warm_up(self._baselines, values[0])
         if known is not None:
             return self._expect(self._baselines, known)
-        self.progress("timing the baselines")
+        self._session.progress("timing the baselines")
         self._take_samples(self._time_baselines(self._baselines, values))
         return self.timings
 
@@ -103,7 +104,7 @@ class Opponents(TimingField):
         for name, process in list(baselines.alive.items()):
             while True:
                 try:
-                    with self._turns.background(process.pause, process.resume):
+                    with self._session.device_lock.background(process.pause, process.resume):
                         process.prepare(values, 1, alone=False)
                 except WarpsmithError as error:
                     if self._try_again(baselines, error, patience):
@@ -117,7 +118,7 @@ class Opponents(TimingField):
         """
         if self.device == "cpu" or not found_no_memory(error) or patience.over:
             return False
-        self.progress(WAITING)
+        self._session.progress(WAITING)
         baselines.rest()
         patience.wait()
         return True
@@ -127,15 +128,18 @@ class Opponents(TimingField):
             return describe_no_memory(error, patience.waited)
         return str(error)
 
-    def _time_baselines(self, baselines: Baselines, values: Sequence[Path]) -> Session:
+    def _time_baselines(self, baselines: Baselines, values: Sequence[Path]) -> InterleavedRounds:
         """First times of all that work. One for which the GPU has no memory is lost when patience is over."""
         patience = Patience()
         while True:
             try:
-                with self._turns.measuring(), self._apart(baselines.alive.values()):
+                with self._session.device_lock.exclusive(), self._session.pin(baselines.alive.values()):
                     self._estimate_all(baselines, values[0])
                     return self._time_together(
-                        list(baselines.alive.values()), values, baselines.compile_seconds, self._looked
+                        list(baselines.alive.values()),
+                        values,
+                        baselines.compile_seconds,
+                        self._session.sampled,
                     )
             except (WorkerFailed, BaselineLost) as error:
                 if self._try_again(baselines, error, patience):
@@ -154,7 +158,7 @@ class Opponents(TimingField):
             if process.expected:
                 continue
             try:
-                process.expected = self._estimate(process, values)
+                process.expected = self._session.estimate(process, values)
             except WarpsmithError as error:
                 if self.device == "cuda" and found_no_memory(error):
                     raise BaselineLost(f"the {name} baseline failed: {error}", name) from error
@@ -163,32 +167,27 @@ class Opponents(TimingField):
 
     def _time_together(
         self, processes: Sequence[TimedProcess], values: Sequence[Path], compile_seconds: Mapping[str, float],
-        looked: int | None,
-    ) -> Session:  # fmt: skip
+        sampled: int | None,
+    ) -> InterleavedRounds:  # fmt: skip
         """First times of baselines."""
-        session = self._session(processes, values, True, looked)
+        timed = self._session.interleave(processes, values, True, sampled)
         expected = [p.expected for p in processes]
-        session.run(*self._plan(expected, BASELINE_SECONDS * len(expected), None))
+        timed.run(*self._session.plan(expected, BASELINE_SECONDS * len(expected), None))
         for process in processes:
-            name, time = process.name, stats.typical([b.ns for b in session.blocks[process.name]])
+            name, time = process.name, stats.typical([b.ns for b in timed.blocks[process.name]])
             process.expected = time.median * 1e-9
             self.timings[name] = BaselineTiming(
                 name=name, ok=True,
                 median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3,
                 compile_seconds=0.0 if name == "eager" else compile_seconds.get(name, 0.0),
             )  # fmt: skip
-        return session
+        return timed
 
-    def baseline_process(self, name: str) -> TimedProcess:
-        """That of a baseline that works."""
-        assert self._baselines is not None
-        return self._baselines.alive[name]
-
-    def _take_samples(self, session: Session) -> None:
-        """What each baseline returns; after that it needs no memory until it is timed again."""
-        for process in session.processes:
-            with self._turns.background(process.pause, process.resume):
-                self.baseline_samples[process.name] = session.sample(process)
+    def _take_samples(self, timed: InterleavedRounds) -> None:
+        """Keep what each baseline returns; after that it needs no memory until it is timed again."""
+        for process in timed.processes:
+            with self._session.device_lock.background(process.pause, process.resume):
+                self.samples[process.name] = timed.sample(process)
                 if self.device == "cuda":
                     process.rest()
 
@@ -212,10 +211,10 @@ class Opponents(TimingField):
 
     def _time_rewritten(self, baselines: Baselines, graph: Graph, values: Sequence[Path]) -> None:
         usual = self.timings[self.best].median_us * 1e-6
-        with self._turns.measuring():
-            process = self._fork([], REWRITTEN, graph)
+        with self._session.device_lock.exclusive():
+            process = self._session.fork([], REWRITTEN, graph)
             baselines.add(process)
-            process.expected = self._estimate(process, values[0])
+            process.expected = self._session.estimate(process, values[0])
             if process.expected > MUCH_SLOWER * usual + CHECK_SECONDS:
                 times = process.expected / usual
                 self.drop_rewritten(f"it takes {times:.0f} times as long as {self.best}")
@@ -223,9 +222,9 @@ class Opponents(TimingField):
                 self._take_samples(self._time_together([process], values, {}, None))
 
     def _drop_samples(self) -> None:
-        for sample in self.baseline_samples.values():
+        for sample in self.samples.values():
             sample.remove()
-        self.baseline_samples = {}
+        self.samples = {}
 
     def drop_rewritten(self, reason: str = "") -> None:
         """It counts no more; for a reason, which its timing keeps, or because its candidate was confirmed."""
@@ -233,11 +232,11 @@ class Opponents(TimingField):
         if self._baselines is not None:
             self._baselines.drop(REWRITTEN)
         self.timings.pop(REWRITTEN, None)
-        self.baseline_samples.pop(REWRITTEN, None)
+        self.samples.pop(REWRITTEN, None)
         if reason:
             self.timings[REWRITTEN] = BaselineTiming(name=REWRITTEN, ok=False, reason=reason)
 
-    def restart_baselines(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
+    def restart(self, *, fresh_values: FreshValues | None = None) -> dict[str, BaselineTiming]:
         """The same baselines in fresh processes, and a fresh zygote; on a CPU timed anew. Raises BaselineLost when one that
         worked at first does not, tried twice: a candidate would have a rival less. JudgeError when none works.
         """
@@ -257,7 +256,8 @@ class Opponents(TimingField):
 
     def _in_fresh_processes(self, fresh: FreshValues) -> None:
         self.close()
-        self.timings, self.baseline_samples = {}, {}
+        self._session.close()
+        self.timings, self.samples = {}, {}
         known = self._worked if self.device == "cuda" and self._worked else None
         self.start(self._names, fresh_values=fresh, known=known)
         self._drop_samples()  # the first processes' were checked
@@ -265,7 +265,7 @@ class Opponents(TimingField):
     def _not_again(self) -> list[str]:
         return [n for n in self._worked if not self.timings[n].ok]
 
-    def baseline(self, name: str) -> TimedProcess:
+    def process(self, name: str) -> TimedProcess:
         """A baseline's process. Raises BaselineLost when it is not running."""
         if self._baselines is None or name not in self._baselines.alive:
             raise BaselineLost(f"the {name} baseline is not running")
@@ -277,26 +277,25 @@ class Opponents(TimingField):
         working = [t for t in self.timings.values() if t.ok]
         return min(working, key=lambda t: t.median_us).name
 
-    def _opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
+    def opponents(self, names: Sequence[str] | None) -> list[TimedProcess]:
         if self._baselines is None or not self.timings:
             raise JudgeError("the baselines have not been started")
-        wanted = dict.fromkeys([self.best, "eager"] if names is None else names)
+        chosen = dict.fromkeys([self.best, "eager"] if names is None else names)
         alive = self._baselines.alive
         lost = [
             n
-            for n in wanted
+            for n in chosen
             if self.timings.get(n) is not None
             and self.timings[n].ok
             and not (n in alive and alive[n].worker.alive)
         ]
         if lost:
             raise BaselineLost(f"the {lost[0]} baseline's process ended")
-        return [alive[n] for n in wanted if n in alive]
+        return [alive[n] for n in chosen if n in alive]
 
     def close(self) -> None:
-        """End every process."""
+        """End the baselines' processes."""
         self._loading.close()
         if self._baselines is not None:
             self._baselines.close()
         self._baselines = None
-        super().close()

@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from ...records import Candidate, Ratio, Timing
+from ...records import Candidate, Ratio, Task, Timing
 from ...runtime.rewrites import deployed_graph
 from ..device import gpu_state
 from . import stats
-from .baseline_pool import Opponents
-from .interleaved_rounds import BaselineLost, ClocksDisagree, Session, TimedSample, agree_with_batch
+from .baseline_pool import BaselinePool
+from .interleaved_rounds import BaselineLost, ClocksDisagree, InterleavedRounds, TimedSample, agree_with_batch
 from .rewritten_reference import REWRITTEN
 from .timed_process import Block, TimedProcess
-from .timing_session import CHECK_ATTEMPTS, FreshValues
+from .timing_session import CHECK_ATTEMPTS, FreshValues, TimingSession
 
 __all__ = ["BaselineLost", "Bench", "BenchRun", "ClocksDisagree", "TimedSample"]
 
@@ -40,8 +40,13 @@ class BenchRun:
     blocks: dict[str, list[Block]] = field(default_factory=dict)  # raw, by process name
 
 
-class Bench(Opponents):
-    """Baselines and the zygote of one task."""
+class Bench:
+    """Times candidates of one task against its pool of baselines."""
+
+    def __init__(self, task: Task, **options: Any) -> None:
+        """`options`: as `TimingSession` has them."""
+        self.task, self.session = task, TimingSession(task, **options)
+        self.pool = BaselinePool(self.session)
 
     def time(
         self,
@@ -62,11 +67,11 @@ class Bench(Opponents):
         `SEARCH_SECONDS`), ended early when hopeless. Raises WorkerDied, WorkerTimeout, WorkerFailed (the candidate's fault),
         ClocksDisagree (invalid), BaselineLost, JudgeError.
         """
-        opponents = self._opponents(baselines)
+        opponents = self.pool.opponents(baselines)
         values = [fresh_values() for _ in range(1 if rounds is None else 3)]
         units, graph = candidate.compiled, deployed_graph(self.task.graph, candidate.units)
         own = graph if graph is not self.task.graph else None
-        process = self._fork([(u.region, libraries[u.region.id]) for u in units], graph=own)
+        process = self.session.fork([(u.region, libraries[u.region.id]) for u in units], graph=own)
         covered = sum(len(u.region.nodes) for u in units)
         try:
             run = self.measure(
@@ -81,7 +86,7 @@ class Bench(Opponents):
             )
         finally:
             process.close()
-        rewritten = self.timings.get(REWRITTEN)
+        rewritten = self.pool.timings.get(REWRITTEN)
         return replace(run, timing=run.timing.model_copy(update={"rewritten": rewritten}))
 
     def measure(
@@ -99,75 +104,84 @@ class Bench(Opponents):
         """One process against others, whatever it runs; `launches` as in `agree_with_batch` (None: one for
         each node). Raises as `time` does.
         """
-        if self.device == "cuda":
-            with self._turns.background(process.pause, process.resume):
+        lock = self.session.device_lock
+        if self.session.device == "cuda":
+            with lock.background(process.pause, process.resume):
                 process.prepare(values[0], 1, alone=False)
-        with self._turns.measuring(), self._apart([process, *opponents]):
-            return self._measured(process, opponents, values, rounds, target_seconds, cold, checks, launches)
+        with lock.exclusive(), self.session.pin([process, *opponents]):
+            return self._measure_exclusively(
+                process, opponents, values, rounds, target_seconds, cold, checks, launches
+            )
 
-    def _measured(
+    def _measure_exclusively(
         self, process: TimedProcess, opponents: Sequence[TimedProcess], values: Sequence[Path], rounds: int | None,
         target_seconds: float | None, cold: bool, checks: int, launches: int | None,
     ) -> BenchRun:  # fmt: skip
-        process.expected = self._estimate(process, values[0])
-        warm = self._check_clocks(process)
-        session = self._session([process, *opponents], values, cold, None if rounds else self._looked)
-        expected = [p.expected for p in session.processes]
-        seconds = SEARCH_SECONDS[self.device] if target_seconds is None else target_seconds
-        count, calls = self._plan(expected, seconds * len(expected) / 2, rounds)
-        session.run(count, calls, race=rounds is None, checks=checks)
-        session.agree()
-        busy = session.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
+        session, cuda = self.session, self.session.device == "cuda"
+        process.expected = session.estimate(process, values[0])
+        warm = session.check_clocks(process)
+        timed = session.interleave([process, *opponents], values, cold, None if rounds else session.sampled)
+        expected = [p.expected for p in timed.processes]
+        seconds = SEARCH_SECONDS[session.device] if target_seconds is None else target_seconds
+        count, calls = session.plan(expected, seconds * len(expected) / 2, rounds)
+        timed.run(count, calls, race=rounds is None, checks=checks)
+        timed.agree()
+        busy = timed.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
         if busy:
-            self.progress(f"the machine is too busy for a claim: {busy}")
+            session.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
-        warm = self._compare_with_batch(session, process, warm, steps if self.device == "cuda" else 0)
-        for opponent in opponents if self.device == "cuda" and not session.rests else ():
+        warm = self._compare_with_batch(timed, process, warm, steps if cuda else 0)
+        for opponent in opponents if cuda and not timed.rests else ():
             opponent.rest()
-        timing = self._timing(session, process, list(warm.ns), cold, busy=bool(busy))
-        if self.device == "cuda" and rounds is not None:  # asking takes too long for a search
+        timing = self._timing(timed, process, list(warm.ns), cold, busy=bool(busy))
+        if cuda and rounds is not None:  # asking takes too long for a search
             timing = timing.model_copy(update={"gpu_state": gpu_state.read()})
-        return BenchRun(timing, tuple(session.samples), session.blocks)
+        return BenchRun(timing, tuple(timed.samples), timed.blocks)
 
     def _compare_with_batch(
-        self, session: Session, process: TimedProcess, batch: Block, launches: int
+        self, timed: InterleavedRounds, process: TimedProcess, batch: Block, launches: int
     ) -> Block:
         """The batch, or a later one, that the session's calls agree with: a busy machine may have spoilt one."""
         for _ in range(CHECK_ATTEMPTS - 1):
             try:
-                agree_with_batch(session.blocks[process.name], batch, launches)
+                agree_with_batch(timed.blocks[process.name], batch, launches)
                 return batch
             except ClocksDisagree:
-                batch = self._check_clocks(process)
-        agree_with_batch(session.blocks[process.name], batch, launches)
+                batch = self.session.check_clocks(process)
+        agree_with_batch(timed.blocks[process.name], batch, launches)
         return batch
 
     def _timing(
-        self, session: Session, process: TimedProcess, warm: list[int], cold: bool, busy: bool
+        self, timed: InterleavedRounds, process: TimedProcess, warm: list[int], cold: bool, busy: bool
     ) -> Timing:
         """`busy`: the baselines may have done nothing but wait, so the ratios have no lower end."""
-        own = [b.ns for b in session.blocks[process.name]]
-        time = stats.typical(own)
-        ratios, floor = [], process_floor(self.device, time.median)
-        for other in session.processes[1:]:
-            found = stats.ratio([b.ns for b in session.blocks[other.name]], own, floor=floor)
-            low = 0.0 if busy else found.low
-            ratios.append(Ratio(baseline=other.name, median=found.median, low=low, high=found.high))
-        kept = session.blocks[process.name]
-        accounted = sum(sum(b.ns) + b.between_ns for b in kept) / sum(b.wall_ns for b in kept)
-        steady = session.processes[1:] or [process]
-        drift = max(stats.spread([b.ns for b in session.blocks[p.name]]) for p in steady)
-        state: Literal["cold", "warm"] = "cold" if cold and self.flush_bytes else "warm"
+        blocks = timed.blocks[process.name]
+        candidate_ns = [b.ns for b in blocks]
+        time = stats.typical(candidate_ns)
+        ratios, floor = [], process_floor(self.session.device, time.median)
+        for other in timed.processes[1:]:
+            ratio = stats.ratio([b.ns for b in timed.blocks[other.name]], candidate_ns, floor=floor)
+            low = 0.0 if busy else ratio.low
+            ratios.append(Ratio(baseline=other.name, median=ratio.median, low=low, high=ratio.high))
+        accounted = sum(sum(b.ns) + b.between_ns for b in blocks) / sum(b.wall_ns for b in blocks)
+        steady = timed.processes[1:] or [process]
+        drift = max(stats.spread([b.ns for b in timed.blocks[p.name]]) for p in steady)
+        state: Literal["cold", "warm"] = "cold" if cold and self.session.flush_bytes else "warm"
         return Timing(
             median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3, cache=state,
-            samples=sum(len(b) for b in own), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
-            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=charged_us(kept),
-            rivals_charged_us=charged_us([b for p in session.processes[1:] for b in session.blocks[p.name]]),
+            samples=sum(len(b) for b in candidate_ns), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
+            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=charged_us(blocks),
+            rivals_charged_us=charged_us([b for p in timed.processes[1:] for b in timed.blocks[p.name]]),
         )  # fmt: skip
+
+    def close(self) -> None:
+        """End every process."""
+        self.pool.close()
+        self.session.close()
 
 
 def charged_us(blocks: Sequence[Block]) -> float:
-    """Of a call on average."""
+    """Microseconds that a call was charged on average."""
     calls = sum(len(b.ns) for b in blocks)
     return sum(b.charged_ns for b in blocks) / calls / 1e3 if calls else 0.0
 

@@ -33,7 +33,7 @@ def elements(item: GraphInput) -> int:
     return extent_bytes(item.spec) // ITEM_BYTES[item.spec.dtype]
 
 
-def halved(rng: random.Random, inputs: Sequence[GraphInput]) -> list[Slice]:
+def draw_perturbation(rng: random.Random, inputs: Sequence[GraphInput]) -> list[Slice]:
     """The slices that the next call finds halved, one after the other where they overlap."""
     chosen = []
     for index, item in enumerate(inputs):
@@ -47,15 +47,15 @@ def halved(rng: random.Random, inputs: Sequence[GraphInput]) -> list[Slice]:
     return chosen
 
 
-def last_halved(inputs: Sequence[GraphInput], seed: int, calls: int) -> list[Slice]:
+def replay_perturbation(inputs: Sequence[GraphInput], seed: int, calls: int) -> list[Slice]:
     """What the last of `calls` timed calls under `seed` found halved."""
     rng, chosen = random.Random(seed), []
     for _ in range(calls):
-        chosen = halved(rng, inputs)
+        chosen = draw_perturbation(rng, inputs)
     return chosen
 
 
-def with_halved(values: Path, inputs: Sequence[GraphInput], chosen: Sequence[Slice], path: Path) -> Path:
+def write_perturbed(values: Path, inputs: Sequence[GraphInput], chosen: Sequence[Slice], path: Path) -> Path:
     """Write values with these slices halved to a new file `path`."""
     shutil.copyfile(values, path)
     file = ValuesFile(path, [i.spec for i in inputs])

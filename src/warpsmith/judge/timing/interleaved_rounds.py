@@ -18,7 +18,7 @@ from statistics import median
 from ...errors import JudgeError, WarpsmithError
 from ...records import GraphInput
 from ..layout import Rows
-from .input_perturbation import Slice, last_halved, with_halved
+from .input_perturbation import Slice, replay_perturbation, write_perturbed
 from .timed_process import Block, TimedProcess
 
 CALLS_PER_BLOCK = 40  # at most
@@ -66,13 +66,13 @@ class TimedSample:
     rows: tuple[Rows, ...]  # of each output, that the file holds; empty: all
     file: Path
     inputs: Sequence[GraphInput]
-    halved: Sequence[Slice]
+    perturbed: Sequence[Slice]
     _path: Path
 
     @cached_property
     def values(self) -> Path:
         """A file of what the call was given, written when it is first asked for, not while others wait for the device."""
-        return with_halved(self.file, self.inputs, self.halved, self._path)
+        return write_perturbed(self.file, self.inputs, self.perturbed, self._path)
 
     def remove(self) -> None:
         for path in (self.outputs, self.__dict__.get("values")):
@@ -80,7 +80,7 @@ class TimedSample:
                 path.unlink(missing_ok=True)
 
 
-class Session:
+class InterleavedRounds:
     """Rounds over a fixed set of processes, the one under test first. `blocks[name][r]` is a process's block
     of round r.
     """
@@ -96,14 +96,14 @@ class Session:
         trust: float = FLUSH_TRUST,
         audit: int = 0,
         rests: bool = False,
-        looks: Callable[[], tuple[Rows, ...]] = tuple,
+        draw_rows: Callable[[], tuple[Rows, ...]] = tuple,
         moves: int = 1,
     ) -> None:
         """`moves`: after so many rounds each process gets other values, at other addresses. `audit`: evictions before each call
-        of an audit; 0 where the rounds themselves show whether a process leaves them out. `rests`: all but the first process give back their memory after each block. `looks`: draws the rows of
+        of an audit; 0 where the rounds themselves show whether a process leaves them out. `rests`: all but the first process give back their memory after each block. `draw_rows`: draws the rows of
         each output that a sample holds, once the call has ended; none: all.
         """
-        self.rests, self.looks, self.moves = rests, looks, moves
+        self.rests, self.draw_rows, self.moves = rests, draw_rows, moves
         self.trust, self.audit = trust, audit if cold else 0
         self.processes, self.values, self.inputs = processes, values, inputs
         self.new_path, self.cold = new_path, cold
@@ -225,10 +225,10 @@ class Session:
         if self.rests and process is not self.processes[0]:
             self._block(process, 1, 0, alone=False)
         values, seed, calls = self._last[process.name]
-        rows = self.looks()
+        rows = self.draw_rows()
         outputs = process.outputs(process.folder / f"outputs-{secrets.token_hex(4)}", rows)
         return TimedSample(
-            process.name, outputs, rows, values, self.inputs, last_halved(self.inputs, seed, calls),
+            process.name, outputs, rows, values, self.inputs, replay_perturbation(self.inputs, seed, calls),
             self.new_path("given"),
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from ..isolation.arena import POISON
 from ..layout import rows_of
 from . import heap
 from .heap import Holes
-from .input_perturbation import Slice, halved
+from .input_perturbation import Slice, draw_perturbation
 
 LINES_IN_PAGE, LINE = 64, 64
 SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
@@ -213,7 +213,7 @@ class Stopwatch:
         for index, *bounds in self.changed:
             part = slice(*bounds)
             memory(self.private[index])[part] = memory(self.shared[index])[part]
-        self.changed = halved(rng, self.graph.inputs)
+        self.changed = draw_perturbation(rng, self.graph.inputs)
         for index, *bounds in self.changed:
             memory(self.private[index])[slice(*bounds)] *= 0.5
 

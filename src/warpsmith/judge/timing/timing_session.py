@@ -1,6 +1,5 @@
-"""Where processes are timed side by side on one task: the zygote that candidates are forked from, sessions, and how long calls take.
-
-`Opponents` adds the baselines, `Bench` the candidates.
+"""Timing of processes side by side on one task: the zygote they are forked from, their processors, interleaved rounds, and estimates of
+call times. `BaselinePool` and `Bench` share one.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import psutil
 from ...processes.buffers import Scratch
 from ...processes.worker import Worker
 from ...records import Graph, Region, Task
-from ..device.device_lock import Turns
+from ..device.device_lock import DeviceLock
 from ..device.eviction import flush_bytes
 from ..device.memory import crowded
 from ..sample_rows import draw_rows_of_outputs
@@ -30,7 +29,7 @@ from .interleaved_rounds import (
     GPU_TRUST,
     ROUNDS,
     ClocksDisagree,
-    Session,
+    InterleavedRounds,
     agree,
     plan,
 )
@@ -47,18 +46,18 @@ GPU_RATE = 2e12  # bytes a second at which a GPU does what lies between calls, r
 GPU_CALL_SECONDS = 300e-6  # that the host needs to queue it, and to wait for the call
 
 
-class TimingField:
+class TimingSession:
     def __init__(
         self, task: Task, *, scratch: Scratch, workdir: Path, threads: int,
         progress: Callable[[str], None] = lambda message: None, cache_dir: Path | None = None, device: str = "cpu",
-        turns: Turns | None = None, timed_on: Collection[int] | None = None, looked: int | None = None,
+        device_lock: DeviceLock | None = None, timed_on: Collection[int] | None = None, sampled: int | None = None,
     ) -> None:  # fmt: skip
-        """`looked`: elements of each output that a sample of a search holds, None: all. `timed_on`: processors for what is
-        timed, and for who asks it, where others work beside. `turns`: whatever is timed has the device to itself; baselines that
+        """`sampled`: elements of each output that a sample of a search holds, None: all. `timed_on`: processors for what is
+        timed, and for who asks it, where others work beside. `device_lock`: whatever is timed has the device to itself; baselines that
         load and compile pause meanwhile.
         """
-        self.device, self._turns = device, turns or Turns()
-        self._timed_on, self._looked = timed_on, looked
+        self.device, self.device_lock = device, device_lock or DeviceLock()
+        self._timed_on, self.sampled = timed_on, sampled
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
         self.flush_bytes = GPU_FLUSH if device == "cuda" else flush_bytes(threads)
@@ -71,25 +70,25 @@ class TimingField:
         self.cache_dir = cache_dir or workdir / "inductor"
         self._zygote: Worker | None = None
 
-    def _start_zygote(self) -> Worker:
+    def start_zygote(self) -> Worker:
         if self._zygote is None or not self._zygote.alive:
             self._zygote = start_zygote(
                 self.graph_file, self.workdir / "zygote", self.threads, self.flush_bytes, self.device
             )
         return self._zygote
 
-    def _fork(
+    def fork(
         self, units: Sequence[tuple[Region, Path]], name: str = "candidate", graph: Graph | None = None
     ) -> TimedProcess:
-        zygote = self._start_zygote()
+        zygote = self.start_zygote()
         parts = [{"region": r.model_dump(mode="json"), "library": str(path)} for r, path in units]
         memory = int(psutil.virtual_memory().available * 0.9)
         folder = self.scratch.new(f"bench-{name}")
         return fork_candidate(zygote, folder, parts, self.threads, memory, name, graph)
 
     @contextmanager
-    def _apart(self, processes: Iterable[TimedProcess]) -> Iterator[None]:
-        """Processes, and this thread, on the processors that are kept for what is timed."""
+    def pin(self, processes: Iterable[TimedProcess]) -> Iterator[None]:
+        """Move processes, and this thread, to the processors that are reserved for what is timed."""
         if self._timed_on is None:
             yield
             return
@@ -102,19 +101,19 @@ class TimingField:
         finally:
             os.sched_setaffinity(0, before)
 
-    def _session(
-        self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool, looked: int | None
-    ) -> Session:
+    def interleave(
+        self, processes: Sequence[TimedProcess], values: Sequence[Path], cold: bool, sampled: int | None
+    ) -> InterleavedRounds:
         trust, audit = (GPU_TRUST, GPU_AUDIT) if self.device == "cuda" else (FLUSH_TRUST, 0)
         inputs = self.task.graph.inputs
-        return Session(
+        return InterleavedRounds(
             processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit,
             rests=self.device == "cuda" and crowded(self.task.graph),
-            looks=tuple if looked is None else lambda: draw_rows_of_outputs(self.task.graph, looked),
+            draw_rows=tuple if sampled is None else lambda: draw_rows_of_outputs(self.task.graph, sampled),
             moves=GPU_MOVES if self.device == "cuda" else 1,
         )  # fmt: skip
 
-    def _estimate(self, process: TimedProcess, values: Path) -> float:
+    def estimate(self, process: TimedProcess, values: Path) -> float:
         """Seconds of a call, roughly: the fixed warm-up, the same for every process, then one call, or a few
         where that one meets fresh allocations.
         """
@@ -125,7 +124,7 @@ class TimingField:
         few = process.block(FEW, False, secrets.randbits(62), fresh=False)
         return few.wall_ns / FEW * 1e-9
 
-    def _check_clocks(self, process: TimedProcess) -> Block:
+    def check_clocks(self, process: TimedProcess) -> Block:
         """Batches of nothing but calls, where nearly all of the wall time must be the calls' own. Returns the
         one that agreed.
 
@@ -149,20 +148,20 @@ class TimingField:
         process.expected = median(block.ns) * 1e-9
         return block
 
-    def _plan(self, expected: Sequence[float], seconds: float, rounds: int | None) -> tuple[int, list[int]]:
+    def plan(self, expected: Sequence[float], seconds: float, rounds: int | None) -> tuple[int, list[int]]:
         most = GPU_ROUNDS if self.device == "cuda" else ROUNDS[1]
-        return plan(expected, seconds, self._gap(), rounds, most)
+        return plan(expected, seconds, self._gap_seconds(), rounds, most)
 
-    def _gap(self) -> float:
+    def _gap_seconds(self) -> float:
         """Seconds between two timed calls of a cold block: eviction, new contents for some of the inputs,
         outputs overwritten.
         """
         graph = self.task.graph
-        given = sum(i.spec.nbytes for i in graph.inputs if i.role == "input")
-        made = sum(graph.specs[name].nbytes for name in graph.returned)
+        input_bytes = sum(i.spec.nbytes for i in graph.inputs if i.role == "input")
+        output_bytes = sum(graph.specs[name].nbytes for name in graph.returned)
         if self.device == "cuda":
-            return GPU_CALL_SECONDS + (self.flush_bytes + given / 2 + made) / GPU_RATE
-        return 20e-6 + (self.flush_bytes + given / 2 + made) / 30e9
+            return GPU_CALL_SECONDS + (self.flush_bytes + input_bytes / 2 + output_bytes) / GPU_RATE
+        return 20e-6 + (self.flush_bytes + input_bytes / 2 + output_bytes) / 30e9
 
     def close(self) -> None:
         """End every process."""

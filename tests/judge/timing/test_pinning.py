@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpsmith.judge.timing.bench import Bench
 from warpsmith.judge.timing.timed_process import TimedProcess
+from warpsmith.judge.timing.timing_session import TimingSession
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def test_processes_move_and_the_supervisor_comes_back(sleeping: subprocess.Popen
     timed = TimedProcess.__new__(TimedProcess)
     timed.pid = sleeping.pid
     bench = SimpleNamespace(_timed_on=kept)
-    with Bench._apart(bench, [timed]):  # type: ignore[arg-type]
+    with TimingSession.pin(bench, [timed]):  # type: ignore[arg-type]
         assert os.sched_getaffinity(sleeping.pid) == kept
         assert os.sched_getaffinity(0) == kept
     assert os.sched_getaffinity(0) == before
-    with Bench._apart(SimpleNamespace(_timed_on=None), [timed]):  # type: ignore[arg-type]
+    with TimingSession.pin(SimpleNamespace(_timed_on=None), [timed]):  # type: ignore[arg-type]
         assert os.sched_getaffinity(0) == before, "anywhere, unless some are kept"
 
 
