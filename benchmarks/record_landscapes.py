@@ -38,7 +38,7 @@ from lanes import environment, slots, waited
 from warpsmith import machine
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.executors.landscape_file import read
-from warpsmith.judge import runner
+from warpsmith.judge.isolation import runner
 from warpsmith.processes.worker import die_with_parent, kill_tree
 from warpsmith.tasks.load import load_suite
 

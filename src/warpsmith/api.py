@@ -16,7 +16,7 @@ from .archive.store import Archive
 from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
-from .judge.bound import TimeBound
+from .judge.admission.time_bound import TimeBound
 from .judge.judge import Judge
 from .judge.task_check import TaskCheck
 from .llm.setup import check

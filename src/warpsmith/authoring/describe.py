@@ -12,7 +12,7 @@ from typing import Any
 from .. import machine
 from ..config import Config
 from ..errors import JudgeError, ToolchainError
-from ..judge.limits import Peaks, limit, measure_peaks, region_limit
+from ..judge.roofline.limits import Peaks, limit, measure_peaks, region_limit
 from ..records import Graph, Node, Region, Task, TensorSpec
 from .regions import techniques
 from .sheets import Operand, RegionSheet, TaskSheet

@@ -13,7 +13,7 @@ from ..archive.entries import Entry, RunRecord
 from ..archive.store import Archive
 from ..config import Config
 from ..errors import UsageError
-from ..judge.limits import Peaks
+from ..judge.roofline.limits import Peaks
 from ..knowledge.exemplars import exemplars
 from ..knowledge.index import Index, Passage
 from ..records import Region, Task

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ..judge.stats import Interval
+from ..judge.timing.stats import Interval
 from ..records import Best, Ratio, Record, RunSummary
 from .metrics import geomean_interval, quotient
 from .scores import SuiteTask, deployed, tasks_of, verified

@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..judge.stats import Interval, geometric_mean, student_t
+from ..judge.timing.stats import Interval, geometric_mean, student_t
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95

@@ -13,7 +13,7 @@ from math import isnan
 from statistics import median
 from typing import Any
 
-from ..judge.stats import geometric_mean
+from ..judge.timing.stats import geometric_mean
 from ..records import Ratio, Record, RunSummary
 from . import metrics
 

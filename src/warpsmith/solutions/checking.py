@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..judge.evidence import Case, Evidence, Expected, check_outputs
-from ..judge.families import OWN
+from ..judge.correctness.evidence import Case, Evidence, Expected, check_outputs
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.verify import LARGEST, replace_check
 from ..judge.layout import output_names
-from ..judge.verify import LARGEST, replace_check
 from ..processes.buffers import ValuesFile
 from ..records import Check, Graph, Task, Variant
 

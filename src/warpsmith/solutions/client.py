@@ -22,7 +22,7 @@ import psutil
 
 from ..errors import WarpsmithError
 from ..judge.layout import Rows
-from ..judge.timed_process import ForkedWorker, TimedProcess, environment
+from ..judge.timing.timed_process import ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ..errors import TaskError, WarpsmithError
-from ..judge.stopwatch import arrange, updated_inputs
+from ..judge.timing.stopwatch import arrange, updated_inputs
 from ..records import Graph, GraphInput, GraphOutput, TaskSource, TensorSpec
 from ..tasks.arguments import decode
 from ..tasks.convert import tensor_spec
@@ -55,7 +55,7 @@ def needed_state(graph: Graph) -> list[GraphInput]:
 
 
 class Solution:
-    """A `Callee` (see `judge.bench_worker`)."""
+    """A `Callee` (see `judge.timing.bench_worker`)."""
 
     def __init__(self, graph: Graph, module: torch.nn.Module, *, copy: bool, device: str) -> None:
         self.graph, self.module, self.device = graph, module.to(device), device

@@ -1,7 +1,7 @@
 """The judge of somebody else's `ModelNew`: the file in, a `SolutionVerdict` out.
 
 The reference, its oracle, its baselines, the families of inputs and the stopwatch are those by which the judge's
-own candidates are measured (`judge.opened`). The solution's Python runs in confined processes that the reference
+own candidates are measured (`judge.judge_session`). The solution's Python runs in confined processes that the reference
 never enters: one for each variant to verify it, a fresh one to time it against every baseline, and one more call
 of that, untimed, to see which operations and libraries do the work. A unit's runner holds no torch and no Python;
 this holds both, so its isolation is the lower one, and the verdict says so.
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WarpsmithError
-from ..judge.bench import CONFIRM_ROUNDS
-from ..judge.evidence import Case
-from ..judge.families import OWN
+from ..judge.correctness.evidence import Case
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.plan import MAIN_SEARCH
+from ..judge.device.memory import checked_calls
+from ..judge.judge_session import BASELINES, JudgeSession
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
-from ..judge.limits import hard_floor
-from ..judge.memory import checked_calls
-from ..judge.opened import BASELINES, Opened
-from ..judge.plan import MAIN_SEARCH
-from ..judge.session import BaselineLost, TimedSample
+from ..judge.roofline.limits import hard_floor
+from ..judge.timing.bench import CONFIRM_ROUNDS
+from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
 from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
 from ..targets.base import Target
@@ -57,7 +57,7 @@ class _Finding:
     fault: Fault | None = None
 
 
-class SolutionJudge(Opened):
+class SolutionJudge(JudgeSession):
     """A context manager: `open()` it once on a task, then `judge` solutions one after the other.
 
     `quick`: fewer families of inputs and fewer rounds of timing; every shape is still tried.
@@ -85,7 +85,7 @@ class SolutionJudge(Opened):
         self._starter = self._stack.enter_context(
             Starter(
                 graphs, self._root, self.scratch, threads=self.environment.threads,
-                flush_bytes=self.bench.flush_bytes, device=self.device,
+                flush_bytes=self.bench.session.flush_bytes, device=self.device,
             )
         )  # fmt: skip
 
@@ -111,13 +111,13 @@ class SolutionJudge(Opened):
         start = time.monotonic()
         self.progress("building and verifying it")
         trial = Trial(self._context, source.name, text, folder)
-        with self.turns.computing():
+        with self.device_lock.shared():
             found = trial.verify(self._cases)
         notes = []
         if found.fault is not None and found.fault.rule in VALUE_RULES and trial.parameters == "name":
             self.progress("verifying it with the parameters that it was built with")
             again = Trial(self._context, source.name, text, folder, "seed")
-            with self.turns.computing():
+            with self.device_lock.shared():
                 retried = again.verify(self._cases)
             if retried.fault is None:
                 trial, found = again, retried
@@ -155,12 +155,12 @@ class SolutionJudge(Opened):
                 if attempt == 2:
                     raise
                 self.progress(f"restarting the baselines: {error}")
-                self.bench.restart_baselines(fresh_values=self._next_values)
+                self.bench.pool.restart(fresh_values=self._next_values)
         seconds["time"] = time.monotonic() - start
 
     def _measured(self, finding: _Finding) -> None:
         trial, main = finding.trial, self.task.main.name
-        opponents = [self.bench.baseline(n) for n, t in self.bench.timings.items() if t.ok]
+        opponents = [self.bench.pool.process(n) for n, t in self.bench.pool.timings.items() if t.ok]
         values = [trial.values(case) for case in self._fresh]
         rounds = QUICK_ROUNDS if self.quick else CONFIRM_ROUNDS
         try:

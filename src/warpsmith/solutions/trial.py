@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import WarpsmithError
-from ..judge.evidence import Case, Evidence
-from ..judge.families import OWN
-from ..judge.session import ClocksDisagree
+from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.input_families import OWN
+from ..judge.timing.interleaved_rounds import ClocksDisagree
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Check, Task

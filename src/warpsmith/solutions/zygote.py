@@ -1,6 +1,6 @@
 """A torch process that forks one child for each run of a solution.
 
-In (requests): `open` the graphs of a task's variants, `fork` a child (see `judge.zygote`). The child confines
+In (requests): `open` the graphs of a task's variants, `fork` a child (see `judge.timing.zygote`). The child confines
 itself before it sees the solution: it may write to its own folder and its solution's build folder, read the
 system, Python and the values that it is given, and reach no network. It then serves `load`, `run` (one call
 whose outputs are written as they are when it returns), `prepare`, `time` and `outputs` (the judge's stopwatch),
@@ -25,11 +25,11 @@ import psutil
 import torch
 from torch import Tensor
 
-from ..judge import heap
-from ..judge.bench_worker import Reference
-from ..judge.cuda_clock import CudaStopwatch, flush_for, start_cuda
-from ..judge.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
-from ..judge.zygote import Zygote, starts_confined
+from ..judge.timing import heap
+from ..judge.timing.bench_worker import Reference
+from ..judge.timing.cuda_clock import CudaStopwatch, flush_for, start_cuda
+from ..judge.timing.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
+from ..judge.timing.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
 from ..processes.sandbox import restrict

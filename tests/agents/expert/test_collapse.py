@@ -15,7 +15,7 @@ from warpsmith.agents.expert.algebra import summed_map
 from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import plans
 from warpsmith.judge.labels import ALGEBRAIC, labels
-from warpsmith.judge.rewritten import rewritten_graph
+from warpsmith.judge.timing.rewritten_reference import rewritten_graph
 from warpsmith.records import Candidate, Graph, Unit
 from warpsmith.runtime.interpreter import run_graph
 
