@@ -1,55 +1,19 @@
-"""CUDA C++ of `implicit`: the kernel that packs the weights, the kernel that convolves; and what `halves` has of both."""
-
-# Which slice of the weights a block makes.
-OF_SLICE = """\
-  const int block = blockIdx.x / ALL_SLICES, all = blockIdx.x % ALL_SLICES;
-  int outer = 0;
-  for (int sum = 0; outer < OUTER - 1; outer++) {
-    sum += TABLE.slices_of(outer) * CHUNKS;
-    if (all < sum) break;
-  }
-  const int one = all - TABLE.before(outer) * CHUNKS, each = TABLE.slices_of(outer);
-  const int chunk = one / each;
-  int slice = one % each, list = outer * INNER;
-  while (slice >= TABLE.slices(list)) slice -= TABLE.slices(list++);
-"""
-# Which outputs a block makes.
-OF_BLOCK = """\
-  const unsigned tile = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER), of_image = tile / (unsigned)(TILES_W * TILES_H * TILES_D);
-  const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
-  const int x0 = tile % (unsigned)TILES_W * TILE_W, y0 = tile / (unsigned)TILES_W % (unsigned)TILES_H * TILE_H;
-  const int z0 = tile / (unsigned)(TILES_W * TILES_H) % (unsigned)TILES_D * TILE_D;
-  const int group = of_image % (unsigned)GROUPS, image = of_image / (unsigned)GROUPS;
-"""
-
-_PACK = """\
-// The weights as the tensor cores read them, rounded to TF32: a block a slice, in the order in which they are used.
-__global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
-@OF_SLICE  for (int i = threadIdx.x; i < SLICE_SIZE; i += 256) {
-    const int step = slice * SLICE + i / (8 * CHANNELS), place = i % (8 * CHANNELS);
-    const int lane = place / (2 * PAIR) % 32, column = place / (64 * PAIR) * PAIR + place % (2 * PAIR) / 2;
-    const int half = 2 * step + place % 2;
-    const int64_t in = (int64_t)chunk * CHUNK + half % QUADS * 4 + lane % 4;
-    const int64_t out = block % BLOCKS_OUT * CHANNELS + column * 8 + lane / 4, group = block / BLOCKS_OUT;
-    float value = 0.0f;
-    if (half < TABLE.halves(list) && in < INS && out < OUTS) {
-      const int number = TABLE.number[TABLE.first[list] + half / QUADS];
-      [[maybe_unused]] const int kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW;
-      value = ws::load_as(@WEIGHT);
-    }
-    packed[(int64_t)blockIdx.x * SLICE_SIZE + i] = ws::tf32(value);
-  }
-}
-"""
-
-_CONVOLVE = """\
+//! Implicit GEMM, TF32 mma.sync (sm_80 on). A halo patch of the input lies in shared memory and every tap reads it
+//! shifted, so no im2col; patch and packed weights by cp.async, STAGES deep, fragments double-buffered in registers;
+//! one output tile a block; inputs rounded to TF32, fp32 accumulate; 1 to 3 dimensions, plain or transposed, grouped,
+//! dilated. $source: operand of the image; $epilogue: text that takes a tile of results from shared memory.
 __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* packed, [[maybe_unused]] char* spare) {
   uint32_t* const patches = (uint32_t*)ws::dynamic_shared();
   uint32_t* const weights = patches + PATCHES * PATCH;
   int* const places = (int*)(weights + STAGES * SLICE_SIZE);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-@OF_BLOCK
+  const unsigned tile = blockIdx.x / (unsigned)(BLOCKS_OUT * OUTER), of_image = tile / (unsigned)(TILES_W * TILES_H * TILES_D);
+  const int block = blockIdx.x % (unsigned)BLOCKS_OUT, outer = blockIdx.x / (unsigned)BLOCKS_OUT % OUTER;
+  const int x0 = tile % (unsigned)TILES_W * TILE_W, y0 = tile / (unsigned)TILES_W % (unsigned)TILES_H * TILE_H;
+  const int z0 = tile / (unsigned)(TILES_W * TILES_H) % (unsigned)TILES_D * TILE_D;
+  const int group = of_image % (unsigned)GROUPS, image = of_image / (unsigned)GROUPS;
+
   // Where the patch's elements lie in a channel of the image; -1: outside.
   for (int i = threadIdx.x; i < PLANE; i += THREADS) {
     const int column = i % ROW, row = i / ROW;
@@ -59,7 +23,7 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
     places[i] = there ? (int)(z * JUMP_D + y * JUMP_H + x * JUMP_W) : -1;
   }
   __syncthreads();
-  const float* const from = o.@IN + image * JUMP_N + group * INS * JUMP_C;
+  const float* const from = o.$source + image * JUMP_N + group * INS * JUMP_C;
   const int each = TABLE.slices_of(outer), total = each * CHUNKS;
   const uint32_t* const own = packed + ((int64_t)(group * (int)BLOCKS_OUT + block) * ALL_SLICES + TABLE.before(outer) * CHUNKS) * SLICE_SIZE;
   int fetched = 0, next_chunk = 0, next_slice = 0;
@@ -189,9 +153,6 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
         }
   __syncthreads();
   {
-@DELIVER
+$epilogue
   }
 }
-"""
-PACK = _PACK.replace("@OF_SLICE", OF_SLICE)
-CONVOLVE = _CONVOLVE.replace("@OF_BLOCK", OF_BLOCK)

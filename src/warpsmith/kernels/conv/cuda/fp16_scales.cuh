@@ -1,8 +1,6 @@
-"""CUDA C++ of `halves` and `flat`: scales, octets of halves, and the kernels that scale the weights (SCALES) and pack them."""
-
-from .implicit_text import OF_SLICE
-
-SCALES = """\
+//! Power-of-two scales for fp16: exponent of the largest element, cast of 8 terms to scaled fp16 (with a residual where
+//! TERMS is 3), and the kernel `powers`, which finds one exponent per output channel of the weights, a block a channel.
+//! $weight: an element of the weight.
 __device__ __forceinline__ float power_of_two(int n) {  // n from -126 to 127
   const uint32_t bits = (uint32_t)(127 + n) << 23;
   float x;
@@ -37,36 +35,9 @@ __global__ void __launch_bounds__(128) powers(Operands o, int* exponents) {
   for (int64_t i = threadIdx.x; i < INS * TAPS; i += 128) {
     const int64_t in = i / TAPS;
     [[maybe_unused]] const int number = i % TAPS, kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW;
-    const float size = fabsf(ws::load_as(@WEIGHT));
+    const float size = fabsf(ws::load_as($weight));
     most = fmaxf(most, size < INFINITY ? size : 0.0f);
   }
   most = ws::block_max(most);
   if (threadIdx.x == 0) exponents[blockIdx.x] = exponent_of(most);
 }
-"""
-
-_PACK = """
-// The weights as the tensor cores read them, as halves: a block a slice, in the order in which they are used.
-__global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, const int* exponents) {
-@OF_SLICE
-  for (int i = threadIdx.x; i < SLICE * 2 * CHANNELS; i += 256) {
-    const int step = slice * SLICE + i / (2 * CHANNELS), half = i / CHANNELS % 2;
-    const int64_t out = block % BLOCKS_OUT * CHANNELS + i % CHANNELS, group = block / BLOCKS_OUT;
-    const int octet = step < TABLE.steps(list) ? TABLE.octet[2 * (TABLE.first[list] + step) + half] : -1;
-    float x[8] = {}, up = 1.0f;
-    if (octet >= 0 && out < OUTS) {
-      up = power_of_two(141 - exponents[group * OUTS + out]);
-#pragma unroll
-      for (int j = 0; j < 8; j++) {
-        const int64_t in = REACH == 1 ? (int64_t)chunk * DEPTH + octet % OCTETS * 8 + j : j % FEW;
-        const int number = octet / OCTETS, further = j / FEW;
-        [[maybe_unused]] const int kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW + further;
-        if (in < INS && kw < KW) x[j] = ws::load_as(@WEIGHT);
-      }
-    }
-    unsigned char* const to = packed + (int64_t)blockIdx.x * SLICE_BYTES + i / (2 * CHANNELS) * STEP_BYTES + i % (2 * CHANNELS) * OCTET;
-    store_octet(x, up, to, to + STEP_BYTES / 2);
-  }
-}
-"""
-PACK = SCALES + _PACK.replace("@OF_SLICE\n", OF_SLICE)

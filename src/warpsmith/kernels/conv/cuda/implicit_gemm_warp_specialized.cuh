@@ -1,108 +1,9 @@
-"""CUDA C++ of `flat`: the kernels that make halves of the image and pack the weights, and the one that convolves."""
+//! Persistent, warp-specialised implicit GEMM (sm_90a wgmma). Input pre-packed once to NC/8HWC8 fp16 with a
+//! power-of-two scale per image; one producer warp per consumer group fills mbarrier rings of patches and weight slices
+//! by bulk copy, weights stay resident where they fit; atomic tile scheduler per phase and block of channels; fp32
+//! accumulate; results leave through shared memory, a warpgroup by itself. 1 to 3 dimensions, plain or transposed,
+//! grouped, dilated. $epilogue: text that takes results from there.
 
-from .halves_pack import SCALES
-
-_HALVE = """
-// The exponent of an image's scale, from a sample of it: all blocks find the same one.
-constexpr int ABOVE_SAMPLE = 4;  // powers of two that others may be larger by
-__device__ __forceinline__ float finite_size(float x) {
-  const float size = fabsf(x);
-  return size < INFINITY ? size : 0.0f;
-}
-__device__ __forceinline__ int sampled_exponent(const float* image) {
-  constexpr int64_t PIXELS = ID * IH * IW, ALL_INS = INS * GROUPS;
-  float most = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    const int64_t channel = i * ALL_INS / 8, pixel = (PIXELS / 2 + threadIdx.x) % PIXELS;
-    const int64_t x = pixel % IW, y = pixel / IW % IH, z = pixel / (IW * IH);
-    most = fmaxf(most, finite_size(image[channel * JUMP_C + z * JUMP_D + y * JUMP_H + x * JUMP_W]));
-  }
-  const int found = exponent_of(ws::block_max(most)) + ABOVE_SAMPLE;
-  return found < 254 ? found : 254;
-}
-// A part of an image's octets as halves. The largest finite element of it.
-__device__ __forceinline__ float halve_part(const float* image, int64_t number, int64_t part, int exponent, unsigned char* octets) {
-  const float up = power_of_two(141 - exponent);
-  float most = 0.0f;
-#pragma unroll 2
-  for (int i = threadIdx.x; i < PART; i += 256) {
-    const int item = (int)(part * PART) + i, plane = item / (int)CELLS, cell = item % (int)CELLS;
-    if (plane >= PLANES) break;
-    const int kind = plane % CLASSES, octet = plane / CLASSES % (CHUNKS * OCTETS), group = plane / (CLASSES * CHUNKS * OCTETS);
-    const int x = cell % (int)CELLS_W * PACE_W + kind % PACE_W + LOW_W;
-    const int y = cell / (int)CELLS_W % (int)CELLS_H * PACE_H + kind / PACE_W % PACE_H + LOW_H;
-    const int z = cell / (int)(CELLS_W * CELLS_H) * PACE_D + kind / (PACE_W * PACE_H) + LOW_D;
-    const bool there = x >= 0 && x < (int)IW && y >= 0 && y < (int)IH && z >= 0 && z < (int)ID;
-    const float* const at = image + (there ? (group * INS + octet * 8) * JUMP_C + z * JUMP_D + y * JUMP_H + x * JUMP_W : 0);
-    float of[8];
-#pragma unroll
-    for (int j = 0; j < 8; j++) of[j] = there && (INS % CHUNK == 0 || octet * 8 + j < INS) ? at[j * JUMP_C] : 0.0f;
-#pragma unroll
-    for (int j = 0; j < 8; j++) most = fmaxf(most, finite_size(of[j]));
-    unsigned char* const to = octets + (plane * LINE + number * CELLS + cell) * OCTET;
-    store_octet(of, up, to, to);
-  }
-  return ws::block_max(most);
-}
-// `sampled`: of each image; `peaks`: of each part; `taken`: see `convolve`.
-__global__ void __launch_bounds__(256) halve(Operands o, unsigned char* octets, int* sampled, int* peaks, int* taken) {
-  for (int64_t i = (int64_t)blockIdx.x * 256 + threadIdx.x; i < COMBOS; i += (int64_t)gridDim.x * 256) taken[i] = 0;
-  const int64_t number = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
-  if (number >= IMAGES) {  // what lies behind the last cell of each plane
-    const int64_t first = (blockIdx.x - IMAGES * PARTS) * PART;
-    for (int64_t i = first + threadIdx.x; i < first + PART && i < (LINE - TOTAL) * PLANES; i += 256) {
-      const int64_t plane = i / (LINE - TOTAL), cell = TOTAL + i % (LINE - TOTAL);
-      ws::store_pack<4>((uint32_t*)(octets + (plane * LINE + cell) * OCTET), ws::Pack<uint32_t, 4>{});
-    }
-    return;
-  }
-  const float* const image = o.@IN + number * JUMP_N;
-  const int exponent = sampled_exponent(image), peak = exponent_of(halve_part(image, number, part, exponent, octets));
-  if (threadIdx.x == 0) peaks[blockIdx.x] = peak;
-  if (threadIdx.x == 0 && part == 0) sampled[number] = exponent;
-}
-// Once more where an element is larger than the sample told.
-__global__ void __launch_bounds__(256) mend(Operands o, unsigned char* octets, const int* sampled, const int* peaks, int* exponents) {
-  const int64_t number = blockIdx.x / MENDERS, own = blockIdx.x % MENDERS;
-  float found = 0.0f;
-  for (int64_t i = threadIdx.x; i < PARTS; i += 256) found = fmaxf(found, (float)peaks[number * PARTS + i]);
-  const int most = (int)ws::block_max(found), exponent = most > sampled[number] ? most : sampled[number];
-  if (threadIdx.x == 0 && own == 0) exponents[number] = exponent;
-  if (most <= sampled[number]) return;
-  for (int64_t part = own; part < PARTS; part += MENDERS) halve_part(o.@IN + number * JUMP_N, number, part, exponent, octets);
-}
-"""
-
-_PACK = """
-// The weights as the tensor cores read them, as halves: a block a step, in the order in which they are used.
-__global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, const int* exponents) {
-  const int64_t all = blockIdx.x % (ALL_STEPS * CHUNKS), of_block = blockIdx.x / (ALL_STEPS * CHUNKS);
-  int outer = 0;
-  while (outer < OUTER - 1 && all >= (int64_t)steps_before(outer + 1) * CHUNKS) outer++;
-  const int from = steps_before(outer), each = steps_before(outer + 1) - from, one = (int)all - from * CHUNKS;
-  const int chunk = one / each, step = from + one % each;
-  for (int i = threadIdx.x; i < 2 * CHANNELS; i += 256) {
-    const int64_t out = of_block % BLOCKS_OUT * CHANNELS + i % CHANNELS, group = of_block / BLOCKS_OUT;
-    const int octet = TABLE.octet[2 * step + i / CHANNELS];
-    float x[8] = {}, up = 1.0f;
-    if (octet >= 0 && out < OUTS) {
-      up = power_of_two(141 - exponents[group * OUTS + out]);
-      const int number = octet / OCTETS;
-      [[maybe_unused]] const int kd = number / (KH * KW), kh = number / KW % KH, kw = number % KW;
-#pragma unroll
-      for (int j = 0; j < 8; j++) {
-        const int64_t in = (int64_t)chunk * CHUNK + octet % OCTETS * 8 + j;
-        if (in < INS) x[j] = ws::load_as(@WEIGHT);
-      }
-    }
-    unsigned char* const to = packed + (int64_t)blockIdx.x * STEP_BYTES + i * OCTET;
-    store_octet(x, up, to, to);
-  }
-}
-"""
-
-CONVOLVE = """
 __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
     Operands o, const unsigned char* packed, const unsigned char* octets, const int* exponents, const int* of_images, int* taken) {
   // Of slices of the weights: full, empty. Of patches: here, read.
@@ -289,54 +190,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
         }
       }
       ws::warpgroup_sync();
-@DELIVER
+$epilogue
     }
   }
 }
-"""
-PACK = SCALES + _HALVE + _PACK
-
-# What a warpgroup does with results: of channel `first` + c of the block and cell `row0` + r, of each inner phase, at
-# mine[c * PITCH + r * INNER + inner].
-_PLACE = """\
-        const int row = row0 + @R / INNER, image = row / (int)CELLS, cell = row % (int)CELLS;
-        const int x = (cell % (int)CELLS_W * INNER + @R % INNER) * (PHASES_W / INNER) + phase_w(outer, 0);
-        const int y = cell / (int)CELLS_W % (int)CELLS_H * PHASES_H + phase_h(outer);
-        const int z = cell / (int)(CELLS_W * CELLS_H) * PHASES_D + phase_d(outer);
-        const bool inside = image < IMAGES && x < OW && y < OH && z < OD;
-        int64_t at[RANK];
-        at[0] = inside ? image : 0;
-        at[RANK - (SPACE > 2 ? 3 : 1)] = inside ? z : 0;
-        at[RANK - (SPACE > 1 ? 2 : 1)] = inside ? y : 0;
-        at[RANK - 1] = inside ? x : 0;
-"""
-_STORE = """\
-      constexpr int SIDE = 64 * INNER / V, ABOVE = SIDE < 128 ? 128 / SIDE : 1;
-      for (int q = me < SIDE * ABOVE ? me % SIDE : SIDE; q < SIDE; q += 128) {
-@PLACE          if (!inside) continue;
-#pragma unroll 4
-        for (int c = me / SIDE; c < ABREAST; c += ABOVE) {
-          const int channel = block * CHANNELS + first + c;
-          if (channel >= OUTS) break;
-          at[1] = group * OUTS + channel;
-          const ws::Pack<float, V> made = ws::load_pack<V>(mine + c * PITCH + q * V);
-          epilogue<V>(o, made, at);
-        }
-      }
-"""
-_COLUMNS = """\
-      for (int q = me; q < 64 * INNER; q += 128) {
-@PLACE          at[1] = 0;
-        const auto take = [&](int c) {
-          [[maybe_unused]] int64_t of[RANK];
-          for (int d = 0; d < RANK; d++) of[d] = at[d];
-          of[1] = c;
-          const ws::Pack<float, 1> row = {{mine[c * PITCH + q]}};
-          return @DRESSED.at[0];
-        };
-@STEPS      }
-"""
-STORE, COLUMNS = (
-    _STORE.replace("@PLACE", _PLACE.replace("@R", "q * V")),
-    _COLUMNS.replace("@PLACE", _PLACE.replace("@R", "q")),
-)

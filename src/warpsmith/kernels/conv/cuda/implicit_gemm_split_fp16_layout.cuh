@@ -1,17 +1,6 @@
-"""CUDA C++ of `halves`: constants. How the sum is cut into octets, where the patch and the weights lie, what a block makes."""
-
-from __future__ import annotations
-
-from .implicit_layout import AXES, COUNTS, GRID, PAIRS
-
-_TILE = """\
-// Outputs of a block: 64 of a warpgroup's product are 8 x 8 of them, or 64 of a row.
-constexpr int TILE_D = DEEP < PIXELS / 64 ? DEEP : PIXELS / 64, AREA = PIXELS / TILE_D;
-constexpr int WIDEST = WIDE < AREA ? WIDE : AREA, TILE_W = WIDEST >= 64 || AREA / WIDEST >= 8 ? WIDEST : AREA / 8;
-constexpr int TILE_H = AREA / TILE_W;
-"""
-
-_OCTETS = """\
+//! Shared-memory layout and schedule of the fp16 wgmma implicit GEMM: 8-channel 16-byte vectors, K steps, ring of
+//! weight slices, occupancy, persistent grid, workspace. Limit: 227 KiB a block. $slice_counts:
+//! implicit_gemm_slice_counts.cuh.
 // Eight terms of the sum lie together, an octet: of 8 channels at one tap or, where there are few channels, of REACH taps
 // side by side. What is beyond the last channel or tap is zero, in the image as in the weights: planes of octets that
 // begin REACH taps, and one of what is left of a row of taps.
@@ -26,7 +15,8 @@ struct Steps : Pairs<ROOM> {
   int first[LISTS + 1] = {};
   constexpr int steps(int list) const { return first[list + 1] - first[list]; }
   constexpr int slices(int list) const { return ws::ceil_div(steps(list), SLICE); }
-@COUNTS  constexpr int most() const {
+$slice_counts
+  constexpr int most() const {
     int found = 0;
     for (int i = 0; i < OUTER; i++) found = slices_of(i) > found ? slices_of(i) : found;
     return found;
@@ -84,5 +74,3 @@ constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = TILES_W * TILES_H
 constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
 constexpr int64_t PACKED_BYTES = ALL_SLICES * BLOCKS_OUT * GROUPS * SLICE_BYTES;
 constexpr uint64_t SPARE_AT = (PACKED_BYTES + 4 * OUTS * GROUPS + 255) / 256 * 256;
-"""
-CONSTANTS = AXES + _TILE + GRID + PAIRS + _OCTETS.replace("@COUNTS", COUNTS)

@@ -1,13 +1,5 @@
-"""CUDA C++ of `implicit` and `halves`: what becomes of a tile of results.
-
-In: `staged` in shared memory, which all threads see: the result without bias of channel c of the block and pixel p of its
-tile at staged[c * STAGED + p], with p = ((z * TILE_H + y) * TILE_W + x) * INNER + inner phase; what lies outside the image
-or beyond the last channel may be anything. In scope: image, group, block (of channels), outer (phase), x0, y0, z0 (the
-tile's first place in the grid), `spare` (workspace behind the kernels' own) and the constants of `implicit_layout.GRID`.
-Out: CUDA C++ that may change `staged` and wait for the block; no thread returns, for a block may make several tiles.
-"""
-
-STORE = """\
+//! Epilogue of an implicit GEMM: adds the bias and stores a tile from shared memory, neighbouring threads neighbouring
+//! outputs. Sees `staged`: the result of channel c and pixel p of the tile at staged[c * STAGED + p].
   constexpr int PACKS = PIXELS * INNER / V, SIDE = PACKS < THREADS ? PACKS : THREADS, HIGH = THREADS / SIDE;
   for (int p = threadIdx.x < SIDE * HIGH ? threadIdx.x % SIDE : PACKS; p < PACKS; p += SIDE) {
     const int column = p * V % (TILE_W * INNER), row = p * V / (TILE_W * INNER);
@@ -31,4 +23,3 @@ STORE = """\
       epilogue<V>(o, made, at);
     }
   }
-"""

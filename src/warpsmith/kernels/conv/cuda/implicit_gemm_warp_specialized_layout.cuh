@@ -1,10 +1,6 @@
-"""CUDA C++ of `flat`: constants. How the image lies as halves, which taps read what of it together, what a block makes."""
-
-from __future__ import annotations
-
-from .implicit_layout import AXES, PAIRS, PHASES
-
-_CELLS = """\
+//! Layout and schedule of the warp-specialised implicit GEMM: zero-padded NC/8HWC8 image where a tap is a shift, bands
+//! of taps that share a patch, K steps, weight ring, consumer warpgroups, occupancy, persistent grid, workspace. Limit:
+//! 227 KiB a block.
 // The image as octets of halves: 8 channels of a cell side by side. Cells are the places of the grid, and so many more in a
 // row that who reads beyond its end reads zeros: those the next one begins with where there are enough. So all cells lie in
 // a row, over all images, and a tap is a shift. Inputs of one remainder modulo the pace are a plane of their own.
@@ -139,5 +135,3 @@ constexpr int64_t MENDERS = PARTS * IMAGES <= 1024 ? PARTS : IMAGES < 1024 ? 102
 constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP_BYTES, OCTETS_BYTES = PLANES * LINE * OCTET;
 constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS) + COMBOS;
 static_assert(PACKED_BYTES + OCTETS_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");
-"""
-CONSTANTS = AXES + PHASES + PAIRS + _CELLS
