@@ -56,7 +56,9 @@ def test_there_are_kernel_files() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_opens_with_a_description(name: str) -> None:
-    assert not description(name)[:1].islower(), "the first lines are `//! Algorithm · data path · schedule · …`"
+    assert not description(name)[:1].islower(), (
+        "the first lines are `//! Algorithm · data path · schedule · …`"
+    )
     assert description(name).endswith("."), name
     assert "//!" not in read_kernel(name).template
 

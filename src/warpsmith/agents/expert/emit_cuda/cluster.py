@@ -13,14 +13,14 @@ from .reducing import Reducing
 from .threads import Threads
 
 
-def cluster_launch() -> str:
+def render_cluster_launch() -> str:
     """Rows are shared by clusters of PARTS blocks."""
     return render("reduce/cuda/cluster_launch.cuh")
 
 
 class ClusterThreads(Threads):
     def parting(self) -> str:
-        return cluster_launch() + render("reduce/cuda/cluster_merge.cuh")
+        return render_cluster_launch() + render("reduce/cuda/cluster_merge.cuh")
 
 
 class Cluster(Reducing):

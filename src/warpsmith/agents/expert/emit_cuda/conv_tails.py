@@ -58,11 +58,11 @@ def deliver(tail: Tail) -> str:
     if tail.columns is not None:
         return text + _columns(tail.columns)
     if tail.summed:
-        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=later(tail))
+        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_later(tail))
     return text + render("conv/cuda/epilogue_window_store.cuh")
 
 
-def later(tail: Tail) -> str:
+def apply_later(tail: Tail) -> str:
     """A pooled value, `made`, after the pointwise nodes that follow the pooling."""
     return "later<1>(o, made, at)" if tail.later else "made"
 

@@ -38,16 +38,16 @@ def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     direct_constants(top, loops)
     blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")
     launch = Launch("direct", blocks, "BLOCK", "SHARED" if loops.staged else "0", struct=True)
-    return [launch], register_tile() + "\n" + render("conv/cuda/direct_convolution.cuh"), ""
+    return [launch], render_register_tile() + "\n" + render("conv/cuda/direct_convolution.cuh"), ""
 
 
-def register_tile() -> str:
+def render_register_tile() -> str:
     """What a thread does to make its part; wants `direct_constants`."""
     return render("conv/cuda/direct_convolution_register_tile.cuh")
 
 
 def direct_constants(top: Writer, loops: Loops) -> None:
-    """All that `register_tile` wants."""
+    """All that `render_register_tile` wants."""
     window, rank = loops.window, loops.window.rank
     space, weight = rank - 2, window.weight
     ones = ["1"] * (3 - space)

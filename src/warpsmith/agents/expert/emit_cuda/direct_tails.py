@@ -13,8 +13,8 @@ from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Program
 from .column_steps import Walk, column_steps
-from .conv_tails import Tail, combining, finish, finish_launch, later, windows
-from .direct import Loops, direct_constants, register_tile
+from .conv_tails import Tail, apply_later, combining, finish, finish_launch, windows
+from .direct import Loops, direct_constants, render_register_tile
 from .source import Launch
 
 
@@ -48,7 +48,7 @@ def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Lau
     launches = [launch, *([finish_launch(tail, "workspace")] if tail.summed else [])]
     return (
         launches,
-        f"{register_tile()}\n{kernel}\n{finish(tail)}",
+        f"{render_register_tile()}\n{kernel}\n{finish(tail)}",
         _sums_bytes(loops, tail) if tail.summed else "",
     )
 
@@ -57,7 +57,7 @@ def _end(tail: Tail) -> str:
     if tail.columns is not None:
         return _columns(tail.columns)
     if tail.summed:
-        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=later(tail))
+        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_later(tail))
     return render("conv/cuda/direct_convolution_epilogue_store.cuh")
 
 

@@ -25,17 +25,16 @@ from .source import Launch
 def flat_kernels(
     top: Writer, shape: Convolved, deliver: str = "", whole: bool = False
 ) -> tuple[list[Launch], str, str]:
-    """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes
-    results, see `store_results`; "": stores them; `whole`: it wants all
-    channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where all weights stay), CHANNELS, CHUNK (a
-    multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES, PATCHES (two or more), UNITS
-    (multiprocessors; right with any number) and NT."""
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes results, see `store_results`;
+    "": stores them; `whole`: it wants all channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where
+    all weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all),
+    SLICE, STAGES, PATCHES (two or more), UNITS (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
         f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"
     )
     numbers(top, shape)
-    for line in _layout().splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
     weight, epilogue = weight_of(shape), (deliver or store_results()).rstrip("\n")
     kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
@@ -56,7 +55,7 @@ def flat_kernels(
     return launches, kernels, _workspace(shape)
 
 
-def _layout() -> str:
+def _render_layout() -> str:
     """Constants: how the image lies as halves, which taps read what of it together, what a block makes."""
     texts = (
         render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/convolution_phases.cuh"),
@@ -69,10 +68,12 @@ def _layout() -> str:
 def store_results() -> str:
     """Takes a warpgroup's results to the outputs: that of channel `first` + c of the block and cell `row0` + r, of each inner
     phase, lies at mine[c * PITCH + r * INNER + inner]."""
-    return render("conv/cuda/implicit_gemm_warp_specialized_store.cuh", output_index=_output_index("q * V"))
+    return render(
+        "conv/cuda/implicit_gemm_warp_specialized_store.cuh", output_index=_render_output_index("q * V")
+    )
 
 
-def _output_index(result: str) -> str:
+def _render_output_index(result: str) -> str:
     """Where a result belongs; `result`: its number, as C++."""
     text = render("conv/cuda/implicit_gemm_warp_specialized_output_index.cuh", result=result)
     return text.rstrip("\n")
@@ -85,7 +86,7 @@ def columns(program: Program, dressed: bool) -> str:
     column_steps(w, program, walk)
     return render(
         "conv/cuda/implicit_gemm_warp_specialized_channel_reduction.cuh",
-        output_index=_output_index("q"),
+        output_index=_render_output_index("q"),
         value="dressed<1>(o, row, of)" if dressed else "row",
         steps="\n".join(f"        {line}" for line in w.text().splitlines()),
     )

@@ -19,10 +19,10 @@ from .implicit import (
     Convolved,
     bias_of,
     channels_of,
-    grid,
     numbers,
-    slice_counts,
-    slice_of_block,
+    render_grid,
+    render_slice_counts,
+    render_slice_of_block,
     store_tile,
     weight_of,
 )
@@ -38,11 +38,13 @@ def halves_kernels(
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)
-    for line in _layout().splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
     weight, epilogue = weight_of(shape), (deliver or store_tile()).rstrip("\n")
     kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
-    kernels += render("conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=slice_of_block(), weight=weight)
+    kernels += render(
+        "conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=render_slice_of_block(), weight=weight
+    )
     kernels += "\n" + bias_of(shape)
     kernels += render("conv/cuda/implicit_gemm_split_fp16.cuh", source=shape.source, epilogue=epilogue)
     packed, exponents = "(unsigned char*)workspace", "(int*)((char*)workspace + PACKED_BYTES)"
@@ -55,12 +57,12 @@ def halves_kernels(
     return launches, kernels, _workspace(shape, terms)
 
 
-def _layout() -> str:
+def _render_layout() -> str:
     """Constants: how the sum is cut into octets, where the patch and the weights lie, what a block makes."""
     texts = (
-        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), grid(),
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), render_grid(),
         render("conv/cuda/implicit_gemm_k16_steps.cuh"),
-        render("conv/cuda/implicit_gemm_split_fp16_layout.cuh", slice_counts=slice_counts()),
+        render("conv/cuda/implicit_gemm_split_fp16_layout.cuh", slice_counts=render_slice_counts()),
     )  # fmt: skip
     return "".join(texts)
 

@@ -56,10 +56,10 @@ def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[
     STAGES, FRAGMENTS and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')
     numbers(top, shape)
-    for line in _layout().splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
     kernels = render(
-        "conv/cuda/pack_weights_tf32.cuh", slice_of_block=slice_of_block(), weight=weight_of(shape)
+        "conv/cuda/pack_weights_tf32.cuh", slice_of_block=render_slice_of_block(), weight=weight_of(shape)
     )
     kernels += "\n" + bias_of(shape)
     epilogue = (deliver or store_tile()).rstrip("\n")
@@ -71,26 +71,26 @@ def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[
     return launches, kernels, _workspace(shape)
 
 
-def _layout() -> str:
+def _render_layout() -> str:
     """Constants: the grid, and where everything lies."""
     texts = (
-        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_tf32_tile.cuh"), grid(),
-        render("conv/cuda/implicit_gemm_tf32_layout.cuh", slice_counts=slice_counts()),
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_tf32_tile.cuh"), render_grid(),
+        render("conv/cuda/implicit_gemm_tf32_layout.cuh", slice_counts=render_slice_counts()),
     )  # fmt: skip
     return "".join(texts)
 
 
-def grid() -> str:
+def render_grid() -> str:
     """Constants of `implicit` and `halves`: phases and tiles of the output."""
     return render("conv/cuda/convolution_phases.cuh") + render("conv/cuda/implicit_gemm_grid.cuh")
 
 
-def slice_counts() -> str:
+def render_slice_counts() -> str:
     """Members of a table that says how many slices of the weights a list (a phase) has."""
     return render("conv/cuda/implicit_gemm_slice_counts.cuh").rstrip("\n")
 
 
-def slice_of_block() -> str:
+def render_slice_of_block() -> str:
     """Says which slice of the weights a block packs."""
     return render("conv/cuda/implicit_gemm_slice_of_block.cuh").rstrip("\n")
 
@@ -101,7 +101,7 @@ def store_tile() -> str:
     In: `staged` in shared memory, which all threads see: the result without bias of channel c of the block and pixel p of its
     tile at staged[c * STAGED + p], with p = ((z * TILE_H + y) * TILE_W + x) * INNER + inner phase; what lies outside the image
     or beyond the last channel may be anything. In scope: image, group, block (of channels), outer (phase), x0, y0, z0 (the
-    tile's first place in the grid), `spare` (workspace behind the kernels' own) and the constants of `grid`. It may change
+    tile's first place in the grid), `spare` (workspace behind the kernels' own) and the constants of `render_grid`. It may change
     `staged` and wait for the block; no thread returns, for a block may make several tiles.
     """
     return render("conv/cuda/implicit_gemm_store.cuh")

@@ -47,7 +47,7 @@ class Roles:
     give: str  # after a stage was read
 
 
-def _copying_roles() -> Roles:
+def _make_copying_roles() -> Roles:
     """Tiles of both factors are copied."""
     feed = render("gemm/cuda/gemm_3xfp16_wgmma_producer.cuh").rstrip("\n")
     multiply = render("gemm/cuda/gemm_3xfp16_wgmma_mainloop.cuh").rstrip("\n")
@@ -63,7 +63,7 @@ def wgmma_kernels(
     product = Launch(
         "product", "(WORK < BLOCKS ? WORK : BLOCKS)", "THREADS", "SHARED", extra=extra, struct=True
     )
-    kernel = render("gemm/cuda/gemm_3xfp16_wgmma.cuh", **asdict(roles or _copying_roles()))
+    kernel = render("gemm/cuda/gemm_3xfp16_wgmma.cuh", **asdict(roles or _make_copying_roles()))
     return [split, product], text + kernel
 
 

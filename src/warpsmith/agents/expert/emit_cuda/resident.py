@@ -23,7 +23,7 @@ from ....kernels.templates import render
 from ..emit.passes import Pass, describe
 from ..program import Expr, Operand, Program
 from . import packs, states
-from .cluster import cluster_launch
+from .cluster import render_cluster_launch
 from .rings import HELD, NEXT, Rings
 from .source import CudaBody, Launch, kernel_head
 
@@ -78,7 +78,7 @@ class Resident(Rings):
     def _room(self) -> None:
         for line in (
             '#include "warpsmith_cuda_meeting.h"', '#include "warpsmith_cuda_resident.h"',
-            *(cluster_launch().splitlines() if self.near else []),
+            *(render_cluster_launch().splitlines() if self.near else []),
             f"constexpr int WORDS = {self.words};  // of a row's states",
         ):  # fmt: skip
             self.top.line(line)
