@@ -56,7 +56,7 @@ THERE = ("torch", "numpy")  # on a machine with a GPU, with all that they bring
 GLIBC = (34, 31, 28, 27, 24, 17, 12, 5)  # pip matches each exactly
 MANYLINUX = (*(f"manylinux_2_{n}_x86_64" for n in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64")
 # Of Warpsmith, what a bundle's content depends on.
-MAKES = ("agents", "bundles", "records", "search", "tasks")
+MAKES = ("agents", "bundles", "kernels", "records", "search", "tasks")
 SURE, LOST = 1.1, 0.9  # times as fast as the fastest baseline: wins, loses
 
 

@@ -19,7 +19,6 @@ from ..emit.text import Writer
 from ..emit_cuda.flat import flat_kernels
 from ..emit_cuda.halves import halves_kernels
 from ..emit_cuda.implicit import Convolved, implicit_kernels
-from ..emit_cuda.implicit_store import STORE
 from ..emit_cuda.source import Launch
 from ..facts import Facts
 from ..families.anchored import Anchor, Core
@@ -134,9 +133,9 @@ class CudaConvolution(CudaAnchored):
         return self.written(top, self.convolved(anchor), technique)
 
     def written(
-        self, top: Writer, shape: Convolved, technique: Technique, deliver: str = STORE
+        self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
     ) -> tuple[list[Launch], str, str]:
-        """`deliver`: what becomes of the results, see `emit_cuda.implicit_store`."""
+        """`deliver`: CUDA C++ that takes a tile of results, see `emit_cuda.implicit.store_tile`; "": stores them."""
         if technique.name == "patches":
             return implicit_kernels(top, shape, deliver)
         if technique.name == "flat":

@@ -1,6 +1,6 @@
 """The ways in which a convolution by warpgroup may be cut: outputs into tiles, the sum into chunks and steps.
 
-In: a convolution's numbers. Out: cuts as `emit_cuda.halves_layout` makes them of the tunables.
+In: a convolution's numbers. Out: cuts as `kernels/conv/cuda/implicit_gemm_split_fp16_tile.cuh` makes them of the tunables.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def parts_of(width: int) -> Iterator[int]:
 
 
 def tiles_of(space: int) -> Iterator[tuple[int, int, int]]:
-    """Pixels, those of a row, planes: see `emit_cuda.halves_layout`."""
+    """Pixels, those of a row, planes: see `kernels/conv/cuda/implicit_gemm_split_fp16_tile.cuh`."""
     for pixels, deep in product((128, 256, 64), (1, 2, 4) if space > 2 else (1,)):
         for wide in (16, 32, 8, 64, 128, 256):
             high = pixels // deep // wide

@@ -68,7 +68,7 @@ def _tunables(kind: Kind, tile: Tile, terms: int, limits: Limits) -> Iterator[Tu
     cut = tile.cut
 
     def fits(pixels: int = cut.pixels, wide: int = cut.wide, deep: int = cut.deep) -> bool:
-        """Does the tile that `halves_layout` makes of these?"""
+        """Do `halves_kernels` cut a tile with these sides?"""
         deep = min(deep, pixels // 64)
         area = pixels // deep
         wide = min(wide, area)
