@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 # Lowest first. Names on one line do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("records",),
+    ("records", "kernels"),
     ("errors", "places"),
     ("plugins", "config", "machine", "progress", "budgets"),
     ("watching",),
