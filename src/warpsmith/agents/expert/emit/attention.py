@@ -37,12 +37,7 @@ def helpers() -> str:
 
 def write_attention(w: Writer, p: Parts) -> None:
     """The body of `unit`."""
-    w.line("[[maybe_unused]] constexpr bool NT = false;")
-    w.line("// Blocks of equal size, each of whole tiles of rows.")
-    w.line("constexpr int64_t PARTS = QUERY_COUNT > 0 ? (QUERY_COUNT + QUERIES - 1) / QUERIES : 1;")
-    w.line("constexpr int64_t EACH = QUERY_COUNT > 0 ? UP((QUERY_COUNT + PARTS - 1) / PARTS, ROWS) : 1;")
-    w.line("constexpr int64_t BLOCKS = (QUERY_COUNT + EACH - 1) / EACH;")
-    w.line("constexpr int64_t OUT_PAD = UP(OUT_WIDTH, VEC), WIDTH_PAD = UP(WIDTH, VEC);")
+    w.paste(render("attention/cpu/query_blocks.h"))
     if p.scores is not None:
         write_chain(w, p.scores, "scores")
     write_chain(w, p.epilogue, "epilogue")
@@ -57,11 +52,7 @@ def write_attention(w: Writer, p: Parts) -> None:
 
 
 def _write_scratch(w: Writer, softmax: bool) -> None:
-    w.line("float* const keys = (float*)workspace + part * SCRATCH;")
-    w.line("float* const copies = keys + KEY_FLOATS;")
-    w.line("float* const queries = copies + VALUE_FLOATS;")
-    w.line("float* const weights = queries + QUERY_FLOATS;")
-    w.line("float* const sums = weights + QUERIES * KEYS;")
+    w.paste(render("attention/cpu/scratch.h"))
     if softmax:
         w.line("float* const totals = sums + SUM_FLOATS;")
         w.line("float* const tops = totals + QUERIES * VEC;")
@@ -138,13 +129,8 @@ def _write_row(w: Writer, p: Parts) -> None:
         w.line(f"const int64_t at[] = {{{index}}};")
         w.line("scores(row, at, seen);")
     if p.softmax:
-        w.line("ws::vf total = ws::load(totals + r * VEC);")
         scale = "1.0f" if p.scores is not None else p.scale
-        w.line(f"const float before = soften(row, seen, {scale}, tops[r], total);")
-        w.line("ws::store(totals + r * VEC, total);")
-        w.line("if (before != 1.0f && from > 0)")
-        w.line("  for (int64_t d = 0; d < OUT_PAD; d += VEC)")
-        w.line("    ws::store(sums + r * OUT_PAD + d, ws::load(sums + r * OUT_PAD + d) * before);")
+        w.paste(render("attention/cpu/rescale_sums.h", scale=scale))
     if p.limit is not None:
         w.line("for (int64_t c = UP(seen, VEC); c < count; c += VEC) ws::store(row + c, ws::vf{});")
 

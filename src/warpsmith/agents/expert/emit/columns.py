@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from ....kernels.templates import render
 from ..program import Program
 from .column_states import COLUMN_STATES
 from .express import VECTOR_TYPE, Express, write_lanes
@@ -61,12 +62,7 @@ class Columns:
     def write(self) -> None:
         w = self.w
         names = ", ".join(o.name for o in [*self.program.inputs, *(o for o, _ in self.program.outputs)])
-        w.line("constexpr int64_t blocks = (COLUMNS + BLOCK * VEC - 1) / (BLOCK * VEC);")
-        w.line("constexpr int64_t across = blocks > 0 ? blocks : 1;")
-        w.line("constexpr int64_t block_size = REDUCE * BLOCK * VEC;")
-        w.line(
-            "constexpr int64_t grain = block_size >= GRAIN ? 1 : GRAIN / (block_size > 0 ? block_size : 1);"
-        )
+        w.paste(render("reduce/cpu/column_blocks.h"))
         self.totals.declare(w, self.stash_bytes)
         part = "int part" if self.stash or self.totals else "int"
         with w.block(

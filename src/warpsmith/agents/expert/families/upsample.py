@@ -145,19 +145,11 @@ class _Rows:
 
     def _tables(self, line: str) -> None:
         """Scratch of a thread, and the columns' sources, found once."""
-        w = self.w
-        w.line("float* const line = (float*)workspace + thread * SCRATCH;")
-        w.line(f"float* const made = line + {line};")
-        w.line("float* const weight = made + MADE;")
-        w.line("int32_t* const left = (int32_t*)(weight + MADE);")
-        w.line("int32_t* const right = left + MADE;")
-        w.line("float* const kept = (float*)(right + MADE);")
-        w.line(
-            f"int64_t held[{self.kept}] = {{{', '.join(['-1'] * self.kept)}}};  // which input rows are kept"
-        )
-        with w.block("for (int64_t j = 0; j < O; ++j)"):
-            w.line(f"const Spot spot = {self.spot(self.last, 'j')};")
-            w.line("left[j] = (int32_t)spot.first, right[j] = (int32_t)spot.second, weight[j] = spot.weight;")
+        text = render(
+            "resize/cpu/row_buffers.h", line_floats=line, rows=self.kept, no_rows=", ".join(["-1"] * self.kept),
+            source=self.spot(self.last, "j"),
+        )  # fmt: skip
+        self.w.paste(text)
 
     def _row(self) -> None:
         w = self.w
