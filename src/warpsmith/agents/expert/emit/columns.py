@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from ....kernels.templates import render
 from ..program import Program
 from .column_states import COLUMN_STATES
-from .express import VECTOR_TYPE, Express, write_lanes
+from .express import VECTOR_TYPE, Express
 from .layout import Layout
 from .passes import Pass, describe, kept_steps, passes
 from .text import INLINE, Writer, nested
@@ -182,7 +182,7 @@ class Columns:
         with nested(w, loops), self._each_vector():
             self._lanes(p, list(p.sources), keep_stash=False)
             for operand, name in full:
-                write_lanes(w, operand.name, operand.dtype, name, self.layout.reduce_offset(operand))
+                self.express.store(operand, name)
 
     def _row_outputs(self) -> None:
         rows = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
@@ -192,7 +192,7 @@ class Columns:
             for operand, name in rows:
                 step = self.program.step(name)
                 value = self.express.splat(step) if self.express.constant(step) else f"{name}[b]"
-                write_lanes(self.w, operand.name, operand.dtype, value, "", stream=False)
+                self.express.store(operand, value, stream=False)
 
 
 def _indexed(name: str) -> str:
