@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region
 from ..axes import base_name
-from ..emit.scan import columns_body, helpers, rows_body, split_body
+from ..emit.scan import helpers
 from ..emit.text import Writer
 from ..facts import Facts
 from ..ops import FLOATS, option
@@ -21,6 +22,7 @@ from .base import Technique, grain_tunable, stream_tunable, tunable, vector_tuna
 from .scan_forms import Form, form
 
 OPERATIONS = {"cumsum": "sum", "cumprod": "product", "cummax": "maximum", "cummin": "minimum"}
+KERNELS = {"rows": "rows", "rows-float": "rows", "split": "split_rows", "columns": "columns"}
 FEW_COLUMNS = 4  # below this the lanes of a scan over an outer dimension stay empty
 
 
@@ -72,8 +74,7 @@ class Scan(AnchoredFamily):
         return helpers(kind, rank, axis_of(anchor.node, rank), how.reverse, how.exclusive, lanes, short)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        bodies = {"rows": rows_body, "rows-float": rows_body, "split": split_body, "columns": columns_body}
-        bodies[technique.name](w)
+        w.paste(render(f"scan/cpu/{KERNELS[technique.name]}.h"))
         return ""
 
     def _form(self, graph: Graph, node: Node, within: Collection[str]) -> Form:

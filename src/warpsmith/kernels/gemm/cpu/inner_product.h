@@ -1,8 +1,6 @@
-"""A matrix product with lanes along the sum, as C++ text (see `product_code`): for few rows or few columns whose factors
-lie along it.
-"""
-
-DOTS = """\
+//! Inner-product GEMM for few rows or few columns: lanes run along K, a tile of ROWS x COLUMNS sums stays in registers and is
+//! added across lanes at the end; factors that are contiguous along K are read in place, others are packed into the thread's
+//! scratch; one parallel loop over tiles and K parts; float32 accumulation over at most MAX_DEPTH terms, parts in float64.
 constexpr int C = (int)most(1, least(COLUMNS, N));
 constexpr int64_t BLOCK = C * (64 / C), BLOCKS = pieces(N, BLOCK), WIDTH = padded(BLOCK, VEC);
 constexpr int UNROLL_K = R * C >= 8 ? 1 : R * C >= 4 ? 2 : 4;  // vectors of the sum at once: enough additions in flight
@@ -105,4 +103,3 @@ static inline void multiply(const left_t* left, const right_t* right, float* scr
   });
   if constexpr (PARTS > 1) combine(partial, finish);
 }
-"""

@@ -1,11 +1,7 @@
-"""A matrix product with lanes along its columns, as C++ text (see `product_code`).
-
-A tile of R rows times V vectors of columns stays in registers over the whole sum (the outer-product kernel of Goto and
-van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). The right factor is read where it lies or
-copied into panels that the rows of a block share; one that lies along the sum is transposed on the way.
-"""
-
-PANELS = """\
+//! Outer-product GEMM (Goto and van de Geijn 2008): a tile of R rows by V vectors of columns stays in registers over K; the
+//! right factor is read in place or packed into panels that stay in the L2 cache (RESIDENT KiB) for all rows of a block, and
+//! is transposed in registers where it is contiguous along K; one parallel loop over tiles and K parts; float32 accumulation
+//! in chunks of 512 terms, parts in float64.
 // A tile's sums, one row of vectors of the right factor and one value of the left one fill all registers but one.
 constexpr int V = (int)least(most(1, least(8, (ws::registers - 2) / (R + 1))), most(1, pieces(N, VEC)));
 constexpr int64_t WIDTH = V * VEC, PANEL_COUNT = pieces(N, WIDTH), REST = N % WIDTH;
@@ -176,4 +172,3 @@ static inline void multiply(const left_t* left, const right_t* right, float* scr
   });
   if constexpr (PARTS > 1) combine(partial, finish);
 }
-"""

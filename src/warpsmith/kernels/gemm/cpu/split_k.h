@@ -1,37 +1,5 @@
-"""The loops of a matrix product as C++, general in all shapes and strides: text in terms of `product.declarations`.
-
-What both techniques share. They define `multiply(left, right, scratch, fill, finish)`: `fill(to, at, k, n)` makes n
-floats of a row of the left factor from element k of the sum on; `finish(b, m, n, sums, count)` takes `count` results of
-row m of batch b from column n on, and may overwrite them. Sums longer than MAX_DEPTH, or SPLIT ways, are cut into
-parts that `combine` adds up in double and in a fixed order.
-"""
-
-START = """\
-// Tunables that the main shapes leave no choice for.
-#ifndef SPLIT
-#define SPLIT 1
-#endif
-#ifndef ROWS
-#define ROWS 1
-#endif
-#ifndef COLUMNS
-#define COLUMNS 1
-#endif
-#ifndef PACK
-#define PACK 1
-#endif
-#ifndef RESIDENT
-#define RESIDENT 512
-#endif
-constexpr int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-constexpr int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
-constexpr int64_t padded(int64_t n, int64_t unit) { return pieces(n, unit) * unit; }
-// The size of equal pieces of at most `size`.
-constexpr int64_t even(int64_t n, int64_t size) { return n > 0 ? pieces(n, pieces(n, size)) : 1; }
-"""
-
-COMMON = """\
+//! Work distribution and split-K of the CPU GEMMs: sums longer than MAX_DEPTH, or SPLIT ways, are cut along K into parts;
+//! partial sums lie in float32 scratch and are added up in float64 in a fixed order, so results do not depend on timing.
 constexpr int64_t MAX_DEPTH = 4096;  // products in one sum of floats; bounds the scratch memory, too
 constexpr int64_t PARTS = most(SPLIT, pieces(K, MAX_DEPTH));
 constexpr int64_t DEPTH = most(1, padded(pieces(K, PARTS), VEC));  // of a part
@@ -71,20 +39,3 @@ template <class Finish> static inline void combine(const float* partial, const F
     }
   });
 }
-"""
-
-# What of the product a triangle keeps; without one nothing is outside, and tiles come in their order.
-WHOLE = """\
-WS_FN bool outside(int64_t, int64_t, int64_t, int64_t) { return false; }
-WS_FN int64_t turn(int64_t t) { return t; }
-"""
-LOWER = """\
-// Rows first … last with columns from … to lie wholly above the diagonal.
-WS_FN bool outside(int64_t, int64_t last, int64_t from, int64_t) { return from > last + DIAGONAL; }
-"""
-UPPER = """\
-// Rows first … last with columns from … to lie wholly below the diagonal.
-WS_FN bool outside(int64_t first, int64_t, int64_t, int64_t to) { return to < first + DIAGONAL; }
-"""
-# Full and empty rows in turn, so that every thread gets as many of each.
-TURN = "WS_FN int64_t turn(int64_t t) { return t & 1 ? ROW_TILES - 1 - t / 2 : t / 2; }\n"
