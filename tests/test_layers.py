@@ -160,6 +160,11 @@ def test_imports_go_down_only() -> None:
     assert not wrong, "\n".join(sorted(wrong))
 
 
+def test_agents_share_nothing_that_is_the_experts() -> None:
+    """What all brains share lies beside them: a language model's agents need no built-in expert."""
+    assert not [i for i in ours("warpsmith.agents.base") if i.startswith("warpsmith.agents.expert")]
+
+
 def test_package_root_is_light() -> None:
     assert not ours("warpsmith", everywhere=False), "warpsmith/__init__.py imports inside functions only"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import FOLD
+from warpsmith.agents.facts import Facts
 from warpsmith.errors import TaskError
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.rewritten import rewritten_graph

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..agents.base import Attempt
-from ..agents.expert.facts import Facts, local_facts
+from ..agents.facts import Facts, local_facts
 from ..agents.llm.memory import Memory
 from ..agents.llm.translation import translation
 from ..archive.entries import RunRecord

@@ -8,9 +8,9 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ...records import Graph, Node, Region
+from ..facts import Facts
 from .algebra import summed_map
 from .axes import VIEWS, base_name
-from .facts import Facts
 from .folding import Folded, folded_region
 from .rewriting import folded_nodes
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
+from ..facts import Facts
 from ..findings import Finding, fastest, findings, settled
 from .costs import aten_us, floor_us, node_us
-from .facts import Facts
 from .families import FOLD, AnchoredFamily, Family, Technique
 from .planner import Plan
 from .registry import family_of

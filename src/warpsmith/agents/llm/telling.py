@@ -9,7 +9,7 @@ from typing import Any
 
 from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
 from ..base import Attempt, Situation
-from ..expert.facts import Facts
+from ..facts import Facts
 from ..failures import failure_of
 from ..findings import findings, summary
 from .prompts import bullets, fence

@@ -14,9 +14,9 @@ from itertools import pairwise
 from math import prod
 
 from ....records import Graph, Node, Region, TensorSpec, Unit
+from ...facts import Facts
 from ..algebra import SummedMap, summed_map
 from ..emit.text import SOME, Writer
-from ..facts import Facts
 from ..rewriting import rewritten_region
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, tunable, vector_tunable

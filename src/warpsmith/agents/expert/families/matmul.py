@@ -12,13 +12,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.product import PRODUCTS, Named, Product, addend_lines, declarations, left_index, product_of
 from ..emit.product_code import COMMON, LOWER, START, TURN, UPPER, WHOLE
 from ..emit.product_dots import DOTS
 from ..emit.product_panels import PANELS
 from ..emit.text import INLINE, Writer
-from ..facts import Facts
 from ..ops import option
 from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily, Core

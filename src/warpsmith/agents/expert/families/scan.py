@@ -11,10 +11,10 @@ from collections.abc import Collection
 from math import prod
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.scan import columns_body, helpers, rows_body, split_body
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, grain_tunable, stream_tunable, tunable, vector_tunable

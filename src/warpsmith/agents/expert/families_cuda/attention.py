@@ -12,12 +12,12 @@ from collections.abc import Collection
 from math import prod
 
 from ....records import Graph, Node, Region, Unit
+from ...facts import Facts
 from ..axes import base_name
 from ..costs import region_bytes
 from ..emit_cuda.attention import Heads, attention_body
 from ..emit_cuda.product_halves import DEPTH
 from ..emit_cuda.product_wgmma import BANDWIDTH, BLOCKS, wgmma_technique
-from ..facts import Facts
 from ..families.attention import ATTENTION
 from ..families.attention_pattern import LIBRARY, attention_at
 from ..families.attention_rewrites import Attention

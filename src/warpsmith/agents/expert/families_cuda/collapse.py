@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....records import Graph, Region, Unit
+from ...facts import Facts
 from ..costs import LAUNCH_US, region_bytes
-from ..facts import Facts
 from ..families.base import Technique
 from ..families.collapse import Collapse, pattern
 from ..program import Unsupported

@@ -14,6 +14,7 @@ from itertools import product
 from math import prod
 
 from ....records import Graph, Node, Region, Tunable
+from ...facts import Facts
 from ..costs import region_bytes
 from ..emit.text import Writer
 from ..emit_cuda.flat import flat_kernels
@@ -21,7 +22,6 @@ from ..emit_cuda.halves import halves_kernels
 from ..emit_cuda.implicit import Convolved, implicit_kernels
 from ..emit_cuda.implicit_store import STORE
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core
 from ..families.base import Technique, tunable
 from ..families.convolution import Convolution, zeros_around

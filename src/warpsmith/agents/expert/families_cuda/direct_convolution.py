@@ -13,11 +13,11 @@ from collections.abc import Collection
 from math import gcd, prod
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..costs import region_bytes
 from ..emit.text import Writer
 from ..emit_cuda.direct import Loops, direct_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core
 from ..families.base import Bottleneck, Technique, tunable
 from ..families.convolution import Convolution, window_of

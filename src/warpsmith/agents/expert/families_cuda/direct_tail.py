@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....records import Graph, Node, Region, Tunable, Unit
+from ...facts import Facts
 from ..emit.text import Writer
 from ..emit_cuda.chain import write_chain, write_operands
 from ..emit_cuda.direct import Loops
 from ..emit_cuda.direct_tails import direct_tail_kernels
 from ..emit_cuda.source import CudaBody
-from ..facts import Facts
 from ..families.base import Technique, tunable
 from ..families.convolution import window_of as loops_of
 from ..program import Unsupported, operand_names

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.product import Named, Product, product_of
 from ..emit.text import Writer
@@ -24,7 +25,6 @@ from ..emit_cuda.product_thin import thin_kernels, thin_technique
 from ..emit_cuda.product_wgmma import INCLUDE as WGMMA
 from ..emit_cuda.product_wgmma import wgmma_kernels, wgmma_technique
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core
 from ..families.base import Technique, tunable
 from ..families.matmul import MatMul, Sizes

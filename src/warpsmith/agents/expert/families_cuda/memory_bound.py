@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from ....progress import counted
 from ....records import Graph, Node, Region, Tunable, Unit
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.passes import passes
 from ..emit_cuda.cluster import Cluster
@@ -24,7 +25,6 @@ from ..emit_cuda.resident import Resident
 from ..emit_cuda.rings import Rings
 from ..emit_cuda.source import CudaBody
 from ..emit_cuda.split import Split
-from ..facts import Facts
 from ..families.base import (
     Bottleneck,
     Family,

@@ -9,12 +9,12 @@ from collections.abc import Collection
 from math import prod
 
 from ....records import Graph, Node, Region, Tunable
+from ...facts import Facts
 from ..emit.text import Writer
 from ..emit_cuda.pool_boxes import box_kernels
 from ..emit_cuda.pool_planes import plane_kernels
 from ..emit_cuda.pool_taps import tap_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core, extents
 from ..families.base import Technique, tunable
 from ..families.pool_windows import Pool, Window, read_pool

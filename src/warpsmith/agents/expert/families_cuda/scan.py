@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 
 from ....records import Graph, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import Writer
 from ..emit_cuda.scan import scan_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor
 from ..families.base import Technique, tunable
 from ..families.scan import OPERATIONS, Scan, axis_of

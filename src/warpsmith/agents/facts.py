@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ... import machine
+from .. import machine
 
 
 @dataclass(frozen=True)
