@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress", "budgets"),
+    ("plugins", "config", "machine", "progress", "budgets", "hardware"),
     ("watching",),
     ("processes",),
     ("tasks",),

@@ -8,23 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from ....hardware import Hardware
 from ....records import Tunable
 from ..families.base import tunable
-from .base import SHARED_KIB
+from .base import smem_kib
 
 LEAST_BYTES = 32 << 10  # of a row from which on it may gain
-LONG_BYTES = 108 << 10  # of a row that one block hardly keeps while it loads the next
 PART_BYTES = 128 << 10  # of a row in a block, so that there is room to load ahead
 LEAST_AHEAD = 3  # steps, to add the next row meanwhile
 # Of a row in a block before clusters of 16: of those, seven fit on an H200, 112 of its 132 processors.
 MOST_PART_BYTES = 200 << 10
 STEP_BYTES = 16 << 10  # of a block's step: 512 threads, two packs each
-PROCESSORS = 132  # that teams are cut from: those of an H100 or H200; other numbers cost speed only
 EXCHANGE_BYTES = 80 << 10  # that a block moves in the time in which a team agrees through memory
 # That it moves in the time that this takes where nobody waits; where a part leaves less room to be ahead.
 HIDDEN_BYTES, CLOSE_BYTES, CLOSE_PART = 15 << 10, 30 << 10, 7 * STEP_BYTES
 FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few fit at once
-CACHED = 28 << 20  # of rows that the L2 cache still has when they are read again
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Staying:
     gain: float
 
 
-def staying(row_bytes: int, rows: int, beside: float = 0.0) -> list[Staying]:
+def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) -> list[Staying]:
     """By clusters where a row fits sixteen blocks; by teams that meet in the workspace where it needs more than eight.
     `beside`: bytes that only the writing reads, for each of the row's.
     """
@@ -49,38 +47,42 @@ def staying(row_bytes: int, rows: int, beside: float = 0.0) -> list[Staying]:
             8 if row_bytes <= 8 * MOST_PART_BYTES else 16,
         )
         near = tunable("CLUSTER", blocks, *(c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16))
-        gain = 1.25 if row_bytes < LONG_BYTES else 2.2
-        sizes = _sizes(row_bytes / blocks, beside, meet=blocks > 8)
+        gain = 1.25 if row_bytes < 512 * smem_kib(hardware)[-1] else 2.2
+        sizes = _sizes(hardware, row_bytes / blocks, beside, meet=blocks > 8)
         found.append(Staying("resident", f"clusters {why}", [near, *sizes], gain))
     if row_bytes > 8 * PART_BYTES:
-        teams = best_teams(row_bytes, rows)
-        far, part = tunable("TEAMS", *teams), row_bytes / (PROCESSORS // teams[0])
+        teams = best_teams(hardware, row_bytes, rows)
+        far, part = tunable("TEAMS", *teams), row_bytes / (hardware.sm_count // teams[0])
         gain = 2.3 if found else 2.1 if row_bytes <= FAR_BYTES else 1.9
-        found.append(Staying("teams", f"teams {why}", [far, *_sizes(min(part, PART_BYTES), beside)], gain))
+        found.append(
+            Staying("teams", f"teams {why}", [far, *_sizes(hardware, min(part, PART_BYTES), beside)], gain)
+        )
     return found
 
 
-def _sizes(part_bytes: float, beside: float, meet: bool = True) -> list[Tunable]:
+def _sizes(hardware: Hardware, part_bytes: float, beside: float, meet: bool = True) -> list[Tunable]:
     """Loading is ahead by what of the shared memory a part leaves, adding by half of that; where that is next to nothing,
     or to `meet` takes little, a row is added when the one before is written."""
-    room = SHARED_KIB[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
+    kib = smem_kib(hardware)
+    room = kib[-1] * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
     ahead = next((a for a in range(6, 1, -1) if a + beside * (a // 2 + 1) <= room), 1)
     early = (ahead + (beside > 0)) // 2 if meet and ahead >= LEAST_AHEAD else -1
     return [
         tunable("GROUP", 512, 1024, 256), tunable("UNROLL", 2, 3, 4, 1), tunable("AHEAD", ahead, 6, 4, 3, 8),
-        tunable("EARLY", early, 3, 2, 1, 0, -1), tunable("KEEP", *SHARED_KIB[:0:-1]),
+        tunable("EARLY", early, 3, 2, 1, 0, -1), tunable("KEEP", *kib[:0:-1]),
     ]  # fmt: skip
 
 
-def best_teams(row_bytes: int, rows: int) -> list[int]:
+def best_teams(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
     """How many rows are under way at once, the best four first: few blocks left over, little that is read again, and few
     exchanges that have to be waited for, which is where there is no room to add the next row meanwhile."""
 
     def cost(teams: int) -> float:
-        part = row_bytes / (PROCESSORS // teams)
+        part = row_bytes / (hardware.sm_count // teams)
         again = max(0.0, part - PART_BYTES)
         exchange = EXCHANGE_BYTES if again else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
         return -(-rows // teams) * (part + 0.5 * again + exchange)
 
-    fitting = range(1, max(1, min(rows, PROCESSORS, CACHED // row_bytes)) + 1)
+    cached = hardware.l2_bytes * 14 // 25  # of rows that the L2 cache still has when they are read again
+    fitting = range(1, max(1, min(rows, hardware.sm_count, cached // row_bytes)) + 1)
     return sorted(fitting, key=lambda t: (cost(t), -t))[:4]
