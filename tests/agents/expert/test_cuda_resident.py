@@ -14,7 +14,7 @@ from cuda_bench import CudaBench
 from warpsmith.agents.expert.families import base
 from warpsmith.agents.expert.families_cuda.base import cuda_unit
 from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
-from warpsmith.agents.expert.families_cuda.resident import best_teams, staying
+from warpsmith.agents.expert.families_cuda.schedules.reduce_resident import best_teams, staying
 from warpsmith.agents.expert.lower import lower
 from warpsmith.agents.expert.review import review
 from warpsmith.hardware import H200

@@ -6,7 +6,7 @@ where the row waits between passes: in registers, in shared memory, or in device
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -21,7 +21,7 @@ from ..emit_cuda.column_packs import ROOM, ColumnPacks, room, side_by_side
 from ..emit_cuda.column_registers import ColumnRegisters, in_columns
 from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
-from ..emit_cuda.reducing import Holding, Reducing
+from ..emit_cuda.reducing import Reducing
 from ..emit_cuda.resident import Resident
 from ..emit_cuda.rings import Rings
 from ..emit_cuda.source import CudaBody
@@ -41,15 +41,23 @@ from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
 from .base import WIDTH, ahead, cuda_unit, in_load, pack, power, smem_kib, stream, unroll
-from .resident import staying
+from .schedules.reduce_resident import staying
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 WIDE = 64  # columns side by side in a block
 PACKS_WIDE = 32  # packs of columns side by side in a block
 _COMPOUND = COMPOUND | NORM.ops
-HOLDING: Mapping[str, Holding] = MappingProxyType(
-    {"registers": "registers", "shared": "shared"}
-)  # others read a row again
+# How the body of a technique is written; that of others reads a row again.
+BODIES: Mapping[str, Callable[[Program], CudaBody]] = MappingProxyType({
+    "resident": lambda program: Resident(program, near=True).body(),
+    "teams": lambda program: Resident(program, near=False).body(),
+    "cluster": lambda program: Cluster(program).body(),
+    "split": lambda program: Split(program).body(),
+    "packs": lambda program: ColumnPacks(program).body(),
+    "column-registers": lambda program: ColumnRegisters(program).body(),
+    "registers": lambda program: Reducing(program, "registers").body(),
+    "shared": lambda program: Reducing(program, "shared").body(),
+})  # fmt: skip
 
 
 class Pointwise(PointwiseFamily):
@@ -173,7 +181,7 @@ class Shaped:
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
         found = staying(self.hardware, self.row_bytes, self.rows, Rings(program).beside)
-        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
+        return [self._technique(s.technique, s.why, list(s.sizes), s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
@@ -254,17 +262,12 @@ class Shaped:
 
 
 def reducing_body(program: Program, technique: str) -> CudaBody:
-    if technique in ("resident", "teams"):
-        return Resident(program, near=technique == "resident").body()
-    if technique == "cluster":
-        return Cluster(program).body()
-    if technique == "split":
-        return Split(program).body()
-    if technique == "packs":
-        return ColumnPacks(program).body()
-    if technique == "column-registers":
-        return ColumnRegisters(program).body()
-    return Reducing(program, HOLDING.get(technique, "none")).body()
+    return BODIES.get(technique, _read_again)(program)
+
+
+def _read_again(program: Program) -> CudaBody:
+    """A row is read again in each pass."""
+    return Reducing(program, "none").body()
 
 
 def _lowered(graph: Graph, region: Region) -> Program | None:
