@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records", "kernels"),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress", "budgets"),
+    ("plugins", "config", "machine", "progress", "budgets", "hardware"),
     ("watching",),
     ("processes",),
     ("tasks",),
@@ -189,6 +189,11 @@ def test_imports_inside_of_a_package_go_down_only(package: str) -> None:
         if inside[imported] != part and rank[inside[imported]] >= rank[part]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_agents_share_nothing_that_is_the_experts() -> None:
+    """What all brains share lies beside them: a language model's agents need no built-in expert."""
+    assert not [i for i in ours("warpsmith.agents.base") if i.startswith("warpsmith.agents.expert")]
 
 
 def test_package_root_is_light() -> None:

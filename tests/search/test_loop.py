@@ -7,7 +7,7 @@ import pytest
 from warpsmith.agents.base import Attempt
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent

@@ -8,7 +8,7 @@ from typing import Any
 from scripted_search import searched
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Candidate, Graph, Hypothesis, Profile, Region, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
 from warpsmith.search.rounds import LED, ROUND, TOGETHER

@@ -22,7 +22,7 @@ from ..records import (
     Task,
     Unit,
 )
-from .expert.facts import Facts
+from .facts import Facts
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 
 from ..agents.expert.brain import ExpertBrain
-from ..agents.expert.facts import local_facts
 from ..agents.expert.families import Technique
 from ..agents.expert.program import Unsupported
 from ..agents.expert.registry import family_of
+from ..agents.facts import local_facts
 from ..errors import TaskError, UsageError
 from ..records import Graph, Region, Unit
 from ..tasks.regions import make_region

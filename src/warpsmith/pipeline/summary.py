@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..agents.base import Attempt
-from ..agents.expert.facts import Facts, local_facts
+from ..agents.facts import Facts, local_facts
 from ..agents.llm.memory import Memory
 from ..agents.llm.translation import translation
 from ..archive.entries import RunRecord
@@ -66,14 +66,15 @@ def facts_of(judge: Judge) -> Facts:
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
-        local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), threads=judge.environment.threads,
+        local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), device=judge.environment.device,
+        threads=judge.environment.threads,
         bandwidth=judge.limit.bytes_per_second,
         flop_rate=judge.limit.flops_per_second, node_us=node_us,
         total_us=fastest, limit_us=judge.limit.seconds * 1e6,
     )  # fmt: skip
 
 
-LATER_FACTS = {"target", "arch", "registers"}  # which older runs did not record
+LATER_FACTS = {"target", "arch", "device", "registers"}  # which older runs did not record
 
 
 def facts_record(facts: Facts) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..agents.base import Attempt, Situation
-from ..agents.expert.facts import Facts
+from ..agents.facts import Facts
 from ..agents.findings import settled
 from ..errors import ModelError
 from ..executors.base import Executor

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.llm.brain import LlmBrain
 from warpsmith.agents.llm.lore import Lore, NoLore
 from warpsmith.agents.llm.memory import Memory

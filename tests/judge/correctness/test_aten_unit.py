@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import FOLD
+from warpsmith.agents.facts import Facts
 from warpsmith.errors import TaskError
 from warpsmith.judge.correctness.stepping import check_layout, check_stated
 from warpsmith.judge.judge import Judge

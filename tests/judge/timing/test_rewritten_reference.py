@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from warpsmith.agents.expert.facts import local_facts
 from warpsmith.agents.expert.families.collapse import Collapse
+from warpsmith.agents.facts import local_facts
 from warpsmith.errors import TaskError
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.timing.bench import BaselineLost

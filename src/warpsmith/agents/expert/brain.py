@@ -15,8 +15,8 @@ from itertools import islice
 
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
 from ..base import Attempt, Situation
+from ..facts import Facts, local_facts
 from .edits import neighbours
-from .facts import Facts, local_facts
 from .families import Technique
 from .ideas import History, Idea, Known, ideas, key_of, known, variants
 from .planner import Plan, Planner, plans

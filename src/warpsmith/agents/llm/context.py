@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
 from ...targets.base import Target
-from ..expert.facts import Facts
+from ..facts import Facts
 from .answers import Language
 from .memory import Memory
 from .prompts import bullets, fence

@@ -12,7 +12,7 @@ from ...records import Graph, Hypothesis, Region
 from ...tasks.regions import make_region
 from ..base import ReasoningBrain, Situation
 from ..expert.brain import ExpertBrain
-from ..expert.facts import Facts
+from ..facts import Facts
 from ..failures import failure_of
 from ..findings import fastest, findings
 from ..reasoning import idea_key

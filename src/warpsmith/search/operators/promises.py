@@ -14,7 +14,6 @@ import numpy as np
 
 from ...agents.base import Attempt
 from ...agents.expert.costs import hoped_us, node_us
-from ...agents.expert.ideas import CALL_US
 from ...records import Region, Unit
 from ..experience import Experience, Floats, Key, Pool, key_of, units_of
 from ..tuner import every_setting, with_values
@@ -59,7 +58,7 @@ class Offer:
         nodes = {n.name: node_us(self.graph, n, self.facts) for n in self.graph.nodes}
         alone = whole = sum(nodes.values())
         for attempt in attempts:
-            left, us = _left(attempt, nodes)
+            left, us = _left(attempt, nodes, self.facts.hardware.unit_call_us)
             alone, whole = alone + left, whole + us
         scale = whole / alone if alone > 0 else 1.0
         regions = {name: scale * sum(nodes[n] for n in r.nodes) for name, r in self.regions.items()}
@@ -136,20 +135,20 @@ class Promises:
 
     def _saved(self, region: str, at: int) -> float:
         """Microseconds that a unit saves against ATen."""
-        log = float(self._logs[region][at])
-        return self._aten[region] - math.exp(log) - CALL_US if log < math.inf else -math.inf
+        log, call_us = float(self._logs[region][at]), self._offer.facts.hardware.unit_call_us
+        return self._aten[region] - math.exp(log) - call_us if log < math.inf else -math.inf
 
     def _name(self, promise: Promise) -> frozenset[tuple[str, Key]]:
         return frozenset((region, self._offer.pools[region].keys[at]) for region, at in promise.cover.items())
 
 
-def _left(attempt: Attempt, nodes: Mapping[str, float]) -> tuple[float, float]:
+def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple[float, float]:
     """Microseconds of the operations that a candidate leaves to ATen: alone, and what was seen there. Zeros where it is little."""
     timing, units = attempt.result.timing, attempt.candidate.units
     left = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
     if timing is None or len(timing.unit_us) < len(units) or left < LITTLE * timing.median_us:
         return 0.0, 0.0
-    return left, max(0.0, timing.median_us - sum(us + CALL_US for us in timing.unit_us.values()))
+    return left, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
 
 
 def _techniques(ground: Breeding) -> list[Unit]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ....hardware import H200
 from ....kernels.templates import render
 from ..emit.passes import Pass, passes
 from ..emit.text import Writer
@@ -20,7 +21,7 @@ from .lanes import CudaLayout, Lanes
 from .reducing import Reducing
 from .source import CudaBody, Launch, kernel_head
 
-ROOM = 48 << 10  # bytes of shared memory that a block always has
+ROOM = H200.smem_bytes_static
 
 
 def side_by_side(program: Program) -> Operand | None:

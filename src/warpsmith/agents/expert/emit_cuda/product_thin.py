@@ -9,13 +9,8 @@ by itself: with all of a slice's products of one under way, the other one adds.
 from __future__ import annotations
 
 from ....kernels.templates import render
-from ....records import Tunable
-from ..families.base import Technique
-from .product_halves import DEPTH, SIDE
-from .product_wgmma import BANDWIDTH, RATE, START_US, Roles, tuned, wgmma_kernels
+from .product_wgmma import Roles, wgmma_kernels
 from .source import Launch
-
-FEWEST, MOST = 9, SIDE  # rows
 
 # Whoever stores to a stage or loads from it arrives by itself, not a lane for its warp after `__syncwarp`: racecheck follows
 # each thread's own arrivals only, and an H200 takes no longer for it.
@@ -31,19 +26,3 @@ def thin_kernels(left: str, right: str) -> tuple[list[Launch], str]:
         512, "two that bring tiles", 257, 256, 152, feed, _SOME, multiply, _GIVE
     )  # 104 + 152 registers: all there are
     return wgmma_kernels(left, right, roles=roles)
-
-
-def thin_technique(
-    batch: int, rows: int, columns: int, depth: int, moved: int, stream: Tunable
-) -> Technique | None:
-    """`moved`: bytes of all operands. None for many rows, and for a right factor that is not worth it."""
-    if not FEWEST <= rows <= MOST or columns < SIDE // 2 or depth < DEPTH // 2:
-        return None
-    tiles, slices = batch * -(-columns // SIDE), -(-depth // DEPTH)
-    tunables, us = tuned(tiles, slices, batch * rows * columns, (8,), stream)
-    why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
-    least = moved / (0.85 * BANDWIDTH) * 1e6
-    compute = 2.0 * SIDE * tiles * SIDE * depth / RATE * 1e6 > least
-    return Technique(
-        "wgmma-thin", why, "compute" if compute else "memory", tunables, us=max(us, least) + START_US
-    )

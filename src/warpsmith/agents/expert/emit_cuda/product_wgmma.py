@@ -13,16 +13,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from ....kernels.templates import render
-from ....records import Tunable
-from ..families.base import Technique, tunable
-from .product_halves import DEPTH, IMAGES, SIDE, split_kernel
+from .product_halves import IMAGES, split_kernel
 from .source import Launch
 
 INCLUDE = '#include "warpsmith_cuda_wgmma.h"'
-RATE, BANDWIDTH = 2.1e14, 3.8e12  # of an H200: what three products of halves come to, bytes per second
-BLOCKS = 132  # multiprocessors of an H200; right with any number
-SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33)
-START_US = 4.0  # of both kernels
 
 _GIVE = """\
     __syncwarp();
@@ -65,43 +59,3 @@ def wgmma_kernels(
     )
     kernel = render("gemm/cuda/gemm_3xfp16_wgmma.cuh", **asdict(roles or _make_copying_roles()))
     return [split, product], text + kernel
-
-
-def wgmma_technique(
-    batch: int, rows: int, columns: int, depth: int, moved: int, share: float, stream: Tunable
-) -> Technique | None:
-    """`moved`: bytes of all operands; `share`: of the result that is computed. None for products that are small or thin
-    in some direction: tiles would be mostly empty, or splitting the factors the greater work."""
-    if min(rows, columns) < SIDE // 2 or depth < DEPTH // 2:
-        return None
-    tiles = max(1.0, share * batch * -(-rows // SIDE) * -(-columns // SIDE))
-    slices = -(-depth // DEPTH)
-
-    tunables, us = tuned(tiles, slices, batch * rows * columns, (8, 16, 4), stream)
-    factors = 4.0 * batch * depth * (rows + columns)
-    through = max(us, moved / BANDWIDTH * 1e6)
-    why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
-    return Technique("wgmma", why, "compute", tunables, us=through + 2 * factors / BANDWIDTH * 1e6 + START_US)
-
-
-def tuned(
-    tiles: float, slices: int, results: int, groups: tuple[int, ...], stream: Tunable
-) -> tuple[tuple[Tunable, ...], float]:
-    """With sums in as many parts as is best, and the microseconds that the products then take. `groups`: values of GROUP."""
-
-    def us(split: int) -> float:
-        waves = -(-tiles * split // BLOCKS)
-        flops = (
-            2.0 * SIDE * SIDE * DEPTH * (-(-slices // split) + 1)
-        )  # about a slice's time to begin and to store
-        parts = 8.0 * split * results / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
-        return waves * flops / (RATE / BLOCKS) * 1e6 + parts
-
-    most = max(1, slices // 4)
-    split = min((s for s in SPLITS if s <= most), key=us)
-    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= most} - {split}
-    tunables = (
-        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", *groups), tunable("BLOCKS", BLOCKS),
-        tunable("SPLIT", split, *sorted(others)), stream,
-    )  # fmt: skip
-    return tunables, us(split)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from ....errors import TaskError
 from ....records import Graph, Node, Region, Unit
 from ....tasks.regions import make_region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.attention import WORKSPACE, helpers, macros, write_attention
 from ..emit.attention_chains import band_step, mask_chain, permuted_chain, score_chain
@@ -19,7 +20,6 @@ from ..emit.attention_heads import Parts, head_count
 from ..emit.chain import Chain, epilogue
 from ..emit.source import Body
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS
 from ..program import Expr, Unsupported, operand_names
 from ..relations import order_of

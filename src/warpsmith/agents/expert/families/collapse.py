@@ -15,9 +15,9 @@ from math import prod
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region, TensorSpec, Unit
+from ...facts import Facts
 from ..algebra import SummedMap, summed_map
 from ..emit.text import SOME, Writer
-from ..facts import Facts
 from ..rewriting import rewritten_region
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, tunable, vector_tunable

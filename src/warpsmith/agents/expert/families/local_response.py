@@ -12,9 +12,9 @@ from collections.abc import Collection
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, stream_tunable, tunable, vector_tunable

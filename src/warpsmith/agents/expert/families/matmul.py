@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.product import PRODUCTS, Named, Product, addend_lines, declarations, left_index, product_of
 from ..emit.text import INLINE, Writer
-from ..facts import Facts
 from ..ops import option
 from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily, Core

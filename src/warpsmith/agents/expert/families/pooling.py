@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region, TensorSpec
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import SOME, Writer
-from ..facts import Facts
 from .anchored import Anchor, AnchoredFamily
 from .base import Technique, stream_tunable, tunable, vector_tunable
 from .pool_channels import Channels

@@ -12,10 +12,10 @@ from math import prod
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.scan import helpers
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, grain_tunable, stream_tunable, tunable, vector_tunable

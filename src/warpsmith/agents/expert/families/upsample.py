@@ -14,9 +14,9 @@ from typing import Any
 
 from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import INLINE, SOME, Writer, nested
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, extents
 from .base import Technique, stream_tunable, tunable, vector_tunable

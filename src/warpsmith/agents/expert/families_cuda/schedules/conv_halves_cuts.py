@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from .convolution_kinds import Kind, reach, taps_of, up
+from ..convolution_kinds import Kind, reach, taps_of, up
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,6 @@ class Sum:
     chunks: int
     planes: int
     steps: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Outputs of a block, those of a row, planes; channels; warpgroups."""
-
-    pixels: int
-    wide: int
-    deep: int
-    width: int
-    groups: int
 
 
 def sums_of(kind: Kind) -> Iterator[Sum]:
