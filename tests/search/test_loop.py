@@ -151,5 +151,5 @@ def test_a_lucky_measurement_is_not_confirmed() -> None:
 @pytest.mark.parametrize("field", ["evaluations", "seconds", "usd", "tokens"])
 def test_each_limit_of_the_meter_ends_a_run(field: str) -> None:
     meter = Meter(Budget.model_validate({"evaluations": None, "seconds": None, field: 0}))
-    assert meter.exhausted()
-    assert Meter(Budget(evaluations=None, seconds=None)).exhausted() is None
+    assert meter.find_reached_limit()
+    assert Meter(Budget(evaluations=None, seconds=None)).find_reached_limit() is None

@@ -17,7 +17,7 @@ def test_untouched() -> None:
     seal = Seal(Stopwatch)
     (torch.ones(4) @ torch.ones(4)).sum().item()
     torch.backends.cuda.matmul.allow_tf32 = False
-    assert seal.broken() == ""
+    assert seal.find_broken() == ""
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_untouched() -> None:
 def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     seal = Seal(Stopwatch)
     monkeypatch.setattr(owner, name, lambda *_: 0)
-    assert seal.broken() == f"{owner.__name__}.{name}"
+    assert seal.find_broken() == f"{owner.__name__}.{name}"
 
 
 def test_replaced_code_of_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
     seal = Seal()
     monkeypatch.setattr(input_perturbation.draw_perturbation, "__code__", (lambda rng, inputs: []).__code__)
-    assert seal.broken().endswith(".draw_perturbation")
+    assert seal.find_broken().endswith(".draw_perturbation")

@@ -48,12 +48,12 @@ class Outcome:
     best: Attempt | None
 
 
-def ground_of(judge: Judge) -> Ground:
+def make_ground(judge: Judge) -> Ground:
     baselines = tuple(judge.baselines.values())
     return Ground(facts_of(judge), judge.limit, baselines, judge.admission, judge.environment)
 
 
-def recorded_ground(run: RunRecord) -> Ground | None:
+def load_ground(run: RunRecord) -> Ground | None:
     """None for a run that did not keep all of it: an earlier version's, or one that was killed before."""
     facts = facts_from(run.facts)
     if facts is None or run.limit is None or run.admission is None:

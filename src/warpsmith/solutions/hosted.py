@@ -45,7 +45,7 @@ def build(
     return file.module()[0]
 
 
-def needed_state(graph: Graph) -> list[GraphInput]:
+def list_needed_state(graph: Graph) -> list[GraphInput]:
     """Parameters, buffers and constants that a returned output depends on."""
     wanted = {o.value for o in graph.outputs if o.role == "output"}
     for node in reversed(graph.nodes):
@@ -70,9 +70,9 @@ class Solution:
             o.target for o in graph.outputs if o.role == "buffer_update" and self._taker(o) is None
         ]
 
-    def unnamed(self) -> list[str]:
+    def list_unnamed(self) -> list[str]:
         """What the outputs depend on and this module does not have under the reference's name and shape."""
-        needed = {i.name for i in needed_state(self.graph)}
+        needed = {i.name for i in list_needed_state(self.graph)}
         return [
             item.target for n, item in enumerate(self.graph.inputs)
             if item.name in needed and self._state(n) is None

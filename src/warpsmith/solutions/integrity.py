@@ -39,7 +39,7 @@ class Seal:
         self._owners = extra
         self._kept = dict(self._look())
 
-    def broken(self) -> str:
+    def find_broken(self) -> str:
         """The name of the first function that is not what it was, else empty."""
         now = dict(self._look())
         return next((n for n, was in self._kept.items() if not _same(was, now.get(n))), "")

@@ -97,16 +97,16 @@ class SolutionJudge(JudgeSession):
         seconds: dict[str, float] = {}
         try:
             with self._trusted("the judge lost a process"):
-                finding = self._verified(source, text, folder, seconds)
+                finding = self._verify(source, text, folder, seconds)
                 if finding.fault is None and timed:
-                    self._timed(finding, seconds)
+                    self._time(finding, seconds)
                 if not (finding.fault and finding.fault.cheats):
-                    self._labelled(finding, folder, seconds)
+                    self._label(finding, folder, seconds)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self._verdict(source, finding, seconds)
 
-    def _verified(self, source: Path, text: str, folder: Path, seconds: dict[str, float]) -> _Finding:
+    def _verify(self, source: Path, text: str, folder: Path, seconds: dict[str, float]) -> _Finding:
         """With parameters taken over by name; where that gives wrong values, with those it was built with."""
         start = time.monotonic()
         self.progress("building and verifying it")
@@ -141,13 +141,13 @@ class SolutionJudge(JudgeSession):
         if case not in self._fresh:
             self.evidence.forget(case)
 
-    def _timed(self, finding: _Finding, seconds: dict[str, float]) -> None:
+    def _time(self, finding: _Finding, seconds: dict[str, float]) -> None:
         """In a fresh process against every baseline; what the timed calls returned is checked, too."""
         start = time.monotonic()
         self.progress("timing it against every baseline")
         for attempt in (1, 2):
             try:
-                self._measured(finding)
+                self._measure(finding)
                 if attempt == 2 or finding.fault is None or finding.fault.rule != "clock":
                     break
                 finding.fault = None  # a busy machine can make clocks disagree; one that lies does so again
@@ -158,7 +158,7 @@ class SolutionJudge(JudgeSession):
                 self.bench.pool.restart(fresh_values=self._next_values)
         seconds["time"] = time.monotonic() - start
 
-    def _measured(self, finding: _Finding) -> None:
+    def _measure(self, finding: _Finding) -> None:
         trial, main = finding.trial, self.task.main.name
         opponents = [self.bench.pool.process(n) for n, t in self.bench.pool.timings.items() if t.ok]
         values = [trial.values(case) for case in self._fresh]
@@ -201,7 +201,7 @@ class SolutionJudge(JudgeSession):
             return None
         return Fault("floor", f"{timing.median_us:.1f} us is below the memory floor of {floor * 1e6:.1f} us")
 
-    def _labelled(self, finding: _Finding, folder: Path, seconds: dict[str, float]) -> None:
+    def _label(self, finding: _Finding, folder: Path, seconds: dict[str, float]) -> None:
         """One more call, untimed: what runs in it decides the label."""
         start = time.monotonic()
         self.progress("tracing what runs")
@@ -210,7 +210,7 @@ class SolutionJudge(JudgeSession):
             process = finding.trial.start(self.task.main.name)
             with process.worker:
                 mine = _as_traced(process.trace(values))
-                mapped = process.mapped_objects(folder / "build")
+                mapped = process.list_mapped_objects(folder / "build")
         except (WarpsmithError, OSError) as error:
             finding.notes.append(f"no label: it could not be traced ({error})")
             return

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
 from ..facts import Facts
-from ..findings import Finding, fastest, findings, settled
+from ..findings import Finding, fastest, findings, list_settled
 from .costs import aten_us, floor_us, node_us
 from .families import FOLD, AnchoredFamily, Family, Technique
 from .planner import Plan
@@ -69,7 +69,7 @@ def known(history: History, steered: bool = True) -> Known:
                 units[key] = seen
     timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
     best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
-    return Known(_ratios(history), units, fastest(results), settled(results) if steered else {}, best)
+    return Known(_ratios(history), units, fastest(results), list_settled(results) if steered else {}, best)
 
 
 def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> list[Idea]:

@@ -136,13 +136,13 @@ def profile_text(attempt: Attempt | None) -> str:
     """What was seen of the best candidate's units."""
     if attempt is None or attempt.result.profile is None:
         return ""
-    return bullets([_seen_text(seen) for seen in attempt.result.profile.regions])
+    return bullets([_describe_seen(seen) for seen in attempt.result.profile.regions])
 
 
 def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
     """What was seen of one unit; empty where it was not looked at."""
-    seen = attempt.seen(unit)
-    return bullets([_seen_text(seen)]) if seen is not None else ""
+    seen = attempt.find_profile(unit)
+    return bullets([_describe_seen(seen)]) if seen is not None else ""
 
 
 def standing_text(attempt: Attempt, unit: Unit) -> str:
@@ -157,7 +157,7 @@ def standing_text(attempt: Attempt, unit: Unit) -> str:
     return f"- {name}: {alone}{whole}"
 
 
-def _seen_text(seen: RegionProfile) -> str:
+def _describe_seen(seen: RegionProfile) -> str:
     told = "; ".join(f.text for f in findings(seen))
     return f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {told}" if told else "")
 

@@ -1,6 +1,6 @@
-"""The desk where authors ask and tell: what the command line and the MCP server share.
+"""Authors ask and tell here: what the command line and the MCP server share.
 
-In: the settings, a target, and requests of authors. Out: sheets. Looking needs no judge (`looking.py`); a
+In: the settings, a target, and requests of authors. Out: views. Queries need no judge (`task_queries.py`); a
 profile and a submission do, and come back as futures, since a judge takes half a minute to open. Usable
 from several threads.
 """
@@ -17,12 +17,12 @@ from ..pipeline import lasting
 from ..processes.buffers import Scratch
 from ..records import Candidate, Result, Task
 from . import outcomes
-from .answers import Answer, candidate_of
-from .describe import hardware
-from .keeper import IDLE_SECONDS, JudgeKeeper
-from .looking import Looking
-from .sheets import NodeTime, ProfileSheet, VerdictSheet
-from .sitting import Sitting
+from .answers import Answer, make_candidate
+from .author_session import AuthorSession
+from .author_views import NodeTime, ProfileView, VerdictView
+from .describe import name_hardware
+from .session_worker import IDLE_SECONDS, JudgeSessionWorker
+from .task_queries import TaskQueries
 
 BEST = "best"
 KNOWN = "the same was judged before on this machine, with this outcome"
@@ -34,7 +34,7 @@ NO_GPU = (
 )
 
 
-class Desk(Looking):
+class AuthoringService(TaskQueries):
     """A context manager. Raises UsageError for a target that nobody registered, ArchiveError."""
 
     def __init__(
@@ -45,9 +45,9 @@ class Desk(Looking):
         self.stage = ""  # what the judge is doing now
         self._progress = progress
         self._scratch: Scratch | None = None
-        self._keeper: JudgeKeeper[Sitting] = JudgeKeeper(self._open, idle_seconds)
+        self._worker: JudgeSessionWorker[AuthorSession] = JudgeSessionWorker(self._open, idle_seconds)
 
-    def __enter__(self) -> Desk:
+    def __enter__(self) -> AuthoringService:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,7 +55,7 @@ class Desk(Looking):
 
     def close(self) -> None:
         """End the open judge. Safe to call twice."""
-        self._keeper.close()
+        self._worker.close()
         if self._scratch is not None:
             self._scratch.close()  # buffers of a judge that was still busy would outlive the program
 
@@ -68,39 +68,41 @@ class Desk(Looking):
         self, task: Task, answers: Sequence[Answer], *, onto: str = "", author: str = "", note: str = ""
     ) -> Candidate:
         """The answers as a candidate, `onto` a candidate's id or "best". Raises UsageError, one line."""
-        return candidate_of(
+        return make_candidate(
             task, self.target_name, answers, onto=self._onto(task, onto), author=author, note=note
         )
 
-    def submit(self, task: Task, candidate: Candidate) -> Future[VerdictSheet]:
+    def submit(self, task: Task, candidate: Candidate) -> Future[VerdictView]:
         """Judge a candidate and keep the result. What was judged on this machine and would come out the same
         is not judged again.
 
         The future's error is a WarpsmithError where it is anybody's fault. Raises UsageError.
         """
         self.expect_device()
-        known = self._known(task, candidate)
+        known = self._find_known_result(task, candidate)
         if known is not None:
-            done: Future[VerdictSheet] = Future()
+            done: Future[VerdictView] = Future()
             done.set_result(self._verdict(task, candidate, known, notes=(KNOWN,)))
             return done
-        return self._keeper.submit(task, lambda sitting: self._judged(sitting, candidate))
+        return self._worker.submit(task, lambda session: self._judge(session, candidate))
 
-    def _judged(self, sitting: Sitting, candidate: Candidate) -> VerdictSheet:
-        result = sitting.judged(candidate)
-        why = sitting.judge.admission
+    def _judge(self, session: AuthorSession, candidate: Candidate) -> VerdictView:
+        result = session.judge_candidate(candidate)
+        why = session.judge.admission
         notes = () if why.admitted else (f"{QUARANTINED}: {'; '.join(why.reasons)}",)
-        return self._verdict(sitting.task, candidate, result, notes, sitting.run_id)
+        return self._verdict(session.task, candidate, result, notes, session.run_id)
 
     def _verdict(
         self, task: Task, candidate: Candidate, result: Result, notes: tuple[str, ...], run: str = ""
-    ) -> VerdictSheet:
-        return outcomes.verdict_sheet(task.name, candidate, result, hardware(self.target_name), notes, run)
+    ) -> VerdictView:
+        return outcomes.view_verdict(
+            task.name, candidate, result, name_hardware(self.target_name), notes, run
+        )
 
-    def _known(self, task: Task, candidate: Candidate) -> Result | None:
+    def _find_known_result(self, task: Task, candidate: Candidate) -> Result | None:
         """A win counts as known only once it was confirmed. The candidate is kept with its author all the same."""
         here = machine.describe(self.config.compiler, self._device()).id
-        found = self.archive.judged_keys(task.id, self.target_name, here).get(candidate.content_key)
+        found = self.archive.index_judged_results(task.id, self.target_name, here).get(candidate.content_key)
         if found is None or not lasting(found):
             return None
         if found.win and not (found.timing is not None and found.timing.confirmed):
@@ -108,20 +110,20 @@ class Desk(Looking):
         self.archive.add_candidate(candidate)
         return found
 
-    def profile(self, task: Task) -> Future[ProfileSheet]:
+    def profile(self, task: Task) -> Future[ProfileView]:
         """Where the reference's time goes; opens the judge of the task."""
         self.expect_device()
-        return self._keeper.submit(task, self._profiled)
+        return self._worker.submit(task, self._build_profile)
 
-    def _profiled(self, sitting: Sitting) -> ProfileSheet:
-        judge, task = sitting.judge, sitting.task
+    def _build_profile(self, session: AuthorSession) -> ProfileView:
+        judge, task = session.judge, session.task
         slowest = sorted(judge.node_us.items(), key=lambda item: -item[1])[:MOST_NODES]
         best = self.board(task)[:3]
         candidates = [c for row in best if (c := self.archive.candidate(row.candidate)) is not None]
         results = [e.result for e in self._entries(task)]
-        lines = [line for c in candidates for line in outcomes.seen_of(c, results)]
-        return ProfileSheet(
-            task=task.name, hardware=hardware(self.target_name), limit_us=judge.limit.seconds * 1e6,
+        lines = [line for c in candidates for line in outcomes.describe_profiles(c, results)]
+        return ProfileView(
+            task=task.name, hardware=name_hardware(self.target_name), limit_us=judge.limit.seconds * 1e6,
             bound=judge.limit.bound, least_bytes=judge.limit.least_bytes, flops=judge.limit.flops,
             baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
             nodes=tuple(NodeTime(node=n, op=task.graph.by_name[n].op, us=round(us, 2)) for n, us in slowest),
@@ -129,13 +131,15 @@ class Desk(Looking):
             notes=() if judge.admission.admitted else ("quarantined", *judge.admission.reasons),
         )  # fmt: skip
 
-    def _open(self, task: Task) -> Sitting:
-        """In the keeper's thread."""
-        self._staged(f"opening the judge of {task.name}")
+    def _open(self, task: Task) -> AuthorSession:
+        """In the worker's thread."""
+        self._report_stage(f"opening the judge of {task.name}")
         self._scratch = Scratch()
-        return Sitting(task, self._target(), self.config, self.archive, self._scratch, self._staged)
+        return AuthorSession(
+            task, self._target(), self.config, self.archive, self._scratch, self._report_stage
+        )
 
-    def _staged(self, text: str) -> None:
+    def _report_stage(self, text: str) -> None:
         self.stage = text
         self._progress(text)
 

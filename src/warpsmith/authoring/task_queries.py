@@ -1,6 +1,6 @@
 """What an author may look at without a judge: tasks, regions, headers, history, knowledge, the board.
 
-In: the settings, a target, a task. Out: sheets. Usable from several threads.
+In: the settings, a target, a task. Out: views. Usable from several threads.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ..records import Region, Task
 from ..targets.base import Target
 from ..targets.task_header import cuda_region_header
 from . import outcomes, regions, rules
-from .answers import with_covers
-from .describe import peaks_here, region_sheet, task_sheet
-from .sheets import AttemptRow, BoardRow, HeaderSheet, RegionSheet, TaskRow, TaskSheet, VerdictSheet
-from .shelf import Shelf
+from .answers import add_covers
+from .author_views import AttemptRow, BoardRow, HeaderView, RegionView, TaskRow, TaskView, VerdictView
+from .describe import find_peaks, view_region, view_task
+from .task_catalog import TaskCatalog
 
 MOST_OTHERS = 2  # units of other tasks, as examples
 
 
-class Looking:
+class TaskQueries:
     """Raises UsageError for a target that nobody registered, ArchiveError."""
 
     def __init__(self, config: Config, target: str) -> None:
         if target not in plugins.names("targets"):
             plugins.load("targets", target)  # raises, and names the known ones
         self.config, self.target_name, self.archive = config, target, Archive(config.archive)
-        self._shelf = Shelf(config, self.archive)
+        self._catalog = TaskCatalog(config, self.archive)
         self._peaks: Peaks | None = None
 
     @cached_property
@@ -43,34 +43,34 @@ class Looking:
         return Index()
 
     def tasks(self, suite: str = "core") -> list[TaskRow]:
-        """See `Shelf.rows`."""
-        return self._shelf.rows(suite)
+        """See `TaskCatalog.rows`."""
+        return self._catalog.rows(suite)
 
     def task(self, spec: str, overrides: dict[str, Any] | None = None) -> Task:
-        """See `Shelf.task`."""
-        return self._shelf.task(spec, overrides)
+        """See `TaskCatalog.task`."""
+        return self._catalog.task(spec, overrides)
 
-    def read(self, task: Task, spec: str = "") -> TaskSheet:
+    def read(self, task: Task, spec: str = "") -> TaskView:
         """Source, graph, roofline and regions of a task. `spec`: how it was named."""
-        run = self._measured(task)
+        run = self._find_timed_run(task)
         baselines = {b.name: b.median_us for b in run.baselines if b.ok} if run is not None else {}
-        return task_sheet(
-            spec or task.name, task, self.target_name, self._proposed(task), self._rates(), baselines
+        return view_task(
+            spec or task.name, task, self.target_name, self._propose_regions(task), self._rates(), baselines
         )
 
-    def region(self, task: Task, reference: str = "") -> RegionSheet:
+    def region(self, task: Task, reference: str = "") -> RegionView:
         """Raises UsageError for what is no region."""
-        known = self._proposed(task)
-        return self._sheet(task, regions.resolve(task.graph, reference, known), known)
+        known = self._propose_regions(task)
+        return self._view(task, regions.resolve(task.graph, reference, known), known)
 
-    def header(self, task: Task, reference: str = "") -> HeaderSheet:
+    def header(self, task: Task, reference: str = "") -> HeaderView:
         """What a unit for the region includes. Raises UsageError for a region that no kernel can take."""
-        known = self._proposed(task)
+        known = self._propose_regions(task)
         region = regions.resolve(task.graph, reference, known)
-        sheet = self._sheet(task, region, known)
+        view = self._view(task, region, known)
         others = exemplars(self.archive, region, self.target_name, MOST_OTHERS, without=task.id)
-        return HeaderSheet(
-            region=sheet, task_h=self._header(task, region), rules=rules.text(self.target_name),
+        return HeaderView(
+            region=view, task_h=self._header(task, region), rules=rules.text(self.target_name),
             helpers=str(rules.helper(self.target_name) or ""), example=self._example(task, region),
             others=tuple(u.source for u in others),
         )  # fmt: skip
@@ -87,11 +87,11 @@ class Looking:
     def board(self, task: Task) -> list[BoardRow]:
         """The best so far, and by whom."""
         here = machine.describe(self.config.compiler, self._device()).id
-        run = self._measured(task)
+        run = self._find_timed_run(task)
         quarantined = run is not None and run.admission is not None and not run.admission.admitted
         return outcomes.board(self._entries(task), here, self.archive.environment, quarantined)
 
-    def verdict(self, candidate_id: str) -> VerdictSheet:
+    def verdict(self, candidate_id: str) -> VerdictView:
         """The last verdict on a candidate. Raises UsageError where there is none."""
         candidate = self.archive.candidate(candidate_id)
         task = self.archive.task(candidate.task_id) if candidate is not None else None
@@ -103,12 +103,12 @@ class Looking:
             raise UsageError(f"candidate {candidate_id} was not judged yet")
         where = self.archive.environment(judged[-1].result.environment)
         device = where.hardware if where is not None else "unknown"
-        return outcomes.verdict_sheet(task.name, candidate, judged[-1].result, device)
+        return outcomes.view_verdict(task.name, candidate, judged[-1].result, device)
 
     def _entries(self, task: Task) -> list[Entry]:
         return self.archive.results(task.id, self.target_name)
 
-    def _measured(self, task: Task) -> RunRecord | None:
+    def _find_timed_run(self, task: Task) -> RunRecord | None:
         """The newest run on this machine that timed the baselines."""
         here = machine.describe(self.config.compiler, self._device())
         runs = (r for r in self.archive.runs(task.id) if r.target == self.target_name and r.baselines)
@@ -116,14 +116,14 @@ class Looking:
 
     def _rates(self) -> Peaks | None:
         if self._peaks is None:
-            self._peaks = peaks_here(self.config, self.target_name)
+            self._peaks = find_peaks(self.config, self.target_name)
         return self._peaks
 
-    def _proposed(self, task: Task) -> tuple[Region, ...]:
-        return regions.proposed(task.graph, self.target_name)
+    def _propose_regions(self, task: Task) -> tuple[Region, ...]:
+        return regions.propose_regions(task.graph, self.target_name)
 
-    def _sheet(self, task: Task, region: Region, known: tuple[Region, ...]) -> RegionSheet:
-        return region_sheet(task.graph, region, known, self._rates(), self.target_name)
+    def _view(self, task: Task, region: Region, known: tuple[Region, ...]) -> RegionView:
+        return view_region(task.graph, region, known, self._rates(), self.target_name)
 
     def _header(self, task: Task, region: Region) -> str:
         """No GPU and no nvcc is needed to write for one."""
@@ -137,7 +137,7 @@ class Looking:
     def _example(self, task: Task, region: Region) -> str:
         """As the expert writes it for the target; empty where it does not."""
         unit = regions.example(task.graph, region, self.target_name)
-        return with_covers(unit.source, ", ".join(region.nodes)) if unit is not None and unit.compiled else ""
+        return add_covers(unit.source, ", ".join(region.nodes)) if unit is not None and unit.compiled else ""
 
     def _target(self) -> Target:
         c = self.config

@@ -9,8 +9,8 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from warpsmith.authoring import keeper as module
-from warpsmith.authoring.keeper import JudgeKeeper
+from warpsmith.authoring import session_worker as module
+from warpsmith.authoring.session_worker import JudgeSessionWorker
 from warpsmith.errors import JudgeError
 from warpsmith.records import Task
 from warpsmith.testing import chain_task
@@ -34,16 +34,16 @@ class Opened:
 
 
 @pytest.fixture
-def made() -> tuple[Callable[..., JudgeKeeper[Opened]], list[tuple[str, str]]]:
+def made() -> tuple[Callable[..., JudgeSessionWorker[Opened]], list[tuple[str, str]]]:
     log: list[tuple[str, str]] = []
-    return lambda **options: JudgeKeeper(lambda task: Opened(task, log), **options), log
+    return lambda **options: JudgeSessionWorker(lambda task: Opened(task, log), **options), log
 
 
 def test_one_judge_serves_a_task_until_another_comes(made) -> None:
     make, log = made
-    with make() as keeper:
-        threads = {keeper.submit(ONE, lambda o: o.thread).result(5) for _ in range(3)}
-        keeper.submit(OTHER, lambda o: None).result(5)
+    with make() as worker:
+        threads = {worker.submit(ONE, lambda o: o.thread).result(5) for _ in range(3)}
+        worker.submit(OTHER, lambda o: None).result(5)
     assert len(threads) == 1
     assert log == [("open", "exp"), ("close", "exp"), ("open", "neg"), ("close", "neg")]
 
@@ -62,8 +62,8 @@ def test_work_is_done_one_at_a_time_and_in_order(made) -> None:
 
         return one
 
-    with make() as keeper:
-        for job in [keeper.submit(ONE, work(n)) for n in range(6)]:
+    with make() as worker:
+        for job in [worker.submit(ONE, work(n)) for n in range(6)]:
             job.result(5)
     assert order == list(range(6))
     assert max(most) == 1
@@ -71,13 +71,13 @@ def test_work_is_done_one_at_a_time_and_in_order(made) -> None:
 
 def test_an_idle_judge_is_closed_and_opened_again(made) -> None:
     make, log = made
-    with make(idle_seconds=0.05) as keeper:
-        keeper.submit(ONE, lambda o: None).result(5)
+    with make(idle_seconds=0.05) as worker:
+        worker.submit(ONE, lambda o: None).result(5)
         deadline = time.monotonic() + 5
-        while keeper.opened is not None and time.monotonic() < deadline:
+        while worker.opened is not None and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert keeper.opened is None
-        keeper.submit(ONE, lambda o: None).result(5)
+        assert worker.opened is None
+        worker.submit(ONE, lambda o: None).result(5)
     assert [what for what, _ in log] == ["open", "close", "open", "close"]
 
 
@@ -87,10 +87,10 @@ def test_an_error_goes_to_who_asked_and_the_next_gets_a_fresh_judge(made) -> Non
     def breaks(opened: Opened) -> None:
         raise JudgeError("a process was lost")
 
-    with make() as keeper:
+    with make() as worker:
         with pytest.raises(JudgeError, match="was lost"):
-            keeper.submit(ONE, breaks).result(5)
-        assert keeper.submit(ONE, lambda o: 7).result(5) == 7
+            worker.submit(ONE, breaks).result(5)
+        assert worker.submit(ONE, lambda o: 7).result(5) == 7
     assert [what for what, _ in log] == ["open", "close", "open", "close"]
 
 
@@ -98,27 +98,27 @@ def test_a_judge_that_does_not_open_is_said() -> None:
     def refuses(task: Task) -> Opened:
         raise JudgeError("no room")
 
-    with JudgeKeeper(refuses) as keeper, pytest.raises(JudgeError, match="no room"):
-        keeper.submit(ONE, lambda o: None).result(5)
+    with JudgeSessionWorker(refuses) as worker, pytest.raises(JudgeError, match="no room"):
+        worker.submit(ONE, lambda o: None).result(5)
 
 
 def test_closing_does_not_wait_for_a_judgement(made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.05)
     make, _ = made
-    keeper, release, started = make(), threading.Event(), threading.Event()
+    worker, release, started = make(), threading.Event(), threading.Event()
 
     def long(opened: Opened) -> None:
         started.set()
         release.wait(10)
 
-    keeper.submit(ONE, long)
+    worker.submit(ONE, long)
     assert started.wait(5)
-    waiting = keeper.submit(ONE, lambda o: None)
+    waiting = worker.submit(ONE, lambda o: None)
     before = time.monotonic()
-    keeper.close()
+    worker.close()
     assert time.monotonic() - before < 2
     with pytest.raises(RuntimeError):
-        keeper.submit(ONE, lambda o: None)
+        worker.submit(ONE, lambda o: None)
     with pytest.raises(CancelledError):
         waiting.result(5)
     release.set()
@@ -127,10 +127,10 @@ def test_closing_does_not_wait_for_a_judgement(made, monkeypatch: pytest.MonkeyP
 def test_what_was_cancelled_is_not_done(made) -> None:
     make, _ = made
     release, done = threading.Event(), []
-    with make() as keeper:
-        keeper.submit(ONE, lambda o: release.wait(5))
-        later = keeper.submit(ONE, lambda o: done.append(1))
+    with make() as worker:
+        worker.submit(ONE, lambda o: release.wait(5))
+        later = worker.submit(ONE, lambda o: done.append(1))
         assert later.cancel()
         release.set()
-        keeper.submit(ONE, lambda o: None).result(5)
+        worker.submit(ONE, lambda o: None).result(5)
     assert done == []

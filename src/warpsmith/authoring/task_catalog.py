@@ -17,13 +17,13 @@ from ..errors import TaskError
 from ..processes.buffers import Scratch
 from ..records import Task
 from ..tasks.load import load_suite, load_task
-from .sheets import TaskRow
+from .author_views import TaskRow
 
 ARCHIVED = "archive:"  # and a task's id
 LONGEST, LONGEST_PART = 1000, 255  # characters of a name, bytes between its slashes
 
 
-class Shelf:
+class TaskCatalog:
     def __init__(self, config: Config, archive: Archive) -> None:
         self._config, self._archive = config, archive
         self._lock = threading.Lock()

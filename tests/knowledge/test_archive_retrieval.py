@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.agents.llm.lore import Lore
+from warpsmith.agents.llm.retrieval import Retrieval
 from warpsmith.archive import Archive, export_jsonl, import_jsonl
 from warpsmith.archive.store import now
+from warpsmith.knowledge.archive_retrieval import ArchiveRetrieval
 from warpsmith.knowledge.exemplars import alike, exemplars
-from warpsmith.knowledge.lore import ArchiveLore
 from warpsmith.records import Admission, Candidate, Region
 
 # The archive's tests have hand-made records: taken from their file, since every folder's conftest has that name.
@@ -55,8 +55,8 @@ def kept(tmp_path: Path) -> Kept:
 
 
 def test_the_lore_fits_the_authors_port(kept):
-    lore: Lore = ArchiveLore(kept.archive)
-    assert lore.exemplars(kept.make.candidate().units[0].region, "cpu", 1) == []
+    retrieval: Retrieval = ArchiveRetrieval(kept.archive)
+    assert retrieval.exemplars(kept.make.candidate().units[0].region, "cpu", 1) == []
 
 
 def test_exemplars_are_winners_first_then_correct_then_like_ones(kept):
@@ -109,56 +109,56 @@ def test_imported_exemplars_come_last(kept, tmp_path):
 
 
 def test_passages_begin_with_their_title(kept):
-    (first, *_) = ArchiveLore(kept.archive).passages(f"{SOFTMAX} memory", "cpu", 2)
+    (first, *_) = ArchiveRetrieval(kept.archive).passages(f"{SOFTMAX} memory", "cpu", 2)
     assert first.splitlines()[0].startswith(("Recipe: softmax", "Online softmax"))
 
 
 def test_a_lesson_is_told_on_the_same_failure_with_other_names(kept):
-    first = ArchiveLore(kept.archive)
-    first.learnt(UNDECLARED.format(3, "foo"), "cpu", "write ws::splat", "c1")
-    second = ArchiveLore(kept.archive)
+    first = ArchiveRetrieval(kept.archive)
+    first.learn(UNDECLARED.format(3, "foo"), "cpu", "write ws::splat", "c1")
+    second = ArchiveRetrieval(kept.archive)
     (told,) = second.lessons(UNDECLARED.format(77, "bar"), "cpu", 3)
     assert (told.remedy, told.helped, told.candidate) == ("write ws::splat", 1, "c1")
     assert "foo" in told.problem
     assert second.lessons("build-failed: error: expected ‘;’ before ‘x’", "cpu", 3) == []
     assert second.lessons(UNDECLARED.format(77, "bar"), "cuda", 3) == []
     assert second.lessons("", "cpu", 3) == []
-    second.outcome(told, worked=False)
-    second.outcome(told, worked=False)
+    second.note_outcome(told, worked=False)
+    second.note_outcome(told, worked=False)
     assert second.lessons(UNDECLARED.format(1, "baz"), "cpu", 3) == []  # it does not help
 
 
 def test_switched_off_it_tells_and_learns_nothing(kept):
     kept.ok(1)
-    ArchiveLore(kept.archive).learnt(UNDECLARED.format(1, "x"), "cpu", "remedy", "c1")
+    ArchiveRetrieval(kept.archive).learn(UNDECLARED.format(1, "x"), "cpu", "remedy", "c1")
     region = kept.make.candidate(signature=SOFTMAX).units[0].region
-    off = ArchiveLore(kept.archive, knowledge=False)
+    off = ArchiveRetrieval(kept.archive, knowledge=False)
     assert off.passages("softmax", "cpu", 3) == off.exemplars(region, "cpu", 3) == []
     assert len(off.lessons(UNDECLARED.format(1, "x"), "cpu", 3)) == 1
-    off = ArchiveLore(kept.archive, teach=False)
+    off = ArchiveRetrieval(kept.archive, teach=False)
     assert off.passages("softmax", "cpu", 3)
     assert [u.technique for u in off.exemplars(region, "cpu", 3)] == ["v1"]
     assert off.lessons(UNDECLARED.format(1, "x"), "cpu", 3) == []
-    off.learnt("timeout: no answer", "cpu", "remedy", "c2")
+    off.learn("timeout: no answer", "cpu", "remedy", "c2")
     assert len(kept.archive.all_lessons()) == 1
 
 
-def play(lore: ArchiveLore, steps: int) -> list[list[tuple[str, int, int]]]:
+def play(retrieval: ArchiveRetrieval, steps: int) -> list[list[tuple[str, int, int]]]:
     """What a run is told at each of its steps; it learns and notes outcomes between."""
     told = []
     for step in range(steps):
-        found = lore.lessons(UNDECLARED.format(step, "n" * (step + 1)), "cpu", 3)
+        found = retrieval.lessons(UNDECLARED.format(step, "n" * (step + 1)), "cpu", 3)
         told.append([(one.remedy, one.helped, one.failed) for one in found])
         for one in found[:1]:
-            lore.outcome(one, worked=step % 2 == 0)
-        lore.learnt(UNDECLARED.format(step, "m"), "cpu", f"remedy {step % 2}", f"c{step}")
+            retrieval.note_outcome(one, worked=step % 2 == 0)
+        retrieval.learn(UNDECLARED.format(step, "m"), "cpu", f"remedy {step % 2}", f"c{step}")
     return told
 
 
 def test_a_resumed_run_is_told_the_same_and_counts_nothing_twice(kept):
-    ArchiveLore(kept.archive).learnt(UNDECLARED.format(1, "x"), "cpu", "old remedy", "c0")
+    ArchiveRetrieval(kept.archive).learn(UNDECLARED.format(1, "x"), "cpu", "old remedy", "c0")
     kept.archive.begin_run("run-2", kept.make.task, "cpu", 0, {}, kept.make.environment)
-    begin: Callable[[], ArchiveLore] = lambda: ArchiveLore(  # noqa: E731
+    begin: Callable[[], ArchiveRetrieval] = lambda: ArchiveRetrieval(  # noqa: E731
         kept.archive, "run-2", before=kept.archive.run("run-2").started_at
     )
     first = play(begin(), 5)
@@ -170,28 +170,30 @@ def test_a_resumed_run_is_told_the_same_and_counts_nothing_twice(kept):
     assert sum(one.helped + one.failed for one in again.values()) == 4 + sum(
         k.lesson.helped + k.lesson.failed for k in after
     )  # two more steps: two remedies learnt, two outcomes
-    later = ArchiveLore(kept.archive).lessons(UNDECLARED.format(1, "x"), "cpu", 3)
+    later = ArchiveRetrieval(kept.archive).lessons(UNDECLARED.format(1, "x"), "cpu", 3)
     assert {one.remedy: (one.helped, one.failed) for one in later} == {
         remedy: (one.helped, one.failed) for remedy, one in again.items()
     }
 
 
 def test_warnings_are_the_most_helpful_lesson_of_each_failure(kept):
-    lore = ArchiveLore(kept.archive)
+    retrieval = ArchiveRetrieval(kept.archive)
     for line in (3, 4):
-        lore.learnt(UNDECLARED.format(line, "x"), "cpu", "+ declare it", f"candidate-{line}")
-    lore.learnt(UNDECLARED.format(5, "y"), "cpu", "+ something else", "candidate-5")
-    lore.learnt("incorrect: guard: out0 was written outside", "cpu", "+ store_n", "candidate-6")
-    lore.learnt("build-failed: nvcc: no", "cuda", "+ other target", "candidate-7")
-    assert [lesson.remedy for lesson in lore.warnings("cpu", 5)] == ["+ declare it", "+ store_n"]
-    assert [lesson.remedy for lesson in lore.warnings("cpu", 1)] == ["+ declare it"]
-    assert ArchiveLore(kept.archive, teach=False).warnings("cpu", 5) == []
+        retrieval.learn(UNDECLARED.format(line, "x"), "cpu", "+ declare it", f"candidate-{line}")
+    retrieval.learn(UNDECLARED.format(5, "y"), "cpu", "+ something else", "candidate-5")
+    retrieval.learn("incorrect: guard: out0 was written outside", "cpu", "+ store_n", "candidate-6")
+    retrieval.learn("build-failed: nvcc: no", "cuda", "+ other target", "candidate-7")
+    assert [lesson.remedy for lesson in retrieval.warnings("cpu", 5)] == ["+ declare it", "+ store_n"]
+    assert [lesson.remedy for lesson in retrieval.warnings("cpu", 1)] == ["+ declare it"]
+    assert ArchiveRetrieval(kept.archive, teach=False).warnings("cpu", 5) == []
 
 
 def test_warnings_are_of_before_the_run_and_of_the_run_itself(kept):
-    ArchiveLore(kept.archive).learnt("build-failed: error: early", "cpu", "+ early", "candidate-1")
+    ArchiveRetrieval(kept.archive).learn("build-failed: error: early", "cpu", "+ early", "candidate-1")
     began = now()
-    ArchiveLore(kept.archive).learnt("build-failed: error: of another run", "cpu", "+ other", "candidate-2")
-    lore = ArchiveLore(kept.archive, run_id="run-1", before=began)
-    lore.learnt("build-failed: error: mine", "cpu", "+ mine", "candidate-3")
-    assert [lesson.remedy for lesson in lore.warnings("cpu", 5)] == ["+ early", "+ mine"]
+    ArchiveRetrieval(kept.archive).learn(
+        "build-failed: error: of another run", "cpu", "+ other", "candidate-2"
+    )
+    retrieval = ArchiveRetrieval(kept.archive, run_id="run-1", before=began)
+    retrieval.learn("build-failed: error: mine", "cpu", "+ mine", "candidate-3")
+    assert [lesson.remedy for lesson in retrieval.warnings("cpu", 5)] == ["+ early", "+ mine"]

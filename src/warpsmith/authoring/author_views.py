@@ -1,4 +1,4 @@
-"""What an author is shown, one record a sheet: the same for a prompt folder, for a terminal and for MCP."""
+"""The views that an author is shown, one record each: the same for a prompt folder, for a terminal and for MCP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Operand(Record):
     role: str  # "input", "param", "buffer", "constant", "value", "result" (the module returns it)
 
 
-class RegionSheet(Record):
+class RegionView(Record):
     number: int  # place among the proposed regions, from 1; 0: not one of them
     nodes: tuple[str, ...]
     ops: tuple[str, ...]
@@ -39,7 +39,7 @@ class RegionSheet(Record):
     techniques: tuple[str, ...] = ()  # that the built-in expert knows for it
 
 
-class TaskSheet(Record):
+class TaskView(Record):
     task: str  # what to pass as the task
     name: str
     task_id: str  # content hash
@@ -54,13 +54,13 @@ class TaskSheet(Record):
     bound: str = ""
     baselines: dict[str, float] = {}  # name → median microseconds; empty: not measured here yet
     hardware: str = ""
-    regions: tuple[RegionSheet, ...] = ()
+    regions: tuple[RegionView, ...] = ()
 
 
-class HeaderSheet(Record):
+class HeaderView(Record):
     """What a unit for a region includes, how it is written, and one that works."""
 
-    region: RegionSheet
+    region: RegionView
     task_h: str  # at the main shapes
     rules: str  # markdown
     helpers: str = ""  # path of the header of small parts, on the machine that serves this
@@ -102,7 +102,7 @@ class NodeTime(Record):
     us: float  # as ATen, alone
 
 
-class ProfileSheet(Record):
+class ProfileView(Record):
     """Where the reference spends its time on this machine, and what was seen of the fastest units."""
 
     task: str
@@ -117,7 +117,7 @@ class ProfileSheet(Record):
     notes: tuple[str, ...] = ()
 
 
-class VerdictSheet(Record):
+class VerdictView(Record):
     candidate: str  # id: to be built upon with `onto`
     task: str
     target: str

@@ -1,4 +1,4 @@
-"""Stepping stones from an archive, and machine code as the search is told of it."""
+"""Transfer seeds from an archive, and machine code as the search is told of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from warpsmith.archive import Archive
 from warpsmith.machine import describe
 from warpsmith.pipeline.machine_code import MachineCode
-from warpsmith.pipeline.stones import ArchiveStones
+from warpsmith.pipeline.transfer_seeds import ArchiveTransferSeeds
 from warpsmith.records import Build, Candidate, Graph, Region, Task, TaskSource, Tunable, Unit, Variant
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph, chain_task, scripted_result
@@ -57,29 +57,29 @@ def keep(
     return candidate
 
 
-def stones(archive: Archive, **fields: str) -> list[tuple[str, bool]]:
-    found = ArchiveStones(archive, "cpu", task_id=HERE.id, **fields)(whole(HERE.graph))
-    return [(stone.unit.technique, stone.alike == 1.0) for stone in found]
+def transfer_seeds(archive: Archive, **fields: str) -> list[tuple[str, bool]]:
+    found = ArchiveTransferSeeds(archive, "cpu", task_id=HERE.id, **fields)(whole(HERE.graph))
+    return [(transfer_seed.unit.technique, transfer_seed.alike == 1.0) for transfer_seed in found]
 
 
 def test_the_same_signature_comes_first_then_like_operations(archive: Archive) -> None:
     keep(archive, ALIKE, "alike", 9.0)
     same = keep(archive, TWIN, "same", 2.0)
     keep(archive, OTHER, "other", 9.0)
-    assert stones(archive) == [("same", True), ("alike", False)]
-    first, second = ArchiveStones(archive, "cpu", task_id=HERE.id)(whole(HERE.graph))
+    assert transfer_seeds(archive) == [("same", True), ("alike", False)]
+    first, second = ArchiveTransferSeeds(archive, "cpu", task_id=HERE.id)(whole(HERE.graph))
     assert (first.candidate_id, first.speedup) == (same.id, 2.0)
     assert 0 < second.alike < 1
-    assert ArchiveStones(archive, "cuda")(whole(HERE.graph)) == ()
+    assert ArchiveTransferSeeds(archive, "cuda")(whole(HERE.graph)) == ()
 
 
 def test_what_was_wrong_or_is_of_this_task_or_came_later_is_no_stone(archive: Archive) -> None:
     keep(archive, HERE, "own", 2.0)
     keep(archive, ALIKE, "wrong", "incorrect")
-    assert stones(archive) == []
+    assert transfer_seeds(archive) == []
     keep(archive, ALIKE, "late", 2.0, at=LATER)
-    assert stones(archive, before="2026-01-15T00:00:00+00:00") == []
-    assert stones(archive) == [("late", False)]
+    assert transfer_seeds(archive, before="2026-01-15T00:00:00+00:00") == []
+    assert transfer_seeds(archive) == [("late", False)]
 
 
 def test_a_technique_at_its_values_is_one_stone(archive: Archive) -> None:
@@ -88,7 +88,7 @@ def test_a_technique_at_its_values_is_one_stone(archive: Archive) -> None:
             archive, task(f"t{outcome}", ("aten.exp.default", "aten.tanh.default"), (4, 8)), "alike", outcome
         )
     keep(archive, ALIKE, "alike", 4.0, value=4)
-    assert len(stones(archive)) == 1  # of a signature that is only alike, the best of a technique
+    assert len(transfer_seeds(archive)) == 1  # of a signature that is only alike, the best of a technique
 
 
 class Compiler:

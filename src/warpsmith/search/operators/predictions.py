@@ -15,9 +15,9 @@ import numpy as np
 from ...agents.base import Attempt
 from ...agents.expert.costs import hoped_us, node_us
 from ...records import Region, Unit
-from ..experience import Experience, Floats, Key, Pool, key_of, units_of
+from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
 from ..tuner import every_setting, with_values
-from .base import Breeding
+from .base import SearchContext
 
 MOST = 1_000  # ideas, and settings of a technique, that are looked at
 ABOVE = (
@@ -29,24 +29,24 @@ Cover = dict[str, int]  # region → number of a unit in its pool
 
 
 @dataclass(frozen=True)
-class Promise:
+class PredictedCandidate:
     log_us: float
     plan: int  # the cut that it began with
     cover: Cover
 
 
-class Offer:
+class CandidateSpace:
     """All that could be written: the cuts, and for each region every technique at every setting, without and with one more flag."""
 
-    def __init__(self, ground: Breeding, experience: Experience) -> None:
-        self.graph, self.facts = ground.situation.graph, ground.situation.facts
-        plans = ground.team.reasoning.plans(ground.situation, MOST)
+    def __init__(self, context: SearchContext, experience: Experience) -> None:
+        self.graph, self.facts = context.situation.graph, context.situation.facts
+        plans = context.team.reasoning.plans(context.situation, MOST)
         self.regions: dict[str, Region] = {r.id: r for plan in plans for r in plan}
         self.plans = [[r.id for r in plan] for plan in plans]
         self.pools: dict[str, Pool] = {}
-        bases = _techniques(ground)
+        bases = _techniques(context)
         for region in self.regions.values():
-            units = [u for base in bases if base.region.id == region.id for u in _settings(ground, base)]
+            units = [u for base in bases if base.region.id == region.id for u in _settings(context, base)]
             if units:
                 level = math.log(max(1.0, hoped_us(self.graph, region, self.facts))) + ABOVE
                 self.pools[region.id] = experience.pool(region.id, units, level)
@@ -65,19 +65,23 @@ class Offer:
         return scale * sum(nodes.values()), regions
 
 
-class Promises:
+class Predictions:
     """At one moment. `known`: units, by region, that are like others in other words."""
 
     def __init__(
-        self, offer: Offer, experience: Experience, ground: Breeding, known: Collection[tuple[str, Key]]
+        self,
+        offer: CandidateSpace,
+        experience: Experience,
+        context: SearchContext,
+        known: Collection[tuple[str, Key]],
     ) -> None:
-        self._offer, situation = offer, ground.situation
+        self._offer, situation = offer, context.situation
         self._total, self._aten = offer.aten_us(situation.attempts)
-        timed = units_of(situation.attempts)
+        timed = list_timed_units(situation.attempts)
         experience.learn(timed, {region: pool.level for region, pool in offer.pools.items()})
-        logs = {(u.group[-1], key_of(u)): math.log(u.seconds * 1e6) for u in timed}
-        judged = {(u.region.id, key_of(u)) for a in situation.attempts for u in a.candidate.units}
-        self._judged = {_named(a.candidate.units) for a in situation.attempts}
+        logs = {(u.group[-1], make_key(u)): math.log(u.seconds * 1e6) for u in timed}
+        judged = {(u.region.id, make_key(u)) for a in situation.attempts for u in a.candidate.units}
+        self._judged = {_name_units(a.candidate.units) for a in situation.attempts}
         self._logs: dict[str, Floats] = {}
         self._new: dict[str, list[int]] = {}  # region → units that were not measured, most promising first
         for region, pool in offer.pools.items():
@@ -91,9 +95,9 @@ class Promises:
             self._logs[region] = found
             self._new[region] = [at for at in order if places[at] not in logs and found[at] < math.inf]
 
-    def best(self, n: int) -> list[Promise]:
+    def best(self, n: int) -> list[PredictedCandidate]:
         """At most `n` that were not judged, best first: each cut at its best, and with one unit that is new."""
-        found = [p for cover in self._covers() for p in (cover, *self._varied(cover, n))]
+        found = [p for cover in self._covers() for p in (cover, *self._vary(cover, n))]
         new = {
             name: p
             for p in sorted(found, key=lambda p: -p.log_us)
@@ -105,16 +109,16 @@ class Promises:
         """Of a candidate; infinite where one of its units is not on offer."""
         us = self._total
         for unit in units:
-            pool, key = self._offer.pools.get(unit.region.id), key_of(unit)
+            pool, key = self._offer.pools.get(unit.region.id), make_key(unit)
             if pool is None or key not in pool.keys:
                 return math.inf
-            us -= self._saved(unit.region.id, pool.keys.index(key))
+            us -= self._compute_saving(unit.region.id, pool.keys.index(key))
         return _log(us)
 
-    def _covers(self) -> Iterator[Promise]:
+    def _covers(self) -> Iterator[PredictedCandidate]:
         """Each cut without the regions that ATen does faster, and with those of other cuts that fit in beside it."""
         first = {region: int(np.argmin(logs)) for region, logs in self._logs.items()}
-        saved = {region: self._saved(region, at) for region, at in first.items()}
+        saved = {region: self._compute_saving(region, at) for region, at in first.items()}
         by_gain = sorted((r for r in saved if saved[r] > 0), key=lambda r: -saved[r])
         for number, plan in enumerate(self._offer.plans):
             cover: Cover = {}
@@ -125,20 +129,24 @@ class Promises:
                     cover[region] = first[region]
                     taken.update(nodes)
             if cover:
-                yield Promise(_log(self._total - sum(saved[r] for r in cover)), number, cover)
+                yield PredictedCandidate(_log(self._total - sum(saved[r] for r in cover)), number, cover)
 
-    def _varied(self, promise: Promise, n: int) -> Iterator[Promise]:
+    def _vary(self, promise: PredictedCandidate, n: int) -> Iterator[PredictedCandidate]:
         for region, at in promise.cover.items():
             for other in self._new[region][:n]:
-                us = math.exp(promise.log_us) + self._saved(region, at) - self._saved(region, other)
-                yield Promise(_log(us), promise.plan, {**promise.cover, region: other})
+                us = (
+                    math.exp(promise.log_us)
+                    + self._compute_saving(region, at)
+                    - self._compute_saving(region, other)
+                )
+                yield PredictedCandidate(_log(us), promise.plan, {**promise.cover, region: other})
 
-    def _saved(self, region: str, at: int) -> float:
+    def _compute_saving(self, region: str, at: int) -> float:
         """Microseconds that a unit saves against ATen."""
         log, call_us = float(self._logs[region][at]), self._offer.facts.hardware.unit_call_us
         return self._aten[region] - math.exp(log) - call_us if log < math.inf else -math.inf
 
-    def _name(self, promise: Promise) -> frozenset[tuple[str, Key]]:
+    def _name(self, promise: PredictedCandidate) -> frozenset[tuple[str, Key]]:
         return frozenset((region, self._offer.pools[region].keys[at]) for region, at in promise.cover.items())
 
 
@@ -151,28 +159,28 @@ def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple
     return left, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
 
 
-def _techniques(ground: Breeding) -> list[Unit]:
+def _techniques(context: SearchContext) -> list[Unit]:
     """One unit for each technique of each region, the most promising first."""
     found: dict[tuple[str, str, str], Unit] = {}
-    for idea in ground.team.reasoning.propose(ground.situation, MOST):
+    for idea in context.team.reasoning.propose(context.situation, MOST):
         key = idea.region.id, idea.family, idea.technique
         if key not in found:
-            for unit in ground.team.synthesis.write(ground.situation.graph, idea, 1, ground.situation):
+            for unit in context.team.synthesis.write(context.situation.graph, idea, 1, context.situation):
                 found[key] = unit
     return list(found.values())
 
 
-def _settings(ground: Breeding, unit: Unit) -> Iterator[Unit]:
+def _settings(context: SearchContext, unit: Unit) -> Iterator[Unit]:
     """The unit as it is written, then at its other settings; then each of these with one more flag."""
     others = (with_values(unit, values) for values in (every_setting(unit) or [])[:MOST])
     plain = [unit, *(u for u in others if u.values != unit.values)]
     yield from plain
     for one in plain:
-        yield from ground.team.compile.flag_variants(one)
+        yield from context.team.compile.flag_variants(one)
 
 
-def _named(units: Iterable[Unit]) -> frozenset[tuple[str, Key]]:
-    return frozenset((u.region.id, key_of(u)) for u in units)
+def _name_units(units: Iterable[Unit]) -> frozenset[tuple[str, Key]]:
+    return frozenset((u.region.id, make_key(u)) for u in units)
 
 
 def _log(us: float) -> float:

@@ -1,4 +1,4 @@
-"""A desk whose archive holds one small task, judged by formula: its faces are tested in milliseconds,
+"""A service whose archive holds one small task, judged by formula: its faces are tested in milliseconds,
 without a compiler or torch.
 """
 
@@ -12,9 +12,9 @@ import pytest
 
 from warpsmith import machine
 from warpsmith.archive import Archive
-from warpsmith.authoring import desk as module
-from warpsmith.authoring import looking
-from warpsmith.authoring.desk import Desk
+from warpsmith.authoring import service as module
+from warpsmith.authoring import task_queries
+from warpsmith.authoring.service import AuthoringService
 from warpsmith.config import Config
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Admission, Candidate, Limit, Result, Task
@@ -22,7 +22,7 @@ from warpsmith.targets.base import Target
 from warpsmith.testing import chain_task, scripted_result
 
 
-class ScriptedSitting:
+class ScriptedAuthorSession:
     """A unit's technique is its outcome: a speedup, or the status of a failure."""
 
     opened = 0  # how many, in this process
@@ -41,7 +41,7 @@ class ScriptedSitting:
             limit=Limit(seconds=1e-6, least_bytes=256, flops=64, bytes_per_second=1e9, flops_per_second=1e9, bound="memory"),
         )  # fmt: skip
 
-    def judged(self, candidate: Candidate) -> Result:
+    def judge_candidate(self, candidate: Candidate) -> Result:
         technique = candidate.units[-1].technique
         outcome: float | str = float(technique) if technique[:1].isdigit() else technique
         self.count += 1
@@ -62,16 +62,16 @@ def unit(outcome: float | str) -> str:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(module, "Sitting", ScriptedSitting)
-    monkeypatch.setattr(looking, "peaks_here", lambda config, target: None)
-    monkeypatch.setattr(ScriptedSitting, "opened", 0)
-    with Desk(Config(archive=tmp_path / "archive.db", cache=tmp_path / "cache")) as opened:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AuthoringService]:
+    monkeypatch.setattr(module, "AuthorSession", ScriptedAuthorSession)
+    monkeypatch.setattr(task_queries, "find_peaks", lambda config, target: None)
+    monkeypatch.setattr(ScriptedAuthorSession, "opened", 0)
+    with AuthoringService(Config(archive=tmp_path / "archive.db", cache=tmp_path / "cache")) as opened:
         yield opened
 
 
 @pytest.fixture
-def task(desk: Desk) -> Task:
+def task(service: AuthoringService) -> Task:
     made = chain_task(("aten.exp.default", "aten.neg.default"))
-    desk.archive.add_task(made)
+    service.archive.add_task(made)
     return made

@@ -11,7 +11,7 @@ from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.archive.views import KINDS
 from warpsmith.cli import results
-from warpsmith.cli.shelves import Kind
+from warpsmith.cli.result_table import Kind
 from warpsmith.errors import ArchiveError
 from warpsmith.testing import chain_candidate, chain_task, scripted_result
 

@@ -2,7 +2,7 @@
 
 In: candidates of authors. Out: results, each in the archive before it is handed back. A win is judged again
 in fresh processes and must pass the sanitizers, as in a search. The run begins with the first candidate and
-is finished when the sitting is closed, so that `warpsmith report` and `warpsmith export` know it like any
+is finished when the session is closed, so that `warpsmith report` and `warpsmith export` know it like any
 other.
 """
 
@@ -25,7 +25,7 @@ from ..records import Candidate, Result, RunSummary, Task
 from ..targets.base import Target
 
 
-class Sitting:
+class AuthorSession:
     """Opened when made; `scratch` is closed with it. Raises TaskError, ToolchainError, JudgeError."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Sitting:
         self._seed = secrets.randbits(31)  # nobody can write a kernel for it
         self._scratch = scratch
         self.judge = Judge(
-            task, target, scratch=self._scratch, workdir=self._scratch.new("sitting"), seed=self._seed,
+            task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
             progress=progress, baselines=config.baselines, peaks_cache=config.cache,
             memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
         )  # fmt: skip
@@ -51,7 +51,7 @@ class Sitting:
             raise
         self._executor = LocalExecutor(self.judge)
 
-    def judged(self, candidate: Candidate) -> Result:
+    def judge_candidate(self, candidate: Candidate) -> Result:
         """The verdict on a candidate: kept, and confirmed when it is a win."""
         self._begin()
         self._progress("building, verifying and timing the candidate")

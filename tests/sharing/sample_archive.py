@@ -32,7 +32,7 @@ HERE = Environment(
 THERE = HERE.model_copy(update={"cpu": "Other CPU"})
 
 
-class Shelf:
+class SampleArchive:
     """Fills an archive."""
 
     def __init__(self, path: Path) -> None:

@@ -3,7 +3,7 @@
 Work for a task in, a future out. All of it runs in one thread, in order: one machine has one judge, and
 what a judge starts ends with the thread that started it (the kernel tells children of a thread's death), so
 that thread must live on. A judge is closed when another task's turn comes, when nothing was asked of it for
-a while, after an error, and with the keeper.
+a while, after an error, and with the worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ..records import Task
 
 IDLE_SECONDS = 300.0  # after which an open judge gives its memory back
-GRACE_SECONDS = 1.0  # for work that is under way when the keeper is closed
+GRACE_SECONDS = 1.0  # for work that is under way when the worker is closed
 
 T = TypeVar("T")
 
@@ -44,8 +44,8 @@ class _Job(Generic[S]):
     future: Future[Any]
 
 
-class JudgeKeeper(Generic[S]):
-    """A context manager. `open_on(task)` opens a judge; it is called, as all work, in the keeper's thread."""
+class JudgeSessionWorker(Generic[S]):
+    """A context manager. `open_on(task)` opens a judge; it is called, as all work, in the worker's thread."""
 
     def __init__(self, open_on: Callable[[Task], S], idle_seconds: float = IDLE_SECONDS) -> None:
         self._open_on, self._idle = open_on, idle_seconds
@@ -65,7 +65,7 @@ class JudgeKeeper(Generic[S]):
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
-                raise RuntimeError("the keeper is closed")
+                raise RuntimeError("the worker is closed")
             if self._thread is None:
                 # A daemon: a program that ends does not wait for a judgement, and takes the judge's processes along.
                 self._thread = threading.Thread(target=self._serve, name="judge", daemon=True)
@@ -94,7 +94,7 @@ class JudgeKeeper(Generic[S]):
             if job is not None:
                 job.future.cancel()
 
-    def __enter__(self) -> JudgeKeeper[S]:
+    def __enter__(self) -> JudgeSessionWorker[S]:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -19,7 +19,7 @@ LONGEST_PROBLEM = 300  # characters of a failure that a lesson quotes
 
 
 @dataclass
-class ArchiveLore:
+class ArchiveRetrieval:
     """`run_id` and `before` (ISO 8601, UTC) are the run's id and when it began; without `before` everything that the
     archive holds is told. `task_id`: exemplars are of other tasks. The switches are for ablations.
     """
@@ -78,7 +78,7 @@ class ArchiveLore:
             best.setdefault(lesson.signature, lesson)
         return list(best.values())[: max(k, 0)]
 
-    def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
+    def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         """Raises ArchiveError when the archive cannot be written."""
         sign = signature(failure)
         if not self.teach or not sign or not remedy.strip():
@@ -93,7 +93,7 @@ class ArchiveLore:
         if own is None or not candidate or own.candidate != candidate:
             self._own[key] = _sum(own, lesson)
 
-    def outcome(self, lesson: Lesson, worked: bool) -> None:
+    def note_outcome(self, lesson: Lesson, worked: bool) -> None:
         if not self.teach:
             return
         key = (lesson.signature, lesson.target, lesson.remedy)

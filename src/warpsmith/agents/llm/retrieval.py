@@ -1,6 +1,6 @@
 """What a model is told besides the situation: written knowledge, good kernels of other tasks, and what ended failures before.
 
-The port is filled by whoever has an archive and a knowledge base; `NoLore` knows nothing. Every text that comes through it
+The port is filled by whoever has an archive and a knowledge base; `NoRetrieval` knows nothing. Every text that comes through it
 is put into prompts, so it is bounded there.
 """
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from ...records import Lesson, Region, Unit
 
 
-class Lore(Protocol):
+class Retrieval(Protocol):
     def passages(self, query: str, target: str, k: int) -> list[str]:
         """At most `k` pieces of written knowledge, best first, each with its title as the first line."""
         ...
@@ -31,16 +31,16 @@ class Lore(Protocol):
         """What went wrong most often, whatever it was, and what ended it: one for each kind of failure."""
         ...
 
-    def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
+    def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         """A failure (raw, as above) that a repair ended: `remedy` says what was changed, `candidate` is the id that worked."""
         ...
 
-    def outcome(self, lesson: Lesson, worked: bool) -> None:
+    def note_outcome(self, lesson: Lesson, worked: bool) -> None:
         """Whether a lesson that was told helped."""
         ...
 
 
-class NoLore:
+class NoRetrieval:
     """Knows nothing and learns nothing."""
 
     def passages(self, query: str, target: str, k: int) -> list[str]:
@@ -55,8 +55,8 @@ class NoLore:
     def warnings(self, target: str, k: int) -> list[Lesson]:
         return []
 
-    def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
+    def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         pass
 
-    def outcome(self, lesson: Lesson, worked: bool) -> None:
+    def note_outcome(self, lesson: Lesson, worked: bool) -> None:
         pass
