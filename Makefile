@@ -34,8 +34,8 @@ test: $(MODEL_STAMP)
 	$(BIN)/python -m pytest tests -m alone --durations=10
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests examples scripts benchmarks
-	$(BIN)/ruff check src tests examples scripts benchmarks
+	$(BIN)/ruff format --check src tests examples scripts benchmarks lab
+	$(BIN)/ruff check src tests examples scripts benchmarks lab
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_layers.py
 

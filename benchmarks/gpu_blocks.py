@@ -1,6 +1,6 @@
 """Own small modules at served sizes through `warpsmith.optimize` on a GPU, in half precision.
 
-    python benchmarks/gpu_blocks.py --seconds 90 --evaluations 12 --jobs 3 --limit-s 400 --out gpu_blocks.jsonl
+    python benchmarks/gpu_blocks.py --time 90s --evaluations 12 --jobs 3 --limit-s 400 --out gpu_blocks.jsonl
 
 A Llama-like decoder layer and a ViT block with each backend of scaled dot product attention, `nn.MultiheadAttention`,
 `nn.TransformerEncoderLayer`, a U-Net residual block, a ConvNeXt block, and two-layer Llama and GPT-2 of transformers with
@@ -17,72 +17,62 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from gpu_blocks_models import Item, items
-from item_processes import Items, Row, add_item_options, follow_parent, write_row
-from json_lines import known_lines
-from model_zoo import copy_peaks
+from item_processes import Items, Row, add_run_options, follow_parent, pass_on, seconds_left, write_row
+from json_lines import known_rows
+from lanes import divide
 from model_zoo_page import format_speedup
-from optimized_module import describe_error, measure_module
+from optimized_module import SEARCH_OPTIONS, add_search_options, measure_item
 
-from warpsmith.config import Config
-from warpsmith.records import Budget
+from warpsmith import machine
 
 
 def main() -> int:
     options = parse_arguments()
-    if options.item:
+    if options.row:
         follow_parent(options)
         item = next(item for item in items() if item.name == options.item)
-        write_row(options, measure_item(item, options))
+        write_row(options, measure_block(item, options))
         return 0
     names = [item.name for item in items() if not options.only or item.name in options.only]
     if options.list:
         print("\n".join(names))
         return 0
     if not options.summary:
-        options.cache.mkdir(parents=True, exist_ok=True)
-        child = [
-            f"--{name}={getattr(options, name)}"
-            for name in ("seconds", "evaluations", "seed", "cache", "target")
-        ]
-        child += ["--baselines", *options.baselines] if options.baselines else []
-        Items(os.path.abspath(__file__), child, options.limit_s, options.jobs).run_rest(
-            names, options.out, options.retry
-        )
-    rows = {row["item"]: row for row in known_lines(options.out)}  # the last row of an item counts
+        run_items(names, options)
+    rows = known_rows(options.out, "item")
     print_summary([rows[name] for name in names if name in rows])
     return int(
         any(name not in rows or rows[name]["status"] in ("error", "wrong", "timeout") for name in names)
     )
 
 
-def measure_item(item: Item, options: argparse.Namespace) -> Row:
-    """The row of one module; what goes wrong before `optimize` is called is an error, too."""
+def run_items(names: list[str], options: argparse.Namespace) -> None:
+    """Beside a GPU all items share the processors, so that what compiles is not held to a few."""
+    everything = [set(machine.affinity())] * options.jobs
+    lanes = everything if options.cores is None else divide(options.jobs, options.cores)
+    passed = pass_on(options, "target", *SEARCH_OPTIONS)
+    runs = Items(os.path.abspath(__file__), passed, options.limit_s, lanes, seconds_left(options))
+    runs.run_rest(names, options.out, options.retry)
+
+
+def measure_block(item: Item, options: argparse.Namespace) -> Row:
     import torch
 
-    device = "cuda" if options.target == "cuda" else "cpu"
-    row: Row = {"dtype": str(item.dtype).removeprefix("torch."), "torch": torch.__version__}
-    folder = Path(tempfile.gettempdir())  # the parent gave this process a folder of its own
-    config = Config.load(
-        {"archive": folder / "archive.db", "cache": folder / "cache", "baselines": options.baselines}
+    cuda = options.target == "cuda" and torch.cuda.is_available()
+    row: Row = {
+        "dtype": str(item.dtype).removeprefix("torch."), "torch": torch.__version__,
+        "device": torch.cuda.get_device_name() if cuda else "cpu",
+    }  # fmt: skip
+    return row | measure_item(
+        lambda: item.make_module(options.target),
+        lambda module, seed: item.inputs(module, item.dtype, seed),
+        options,
+        options.target,
     )
-    copy_peaks(options.cache, config.cache)
-    try:
-        row["device"] = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-        module = item.make_module(device)
-        row |= measure_module(
-            module, lambda seed: item.inputs(module, item.dtype, seed), target=options.target,
-            budget=Budget(seconds=options.seconds, evaluations=options.evaluations or None), config=config,
-            seed=options.seed,
-        )  # fmt: skip
-    except Exception as error:  # noqa: BLE001 - every outcome is a row
-        row |= describe_error(error)
-    copy_peaks(config.cache, options.cache)
-    return row
 
 
 def print_summary(rows: list[Row]) -> None:
@@ -107,22 +97,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--summary", action="store_true", help="print the rows that there are, and run nothing"
     )
-    parser.add_argument("--seconds", type=float, default=90.0, help="for the search of one item")
-    parser.add_argument("--evaluations", type=int, default=12, help="candidates to judge; 0: no limit")
-    parser.add_argument("--jobs", type=int, default=1, help="items side by side")
-    parser.add_argument(
-        "--limit-s", type=float, default=400.0, help="seconds after which an item is given up"
-    )
-    parser.add_argument("--baselines", nargs="+", help="eager compile compile-max-autotune (all)")
     parser.add_argument("--target", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--retry", nargs="+", default=[], help="statuses of earlier rows to run again")
-    parser.add_argument("--out", type=Path, default=Path("gpu_blocks.jsonl"))
-    parser.add_argument(
-        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "warpsmith-gpu-blocks",
-        help="folder for what is measured of this machine once",
-    )  # fmt: skip
-    add_item_options(parser)
+    add_search_options(parser, time_s=90.0, evaluations=12, baselines=None)
+    add_run_options(parser, Path("gpu_blocks.jsonl"), limit_s=400.0)
     return parser.parse_args()
 
 

@@ -15,20 +15,26 @@ Writes <out>.jsonl, one row a task as it is done (the same command goes on where
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
-import subprocess
 import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from json_lines import known_lines
+from item_processes import Columns, Items, add_run_options, follow_parent, pass_on, seconds_left, write_row
+from json_lines import known_rows
 from kernelbench_admission_report import markdown
-from shrunk_task import UNBOUNDED, Bounds, shrunk_task
+from kernelbench_tasks import (
+    add_size_options,
+    add_task_options,
+    bounds_of,
+    choose_tasks,
+    describe_graph,
+    task_file,
+)
+from lanes import divide
+from pages import write_page
+from shrunk_task import UNBOUNDED, shrunk_task
 
 from warpsmith import machine
 from warpsmith.errors import WarpsmithError
@@ -40,10 +46,10 @@ from warpsmith.judge.correctness.workers import Workers
 from warpsmith.judge.device.memory import check_memory
 from warpsmith.judge.layout import output_names
 from warpsmith.processes.buffers import Scratch
-from warpsmith.processes.worker import kill_tree
-from warpsmith.records import Graph, Task
-from warpsmith.tasks.load import load_suite
+from warpsmith.records import Task
 
+Row = dict[str, Any]
+COLUMNS = Columns(item="task", seconds="seconds")
 SEED = 20  # of everything drawn: the same shapes and values each time
 TOLERANCES = {"1e-4": 1e-4, "1e-2": 1e-2}
 TRIALS = 2  # of KernelBench's check; a mutant passes if it passes each
@@ -51,7 +57,7 @@ TRIALS = 2  # of KernelBench's check; a mutant passes if it passes each
 
 def try_task(path: str, options: argparse.Namespace) -> dict[str, Any]:
     """One row, computed in this process. Raises WarpsmithError."""
-    bounds = UNBOUNDED if options.full else Bounds(options.bytes, 8 * options.bytes, options.flops)
+    bounds = UNBOUNDED if options.full else bounds_of(options)
     with Scratch() as scratch:
         task = shrunk_task(path, bounds, scratch=scratch, timeout=options.load_timeout)
         check_memory(task)
@@ -60,15 +66,11 @@ def try_task(path: str, options: argparse.Namespace) -> dict[str, Any]:
             admission = admit(task, evidence, ADMISSION, SEED)
             accepted = kernelbench_accepts(task, evidence, options.device)
     return {
+        "status": "admitted" if admission.admitted else "quarantined", "reason": "; ".join(admission.reasons),
         "admitted": admission.admitted, "reasons": admission.reasons, "mutants": admission.mutants,
         "kernelbench": accepted, "full": not task.main.overrides, "overrides": task.main.overrides,
-        **facts(task.graph),
+        **describe_graph(task.graph),
     }  # fmt: skip
-
-
-def facts(graph: Graph) -> dict[str, Any]:
-    given = [f"{i.spec.dtype}{list(i.spec.shape)}" for i in graph.inputs if i.role == "input"]
-    return {"inputs": given, "bytes": graph.least_bytes, "flops": graph.flops}
 
 
 def kernelbench_accepts(task: Task, evidence: Evidence, where: str) -> dict[str, str]:
@@ -115,76 +117,38 @@ def alike(right: dict[str, Any], made: dict[str, Any], tolerance: float) -> bool
     )
 
 
-def one(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of one task, computed by a process of its own that is killed with all it started."""
-    start, name = time.monotonic(), f"{path.parent.name}/{path.stem}"
-    with tempfile.TemporaryDirectory(prefix="warpsmith-admission-") as folder:
-        row_file = Path(folder) / "row.json"
-        command = [sys.executable, __file__, str(path), "--row", str(row_file), *passed_on(options)]
-        process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-        reason = ""
-        try:
-            process.wait(options.timeout)
-        except subprocess.TimeoutExpired:
-            reason = f"not done in {options.timeout:g} s"
-        finally:
-            kill_tree(process)
-        row = json.loads(row_file.read_text()) if row_file.exists() and not reason else {}
-    row = row or {"refused": reason or f"its process ended with code {process.returncode}"}
-    return {"task": name, **row, "device": options.device, "seconds": round(time.monotonic() - start, 2)}
-
-
-def passed_on(options: argparse.Namespace) -> list[str]:
-    names = ("device", "bytes", "flops", "load_timeout", "memory_gb")
-    given = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
-    return [*given, *(["--full"] if options.full else [])]
-
-
-def write_row(options: argparse.Namespace) -> None:
+def measure_task(options: argparse.Namespace) -> Row:
     if options.device == "cpu":
         bytes_ = int(options.memory_gb * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (bytes_, bytes_))  # each process it starts has the same
+    file = task_file(options)
     try:
-        row = try_task(str(options.folder), options)
+        return try_task(str(file), options)
     except WarpsmithError as error:
-        row = {"refused": str(error).replace(str(options.folder), options.folder.name)}
-    aside = options.row.with_suffix(".new")
-    aside.write_text(json.dumps(row))
-    aside.replace(options.row)
+        return {"status": "refused", "reason": str(error).replace(str(file), file.name)}
 
 
-def known_rows(file: Path) -> dict[str, dict[str, Any]]:
-    """Rows written before, by task."""
-    return {row["task"]: row for row in known_lines(file)}
-
-
-def chosen(options: argparse.Namespace) -> list[Path]:
-    files = [p for level in options.levels for p in load_suite(str(options.folder / f"level{level}"))]
-    if options.only:
-        files = [p for p in files if f"{p.parent.name}/{p.stem.split('_')[0]}" in options.only]
-    return files[:: options.every]
+def complete_row(row: Row, device: str) -> Row:
+    """What was not tried is `refused`, for whatever reason."""
+    refused = {} if "admitted" in row else {"refused": row["reason"]}
+    return {**row, **refused, "device": device}
 
 
 def main() -> int:
     options = arguments()
     if options.row:
-        write_row(options)
+        follow_parent(options)
+        write_row(options, measure_task(options))
         return 0
     file = options.out.with_suffix(".jsonl")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows = known_rows(file)
-    todo = [p for p in chosen(options) if f"{p.parent.name}/{p.stem}" not in rows]
-    with file.open("a") as lines, ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(lambda path: one(path, options), todo):
-            lines.write(json.dumps(row) + "\n")
-            lines.flush()
-            os.fsync(lines.fileno())
-            rows[row["task"]] = row
-            state = row.get("refused") or ("admitted" if row["admitted"] else "; ".join(row["reasons"]))
-            print(f"{row['task']} ({row['seconds']} s): {state}", flush=True)
-    text = markdown(list(rows.values()), options.device, machine.describe())
-    options.out.with_suffix(".md").write_text(text)
-    print(text)
+    passed = pass_on(options, "device", "bytes", "flops", "load_timeout", "memory_gb", "full")
+    items = Items(
+        os.path.abspath(__file__), [str(options.folder), *passed], options.limit_s, divide(options.jobs, options.cores),
+        seconds_left(options), COLUMNS, complete=lambda row: complete_row(row, options.device),
+    )  # fmt: skip
+    items.run_rest(list(choose_tasks(options)), file, options.retry)
+    text = markdown(list(known_rows(file).values()), options.device, machine.describe())
+    write_page(options.out.with_suffix(".md"), text)
     return 0
 
 
@@ -192,20 +156,12 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="the folder that holds level1, level2, …")
-    parser.add_argument("--out", type=Path, default=Path("results/cpu/kernelbench_admission"))
-    parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--only", nargs="+", help="tasks by level and number: level1/23 level2/80")
-    parser.add_argument("--every", type=int, default=1, help="try every n-th task only")
-    parser.add_argument("--jobs", type=int, default=1)
+    add_task_options(parser, levels=[1, 2, 3])
+    add_size_options(parser, 8 << 20, 5e8)
+    add_run_options(parser, Path("results/cpu/kernelbench_admission"), limit_s=300.0)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--full", action="store_true", help="the task's own shapes")
-    parser.add_argument("--bytes", type=float, default=8 << 20, help="least bytes of a reduced shape")
-    parser.add_argument("--flops", type=float, default=5e8, help="operations of a reduced shape")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one task")
-    parser.add_argument("--load-timeout", type=float, default=60.0, help="seconds for one export")
     parser.add_argument("--memory-gb", type=float, default=12.0, help="private memory of each process (cpu)")
-    parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from warpsmith import machine
 from warpsmith.records import RunSummary
 from warpsmith.report.markdown import escape, table
 from warpsmith.report.scores import suite_totals
@@ -55,19 +54,10 @@ def markdown(rows: Iterable[Row], arguments: str, left: int) -> str:
 
 def settings(options: argparse.Namespace) -> str:
     """The options that decide what comes out, without this machine's paths."""
-    names = ("budget", "time", "seed", "jobs", "cores", "bytes", "flops", "timeout")
-    given = [f"--{name} {getattr(options, name)}" for name in names]
+    names = ("budget", "time", "seed", "jobs", "cores", "bytes", "flops", "limit_s")
+    given = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in names]
     chosen = ["--baselines", *options.baselines] if options.baselines else []
     return " ".join(["KernelBench/KernelBench --levels", *map(str, options.levels), *given, *chosen])
-
-
-def described() -> str:
-    """This machine, as the page names it."""
-    here = machine.describe()
-    return (
-        f"{here.cpu} ({here.simd}), {here.cores} physical cores, {here.memory_gb:g} GiB, {here.os}, "
-        f"{here.compiler}, torch {here.torch}, Python {here.python}"
-    )
 
 
 def _conditions(rows: Sequence[Row]) -> list[str]:

@@ -15,13 +15,17 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from kernelbench_tasks import add_task_options, choose_tasks
+from pages import list_table
 
 from warpsmith import machine
 from warpsmith.errors import WarpsmithError
 from warpsmith.processes.buffers import Scratch
-from warpsmith.tasks.load import load_suite, load_task
+from warpsmith.tasks.load import load_task
 
 
 def load_one(path: Path, scratch: Scratch, timeout: float) -> dict[str, Any]:
@@ -49,43 +53,39 @@ def page(rows: list[dict[str, Any]]) -> str:
         "# KernelBench's tasks, loaded", "",
         f"{date.today().isoformat()}: {here.cpu}, torch {here.torch}, Python {here.python}. "
         f"{loaded} of {len(rows)} load, each in a process of its own, with its other shapes.", "",
-        "| task | s | nodes | shapes | result |", "|---|---|---|---|---|",
     ]  # fmt: skip
-    for row in rows:
-        shapes = ", ".join(row.get("variants", ()))
-        result = "; ".join(filter(None, ("loads", row["note"]))) if row["ok"] else f"refused: {row['reason']}"
-        cells = (row["task"], f"{row['seconds']:.1f}", str(row.get("nodes", "")), shapes, result)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    return (
+        "\n".join([*lines, *list_table(("task", "s", "nodes", "shapes", "result"), map(cells, rows))]) + "\n"
+    )
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    shapes = ", ".join(row.get("variants", ()))
+    result = "; ".join(filter(None, ("loads", row["note"]))) if row["ok"] else f"refused: {row['reason']}"
+    return row["task"], f"{row['seconds']:.1f}", str(row.get("nodes", "")), shapes, result
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="the folder that holds level1, level2, …")
-    parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
+    add_task_options(parser, levels=[1, 2, 3])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="load every n-th task only")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each export")
-    parser.add_argument("--only", nargs="+", help="tasks by level and number: level1/23 level3/10")
     parser.add_argument("--page", type=Path, help="write a table here")
     parser.add_argument("--json", type=Path, help="write the rows here")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with Scratch() as scratch, ThreadPoolExecutor(options.jobs) as pool:
-        for level in options.levels:
-            files = load_suite(str(options.folder / f"level{level}"))[:: options.every]
-            if options.only:
-                files = [p for p in files if f"{p.parent.name}/{p.stem.split('_')[0]}" in options.only]
-            loaded = list(pool.map(lambda path: load_one(path, scratch, options.timeout), files))
+        for level, group in groupby(choose_tasks(options).values(), lambda file: file.parent.name):
+            loaded = list(pool.map(lambda path: load_one(path, scratch, options.timeout), group))
             for row in loaded:
                 if not row["ok"]:
                     print(f"FAILED {row['task']} ({row['seconds']} s): {row['reason']}", flush=True)
             seconds = sorted(row["seconds"] for row in loaded)
             several = sum(len(row.get("variants", ())) > 1 for row in loaded)
             print(
-                f"level {level}: {sum(row['ok'] for row in loaded)} of {len(loaded)} load, "
+                f"{level}: {sum(row['ok'] for row in loaded)} of {len(loaded)} load, "
                 f"{several} with other shapes; median {seconds[len(seconds) // 2]} s, most {seconds[-1]} s",
                 flush=True,
             )

@@ -20,27 +20,22 @@ Tasks that `--seconds` cuts short get no row.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import os
-import queue
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
-from json_lines import known_lines
-from kernelbench_admission import chosen
-from lanes import environment, slots, waited
-from shrunk_task import Bounds, shrunk_task
+from item_processes import Columns, Items, add_run_options, follow_parent, pass_on, seconds_left, write_row
+from json_lines import known_rows
+from kernelbench_tasks import add_size_options, add_task_options, bounds_of, choose_tasks, task_file
+from lanes import divide, environment
+from pages import list_table, write_page
+from shrunk_task import shrunk_task
 
 from warpsmith import machine
 from warpsmith.api import make_target
@@ -48,41 +43,36 @@ from warpsmith.config import Config
 from warpsmith.errors import TaskError, UsageError, WarpsmithError
 from warpsmith.judge.judge import Judge
 from warpsmith.processes.buffers import Scratch
-from warpsmith.processes.worker import die_with_parent, kill_tree
 from warpsmith.records import Task
 from warpsmith.tasks.load import load_task
 
 Row = dict[str, Any]
 STAGES = ("load", "limit", "inputs", "admission", "baselines", "profile")
-LOG_LINES = 25  # of a process that ended without an outcome
-OPTIONS = ("target", "cache", "bytes", "flops", "load_timeout", "memory_gb")  # passed on to a task's process
+COLUMNS = Columns(item="task", status="outcome", seconds="total")
 
 
 class RowFile:
     """The row of one task, written anew at each stage: what is killed leaves what it had."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.row = path, Row(stage="load", seconds={})
-        self.write()
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.row = options, Row()
+        self.write(stage="load", seconds={})
 
     def write(self, **fields: Any) -> None:
         self.row |= fields
-        aside = self.path.with_suffix(".new")
-        aside.write_text(json.dumps(self.row))
-        aside.replace(self.path)
+        write_row(self.options, self.row)
 
 
-def write_row(options: argparse.Namespace) -> None:
+def measure_task(options: argparse.Namespace) -> None:
     """The side of a task's process. A bug ends it with its traceback."""
-    die_with_parent(options.parent)
-    file, path = RowFile(options.row), str(options.folder)
+    file, path = RowFile(options), str(task_file(options))
     try:
         with Scratch() as scratch:
             open_task(load(path, scratch, options, file), scratch, options, file)
     except (TaskError, UsageError) as error:
-        file.write(outcome="refused", reason=str(error).replace(path, options.folder.name))
+        file.write(outcome="refused", reason=str(error).replace(path, Path(path).name))
     except WarpsmithError as error:
-        text = f"{type(error).__name__}: {error}".replace(path, options.folder.name)
+        text = f"{type(error).__name__}: {error}".replace(path, Path(path).name)
         file.write(outcome="error", reason=text)
 
 
@@ -92,8 +82,7 @@ def load(path: str, scratch: Scratch, options: argparse.Namespace, file: RowFile
     if options.target == "cuda":
         task = load_task(path, scratch=scratch, timeout=options.load_timeout)
     else:
-        bounds = Bounds(options.bytes, 8 * options.bytes, options.flops)
-        task = shrunk_task(path, bounds, scratch=scratch, timeout=options.load_timeout)
+        task = shrunk_task(path, bounds_of(options), scratch=scratch, timeout=options.load_timeout)
     shapes = [list(i.spec.shape) for i in task.graph.inputs if i.role == "input"]
     file.write(
         seconds={"load": round(time.monotonic() - start, 1)}, stage="open", nodes=len(task.graph.nodes),
@@ -127,99 +116,32 @@ def open_task(task: Task, scratch: Scratch, options: argparse.Namespace, file: R
     )  # fmt: skip
 
 
-def run_task(path: Path, options: argparse.Namespace, stop: threading.Event) -> Row | None:
-    """The row of one task, by a process of its own; None where the whole run's time is over."""
-    start = time.monotonic()
-    if stop.is_set() or start > options.until:
-        return None
-    with tempfile.TemporaryDirectory(prefix="level3-") as name:
-        folder = Path(name)
-        row_file, log = folder / "row.json", folder / "log.txt"
-        cores = len(os.sched_getaffinity(0))
-        shared = options.cache / "tmp"  # tasks side by side take turns on a GPU by a lock that lies there
-        shared.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command(path, row_file, options), start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, env=environment(shared, options.cache, cores),
-            )  # fmt: skip
-        limit = start + options.timeout
-        try:
-            ended = waited(process, min(limit, options.until), stop)
-        finally:
-            kill_tree(process)
-        if not ended and (stop.is_set() or options.until < limit):
-            return None
-        row = json.loads(row_file.read_text()) if row_file.exists() else Row(stage="start", seconds={})
-        lines = log.read_text(errors="replace").splitlines()
-    row = {"task": f"{path.parent.name}/{path.stem}", **row, "total": round(time.monotonic() - start, 1)}
-    if "outcome" in row:
-        return row
-    if not ended:
-        return {**row, "outcome": "timeout", "reason": f"not done in {options.timeout:g} s: {row['stage']}"}
-    reason = f"ended with code {process.returncode}: {row['stage']}"
-    return {**row, "outcome": "error", "reason": reason, "log": lines[-LOG_LINES:]}
-
-
-def command(path: Path, row: Path, options: argparse.Namespace) -> list[str]:
-    passed = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in OPTIONS]
-    child = [sys.executable, __file__, str(path), f"--row={row}", f"--parent={os.getpid()}", *passed]
-    return [*child, "--baselines", *options.baselines]
-
-
-def iterate_rows(todo: list[Path], options: argparse.Namespace) -> Iterator[Row]:
-    """Rows as they are done; side by side, each task keeps to processors of its own."""
-    lanes: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
-    for processors in divide(options.jobs, options.cores):
-        lanes.put(processors)
-    stop = threading.Event()
-    pool = ThreadPoolExecutor(options.jobs, initializer=lambda: os.sched_setaffinity(0, lanes.get()))
-    with pool:
-        waiting = [pool.submit(run_task, path, options, stop) for path in todo]
-        try:
-            yield from filter(None, (done.result() for done in as_completed(waiting)))
-        finally:
-            stop.set()
-
-
-def divide(jobs: int, cores: int | None) -> list[set[int]]:
-    """Processors of each task: so many physical cores, by default as many as each can have. Raises UsageError."""
-    everything = machine.affinity()
-    if jobs == 1 and cores is None:
-        return [set(everything)]
-    if cores is not None:
-        return slots(jobs, cores)
-    for share in range(len(everything) // jobs, 0, -1):
-        with contextlib.suppress(UsageError):
-            return slots(jobs, share)
-    return slots(jobs, 1)
+def make_items(options: argparse.Namespace) -> Items:
+    shared = options.cache / "tmp"  # tasks side by side take turns on a GPU by a lock that lies there
+    shared.mkdir(parents=True, exist_ok=True)
+    lanes, ran_on = divide(options.jobs, options.cores), conditions(options)
+    passed = pass_on(options, "target", "cache", "bytes", "flops", "load_timeout", "memory_gb", "baselines")
+    return Items(
+        os.path.abspath(__file__), [str(options.folder), *passed], options.limit_s, lanes, seconds_left(options), COLUMNS,
+        lambda folder: environment(shared, options.cache, len(lanes[0])),
+        lambda row: {"seconds": {}, **row, **ran_on},
+    )  # fmt: skip
 
 
 def main() -> int:
     options = arguments()
     if options.row:
-        write_row(options)
+        follow_parent(options)
+        measure_task(options)
         return 0
-    options.until, options.cache = time.monotonic() + options.seconds, options.cache.resolve()
+    options.cache = options.cache.resolve()
     if options.memory_gb is None:
         options.memory_gb = psutil.virtual_memory().available / 2**30 / options.jobs
-    file = options.out.with_suffix(".jsonl")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    earlier = known_lines(options.known) if options.known else []
-    rows = {row["task"]: row for row in (*earlier, *known_lines(file))}
-    paths = {f"{p.parent.name}/{p.stem}": p for p in chosen(options)}
-    todo = [p for name, p in paths.items() if name not in rows or rows[name]["outcome"] in options.retry]
-    with file.open("a") as lines:
-        for row in iterate_rows(todo, options):
-            rows[row["task"]] = row = {**row, **conditions(options)}
-            lines.write(json.dumps(row) + "\n")
-            lines.flush()
-            os.fsync(lines.fileno())
-            print(f"{row['task']} ({row['total']} s): {row['outcome']} {row['reason']}", flush=True)
-    page = markdown([rows[name] for name in paths if name in rows], len(paths.keys() - rows.keys()))
-    options.out.with_suffix(".md").write_text(page)
-    print(page)
-    return int(any(name not in rows or rows[name]["outcome"] == "error" for name in paths))
+    names, known = list(choose_tasks(options)), known_rows(options.known) if options.known else {}
+    rows = make_items(options).run_rest(names, options.out.with_suffix(".jsonl"), options.retry, known)
+    missing = len(names) - len(rows)
+    write_page(options.out.with_suffix(".md"), markdown(rows, missing))
+    return int(missing > 0 or any(row["outcome"] == "error" for row in rows))
 
 
 def conditions(options: argparse.Namespace) -> Row:
@@ -227,7 +149,7 @@ def conditions(options: argparse.Namespace) -> Row:
     here = machine.describe(device=options.target)
     hardware = f"{here.device}, torch {here.torch}, Python {here.python}"
     return {
-        "machine": hardware, "target": options.target, "jobs": options.jobs, "limit": options.timeout,
+        "machine": hardware, "target": options.target, "jobs": options.jobs, "limit": options.limit_s,
         "baselines": options.baselines, "date": datetime.now(UTC).date().isoformat(),
     }  # fmt: skip
 
@@ -244,8 +166,7 @@ def markdown(rows: list[Row], missing: int) -> str:
     lines += [f"{len(rows)} tasks: " + ", ".join(f"{n} {name}" for name, n in counts.most_common()) + "."]
     lines += [f"{missing} tasks have no row yet: the same command goes on."] if missing else []
     titles = ["task", "sizes", "nodes", "GFLOP", *(f"{s} s" for s in STAGES), "total s", "outcome"]
-    lines += ["", "| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
-    lines += ["| " + " | ".join(cells(row)) + " |" for row in sorted(rows, key=place)]
+    lines += ["", *list_table(titles, map(cells, sorted(rows, key=place)))]
     return "\n".join(lines) + "\n"
 
 
@@ -258,8 +179,7 @@ def place(row: Row) -> tuple[str, int]:
 def cells(row: Row) -> Iterable[str]:
     sizes = ", ".join(f"{name}={value}" for name, value in row.get("overrides", {}).items()) or "its own"
     stages = [f"{row['seconds'][s]:g}" if s in row["seconds"] else "" for s in STAGES]
-    reason = row["reason"].replace("|", "\\|")
-    outcome = f"{row['outcome']}: {reason}" if reason else row["outcome"]
+    outcome = f"{row['outcome']}: {row['reason']}" if row["reason"] else row["outcome"]
     counted = [str(row.get("nodes", "")), str(row.get("gflop", ""))]
     return [row["task"], sizes, *counted, *stages, f"{row['total']:g}", outcome]
 
@@ -268,26 +188,14 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="the folder that holds level3")
-    parser.add_argument("--out", type=Path, default=Path("results/cpu/level3_open"))
+    add_task_options(parser, levels=[3])
+    add_size_options(parser, 64 << 20, 5e9)
+    add_run_options(parser, Path("results/cpu/level3_open"), limit_s=120.0)
     parser.add_argument("--known", type=Path, help="JSON lines of an earlier run")
     parser.add_argument("--cache", type=Path, required=True, help="folder for builds and measured peaks")
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--levels", type=int, nargs="+", default=[3])
-    parser.add_argument("--only", nargs="+", help="tasks by level and number: level3/10 level3/43")
-    parser.add_argument("--every", type=int, default=1, help="run every n-th task only")
-    parser.add_argument("--retry", nargs="+", default=[], help="outcomes of earlier rows to run again: error")
     parser.add_argument("--baselines", nargs="+", default=["eager"])
-    parser.add_argument("--jobs", type=int, default=1, help="tasks at a time")
-    parser.add_argument("--cores", type=int, help="physical cores of each; an equal share by default")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one task")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="seconds for all of them")
-    parser.add_argument("--load-timeout", type=float, default=60.0, help="seconds for one export")
     parser.add_argument("--memory-gb", type=float, help="of each judge; an equal share by default")
-    parser.add_argument("--bytes", type=float, default=64 << 20, help="least bytes of a reduced shape")
-    parser.add_argument("--flops", type=float, default=5e9, help="operations of a reduced shape")
-    parser.add_argument("--row", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 

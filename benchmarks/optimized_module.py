@@ -7,13 +7,18 @@ the same classes and with the same changes to caches that were given. `model_zoo
 
 from __future__ import annotations
 
+import argparse
 import copy
+import shutil
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
+from item_processes import read_seconds
 from same_outputs import difference, shared_objects
 
 import warpsmith
@@ -24,10 +29,64 @@ from warpsmith.progress import PlainObserver
 from warpsmith.records import Best, Budget, RunSummary
 
 Row = dict[str, Any]
-Inputs = Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Inputs = Callable[[int], Arguments]
 TRACEBACK_LINES = 12
 NOT_COVERED = "the expert covers no part of this graph"
 EXAMPLE, FRESH = 0, 1  # seeds of inputs
+
+
+def measure_item(
+    make_module: Callable[[], torch.nn.Module], make_inputs: Callable[[torch.nn.Module, int], Arguments],
+    options: argparse.Namespace, target: str,
+) -> Row:  # fmt: skip
+    """The row of an item in its own process and folder; what goes wrong before `optimize` is called is an error, too."""
+    folder = Path(tempfile.gettempdir())  # the parent gave this process a folder of its own
+    config = Config.load(
+        {"archive": folder / "archive.db", "cache": folder / "cache", "baselines": options.baselines}
+    )
+    budget = Budget(seconds=options.time, evaluations=options.evaluations or None)
+    copy_peaks(options.cache, config.cache)
+    try:
+        module = make_module()
+        return measure_module(
+            module, lambda seed: make_inputs(module, seed), target=target, budget=budget, config=config,
+            seed=options.seed,
+        )  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - every outcome is a row
+        return describe_error(error)
+    finally:
+        copy_peaks(config.cache, options.cache)
+
+
+def copy_peaks(source: Path, folder: Path) -> None:
+    """What was measured of this machine is measured once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in source.glob("peaks-*.json"):
+        shutil.copy(file, folder)
+
+
+def add_search_options(
+    parser: argparse.ArgumentParser, time_s: float, evaluations: int, baselines: list[str] | None
+) -> None:
+    parser.add_argument(
+        "--time", type=read_seconds, default=time_s, help="for the search of one item: 20s, 2m"
+    )
+    parser.add_argument(
+        "--evaluations", type=int, default=evaluations, help="candidates to judge an item; 0: no limit"
+    )
+    parser.add_argument(
+        "--baselines", nargs="+", default=baselines,
+        help="eager compile compile-max-autotune (all); what is compiled takes up to a minute an item, twice",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--cache", type=Path, default=Path(tempfile.gettempdir()) / "warpsmith-benchmarks",
+        help="folder for what is measured of this machine once",
+    )  # fmt: skip
+
+
+SEARCH_OPTIONS = ("time", "evaluations", "baselines", "seed", "cache")  # to pass on to an item's process
 
 
 def measure_module(

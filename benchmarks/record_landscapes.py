@@ -22,24 +22,21 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
-import queue
-import subprocess
 import sys
 import tempfile
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 from pathlib import Path
 
+from item_processes import pass_on
 from landscape_recorder import record_task
-from lanes import environment, slots, waited
+from lanes import environment, run_limited, run_on_lanes, slots
 
 from warpsmith import machine
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.executors.landscape_file import read
 from warpsmith.judge.isolation import runner
-from warpsmith.processes.worker import die_with_parent, kill_tree
+from warpsmith.processes.worker import die_with_parent
 from warpsmith.tasks.load import load_suite
 
 TASKS = (
@@ -74,20 +71,10 @@ def main() -> int:
 
 
 def record_all(todo: list[Path], options: argparse.Namespace) -> None:
-    """Each thread, and so what it starts, keeps to the processors of one lane."""
-    lanes: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
-    places = processors(options)
-    for place in places:
-        lanes.put(place)
-    each = options.seconds / ceil(len(todo) / len(places))
-    stop = threading.Event()
-    pool = ThreadPoolExecutor(len(places), initializer=lambda: os.sched_setaffinity(0, lanes.get()))
-    with pool:
-        try:
-            for told in pool.map(lambda path: one(path, each, options, stop), todo):
-                print(told, flush=True)
-        finally:
-            stop.set()
+    lanes, stop = processors(options), threading.Event()
+    each = options.seconds / ceil(len(todo) / len(lanes))
+    for text in run_on_lanes(lambda path: one(path, each, options, stop), todo, lanes, stop):
+        print(text, flush=True)
 
 
 def processors(options: argparse.Namespace) -> list[set[int]]:
@@ -101,33 +88,26 @@ def processors(options: argparse.Namespace) -> list[set[int]]:
         return [set(free[i * options.cores : (i + 1) * options.cores]) for i in range(jobs)]
 
 
-def one(path: Path, seconds: float, options: argparse.Namespace, stop: threading.Event) -> str:
-    """What came of one task, by a process of its own."""
-    file, start = options.out / f"{path.stem}.jsonl", time.monotonic()
+def one(path: Path, seconds: float, options: argparse.Namespace, stop: threading.Event) -> str | None:
+    """What came of one task, by a process of its own; None where all was stopped before."""
+    if stop.is_set():
+        return None
+    file = options.out / f"{path.stem}.jsonl"
     unpack(file)
     with tempfile.TemporaryDirectory(prefix="landscape-") as name:
         folder = Path(name)
-        log = folder / "log.txt"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command(path, file, seconds, options), start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, env=environment(folder, options.cache, options.cores),
-            )  # fmt: skip
-        try:
-            ended = waited(process, start + seconds + GRACE, stop)
-        finally:
-            kill_tree(process)
-        lines = log.read_text(errors="replace").splitlines()
-    if ended and process.returncode == 0:
+        ended = run_limited(
+            command(path, file, seconds, options), limit_s=seconds + GRACE, log=folder / "log.txt", stop=stop,
+            env=environment(folder, options.cache, options.cores),
+        )  # fmt: skip
+    if ended.code == 0:
         pack(file)
-        return f"{path.stem}: {lines[-1] if lines else ''}"
-    how = f"ended with code {process.returncode}" if ended else "was stopped"
-    return "\n".join([f"{path.stem}: {how} after {time.monotonic() - start:.0f} s", *lines[-LOG_LINES:]])
+        return f"{path.stem}: {ended.log[-1] if ended.log else ''}"
+    how = f"ended with code {ended.code}" if ended.code is not None else "was stopped"
+    return "\n".join([f"{path.stem}: {how} after {ended.seconds:.0f} s", *ended.log[-LOG_LINES:]])
 
 
 def command(path: Path, file: Path, seconds: float, options: argparse.Namespace) -> list[str]:
-    given = [f"--{n}={getattr(options, n)}" for n in ("cache", "most", "seed", "target")]
-    given += [f"--flush-mib={options.flush_mib}"]
     child = [
         sys.executable,
         __file__,
@@ -136,7 +116,7 @@ def command(path: Path, file: Path, seconds: float, options: argparse.Namespace)
         f"--seconds={seconds}",
         f"--parent={os.getpid()}",
     ]
-    return [*child, *given, "--baselines", *options.baselines]
+    return [*child, *pass_on(options, "cache", "most", "seed", "target", "flush_mib", "baselines")]
 
 
 def child(options: argparse.Namespace) -> int:

@@ -90,7 +90,7 @@ def test_the_list_is_set_beside_metrs() -> None:
 
 
 def test_a_row_cut_short_by_a_kill_is_done_again(tmp_path: Path) -> None:
-    from kernelbench_admission import known_rows
+    from json_lines import known_rows
 
     (tmp_path / "a.jsonl").write_text('{"task": "level1/1_A", "admitted": true}\n{"task": "level1/2_B", "adm')
     assert list(known_rows(tmp_path / "a.jsonl")) == ["level1/1_A"]

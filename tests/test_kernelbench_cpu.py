@@ -88,7 +88,7 @@ def test_a_candidate_the_judge_gave_up_on_is_an_internal_error_of_its_task() -> 
 
 
 def test_each_task_has_cores_of_its_own() -> None:
-    from kernelbench_cpu import slots
+    from lanes import slots
 
     cores = machine.physical_cores()
     given = slots(cores, 1)

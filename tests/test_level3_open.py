@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -93,28 +91,28 @@ def test_rows_of_an_earlier_run_are_known(folder: Path, tmp_path: Path) -> None:
     assert "| level3/1_tanh | its own |  |  | 2.5 |" in page
 
 
-def test_a_process_that_dies_leaves_its_stage_and_its_last_words(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import level3_open
+def test_a_process_that_dies_leaves_its_stage_and_its_last_words(tmp_path: Path) -> None:
+    from item_processes import Items
+    from level3_open import COLUMNS
 
     script = tmp_path / "dies.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\n"
-        'Path(sys.argv[1]).write_text(\'{"stage": "making inputs", "seconds": {"load": 1.0}}\')\n'
+        "row = next(word for word in sys.argv if word.startswith('--row=')).removeprefix('--row=')\n"
+        'Path(row).write_text(\'{"stage": "making inputs", "seconds": {"load": 1.0}}\')\n'
         "sys.exit('out of luck')\n"
     )
-    monkeypatch.setattr(level3_open, "command", lambda path, row, options: [sys.executable, script, row])
-    options = argparse.Namespace(until=float("inf"), timeout=60.0, cache=tmp_path)
-    row = level3_open.run_task(folder / "level3" / "1_tanh.py", options, threading.Event())
-    assert row is not None
-    assert (row["outcome"], row["reason"]) == ("error", "ended with code 1: making inputs")
+    items = Items(str(script), [], 60.0, columns=COLUMNS)
+    (row,) = items.run_rest(["level3/1_tanh"], tmp_path / "rows.jsonl")
+    assert (row["task"], row["outcome"], row["reason"]) == (
+        "level3/1_tanh", "error", "ended with code 1: making inputs",
+    )  # fmt: skip
     assert row["log"] == ["out of luck"]
     assert row["seconds"] == {"load": 1.0}
 
 
 def test_tasks_side_by_side_share_the_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from level3_open import divide
+    from lanes import divide
 
     monkeypatch.setattr(machine, "CPU_DIR", tmp_path)  # says nothing about hyperthreads
     monkeypatch.setattr(machine, "affinity", lambda: list(range(9)))

@@ -156,6 +156,7 @@ def test_page_counts_and_shows_losses_and_refusals() -> None:
 
 def test_items_go_on_where_they_were_stopped(tmp_path: Path) -> None:
     from item_processes import Items
+    from lanes import divide
 
     script = tmp_path / "script.py"
     script.write_text(
@@ -169,7 +170,7 @@ def test_items_go_on_where_they_were_stopped(tmp_path: Path) -> None:
     )
     out = tmp_path / "rows.jsonl"
     out.write_text('{"item": "old", "status": "win", "reason": "before", "wall_s": 1}\n{"item": "ba')
-    rows = Items(str(script), [], 60.0, jobs=2).run_rest(["old", "bad", "new"], out)
+    rows = Items(str(script), [], 60.0, divide(2, None)).run_rest(["old", "bad", "new"], out)
     assert [row["reason"] for row in rows] == ["before", "ended with code 1", "new"]
     assert rows[1]["log"] == ["no such thing"]
     assert Items(str(script), [], 0.0).run_rest(["old", "bad", "new"], out) == rows  # all are read again

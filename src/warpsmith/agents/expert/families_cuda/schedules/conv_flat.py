@@ -47,7 +47,7 @@ EACH = Whole()  # nothing does
 
 @dataclass(frozen=True)
 class Rates:
-    """Of an H200 with tiles of `flat`, fitted to its looks: `python benchmarks/flat_tiles.py fit`."""
+    """Of an H200 with tiles of `flat`, fitted to its looks: `python lab/flat_tiles.py fit`."""
 
     a_slice: float = 62.0  # cycles of a slice of the weights, besides its products
     a_patch: float = 1250.0  # of a patch
