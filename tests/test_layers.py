@@ -88,6 +88,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.memory",
     "warpsmith.tasks.module_state",
     "warpsmith.tasks.nodes",
+    "warpsmith.tasks.operator_libraries",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",

@@ -25,6 +25,7 @@ from .export import Exported, decompose, export_program
 from .fake import FakeTensors
 from .flattened import CallShape, Returns, input_names
 from .functions import find_called_function
+from .operator_libraries import load_program
 from .taskfile import TaskFile
 from .values import literal_tensor
 
@@ -227,7 +228,7 @@ def build(file: TaskFile, mode: AbstractContextManager[Any] | None = None) -> Ho
 
 
 def _from_export(source: TaskSource, device: str) -> HostedModule:
-    program = torch.export.load(source.export_file)
+    program = load_program(source.export_file)
     tensors = [
         *program.state_dict.values(),
         *program.constants.values(),

@@ -25,6 +25,7 @@ from .flattened import CallShape
 from .functions import FunctionModule, as_module, find_called_function
 from .hosted import HostedModule, collect_values, refuse_unsteady
 from .module_state import ModuleState
+from .operator_libraries import save_program
 from .values import open_tensors, write_tensors
 from .variants import op_difference
 
@@ -140,7 +141,7 @@ def _save(program: Any, graph: Graph, values: list[torch.Tensor], workdir: Path,
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".values").unlink(missing_ok=True)
-        torch.export.save(program, path)
+        save_program(program, path)
         write_tensors(path.with_suffix(".values"), specs, values)
         path.with_suffix(".json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
     except OSError as error:
