@@ -30,9 +30,8 @@ def macros(p: Parts) -> str:
 
 def helpers() -> str:
     """Functions that the body calls."""
-    return "\n".join(
-        render(f"attention/cpu/{name}.h") for name in ("pack", "register_tile_gemm", "online_softmax")
-    )
+    kernels = ("attention/cpu/pack.h", "attention/cpu/register_tile_gemm.h", "attention/cpu/online_softmax.h")
+    return "\n".join(map(render, kernels))
 
 
 def write_attention(w: Writer, p: Parts) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
 
 from ....kernels.templates import render
 
-# In the order in which units have them; a helper lies in a file of its name.
-HELPERS = (
-    "read", "read_bool", "read_int", "pick", "write", "write_bool", "write_index", "keep", "vectors", "sweep", "better",
-    "flat",
+# Helpers, each in a file of its name, in the order in which units have them.
+KERNELS = (
+    "common/cpu/read.h", "common/cpu/read_bool.h", "common/cpu/read_int.h", "common/cpu/pick.h", "common/cpu/write.h",
+    "common/cpu/write_bool.h", "common/cpu/write_index.h", "common/cpu/keep.h", "common/cpu/vectors.h",
+    "common/cpu/sweep.h", "common/cpu/better.h", "common/cpu/flat.h",
 )  # fmt: skip
-PRELUDE = {name: render(f"common/cpu/{name}.h") for name in HELPERS}
+PRELUDE = {PurePath(kernel).stem: render(kernel) for kernel in KERNELS}
 _DECLARATION = re.compile(r"\s*(?:const )?[\w:]+\*?(?: const)? (\w+) = [^;,]*;$")
 INLINE = "__attribute__((always_inline))"
 # A divisor; loops over nothing do not get there.

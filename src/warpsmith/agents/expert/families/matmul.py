@@ -25,7 +25,7 @@ from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Bottleneck, Technique, Tunable, register_tunable, stream_tunable, tunable, vectors_beside
 
-TRIANGLES = {"tril": "lower_triangle", "triu": "upper_triangle"}
+TRIANGLES = {"tril": "gemm/cpu/lower_triangle.h", "triu": "gemm/cpu/upper_triangle.h"}
 BLOCK_BYTES = 1 << 19  # of the right factor that a block packs; within it the left factor is read once
 MAX_DEPTH = 4096  # as in the code
 FEW = 4  # rows or columns up to which a product of 16-bit factors is bound by memory
@@ -95,12 +95,13 @@ class MatMul(AnchoredFamily):
         if triangle is None:
             order = render("gemm/cpu/full_product.h")
         else:
-            kernel = f"gemm/cpu/{TRIANGLES[base_name(triangle)]}.h"
+            kernel = TRIANGLES[base_name(triangle)]
             order = render(kernel, diagonal=int(option(triangle, 1, "diagonal", 0)))
-        loops = "outer_product" if technique.name.endswith("panels") else "inner_product"
+        panels = technique.name.endswith("panels")
+        loops = render("gemm/cpu/outer_product.h" if panels else "gemm/cpu/inner_product.h")
         return "".join([
             render("gemm/cpu/constants.h"), declarations(_named(anchor)), render("gemm/cpu/split_k.h"), order,
-            render(f"gemm/cpu/{loops}.h"),
+            loops,
         ])  # fmt: skip
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:

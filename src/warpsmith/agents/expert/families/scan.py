@@ -22,7 +22,12 @@ from .base import Technique, grain_tunable, stream_tunable, tunable, vector_tuna
 from .scan_forms import Form, form
 
 OPERATIONS = {"cumsum": "sum", "cumprod": "product", "cummax": "maximum", "cummin": "minimum"}
-KERNELS = {"rows": "rows", "rows-float": "rows", "split": "split_rows", "columns": "columns"}
+KERNELS = {
+    "rows": "scan/cpu/rows.h",
+    "rows-float": "scan/cpu/rows.h",
+    "split": "scan/cpu/split_rows.h",
+    "columns": "scan/cpu/columns.h",
+}
 FEW_COLUMNS = 4  # below this the lanes of a scan over an outer dimension stay empty
 
 
@@ -74,7 +79,7 @@ class Scan(AnchoredFamily):
         return helpers(kind, rank, axis_of(anchor.node, rank), how.reverse, how.exclusive, lanes, short)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        w.paste(render(f"scan/cpu/{KERNELS[technique.name]}.h"))
+        w.paste(render(KERNELS[technique.name]))
         return ""
 
     def _form(self, graph: Graph, node: Node, within: Collection[str]) -> Form:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from ....kernels.templates import render
 
-# In the order in which units have them; a helper lies in a file of its name.
-HELPERS = ("ceil_div", "within", "nonzero", "entry", "fetch", "transpose", "interleave")
+# Each in a file of its name, in the order in which units have them.
+KERNELS = (
+    "data_movement/cpu/ceil_div.h", "data_movement/cpu/within.h", "data_movement/cpu/nonzero.h",
+    "data_movement/cpu/entry.h", "data_movement/cpu/fetch.h", "data_movement/cpu/transpose.h",
+    "data_movement/cpu/interleave.h",
+)  # fmt: skip
 
 
 def helpers(body: str) -> str:
     """The helpers that the text calls."""
-    called = (name for name in HELPERS if f"{name}(" in body or f"{name}<" in body)
-    return "\n".join(render(f"data_movement/cpu/{name}.h") for name in called)
+    names = {PurePath(kernel).stem: kernel for kernel in KERNELS}
+    return "\n".join(render(k) for name, k in names.items() if f"{name}(" in body or f"{name}<" in body)
