@@ -28,9 +28,9 @@ from statistics import median
 
 from warpsmith import machine
 from warpsmith.errors import UsageError, WarpsmithError
-from warpsmith.judge.bench import CONFIRM_ROUNDS, Bench
-from warpsmith.judge.session import BaselineLost, ClocksDisagree
-from warpsmith.judge.timed_process import TimedProcess
+from warpsmith.judge.timing.bench import CONFIRM_ROUNDS, Bench
+from warpsmith.judge.timing.interleaved_rounds import BaselineLost, ClocksDisagree
+from warpsmith.judge.timing.timed_process import TimedProcess
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Ratio, Task
 from warpsmith.tasks.client import TaskHost
@@ -96,7 +96,7 @@ class Benched:
 
     def restart(self) -> None:
         self.bench.close()
-        self.bench.start(self.names, fresh_values=self.fresh)
+        self.bench.pool.start(self.names, fresh_values=self.fresh)
 
     def forget(self) -> None:
         for old in [*self.scratch.path.glob("values-*"), *self.scratch.path.glob("given-*")]:
@@ -130,7 +130,7 @@ def trials(task: Task, slower: Task | None, options: argparse.Namespace, count: 
                 for each in benched:
                     each.forget()
                 pairs = [[each.fresh() for each in benched] for _ in range(2)]
-            tested = left.bench.baseline(TWIN) if right is None else right.bench.baseline(EAGER)
+            tested = left.bench.pool.process(TWIN) if right is None else right.bench.pool.process(EAGER)
             if right is not None:
                 tested = Slower(tested, dict(pairs))
             yield one(left.bench, tested, [pair[0] for pair in pairs], options.rounds, options.seconds)
@@ -139,7 +139,7 @@ def trials(task: Task, slower: Task | None, options: argparse.Namespace, count: 
 def one(bench: Bench, tested: TimedProcess, values: list[Path], rounds: int, seconds: float) -> Ratio | str:
     try:
         run = bench.measure(
-            tested, [bench.baseline(EAGER)], values, rounds=rounds, target_seconds=seconds, checks=0
+            tested, [bench.pool.process(EAGER)], values, rounds=rounds, target_seconds=seconds, checks=0
         )
     except (ClocksDisagree, BaselineLost) as error:
         return str(error)

@@ -43,10 +43,10 @@ from landscape_stats import Needed, ratio, summary, table
 
 from warpsmith.agents.base import Attempt
 from warpsmith.archive.store import Archive
-from warpsmith.archive.timings import timed_units
+from warpsmith.archive.timings import list_timed_units
 from warpsmith.executors.landscape_data import Landscape
 from warpsmith.executors.landscape_file import read
-from warpsmith.pipeline.stones import ArchiveStones
+from warpsmith.pipeline.transfer_seeds import ArchiveTransferSeeds
 
 FULL = "the whole search"
 TRANSFER = "with an archive of other tasks"
@@ -86,10 +86,14 @@ def played(file: Path, way: str, seeds: int, budget: int, archive: Path | None =
         return [flat_search(landscape, flat, way, seed, budget, EARLY) for seed in range(seeds)]
     if way == TRANSFER and archive is not None:
         store = Archive(archive)
-        stones = ArchiveStones(store, landscape.header.target, task_id=landscape.header.task.id)
-        elsewhere = timed_units(store, landscape.header.target, without=landscape.header.task.id)
+        transfer_seeds = ArchiveTransferSeeds(
+            store, landscape.header.target, task_id=landscape.header.task.id
+        )
+        elsewhere = list_timed_units(store, landscape.header.target, without=landscape.header.task.id)
         return [
-            package_search(landscape, brain, settings(), s, budget, stones, least=EARLY, elsewhere=elsewhere)
+            package_search(
+                landscape, brain, settings(), s, budget, transfer_seeds, least=EARLY, elsewhere=elsewhere
+            )
             for s in range(seeds)
         ]
     config = settings(**WITHOUT[way])

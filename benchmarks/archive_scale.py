@@ -22,7 +22,7 @@ from typing import Any
 
 from warpsmith.archive import Archive
 from warpsmith.archive import schema as s
-from warpsmith.archive.exemplars import sound_entries
+from warpsmith.archive.exemplars import find_sound_entries
 from warpsmith.archive.rows import keep, keep_candidate, keep_environment, keep_task, result_columns
 from warpsmith.archive.store import config_key
 from warpsmith.machine import describe
@@ -179,10 +179,10 @@ class World:
         common, signature = self.signatures[0], self.chance.choice(self.signatures)
         words = " ".join([self.chance.choice(self.words), self.often(self.words)])
         run_id = self.chance.choice(self.runs)
-        yield "stones by signature", lambda: sound_entries(archive, signature, "cpu", before="2027")
+        yield "stones by signature", lambda: find_sound_entries(archive, signature, "cpu", before="2027")
         yield (
             "stones by the most frequent signature",
-            lambda: sound_entries(archive, common, "cpu", before="2027"),
+            lambda: find_sound_entries(archive, common, "cpu", before="2027"),
         )
         yield "kernels by text", lambda: archive.find(words, "cpu")
         yield "report of one run", lambda: render(archive, run_id, "markdown")

@@ -29,11 +29,11 @@ from typing import Any
 
 from machine_code import machine_code_hash
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.ideas import variants
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.program import Unsupported
 from warpsmith.agents.expert.registry import families_of
+from warpsmith.agents.facts import Facts
 from warpsmith.errors import WarpsmithError
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Region, Task, Unit

@@ -38,13 +38,13 @@ from shrunk_task import UNBOUNDED, shrunk_task
 
 from warpsmith import machine
 from warpsmith.errors import WarpsmithError
-from warpsmith.judge.admission import DROPPED_OPS, admit
-from warpsmith.judge.evidence import Case, Evidence
-from warpsmith.judge.families import OWN
+from warpsmith.judge.admission.admission import DROPPED_OPS, admit
+from warpsmith.judge.correctness.evidence import Case, Evidence
+from warpsmith.judge.correctness.input_families import OWN
+from warpsmith.judge.correctness.plan import ADMISSION
+from warpsmith.judge.correctness.workers import Workers
+from warpsmith.judge.device.memory import check_memory
 from warpsmith.judge.layout import output_names
-from warpsmith.judge.memory import check_memory
-from warpsmith.judge.plan import ADMISSION
-from warpsmith.judge.workers import Workers
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Task
 
@@ -80,9 +80,9 @@ def kernelbench_accepts(task: Task, evidence: Evidence, where: str) -> dict[str,
     """
     import torch
 
-    from warpsmith.judge.mutants import mutants
-    from warpsmith.judge.reference import copied_to
-    from warpsmith.judge.stepping import Stepper, on_device
+    from warpsmith.judge.correctness.mutants import mutants
+    from warpsmith.judge.correctness.reference import copied_to
+    from warpsmith.judge.correctness.stepping import Stepper, on_device
     from warpsmith.runtime.tensors import open_tensors
 
     graph = task.graph if where == "cpu" else on_device(task.graph, where)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.facts import Facts
 from warpsmith.executors.landscape_data import Landscape, Point
 
 

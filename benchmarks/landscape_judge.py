@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from warpsmith.executors import landscape_data as lands
-from warpsmith.judge.bench import ClocksDisagree
 from warpsmith.judge.building import Built
+from warpsmith.judge.correctness.verify import Runner, Verification, Verifier
 from warpsmith.judge.judge import SEARCHED, Judge, Outcome
-from warpsmith.judge.limits import region_limit
-from warpsmith.judge.verify import Runner, Verification, Verifier
+from warpsmith.judge.roofline.limits import region_limit
+from warpsmith.judge.timing.bench import ClocksDisagree
 from warpsmith.processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from warpsmith.profile.glance import Glance
 from warpsmith.records import (
@@ -120,7 +120,7 @@ class Sampler(Verifier):
     calls: list[int]
 
     def _alone_us(self, runner: Runner, calls: int) -> float:
-        with self._turns.measuring():
+        with self._device_lock.exclusive():
             start = time.monotonic()
             runner.time(FIRST, True)  # the first calls of a process are not counted
             each = (time.monotonic() - start) / FIRST

@@ -29,7 +29,7 @@ from warpsmith.records import Budget, Candidate, Graph, Hypothesis, Profile, Reg
 from warpsmith.search.loop import Search
 from warpsmith.search.meter import Meter
 from warpsmith.search.methods import make_methods
-from warpsmith.search.operators import Stones, no_stones
+from warpsmith.search.operators import TransferSeeds, find_no_seeds
 
 GOAL = 0.95  # share of the speed of the best candidate that counts as found
 NEVER = 10**9
@@ -164,7 +164,7 @@ def package_search(
     config: Config,
     seed: int,
     budget: int,
-    stones: Stones = no_stones,
+    transfer_seeds: TransferSeeds = find_no_seeds,
     record: Callable[[Attempt], None] = lambda attempt: None,
     least: int = ALL,
     elsewhere: Sequence[TimedUnit] = (),
@@ -177,7 +177,7 @@ def package_search(
     executor = GoalExecutor(landscape, seed, least)
     search = Search(
         landscape.header.task, landscape.header.target, facts_of(landscape), landscape.header.limit, team, executor,
-        Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, stones, code_of(landscape), elsewhere=elsewhere),
+        Meter(Budget(evaluations=budget, seconds=None)), record, seed=seed, methods=make_methods(config, transfer_seeds, code_of(landscape), elsewhere=elsewhere),
     )  # fmt: skip
     with suppress(Enough):
         search.run()

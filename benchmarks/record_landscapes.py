@@ -35,7 +35,7 @@ from lanes import environment, run_limited, run_on_lanes, slots
 from warpsmith import machine
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.executors.landscape_file import read
-from warpsmith.judge import runner
+from warpsmith.judge.isolation import runner
 from warpsmith.processes.worker import die_with_parent
 from warpsmith.tasks.load import load_suite
 

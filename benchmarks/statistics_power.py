@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from warpsmith.judge import stats
-from warpsmith.judge.bench import CONFIRM_ROUNDS, GPU_FLOOR
+from warpsmith.judge.timing import stats
+from warpsmith.judge.timing.bench import CONFIRM_ROUNDS, GPU_FLOOR
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from author_mistakes import Failure, Mistake
 
-from warpsmith.agents.llm.answers import fenced
+from warpsmith.agents.llm.answers import find_fenced_blocks
 from warpsmith.records import Unit
 from warpsmith.targets.front_matter import FIRST_LINE, FrontMatterError, body, parse
 
@@ -53,7 +53,7 @@ def covers(told: Sequence[str], nodes: Sequence[str]) -> bool:
 
 
 def sources_of(text: str) -> Iterator[str]:
-    yield from (b.text for b in fenced(text) if b.text.lstrip().startswith(FIRST_LINE))
+    yield from (b.text for b in find_fenced_blocks(text) if b.text.lstrip().startswith(FIRST_LINE))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ import benchmarks_on_path  # noqa: F401
 from author_mistakes import MISTAKES, Failure
 from json_lines import known_lines
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.program import Unsupported
+from warpsmith.agents.facts import Facts
 from warpsmith.judge.judge import Judge
 from warpsmith.pipeline.summary import facts_of
 from warpsmith.processes.buffers import Scratch

@@ -25,8 +25,8 @@ from warpsmith.executors.landscape_data import Landscape
 from warpsmith.llm.chat import Chat
 from warpsmith.llm.scripted_server import ScriptedServer
 from warpsmith.llm.setup import open_chats
-from warpsmith.pipeline.stones import ArchiveStones
 from warpsmith.pipeline.team import make_memory, make_team
+from warpsmith.pipeline.transfer_seeds import ArchiveTransferSeeds
 from warpsmith.records import Budget, Build, Candidate, Graph, Region, Result, Role, Unit, content_hash
 from warpsmith.search.loop import Search
 from warpsmith.search.meter import Meter
@@ -146,10 +146,12 @@ def run(
         memory.observe(attempt, before)
         note(reached, attempt, landscape.baseline.median_us / executor.asked[-1], meter.tokens)
 
-    stones = ArchiveStones(archive, "cpu", before=archive.run(run_id).started_at, task_id=task.id)
+    transfer_seeds = ArchiveTransferSeeds(
+        archive, "cpu", before=archive.run(run_id).started_at, task_id=task.id
+    )
     search = Search(
         task, "cpu", facts_of(landscape), header.limit, make_team(config, chats, task, target, memory), executor,  # type: ignore[arg-type]
-        meter, keep, seed=seed, methods=make_methods(config, stones),
+        meter, keep, seed=seed, methods=make_methods(config, transfer_seeds),
     )  # fmt: skip
     search.run()
 

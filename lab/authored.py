@@ -22,7 +22,7 @@ from pathlib import Path
 from warpsmith.bundles.bundle import Bundle, make_bundle
 from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import UsageError, WarpsmithError
-from warpsmith.judge.memory import needed_bytes
+from warpsmith.judge.device.memory import needed_bytes
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Task
 from warpsmith.tasks.load import load_task, read_source

@@ -31,8 +31,8 @@ from authored import TIMEOUT, UNITS, load_within
 from narrow_task import DTYPES, narrow_task
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import Plan
+from warpsmith.agents.facts import Facts
 from warpsmith.bundles.bundle import make_bundle
 from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import UsageError, WarpsmithError

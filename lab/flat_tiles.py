@@ -1,4 +1,4 @@
-"""What tiles of the technique `flat` take on a GPU, and the rates (`families_cuda.flat_tiles.Rates`) that tell it best.
+"""What tiles of the technique `flat` take on a GPU, and the rates (`families_cuda.schedules.conv_flat.Rates`) that tell it best.
 
 `look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `halve`, error
 against float64; of each task the best tiles of each kind of crew, by the rates of now. Not judged (see `cuda_look.py`). `fit`: in: such rows. Out: the rates, and of
@@ -29,7 +29,14 @@ from cuda_look import Gpu
 
 from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
 from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
-from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Flat, Load, Rates, flats
+from warpsmith.agents.expert.families_cuda.schedules.conv_flat import (
+    RATES,
+    ConvFlatSchedule,
+    Load,
+    Rates,
+    Timed,
+    flats,
+)
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.processes.buffers import Scratch
@@ -38,17 +45,14 @@ from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 
-NAMES = {
-    "TALL": "tall", "WARPGROUPS": "groups", "TEAMS": "teams", "CHANNELS": "width", "CHUNK": "chunk", "BAND": "band", "SLICE": "slice",
-    "STAGES": "stages", "PATCHES": "patches",
-}  # fmt: skip
+NAMES = tuple(name for name in ConvFlatSchedule.names().values() if name != "UNITS")
 FITTED = ("a_slice", "a_patch", "a_pass", "a_result", "fetched", "stored", "tensor")
 FAR = 0.7  # a logarithm: what is further off than that does not count more
 BUILDS = 16
 Row = dict[str, Any]
 
 
-def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Flat, ...]]]:
+def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Timed, ...]]]:
     """Each family that offers the technique for a part of the graph, its unit and all tiles, the most promising first."""
     seen = set()
     for idea in hypotheses(graph, FACTS, [], 1000):
@@ -71,16 +75,18 @@ def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Flat, ...]]]:
         )
 
 
-def some(found: Sequence[Flat], most: int) -> list[Flat]:
+def some(found: Sequence[Timed], most: int) -> list[Timed]:
     """The best tile of each kind of crew and width."""
-    best: dict[tuple[int, ...], Flat] = {}
-    for tile in found:
-        best.setdefault((tile.tall, tile.groups, tile.teams, tile.width), tile)
+    best: dict[tuple[int, ...], Timed] = {}
+    for timed in found:
+        tile = timed.schedule
+        best.setdefault((tile.tall, tile.groups, tile.teams, tile.width), timed)
     return list(best.values())[:most]
 
 
-def values_of(tile: Flat) -> dict[str, int]:
-    return {name: getattr(tile, field) for name, field in NAMES.items()}
+def values_of(timed: Timed) -> dict[str, int]:
+    values = timed.schedule.values()
+    return {name: values[name] for name in NAMES}
 
 
 def look(given: argparse.Namespace) -> None:

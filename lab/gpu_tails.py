@@ -1,6 +1,6 @@
 """How late the host notices that a GPU has nothing left to do: what calls that leave nothing running would be charged for it.
 
-In: a GPU and about 6 GB of its memory. Blocks of five calls (a sum over 4.3 GB, about 1 ms) are timed as `judge/cuda_clock.py` times
+In: a GPU and about 6 GB of its memory. Blocks of five calls (a sum over 4.3 GB, about 1 ms) are timed as `judge/timing/cuda_clock.py` times
 them, beside empty calls, and empty calls of about 1 ms, in the same moments, while the host does other things. Out: a line for each
 of these: median tails in microseconds, and how many blocks would be charged by what is usual after either kind of empty call.
 
@@ -18,7 +18,7 @@ from statistics import median
 
 import torch
 
-from warpsmith.judge.cuda_clock import LEAD_CYCLES, outlasted, tail_of
+from warpsmith.judge.timing.cuda_clock import LEAD_CYCLES, outlasted, tail_of
 
 CALLS = 5  # of a block
 BUSY = (0, 14, 28)  # processes of the host that copy memory meanwhile

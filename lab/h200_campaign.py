@@ -3,7 +3,7 @@
 In: a checkout of KernelBench and names of its tasks (`level1/40`); all of levels 1 and 2 by default. Out: a folder with a bundle and
 the bundle's results for each task, and `campaign.jsonl`, a line for each task that came to its end: seconds, GPU, exit status. Each task
 is packed by `cuda_expert.py` and judged by `warpsmith bundle run`, in a lane: one GPU, and a share of its memory and the host's. Of each
-GPU two processors are kept for what is timed; all others are everybody's. Lanes on one GPU take turns at measuring (`warpsmith/judge/turns.py`). The same command goes on where it ended.
+GPU two processors are kept for what is timed; all others are everybody's. Lanes on one GPU take turns at measuring (`warpsmith/judge/device/device_lock.py`). The same command goes on where it ended.
 Two units by hand, the canaries, are judged first and once more at the end: what they take then says whether the machine has changed (`canaries/`).
 
     python lab/h200_campaign.py KERNELBENCH OUT [--seconds S] [--lanes N] [--cores N] [--task NAME …] [--in-order] [--no-canaries]
@@ -35,7 +35,7 @@ from narrow_task import DTYPES
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import WarpsmithError
-from warpsmith.judge.memory import crowded, kept_files, live_bytes, needed_bytes
+from warpsmith.judge.device.memory import crowded, kept_files, live_bytes, needed_bytes
 from warpsmith.processes.buffers import extent_bytes
 
 HERE = Path(__file__).parent

@@ -47,7 +47,7 @@ from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
 from warpsmith.processes.worker import die_with_parent
 from warpsmith.records import Task
-from warpsmith.solutions.classify import classify, own_code
+from warpsmith.solutions.classify import classify, list_own_code
 from warpsmith.solutions.judge import judge_solution
 from warpsmith.solutions.verdict import SolutionVerdict
 from warpsmith.targets.base import Target
@@ -132,7 +132,7 @@ def outcome(verdict: SolutionVerdict, device: str, seconds: dict[str, float]) ->
     return {
         "verdict": verdict.verdict, "label": verdict.label if trace else "", "labels": verdict.labels,
         "label_reason": why if label in ("", verdict.label) else verdict.reasons[-1],
-        "own": own_code(trace, device)[:8] if trace else [], "parameters": verdict.parameters,
+        "own": list_own_code(trace, device)[:8] if trace else [], "parameters": verdict.parameters,
         "rule": verdict.rule, "reason": "; ".join(verdict.reasons), "isolation": verdict.isolation,
         "speedup": {name: [r.median, r.low, r.high] for name, r in verdict.speedup.items()},
         "baselines": [r.baseline for r in timing.ratios] if timing else [],

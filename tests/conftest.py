@@ -19,8 +19,8 @@ from warpsmith import machine
 from warpsmith.cli.main import main
 from warpsmith.errors import ToolchainError
 from warpsmith.judge import judge
-from warpsmith.judge.limits import measure_peaks
-from warpsmith.judge.memory import CHECKS
+from warpsmith.judge.device.memory import CHECKS
+from warpsmith.judge.roofline.limits import measure_peaks
 from warpsmith.solutions import judge as solution_judge
 from warpsmith.targets import cuda_toolkit
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import product
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.facts import Facts
 from warpsmith.executors.landscape_data import Header, Landscape, Point, Site, Source, Whole
 from warpsmith.executors.landscape_file import VERSION
 from warpsmith.records import BaselineTiming, Environment, Limit, Task

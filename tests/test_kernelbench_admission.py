@@ -136,8 +136,8 @@ def test_kernelbench_s_own_check_is_tried_on_every_mutant(tmp_path: Path) -> Non
     """A softmax over many elements is all but zero: within an absolute tolerance of 1e-2 zeros pass."""
     import kernelbench_admission as benchmark
 
-    from warpsmith.judge.evidence import Evidence
-    from warpsmith.judge.workers import Workers
+    from warpsmith.judge.correctness.evidence import Evidence
+    from warpsmith.judge.correctness.workers import Workers
     from warpsmith.tasks.load import load_task
 
     text = TASK.format(more="").replace("4096", "8").replace("8192", "500")

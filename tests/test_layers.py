@@ -12,9 +12,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 # Lowest first. Names on one line do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("records",),
+    ("records", "kernels"),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress", "budgets"),
+    ("plugins", "config", "machine", "progress", "budgets", "hardware"),
     ("watching",),
     ("processes",),
     ("tasks",),
@@ -38,43 +38,60 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("testing", "__main__"),
 )
 
+# The same inside of a package: its modules and packages, lowest first.
+PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "judge": (
+        ("layout",),
+        ("labels", "sample_rows"),
+        ("device",),
+        ("isolation",),
+        ("timing",),
+        ("roofline", "correctness"),
+        ("admission",),
+        ("building", "judge_session"),
+        ("judge", "task_check"),
+    ),
+}
+
 # These run in processes of their own, or in the user's process through the Python API; nothing else
 # pulls torch in.
 TORCH_ALLOWED = (
     "warpsmith.export",
-    "warpsmith.runtime",
-    "warpsmith.tasks.convert",
-    "warpsmith.tasks.decompositions",
-    "warpsmith.tasks.export",
-    "warpsmith.tasks.host",
-    "warpsmith.tasks.drawn",
-    "warpsmith.tasks.fake",
-    "warpsmith.tasks.flattened",
-    "warpsmith.tasks.functions",
-    "warpsmith.tasks.module_state",
-    "warpsmith.tasks.structure",
-    "warpsmith.tasks.hosted",
-    "warpsmith.tasks.memory",
-    "warpsmith.tasks.nodes",
-    "warpsmith.tasks.taskfile",
-    "warpsmith.tasks.values",
-    "warpsmith.judge.agreement",
-    "warpsmith.judge.bench_worker",
-    "warpsmith.judge.cuda_clock",
-    "warpsmith.judge.cuda_peaks",
-    "warpsmith.judge.family_values",
-    "warpsmith.judge.mutants",
-    "warpsmith.judge.oracle",
-    "warpsmith.judge.reference",
-    "warpsmith.judge.stepping",
-    "warpsmith.judge.stopwatch",
-    "warpsmith.judge.zygote",
+    "warpsmith.judge.correctness.family_values",
+    "warpsmith.judge.correctness.mutants",
+    "warpsmith.judge.correctness.on_device_comparison",
+    "warpsmith.judge.correctness.oracle",
+    "warpsmith.judge.correctness.reference",
+    "warpsmith.judge.correctness.intermediates",
+    "warpsmith.judge.correctness.stepping",
+    "warpsmith.judge.roofline.cuda_peaks",
+    "warpsmith.judge.timing.bench_worker",
+    "warpsmith.judge.timing.cuda_clock",
+    "warpsmith.judge.timing.stopwatch",
+    "warpsmith.judge.timing.zygote",
     "warpsmith.profile.torch_worker",
+    "warpsmith.runtime",
     "warpsmith.solutions.hosted",
     "warpsmith.solutions.integrity",
     "warpsmith.solutions.tracing",
     "warpsmith.solutions.zygote",
     "warpsmith.tasks.arguments",
+    "warpsmith.tasks.convert",
+    "warpsmith.tasks.decompositions",
+    "warpsmith.tasks.drawn",
+    "warpsmith.tasks.export",
+    "warpsmith.tasks.fake",
+    "warpsmith.tasks.flattened",
+    "warpsmith.tasks.functions",
+    "warpsmith.tasks.host",
+    "warpsmith.tasks.hosted",
+    "warpsmith.tasks.memory",
+    "warpsmith.tasks.module_state",
+    "warpsmith.tasks.nodes",
+    "warpsmith.tasks.operator_libraries",
+    "warpsmith.tasks.structure",
+    "warpsmith.tasks.taskfile",
+    "warpsmith.tasks.values",
 )
 
 
@@ -158,6 +175,26 @@ def test_imports_go_down_only() -> None:
             if not same_package and layer(imported) >= layer(name):
                 wrong.append(f"{name} imports {imported}")
     assert not wrong, "\n".join(sorted(wrong))
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_imports_inside_of_a_package_go_down_only(package: str) -> None:
+    prefix = f"warpsmith.{package}."
+    rank = {part: number for number, parts in enumerate(PARTS[package]) for part in parts}
+    inside = {m: m.removeprefix(prefix).split(".")[0] for m in modules() if m.startswith(prefix)}
+    assert set(inside.values()) == set(rank), "write these into PARTS"
+    wrong = [
+        f"{name} imports {imported}"
+        for name, part in inside.items()
+        for imported in sorted(ours(name) & set(inside))
+        if inside[imported] != part and rank[inside[imported]] >= rank[part]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_agents_share_nothing_that_is_the_experts() -> None:
+    """What all brains share lies beside them: a language model's agents need no built-in expert."""
+    assert not [i for i in ours("warpsmith.agents.base") if i.startswith("warpsmith.agents.expert")]
 
 
 def test_package_root_is_light() -> None:

@@ -137,7 +137,7 @@ def test_a_recorded_run_is_replayed_without_model_judge_or_key(
     folder, summary, _ = whole
     monkeypatch.delenv("WARPSMITH_API_KEY")
     before = Archive(folder / "archive.db").counts()
-    again = make_run(folder, "http://127.0.0.1:9/v1").replayed(summary.run_id)
+    again = make_run(folder, "http://127.0.0.1:9/v1").replay(summary.run_id)
     assert again.summary.fault == ""
     assert comparable(again.summary) == comparable(summary)
     assert again.best is not None
@@ -149,7 +149,7 @@ def test_a_replay_that_goes_another_way_says_so(whole, monkeypatch: pytest.Monke
 
     folder, summary, _ = whole
     monkeypatch.setattr(reasoning, "OFFERS", 0)  # prompts of another version
-    again = make_run(folder, "http://127.0.0.1:9/v1").replayed(summary.run_id)
+    again = make_run(folder, "http://127.0.0.1:9/v1").replay(summary.run_id)
     assert "holds no answer to this question" in again.summary.fault
     assert again.summary.status == "failed"
 
@@ -159,7 +159,7 @@ def test_a_run_of_another_task_is_not_replayed(whole) -> None:
     run = make_run(folder, "http://127.0.0.1:9/v1")
     run.task = run.task.model_copy(update={"name": "other"})
     with pytest.raises(UsageError, match="only be replayed on the same"):
-        run.replayed(summary.run_id)
+        run.replay(summary.run_id)
 
 
 def test_a_dead_endpoint_ends_the_run_with_what_was_reached_and_it_can_go_on(tmp_path: Path) -> None:

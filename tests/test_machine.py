@@ -67,7 +67,7 @@ def test_a_compiler_that_does_not_run_is_named(tmp_path: Path) -> None:
 
 
 def test_torch_is_not_imported() -> None:
-    names = "warpsmith.machine, warpsmith.targets.cpu, warpsmith.judge.runner"
+    names = "warpsmith.machine, warpsmith.targets.cpu, warpsmith.judge.isolation.runner"
     code = f"import sys, {names}; print('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ

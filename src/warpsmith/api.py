@@ -16,7 +16,7 @@ from .archive.store import Archive
 from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
-from .judge.bound import TimeBound
+from .judge.admission.time_bound import TimeBound
 from .judge.judge import Judge
 from .judge.task_check import TaskCheck
 from .llm.setup import check
@@ -75,8 +75,8 @@ def optimize_task(
         task = _load(spec, scratch, config, overrides)
         run = Run(task, built, limits, config, archive, observer, scratch, seed)
         if replay is not None:
-            return run.replayed(replay).summary
-        return (run.finished() if reuse else None) or run.play().summary
+            return run.replay(replay).summary
+        return (run.find_finished() if reuse else None) or run.play().summary
 
 
 def run_suite(

@@ -78,7 +78,7 @@ class Config(BaseModel):
     knowledge: bool = True  # models are told written knowledge and good kernels of other tasks
     lessons: bool = True  # models are told what ended failures before, and what they learn is kept
     policy: Literal["bandit", "even", "fixed"] = "bandit"  # who shares a round among the operators
-    islands: PositiveInt = 3  # populations that breed apart
+    islands: PositiveInt = 3  # populations that evolve apart
     novelty: NonNegativeFloat = 0.995  # likeness from which a candidate is not judged; 0: all are
     selection: Literal["interval", "point"] = "interval"  # what ranks go by
     elites: bool = True  # the best of each behaviour stays a parent

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from .agents.base import Situation
-from .agents.expert.facts import Facts
+from .agents.facts import Facts
 from .executors.base import Executor
 from .records import (
     Candidate,

@@ -6,7 +6,7 @@ from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.compile import MAX_REPAIRS, CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert import brain
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.agents.findings import fastest, findings, settled, summary
+from warpsmith.agents.findings import fastest, findings, list_settled, summary
 from warpsmith.records import Candidate, Profile, RegionProfile, Result, Unit
 from warpsmith.testing import chain_graph, chain_region, scripted_result
 
@@ -68,8 +68,8 @@ def test_no_finding_promises_more_than_the_limit_leaves() -> None:
 def test_the_fastest_unit_of_a_region_decides_whether_it_is_settled() -> None:
     slow, quick = seen(limit_share=0.5, seconds=8e-4), seen(limit_share=0.95, seconds=4e-4)
     other = seen(region="s", limit_share=0.5)
-    assert settled([result(slow)]) == {}
-    closed = settled([result(slow), result(quick, other), result(slow)])
+    assert list_settled([result(slow)]) == {}
+    closed = list_settled([result(slow), result(quick, other), result(slow)])
     assert list(closed) == ["r"]
     assert "95% of its limit" in closed["r"].text
     assert fastest([result(slow), result(quick)])["r"] == quick
@@ -77,7 +77,7 @@ def test_the_fastest_unit_of_a_region_decides_whether_it_is_settled() -> None:
 
 def test_a_failed_candidate_teaches_nothing_of_speed() -> None:
     failed = result(seen(limit_share=0.99)).model_copy(update={"status": "incorrect", "reason": "wrong"})
-    assert settled([failed]) == {}
+    assert list_settled([failed]) == {}
 
 
 def test_what_could_not_be_seen_is_said() -> None:

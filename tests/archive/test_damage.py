@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.archive.exemplars import sound_entries
+from warpsmith.archive.exemplars import find_sound_entries
 from warpsmith.archive.rows import ArchiveWarning
 from warpsmith.errors import ArchiveError
 
@@ -30,13 +30,13 @@ def test_a_damaged_result_is_named_and_left_out(three, make, sql, damage):
         lambda: three.results(make.task.id, "cpu"),
         lambda: three.run_entries("run-1"),
         lambda: sorted(
-            sound_entries(three, "relu|f32|r2", "cpu"), key=lambda e: e.candidate.units[0].technique
+            find_sound_entries(three, "relu|f32|r2", "cpu"), key=lambda e: e.candidate.units[0].technique
         ),
     ):
         with pytest.warns(ArchiveWarning, match=f"result {lost} of the archive is damaged and left out"):
             assert techniques(read()) == ["v0", "v2"]
     with pytest.warns(ArchiveWarning, match=lost):
-        assert len(three.judged_keys(make.task.id, "cpu", make.environment.id)) == 2
+        assert len(three.index_judged_results(make.task.id, "cpu", make.environment.id)) == 2
 
 
 def test_a_damaged_unit_takes_its_own_candidate_only(three, make, sql):

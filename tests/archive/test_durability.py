@@ -41,7 +41,7 @@ def test_kill_nine_loses_no_finished_result_and_the_run_can_be_resumed(where, ma
     kept = [e.candidate.id for e in archive.run_entries("killed")]
     assert kept[: len(finished)] == finished  # at most the one being written was not announced
     assert len(kept) <= len(finished) + 1
-    run = archive.unfinished_run(make.task.id, "cpu", config_key({}))
+    run = archive.take_unfinished_run(make.task.id, "cpu", config_key({}))
     assert run is not None
     assert run.run_id == "killed"
     archive.close()

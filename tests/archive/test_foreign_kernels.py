@@ -83,4 +83,4 @@ def test_every_result_is_walked_with_its_id(kept, make, monkeypatch):
     found = list(walking.every_entry(archive))
     assert [(given, e.result.id) for given, e in found] == [(e.result.id,) * 2 for _, e in found]
     assert [e.candidate.lineage.reason for _, e in found] == [f"try {n}" for n in range(1, 7)]
-    assert walking.judged_tasks(archive) == [(make.task.id, "cpu")]
+    assert walking.list_judged_tasks(archive) == [(make.task.id, "cpu")]

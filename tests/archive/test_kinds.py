@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.archive.exemplars import sound_entries
+from warpsmith.archive.exemplars import find_sound_entries
 from warpsmith.archive.text_index import words
 from warpsmith.archive.views import KINDS
 from warpsmith.records import Admission
@@ -58,12 +58,12 @@ def test_a_contradicted_winner_is_one_no_more(mixed, make, later):
 
 def test_a_quarantined_task_gives_no_stepping_stones(mixed):
     assert {e.candidate.units[0].technique for e in mixed.find("version")} == {"v0", "v1"}
-    assert {e.candidate.units[0].technique for e in sound_entries(mixed, "relu|f32|r2", "cpu")} == {
+    assert {e.candidate.units[0].technique for e in find_sound_entries(mixed, "relu|f32|r2", "cpu")} == {
         "v0",
         "v1",
     }
     mixed.note_run("run-2", admission=Admission(admitted=True, mutants={}))
-    assert "v3" in {e.candidate.units[0].technique for e in sound_entries(mixed, "relu|f32|r2", "cpu")}
+    assert "v3" in {e.candidate.units[0].technique for e in find_sound_entries(mixed, "relu|f32|r2", "cpu")}
 
 
 def test_kernels_are_found_by_words_all_before_any(begun, make):

@@ -36,10 +36,10 @@ def test_a_process_of_another_machine_is_gone_when_its_lease_ran_out():
 
 def test_a_silent_run_of_another_machine_is_taken_over_once(elsewhere, make, sql):
     ask = (make.task.id, "cpu", KEY)
-    assert elsewhere.unfinished_run(*ask) is None  # it wrote a moment ago
+    assert elsewhere.take_unfinished_run(*ask) is None  # it wrote a moment ago
     sql(f"UPDATE runs SET seen_at = seen_at - {LEASE_SECONDS + 60}")
-    assert elsewhere.unfinished_run(*ask).run_id == "run-1"
-    assert elsewhere.unfinished_run(*ask) is None
+    assert elsewhere.take_unfinished_run(*ask).run_id == "run-1"
+    assert elsewhere.take_unfinished_run(*ask) is None
 
 
 def test_every_write_of_a_run_renews_its_lease(begun, make, sql):
@@ -73,13 +73,13 @@ def test_a_run_whose_owner_has_the_name_of_an_earlier_version_is_asked_for_here(
     archive = begun()
     host, pid, started = this_process().rsplit(":", 2)
     sql(f"UPDATE runs SET owner = '{host.partition('/')[0]}:{pid}:{started}'")
-    assert archive.unfinished_run(make.task.id, "cpu", KEY) is None
+    assert archive.take_unfinished_run(make.task.id, "cpu", KEY) is None
 
 
 def test_two_archives_at_once_get_a_run_once(begun, make, where):
     begun().release_run("run-1")
     others = [Archive(where), Archive(where)]
-    got = [a.unfinished_run(make.task.id, "cpu", KEY) for a in others]
+    got = [a.take_unfinished_run(make.task.id, "cpu", KEY) for a in others]
     assert [run is not None for run in got] == [True, False]
     for other in others:
         other.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.archive.offers import confirmed_in, differences, why_not_here
+from warpsmith.archive.offers import differences, find_confirmation, why_not_here
 
 OTHERS = {
     "device": "NVIDIA H200", "gpu_driver": "580.1", "compiler": "g++ 14", "torch": "2.12.0", "simd": "avx512",
@@ -24,14 +24,14 @@ def entry_of(archive):
 
 
 def test_a_win_is_offered_where_it_was_confirmed(won, make):
-    found = confirmed_in(won, entry_of(won), make.environment)
+    found = find_confirmation(won, entry_of(won), make.environment)
     assert found.result == entry_of(won).result
 
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_another_environment_is_named_and_gets_no_offer(won, make, field):
     here = make.environment.model_copy(update={field: OTHERS[field]})
-    assert confirmed_in(won, entry_of(won), here) is None
+    assert find_confirmation(won, entry_of(won), here) is None
     why = why_not_here(won, entry_of(won), here)
     assert field.replace("_", " ") in why
     assert f"{OTHERS[field]} here" in why
@@ -47,7 +47,7 @@ def test_a_new_kernel_of_the_system_or_patch_of_python_is_no_other_environment(w
     }
     here = make.environment.model_copy(update=update)
     assert differences(make.environment, here) == []
-    assert confirmed_in(won, entry_of(won), here) is not None
+    assert find_confirmation(won, entry_of(won), here) is not None
 
 
 def test_a_confirmation_of_another_run_in_this_environment_is_offered(won, make):
@@ -56,13 +56,15 @@ def test_a_confirmation_of_another_run_in_this_environment_is_offered(won, make)
     won.begin_run("run-2", make.task, "cpu", 8, {}, here)
     again = make.ok(candidate, 1.3, confirmed=True).model_copy(update={"environment": here.id})
     won.add_confirmation("run-2", candidate, again)
-    found = confirmed_in(won, entry_of(won), here)
+    found = find_confirmation(won, entry_of(won), here)
     assert found.result == again
     assert won.run_of(found.result.id) == "run-2"
     lost = make.failed(candidate).model_copy(update={"environment": here.id})
     won.add_result("run-2", candidate, lost)
-    assert confirmed_in(won, entry_of(won), here) is None  # contradicted here, though it stands elsewhere
-    assert confirmed_in(won, entry_of(won), make.environment) is not None
+    assert (
+        find_confirmation(won, entry_of(won), here) is None
+    )  # contradicted here, though it stands elsewhere
+    assert find_confirmation(won, entry_of(won), make.environment) is not None
 
 
 def test_an_imported_win_is_not_offered(archive, won, make, tmp_path):
@@ -71,4 +73,4 @@ def test_an_imported_win_is_not_offered(archive, won, make, tmp_path):
     export_jsonl(won, tmp_path / "all.jsonl")
     there = Archive(tmp_path / "there.db")
     import_jsonl(there, tmp_path / "all.jsonl")
-    assert confirmed_in(there, entry_of(there), make.environment) is None
+    assert find_confirmation(there, entry_of(there), make.environment) is None

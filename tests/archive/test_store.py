@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.archive import Archive
-from warpsmith.archive.exemplars import sound_entries
+from warpsmith.archive.exemplars import find_sound_entries
 from warpsmith.archive.store import config_key
 from warpsmith.errors import ArchiveError
 from warpsmith.records import (
@@ -80,10 +80,10 @@ def test_judged_keys_are_of_one_environment_and_leave_out_judge_errors(begun, ma
     archive.add_result("run-1", ok, make.ok(ok))
     archive.add_result("run-1", wrong, make.failed(wrong))
     archive.add_result("run-1", lost, make.failed(lost, "error"))
-    keys = archive.judged_keys(make.task.id, "cpu", make.environment.id)
+    keys = archive.index_judged_results(make.task.id, "cpu", make.environment.id)
     assert set(keys) == {ok.content_key, wrong.content_key}
     assert keys[wrong.content_key].status == "incorrect"
-    assert archive.judged_keys(make.task.id, "cpu", "another") == {}
+    assert archive.index_judged_results(make.task.id, "cpu", "another") == {}
 
 
 def test_winners_are_confirmed_fastest_first_and_this_environment_first(begun, make):
@@ -130,8 +130,8 @@ def test_stepping_stones_are_found_by_signature_across_tasks(begun, make):
         ("run-1", wrong, make.failed(wrong)), ("run-1", unrelated, make.ok(unrelated, 3.0)),
     ):  # fmt: skip
         archive.add_result(run, candidate, result)
-    assert [e.candidate for e in sound_entries(archive, "relu|f32|r2", "cpu")] == [there, here]
-    assert sound_entries(archive, "relu|f32|r2", "cuda") == []
+    assert [e.candidate for e in find_sound_entries(archive, "relu|f32|r2", "cpu")] == [there, here]
+    assert find_sound_entries(archive, "relu|f32|r2", "cuda") == []
 
 
 def test_the_fastest_that_failed_since_are_passed_over(begun, make):
@@ -141,7 +141,7 @@ def test_the_fastest_that_failed_since_are_passed_over(begun, make):
         fast = make.candidate(number)
         archive.add_result("run-1", fast, make.ok(fast, 2.0 + number))
         archive.add_result("run-1", fast, make.failed(fast))
-    assert [e.candidate for e in sound_entries(archive, "relu|f32|r2", "cpu", limit=1)] == [slow]
+    assert [e.candidate for e in find_sound_entries(archive, "relu|f32|r2", "cpu", limit=1)] == [slow]
 
 
 def test_lineage_goes_up_and_down(begun, make):
@@ -200,14 +200,14 @@ def test_an_empty_archive_has_no_run(archive):
 def test_a_run_is_resumed_only_when_its_process_is_gone_and_only_once(begun, make):
     archive = begun()
     key = config_key({"budget": 60})
-    assert archive.unfinished_run(make.task.id, "cpu", key) is None  # this process is alive
+    assert archive.take_unfinished_run(make.task.id, "cpu", key) is None  # this process is alive
     archive.release_run("run-1")
-    assert archive.unfinished_run(make.task.id, "cpu", "other config") is None
-    assert archive.unfinished_run(make.task.id, "cpu", key).run_id == "run-1"
-    assert archive.unfinished_run(make.task.id, "cpu", key) is None  # taken
+    assert archive.take_unfinished_run(make.task.id, "cpu", "other config") is None
+    assert archive.take_unfinished_run(make.task.id, "cpu", key).run_id == "run-1"
+    assert archive.take_unfinished_run(make.task.id, "cpu", key) is None  # taken
     archive.release_run("run-1")
     archive.finish_run(RunSummary(run_id="run-1", task="relu", target="cpu", status="no-win"))
-    assert archive.unfinished_run(make.task.id, "cpu", key) is None
+    assert archive.take_unfinished_run(make.task.id, "cpu", key) is None
 
 
 def test_changed_content_is_noticed(begun, make, sql):

@@ -44,7 +44,7 @@ def test_everything_arrives_and_twice_is_once(exported, make, tmp_path):
 def test_an_import_is_unverified_until_judged_here(exported, make, tmp_path):
     there = Archive(tmp_path / "there.db")
     import_jsonl(there, exported)
-    assert there.judged_keys(make.task.id, "cpu", make.environment.id) == {}
+    assert there.index_judged_results(make.task.id, "cpu", make.environment.id) == {}
     assert there.winners(make.task.id, "cpu") == []
     (won,) = there.winners(make.task.id, "cpu", include_imported=True)
     assert not won.verified_here
@@ -53,7 +53,7 @@ def test_an_import_is_unverified_until_judged_here(exported, make, tmp_path):
     there.add_confirmation("local", won.candidate, make.ok(won.candidate, 1.1, confirmed=True))
     first, *_ = there.winners(make.task.id, "cpu", include_imported=True)
     assert first.verified_here
-    assert len(there.judged_keys(make.task.id, "cpu", make.environment.id)) == 1
+    assert len(there.index_judged_results(make.task.id, "cpu", make.environment.id)) == 1
 
 
 def test_importing_never_overrides_a_local_result(exported, archive, make):

@@ -9,7 +9,7 @@ from old_versions import write_old_archive
 from sqlalchemy import inspect
 
 from warpsmith.archive import Archive
-from warpsmith.archive.exemplars import sound_entries
+from warpsmith.archive.exemplars import find_sound_entries
 from warpsmith.archive.migrations import STEPS
 
 
@@ -21,9 +21,9 @@ def test_an_older_file_gets_what_is_new_of_its_rows(tmp_path, make, version):
     (entry,) = archive.run_entries("old")
     assert entry.candidate == make.candidate(1)
     assert [e.result.id for e in archive.find("version relu")] == [entry.result.id]  # its words were indexed
-    assert len(sound_entries(archive, "relu|f32|r2", "cpu", before="2024-01-02")) == 1
+    assert len(find_sound_entries(archive, "relu|f32|r2", "cpu", before="2024-01-02")) == 1
     assert (
-        sound_entries(archive, "relu|f32|r2", "cpu", before="2024-01-01") == []
+        find_sound_entries(archive, "relu|f32|r2", "cpu", before="2024-01-01") == []
     )  # when it was judged is known
     assert archive.kind_counts()["stones"] == 1
     with archive.database.transaction() as connection:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_sitting import ScriptedSitting, unit
+from scripted_author_session import ScriptedAuthorSession, unit
 
-from warpsmith.authoring.desk import Desk
+from warpsmith.authoring.service import AuthoringService
 from warpsmith.records import Task
 
 
@@ -24,10 +24,10 @@ def real(command: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def scripted(command: Any, desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """As everywhere, with the desk's archive and cache."""
-    monkeypatch.setenv("WARPSMITH_CACHE", str(desk.config.cache))
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", str(desk.config.archive))
+def scripted(command: Any, service: AuthoringService, task: Task, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As everywhere, with the service's archive and cache."""
+    monkeypatch.setenv("WARPSMITH_CACHE", str(service.config.cache))
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", str(service.config.archive))
     return command
 
 
@@ -40,15 +40,15 @@ def test_ask_then_tell(scripted: Any, task: Task, tmp_path: Path) -> None:
     assert code == 0
     assert out.startswith("chain: correct, a win: candidate ")
     assert "2.00x [1.96, 2.04] over eager" in out
-    sheet = json.loads((tmp_path / "told.json").read_text())[0]
-    assert (sheet["units"], sheet["author"], sheet["win"]) == (["n0"], "Ada", True)
+    view = json.loads((tmp_path / "told.json").read_text())[0]
+    assert (view["units"], view["author"], view["win"]) == (["n0"], "Ada", True)
     (answers / "wrong.cpp").write_text(unit("incorrect"))
     code, out, _ = scripted("tell", "ask/chain", "--json", "-")
     assert (code, [s["status"] for s in json.loads(out)]) == (1, ["ok", "incorrect"])
     code, out, _ = scripted("board", f"archive:{task.id}")
     assert code == 0
     assert out.startswith("1. 2.00x [1.96, 2.04] over eager, 50 µs, 20% of the limit, confirmed: 2.0 by Ada")
-    assert ScriptedSitting.opened == 2  # once a command
+    assert ScriptedAuthorSession.opened == 2  # once a command
 
 
 def test_tell_a_file_for_a_task_onto_the_best(scripted: Any, task: Task, tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_tell_a_file_for_a_task_onto_the_best(scripted: Any, task: Task, tmp_pat
     assert (code, json.loads(out)[0]["units"]) == (0, ["n0", "n1"])
 
 
-def test_ask_for_several_tasks(scripted: Any, desk: Desk, task: Task, tmp_path: Path) -> None:
+def test_ask_for_several_tasks(scripted: Any, service: AuthoringService, task: Task, tmp_path: Path) -> None:
     other = task.model_copy(update={"name": "other"})
-    desk.archive.add_task(other)
+    service.archive.add_task(other)
     code, out, _ = scripted(
         "ask", f"archive:{task.id}", f"archive:{other.id}", "--out", "all", "--target", "cuda"
     )
@@ -94,7 +94,7 @@ def test_what_cannot_be_done_is_one_line(
     code, out, err = scripted(*(f"archive:{task.id}" if a == "SPEC" else a for a in arguments))
     assert (code, out) == (2, "")
     assert says in err.splitlines()[-1]
-    assert ScriptedSitting.opened == 0
+    assert ScriptedAuthorSession.opened == 0
 
 
 def test_telling_for_a_gpu_without_one(

@@ -12,12 +12,12 @@ from warpsmith.authoring.answers import (
     MAX_SOURCE,
     MAX_UNITS,
     Answer,
-    candidate_of,
-    covers,
+    add_covers,
+    make_candidate,
     read_answer,
-    with_covers,
+    read_covers,
 )
-from warpsmith.authoring.regions import proposed, resolve
+from warpsmith.authoring.regions import propose_regions, resolve
 from warpsmith.errors import UsageError
 from warpsmith.testing import chain_graph, chain_task
 
@@ -30,7 +30,9 @@ def answer(source: str = UNIT, region: str = "", name: str = "unit") -> Answer:
 
 
 def test_a_unit_becomes_a_candidate_with_its_author() -> None:
-    found = candidate_of(TASK, "cpu", [answer(region="n0, n1")], author="Ada\nLovelace", note="fewer passes")
+    found = make_candidate(
+        TASK, "cpu", [answer(region="n0, n1")], author="Ada\nLovelace", note="fewer passes"
+    )
     assert [u.region.nodes for u in found.units] == [("n0", "n1")]
     assert found.units[0].values == {"UNROLL": 2}
     assert found.units[0].language == "c++"
@@ -41,12 +43,12 @@ def test_a_unit_becomes_a_candidate_with_its_author() -> None:
         "Ada Lovelace",
         "fewer passes",
     )
-    assert candidate_of(TASK, "cuda", [answer()]).units[0].language == "cuda"
+    assert make_candidate(TASK, "cuda", [answer()]).units[0].language == "cuda"
 
 
 def test_a_region_is_named_by_the_call_or_the_source_or_is_all() -> None:
-    here = with_covers(UNIT, "n1")
-    assert covers(here) == "n1"
+    here = add_covers(UNIT, "n1")
+    assert read_covers(here) == "n1"
     assert here.startswith("// warpsmith-unit: 1\n")
     for given_answer, nodes in (
         (answer(here), ("n1",)),
@@ -54,13 +56,13 @@ def test_a_region_is_named_by_the_call_or_the_source_or_is_all() -> None:
         (answer(), ("n0", "n1", "n2")),
         (answer(region="all"), ("n0", "n1", "n2")),
     ):
-        assert candidate_of(TASK, "cpu", [given_answer]).units[0].region.nodes == nodes
-    assert covers("// warpsmith-unit: 1\nint x;\n// covers: n1\n") == ""
+        assert make_candidate(TASK, "cpu", [given_answer]).units[0].region.nodes == nodes
+    assert read_covers("// warpsmith-unit: 1\nint x;\n// covers: n1\n") == ""
 
 
 def test_units_are_put_in_graph_order_and_onto_another_candidate() -> None:
-    old = candidate_of(TASK, "cpu", [answer(region="n0"), answer(region="n1")])
-    new = candidate_of(TASK, "cpu", [answer(region="n2"), answer(UNIT + "\n", region="n1")], onto=old)
+    old = make_candidate(TASK, "cpu", [answer(region="n0"), answer(region="n1")])
+    new = make_candidate(TASK, "cpu", [answer(region="n2"), answer(UNIT + "\n", region="n1")], onto=old)
     assert [u.region.nodes for u in new.units] == [("n0",), ("n1",), ("n2",)]
     assert new.units[0] == old.units[0]
     assert new.units[1].source == UNIT + "\n"
@@ -68,9 +70,9 @@ def test_units_are_put_in_graph_order_and_onto_another_candidate() -> None:
 
 
 def test_onto_another_task_is_refused() -> None:
-    other = candidate_of(chain_task(("aten.exp.default",)), "cpu", [answer()])
+    other = make_candidate(chain_task(("aten.exp.default",)), "cpu", [answer()])
     with pytest.raises(UsageError, match="another task"):
-        candidate_of(TASK, "cpu", [answer(region="n1")], onto=other)
+        make_candidate(TASK, "cpu", [answer(region="n1")], onto=other)
 
 
 @pytest.mark.parametrize(
@@ -89,16 +91,16 @@ def test_onto_another_task_is_refused() -> None:
 )
 def test_what_is_wrong_is_said_in_one_line(given_answer: Answer, says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
-        candidate_of(TASK, "cpu", [given_answer])
+        make_candidate(TASK, "cpu", [given_answer])
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_units_for_the_same_node_are_not_one_candidate() -> None:
     two = [answer(region="n0,n1", name="a.cpp"), answer(region="n1", name="b.cpp")]
     with pytest.raises(UsageError, match=r"b\.cpp and a\.cpp cover the same node n1"):
-        candidate_of(TASK, "cpu", two)
+        make_candidate(TASK, "cpu", two)
     with pytest.raises(UsageError, match="1 to 16 units"):
-        candidate_of(TASK, "cpu", [answer()] * (MAX_UNITS + 1))
+        make_candidate(TASK, "cpu", [answer()] * (MAX_UNITS + 1))
 
 
 @settings(max_examples=40, deadline=None)
@@ -110,7 +112,7 @@ def test_no_text_is_more_than_a_usage_error(source: str, region: str) -> None:
         f"// warpsmith-unit: 1\n// {source}\n",
     ):
         try:
-            candidate_of(TASK, "cpu", [answer(text, region)])
+            make_candidate(TASK, "cpu", [answer(text, region)])
         except UsageError as error:
             assert len(str(error).splitlines()) == 1  # noqa: PT017
 
@@ -124,12 +126,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ("large.cpp", "larger than"),
     ):
         with pytest.raises(UsageError, match=says):
-            candidate_of(TASK, "cpu", [read_answer(tmp_path / name)])
+            make_candidate(TASK, "cpu", [read_answer(tmp_path / name)])
 
 
 def test_a_number_means_what_was_proposed() -> None:
     graph = chain_graph(("aten.exp.default", "aten.neg.default"))
-    known = proposed(graph)
+    known = propose_regions(graph)
     assert known[-1].nodes == ("n0", "n1")
     for number, region in enumerate(known, 1):
         assert resolve(graph, str(number)) == region

@@ -6,21 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
-from scripted_sitting import unit
+from scripted_author_session import unit
 
-from warpsmith.authoring.answers import covers
-from warpsmith.authoring.desk import Desk
+from warpsmith.authoring.answers import read_covers
 from warpsmith.authoring.folder import collect, expect_free, read_folder, target_of, write_folder
+from warpsmith.authoring.service import AuthoringService
 from warpsmith.errors import UsageError
 from warpsmith.records import Task
 
 
 @pytest.fixture
-def folder(desk: Desk, task: Task, tmp_path: Path) -> Path:
-    return write_folder(desk, f"archive:{task.id}", tmp_path / "asked")
+def folder(service: AuthoringService, task: Task, tmp_path: Path) -> Path:
+    return write_folder(service, f"archive:{task.id}", tmp_path / "asked")
 
 
-def test_a_folder_holds_what_an_author_needs(folder: Path, desk: Desk) -> None:
+def test_a_folder_holds_what_an_author_needs(folder: Path, service: AuthoringService) -> None:
     names = {p.name for p in folder.iterdir()}
     assert names >= {
         "README.md", "graph.md", "region.md", "task.h", "history.md", "knowledge.md", "example.cpp", "ask.json",
@@ -29,22 +29,24 @@ def test_a_folder_holds_what_an_author_needs(folder: Path, desk: Desk) -> None:
     assert "aten.neg.default" in (folder / "graph.md").read_text()
     assert "| `in0` | `x` | float32[4,8] | (8,1) | input |" in (folder / "region.md").read_text()
     assert "warpsmith tell FOLDER" in (folder / "README.md").read_text()
-    assert covers((folder / "example.cpp").read_text()) == "n0, n1"
+    assert read_covers((folder / "example.cpp").read_text()) == "n0, n1"
     assert "Nothing yet" in (folder / "history.md").read_text()
 
 
-def test_for_a_gpu_a_folder_needs_none(desk: Desk, task: Task, tmp_path: Path) -> None:
-    with Desk(desk.config, "cuda") as other:
+def test_for_a_gpu_a_folder_needs_none(service: AuthoringService, task: Task, tmp_path: Path) -> None:
+    with AuthoringService(service.config, "cuda") as other:
         folder = write_folder(other, f"archive:{task.id}", tmp_path / "gpu", "n0")
     assert "__constant__" in (folder / "task.h").read_text()
     assert "answer/first.cu" in (folder / "README.md").read_text()
-    assert covers((folder / "example.cu").read_text()) == "n0"
+    assert read_covers((folder / "example.cu").read_text()) == "n0"
     (folder / "answer" / "first.cu").write_text(unit(1.0))
     assert target_of([folder]) == "cuda"
     assert read_folder(folder)[0].nodes == ("n0",)
 
 
-def test_every_file_is_a_candidate_and_a_folder_is_one(folder: Path, desk: Desk, task: Task) -> None:
+def test_every_file_is_a_candidate_and_a_folder_is_one(
+    folder: Path, service: AuthoringService, task: Task
+) -> None:
     answers = folder / "answer"
     (answers / "a.cpp").write_text(unit(1.0))
     (answers / "b.cpp").write_text("// warpsmith-unit: 1\n// covers: n1\n")
@@ -52,29 +54,31 @@ def test_every_file_is_a_candidate_and_a_folder_is_one(folder: Path, desk: Desk,
     (answers / "pair").mkdir()
     for name in ("n0", "n1"):
         (answers / "pair" / f"{name}.cpp").write_text(f"// warpsmith-unit: 1\n// covers: {name}\n")
-    found = collect(desk, [folder])
+    found = collect(service, [folder])
     assert {t.id for t, _ in found} == {task.id}
-    regions = [[u.region.nodes for u in desk.candidate(t, a).units] for t, a in found]
+    regions = [[u.region.nodes for u in service.candidate(t, a).units] for t, a in found]
     assert regions == [[("n0", "n1")], [("n1",)], [("n0",), ("n1",)]]
-    alone = collect(desk, [answers / "a.cpp"])
+    alone = collect(service, [answers / "a.cpp"])
     assert [t.id for t, _ in alone] == [task.id]
     assert target_of([folder, answers / "a.cpp"]) == "cpu"
 
 
-def test_asking_again_keeps_the_answers(folder: Path, desk: Desk, task: Task) -> None:
+def test_asking_again_keeps_the_answers(folder: Path, service: AuthoringService, task: Task) -> None:
     (folder / "answer" / "a.cpp").write_text(unit(1.5))
-    given = collect(desk, [folder])[0]
-    desk.submit(given[0], desk.candidate(*given, author="Ada")).result(10)
-    write_folder(desk, f"archive:{task.id}", folder)
+    given = collect(service, [folder])[0]
+    service.submit(given[0], service.candidate(*given, author="Ada")).result(10)
+    write_folder(service, f"archive:{task.id}", folder)
     assert (folder / "answer" / "a.cpp").is_file()
     assert "by Ada: confirmed" in (folder / "history.md").read_text()
 
 
-def test_an_edited_folder_does_not_change_the_task(folder: Path, desk: Desk, task: Task) -> None:
+def test_an_edited_folder_does_not_change_the_task(
+    folder: Path, service: AuthoringService, task: Task
+) -> None:
     (folder / "answer" / "a.cpp").write_text(unit(1.0))
     (folder / "task.py").write_text("class Model: pass\n")
     (folder / "task.h").write_text("")
-    assert collect(desk, [folder])[0][0] == task
+    assert collect(service, [folder])[0][0] == task
 
 
 def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -110,17 +114,17 @@ def test_a_damaged_folder_is_said_in_one_line(folder: Path, text: str | None, sa
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_what_cannot_be_told(folder: Path, desk: Desk, tmp_path: Path) -> None:
+def test_what_cannot_be_told(folder: Path, service: AuthoringService, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no answer"):
-        collect(desk, [folder])
+        collect(service, [folder])
     (tmp_path / "alone.cpp").write_text(unit(1.0))
     with pytest.raises(UsageError, match="--task"):
-        collect(desk, [tmp_path / "alone.cpp"])
+        collect(service, [tmp_path / "alone.cpp"])
     (folder / "answer" / "a.cpp").write_text(unit(1.0))
     asked = json.loads((folder / "ask.json").read_text()) | {"task": "0" * 16}
     (folder / "ask.json").write_text(json.dumps(asked))
     with pytest.raises(UsageError, match="does not hold the task"):
-        collect(desk, [folder])
+        collect(service, [folder])
     (tmp_path / "gpu.cu").write_text("")
     with pytest.raises(UsageError, match="cpu and cuda"):
         target_of([folder, tmp_path / "gpu.cu"])

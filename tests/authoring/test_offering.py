@@ -35,7 +35,7 @@ def _archive(tmp_path: Path) -> Archive:
 
 
 class FakeSitting:
-    """Judges with a speedup that a test sets, and keeps what it judged as a run, as a sitting does."""
+    """Judges with a speedup that a test sets, and keeps what it judged as a run, as a session does."""
 
     speedup = 2.0
 
@@ -43,7 +43,7 @@ class FakeSitting:
         self.archive, self.run_id, self.judge = archive, "run-2", self
         self.admission = Admission(admitted=True, mutants={})
 
-    def judged(self, candidate: Candidate) -> Result:
+    def judge_candidate(self, candidate: Candidate) -> Result:
         self.archive.begin_run(self.run_id, TASK, "cpu", 8, {}, HERE)
         result = confirmed(self.speedup, HERE.id)
         self.archive.add_confirmation(self.run_id, candidate, result)
@@ -71,14 +71,14 @@ def test_it_is_written_for_elsewhere_when_asked_for(archive: Archive) -> None:
 def test_it_is_judged_here_when_asked_for_and_then_offered(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offering, "Sitting", FakeSitting)
+    monkeypatch.setattr(offering, "AuthorSession", FakeSitting)
     assert offer(archive, confirm=True) == ("run-2", HERE.torch)
-    monkeypatch.setattr(offering, "Sitting", None)
+    monkeypatch.setattr(offering, "AuthorSession", None)
     assert offer(archive, confirm=True) == offer(archive) == ("run-2", HERE.torch)  # once is enough
 
 
 def test_a_win_that_is_none_here_is_refused(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offering, "Sitting", FakeSitting)
+    monkeypatch.setattr(offering, "AuthorSession", FakeSitting)
     monkeypatch.setattr(FakeSitting, "speedup", 0.8)
     with pytest.raises(UsageError, match="the win of run run-1 is none on this machine: it is not faster"):
         offer(archive, confirm=True)

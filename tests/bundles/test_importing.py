@@ -71,7 +71,7 @@ def test_with_the_key_winners_are_winners_of_that_machine(written: Write, archiv
     (winner,) = archive.winners(TASK.id, "cpu", ENVIRONMENT.id)
     assert (winner.candidate, winner.result.environment) == (FASTER, ENVIRONMENT.id)
     assert {e.origin for e in archive.run_entries(only_run(found))} == {"local"}
-    assert archive.judged_keys(TASK.id, "cpu", "this machine") == {}  # still to be judged here
+    assert archive.index_judged_results(TASK.id, "cpu", "this machine") == {}  # still to be judged here
 
 
 def test_the_report_says_unverified_only_where_it_is(written: Write, archive: Archive) -> None:
@@ -133,7 +133,7 @@ def test_a_part_comes_first_and_the_rest_later_in_the_same_run(written: Write, a
         (
             [opening(admission={"admitted": False, "mutants": {"zeros": "admitted"}}), *WHOLE[1:]],
             "no-win",
-            "the task is quarantined: a mutant passes on it, so no speedup counts",
+            "the task is quarantined: a wrong answer can pass on it, so no speedup counts",
         ),
     ],
 )

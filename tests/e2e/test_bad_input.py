@@ -274,7 +274,8 @@ def test_killed_run_is_resumed(environment: dict[str, str], here: Here, good: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "module", ["warpsmith.tasks.host", "warpsmith.judge.reference", "warpsmith.judge.zygote"]
+    "module",
+    ["warpsmith.tasks.host", "warpsmith.judge.correctness.reference", "warpsmith.judge.timing.zygote"],
 )
 def test_killed_worker_ends_in_a_result_or_in_one_line(
     module: str, environment: dict[str, str], here: Here, good: Path

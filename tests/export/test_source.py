@@ -13,7 +13,7 @@ from warpsmith import records as r
 from warpsmith.archive import Archive
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.export import FORMS, export_winner, to_source
-from warpsmith.export.files import chosen_source, long_string, nested
+from warpsmith.export.files import chosen_source, format_nested, long_string
 from warpsmith.targets.front_matter import unit_from_source
 
 CLAIM = (
@@ -117,7 +117,7 @@ def test_a_long_string_reads_back(text):
 
 def test_leaves_are_nested_as_the_module_nests_them():
     tree = {"tuple": [0, [1, {"dict": {"a'b": 2}}], {"tuple": [0]}]}
-    assert eval(nested(tree), {"leaves": ("x", "y", "z")}) == ("x", ["y", {"a'b": "z"}], ("x",))
+    assert eval(format_nested(tree), {"leaves": ("x", "y", "z")}) == ("x", ["y", {"a'b": "z"}], ("x",))
 
 
 def test_the_source_names_the_values_and_flags_that_were_measured(candidate):

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from warpsmith.judge.baselines import audit
-from warpsmith.judge.bench import BaselineLost
-from warpsmith.judge.families import OWN
+from warpsmith.judge.correctness.input_families import OWN
+from warpsmith.judge.device.memory import CHECKS
 from warpsmith.judge.judge import Judge
-from warpsmith.judge.memory import CHECKS
-from warpsmith.judge.opened import LEAST_PATIENCE
+from warpsmith.judge.judge_session import LEAST_PATIENCE
+from warpsmith.judge.timing.baselines import audit
+from warpsmith.judge.timing.bench import BaselineLost
 from warpsmith.processes.worker import WorkerFailed
 from warpsmith.records import Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region
@@ -171,13 +171,13 @@ def test_a_region_that_lies_is_refused(judge: Judge) -> None:
 
 def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
     judged(judge, "tanhf(x[i]) + tanhf(x[i]) + 1.0f")
-    old = judge.bench.timings["eager"]
+    old = judge.bench.pool.timings["eager"]
     result = judge.confirm(candidate(judge, GOOD))
     assert result.status == "ok", result.reason
     assert result.timing is not None
     assert result.timing.confirmed
     assert result.timing.warm_us
-    assert judge.bench.timings["eager"] is not old
+    assert judge.bench.pool.timings["eager"] is not old
     assert result.verdict is not None
     assert len({c.family for c in result.verdict.checks}) > 8
     assert sum(c.family == OWN for c in result.verdict.checks) >= CHECKS
@@ -189,7 +189,7 @@ def test_nothing_is_confirmed_against_fewer_baselines(judge: Judge, monkeypatch:
 
     monkeypatch.setattr(judge, "_fresh_baselines", False)
     with monkeypatch.context() as patched:
-        patched.setattr(judge.bench, "restart_baselines", lost)
+        patched.setattr(judge.bench.pool, "restart", lost)
         found = judge.confirm(candidate(judge, GOOD))
     assert (found.status, found.timing) == ("error", None)
     assert "eager baseline" in found.reason
@@ -206,8 +206,8 @@ def test_a_killed_reference_worker_is_restarted(judge: Judge) -> None:
 
 
 def test_a_killed_baseline_is_restarted(judge: Judge) -> None:
-    assert judge.bench._baselines is not None
-    eager = judge.bench._baselines.alive["eager"].worker.process
+    assert judge.bench.pool._baselines is not None
+    eager = judge.bench.pool._baselines.alive["eager"].worker.process
     os.kill(eager.pid, signal.SIGKILL)
     eager.wait()
     (result,) = judged(judge, "1.0f + 2.0f * tanhf(x[i])")

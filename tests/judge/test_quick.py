@@ -24,9 +24,9 @@ def test_what_is_wrong_at_other_shapes_is_never_confirmed(open_judge: Callable[.
 def test_baselines_are_started_anew_only_after_a_search(open_judge: Callable[..., Any]) -> None:
     told: list[str] = []
     with open_judge(TASK, quick=True, progress=told.append) as judge:
-        good, old = candidate(judge, GOOD), judge.bench.timings["eager"]
+        good, old = candidate(judge, GOOD), judge.bench.pool.timings["eager"]
         for searched in (False, True):
             assert not searched or next(judge.evaluate([good])).status == "ok"
             assert judge.confirm(good).timing.confirmed
             assert ("starting fresh baselines" in told) == searched
-            assert (judge.bench.timings["eager"] is not old) == searched
+            assert (judge.bench.pool.timings["eager"] is not old) == searched

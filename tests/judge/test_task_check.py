@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from warpsmith.errors import JudgeError, TaskError
-from warpsmith.judge.admission import UNDECIDED, Trials, admit
-from warpsmith.judge.bound import TimeBound
-from warpsmith.judge.plan import ADMISSION
+from warpsmith.judge.admission.admission import UNDECIDED, Trials, admit
+from warpsmith.judge.admission.time_bound import TimeBound
+from warpsmith.judge.correctness.plan import ADMISSION
 from warpsmith.judge.task_check import MODULE_UNCHECKED, TaskCheck
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Admission

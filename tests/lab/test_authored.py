@@ -13,7 +13,7 @@ import pytest
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import UsageError
-from warpsmith.judge.memory import needed_bytes
+from warpsmith.judge.device.memory import needed_bytes
 from warpsmith.processes.buffers import Scratch
 from warpsmith.targets import source_rules
 from warpsmith.targets.cuda import CudaTarget

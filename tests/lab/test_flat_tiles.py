@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from warpsmith.agents.expert.families_cuda.convolution_kinds import Kind
-from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Flat, Rates, flats
+from warpsmith.agents.expert.families_cuda.schedules.conv_flat import RATES, Rates, Timed, flats
 
 PLANE = Kind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
 TILES = flats(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))
@@ -24,14 +24,15 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return flat_tiles
 
 
-def tiles(tool: ModuleType) -> list[Flat]:
-    found: list[Flat] = tool.some(sorted(TILES, key=lambda f: f.us), 12)
+def tiles(tool: ModuleType) -> list[Timed]:
+    found: list[Timed] = tool.some(sorted(TILES, key=lambda f: f.us), 12)
     return found
 
 
 def test_some_tiles_are_the_best_of_their_crews(tool: ModuleType) -> None:
     found = tiles(tool)
-    assert len({(t.tall, t.groups, t.teams, t.width) for t in found}) == len(found) > 5
+    schedules = [t.schedule for t in found]
+    assert len({(s.tall, s.groups, s.teams, s.width) for s in schedules}) == len(found) > 5
     assert found[0].us == min(t.us for t in TILES)
 
 

@@ -20,7 +20,7 @@ CANARY = "sk-CANARY-0123456789"
 QUICK = Patience(first=0.01)
 
 
-class Shelf:
+class MemoryLedger:
     """A ledger in memory. As in the archive, only a failed exchange makes way for another."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Shelf:
 class Asking:
     """A server with a script, the chat of the reasoning role, and what it spends."""
 
-    def __init__(self, server: ScriptedServer, chat: Chat, meter: Meter, shelf: Shelf) -> None:
-        self.server, self.chat, self.meter, self.shelf = server, chat, meter, shelf
+    def __init__(self, server: ScriptedServer, chat: Chat, meter: Meter, ledger: MemoryLedger) -> None:
+        self.server, self.chat, self.meter, self.ledger = server, chat, meter, ledger
 
     def ask(self, prompt: str = "question", turn: int = 0) -> Exchange:
         return self.chat.ask("reasoning", "be brief", prompt, turn)
@@ -52,8 +52,8 @@ def canary() -> str:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def ledger() -> MemoryLedger:
+    return MemoryLedger()
 
 
 @pytest.fixture
@@ -63,13 +63,13 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Asking]]:
     with ExitStack() as stack:
 
         def start(
-            script: Script, budget: Budget | None = None, patience: Patience = QUICK, shelf: Shelf | None = None,
+            script: Script, budget: Budget | None = None, patience: Patience = QUICK, ledger: MemoryLedger | None = None,
             **settings: Any,
         ) -> Asking:  # fmt: skip
             server = stack.enter_context(ScriptedServer(script))
             config = Config(**({"model": "openai:scripted", "base_url": server.base_url} | settings))
-            meter, shelf = Meter(budget or Budget(evaluations=None, seconds=None)), shelf or Shelf()
-            chats = stack.enter_context(open_chats(config, meter, shelf, "run", patience=patience))
-            return Asking(server, chats["reasoning"], meter, shelf)
+            meter, ledger = Meter(budget or Budget(evaluations=None, seconds=None)), ledger or MemoryLedger()
+            chats = stack.enter_context(open_chats(config, meter, ledger, "run", patience=patience))
+            return Asking(server, chats["reasoning"], meter, ledger)
 
         yield start

@@ -225,9 +225,9 @@ def test_a_question_does_not_outlast_the_run_and_is_kept_as_cut(asking: Start) -
     with pytest.raises(BudgetSpent, match="time of"):
         it.ask()
     assert it.meter.seconds < 5
-    (kept,) = it.shelf.kept.values()
+    (kept,) = it.ledger.kept.values()
     assert kept.error.startswith(CUT)
-    assert kept.error.endswith(str(it.meter.exhausted()))
+    assert kept.error.endswith(str(it.meter.find_reached_limit()))
     assert (kept.answer, kept.usage, it.meter.tokens) == ("", Usage(), 0)
 
 
@@ -259,13 +259,13 @@ def test_an_interrupt_ends_the_waiting(asking: Start) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_nothing_is_left_behind(asking: Start, shelf: Any) -> None:
+def test_nothing_is_left_behind(asking: Start, ledger: Any) -> None:
     it = asking(lambda _: "well")
     config = Config(model="openai:a", base_url=it.server.base_url)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         before = set(threading.enumerate())
-        with open_chats(config, it.meter, shelf, "run") as chats:
+        with open_chats(config, it.meter, ledger, "run") as chats:
             assert chats["compile"].ask("compile", "s", "p").answer == "well"
             inside = {t.name for t in set(threading.enumerate()) - before}
         left = {t.name for t in set(threading.enumerate()) - before}
@@ -288,7 +288,7 @@ def test_the_key_is_nowhere(asking: Start, canary: str, capfd: pytest.CaptureFix
     assert "[key]" in str(error.value)
     assert error.value.__cause__ is None
     assert error.value.__suppress_context__ or error.value.__context__ is None
-    texts = [e.model_dump_json() for e in (*got, *it.shelf.kept.values())]
+    texts = [e.model_dump_json() for e in (*got, *it.ledger.kept.values())]
     assert not any(canary in t for t in (*texts, str(error.value), *capfd.readouterr()))
 
 

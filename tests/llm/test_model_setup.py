@@ -12,7 +12,7 @@ from warpsmith.config import Config
 from warpsmith.errors import UsageError
 from warpsmith.llm.ensemble import Ensemble
 from warpsmith.llm.scripted_server import ScriptedServer, failing
-from warpsmith.llm.setup import check, models_line, models_of, open_chats, replayed_chats
+from warpsmith.llm.setup import check, models_line, models_of, open_chats, open_replayed_chats
 from warpsmith.records import ROLES, Budget
 from warpsmith.search.meter import Meter
 
@@ -122,17 +122,17 @@ def test_chats_are_opened_for_the_roles_that_models_play() -> None:
         assert isinstance(chats["synthesis"], Ensemble)
     with open_chats(Config(), meter, None, "run") as none:  # type: ignore[arg-type]
         assert none == {}
-    assert set(replayed_chats(config, meter, None, "run")) == set(chats)  # type: ignore[arg-type]
+    assert set(open_replayed_chats(config, meter, None, "run")) == set(chats)  # type: ignore[arg-type]
 
 
 def test_the_system_text_is_cached_where_the_provider_has_a_cache(
-    monkeypatch: pytest.MonkeyPatch, shelf: Any
+    monkeypatch: pytest.MonkeyPatch, ledger: Any
 ) -> None:
     """Anthropic's, asked at a server that is not theirs: what counts is the request."""
     with ScriptedServer(lambda _: failing(400)) as server:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none-of-any-use")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url.removesuffix("/v1"))
-        with open_chats(Config(model="anthropic:some-model"), Meter(PLAIN), shelf, "run") as chats:
+        with open_chats(Config(model="anthropic:some-model"), Meter(PLAIN), ledger, "run") as chats:
             assert "400" in chats["compile"].ask("compile", "the rules", "this code").error
         body = server.requests[0].body
     assert body["system"][0]["text"] == "the rules"

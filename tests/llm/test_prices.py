@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic_ai.usage import RequestUsage
 
 from warpsmith.errors import UsageError
-from warpsmith.llm.prices import Price, stated_price
+from warpsmith.llm.prices import Price, parse_price
 
 A_THOUSAND = RequestUsage(input_tokens=1000, output_tokens=1000)
 
@@ -49,9 +49,9 @@ def test_the_stated_price_is_for_models_that_the_table_does_not_know() -> None:
 @pytest.mark.parametrize("text", ["", "1", "1/", "a/b", "-1/2", "1/nan", "inf/1", "1/2/3"])
 def test_a_price_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="in/out"):
-        stated_price(text)
+        parse_price(text)
 
 
 @given(st.floats(0, 999_999), st.floats(0, 999_999))
 def test_a_price_is_read(asked: float, answered: float) -> None:
-    assert stated_price(f"{asked}/{answered}") == (asked, answered)
+    assert parse_price(f"{asked}/{answered}") == (asked, answered)

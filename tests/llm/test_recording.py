@@ -14,7 +14,7 @@ from warpsmith.errors import ModelError
 from warpsmith.llm.chat import BudgetSpent
 from warpsmith.llm.client import Patience
 from warpsmith.llm.scripted_server import Asked, Item, Reply, cut_off, failing, slow
-from warpsmith.llm.setup import replayed_chats
+from warpsmith.llm.setup import open_replayed_chats
 from warpsmith.records import Budget
 from warpsmith.search.meter import Meter
 
@@ -48,10 +48,10 @@ def test_threads_that_ask_the_same_share_the_answer(asking: Start) -> None:
     assert it.meter.tokens == 100
 
 
-def test_a_resumed_run_pays_for_nothing_twice_but_counts_it(asking: Start, shelf: Any) -> None:
-    first = asking(lambda _: COSTLY, shelf=shelf)
+def test_a_resumed_run_pays_for_nothing_twice_but_counts_it(asking: Start, ledger: Any) -> None:
+    first = asking(lambda _: COSTLY, ledger=ledger)
     before = [first.ask(f"question {n}") for n in range(3)]
-    again = asking([COSTLY], Budget(evaluations=None, seconds=None, tokens=400), shelf=shelf)
+    again = asking([COSTLY], Budget(evaluations=None, seconds=None, tokens=400), ledger=ledger)
     assert [again.ask(f"question {n}") for n in range(3)] == before
     assert again.meter.tokens == 300
     assert not again.server.requests
@@ -61,43 +61,43 @@ def test_a_resumed_run_pays_for_nothing_twice_but_counts_it(asking: Start, shelf
     assert again.ask("question 1") == before[1]  # what was paid for is there, whatever the limits say
 
 
-def test_a_fault_that_may_have_passed_is_asked_again_on_resume_only(asking: Start, shelf: Any) -> None:
+def test_a_fault_that_may_have_passed_is_asked_again_on_resume_only(asking: Start, ledger: Any) -> None:
     once = Patience(tries=1)
-    first = asking([failing(503), cut_off("int ma")], patience=once, shelf=shelf)
+    first = asking([failing(503), cut_off("int ma")], patience=once, ledger=ledger)
     failed, cut = first.ask("q"), first.ask("r")
     assert failed.error
     assert first.ask("q") == failed
     assert len(first.server.requests) == 2
-    again = asking(["well"], patience=once, shelf=shelf)
+    again = asking(["well"], patience=once, ledger=ledger)
     assert again.ask("q").answer == "well"
     assert again.ask("r") == cut
     assert len(again.server.requests) == 1
-    assert asking([], shelf=shelf).ask("q").answer == "well"
+    assert asking([], ledger=ledger).ask("q").answer == "well"
 
 
 def test_a_question_that_was_cut_ends_a_replay_and_is_asked_again_on_resume(
-    asking: Start, shelf: Any
+    asking: Start, ledger: Any
 ) -> None:
     with pytest.raises(BudgetSpent, match="time of"):
-        asking([slow("late", 10.0)], budget=Budget(evaluations=None, seconds=0.5), shelf=shelf).ask("q")
-    chat = replayed_chats(Config(model="openai:scripted"), Meter(Budget()), shelf, "run")["reasoning"]
+        asking([slow("late", 10.0)], budget=Budget(evaluations=None, seconds=0.5), ledger=ledger).ask("q")
+    chat = open_replayed_chats(Config(model="openai:scripted"), Meter(Budget()), ledger, "run")["reasoning"]
     with pytest.raises(BudgetSpent, match=r"^time of"):
         chat.ask("reasoning", "be brief", "q")
-    assert asking(["well"], shelf=shelf).ask("q").answer == "well"
+    assert asking(["well"], ledger=ledger).ask("q").answer == "well"
     assert chat.ask("reasoning", "be brief", "q").answer == "well"
 
 
-def test_replay_answers_from_the_record_alone(asking: Start, shelf: Any) -> None:
-    it = asking([COSTLY, failing(503)], patience=Patience(tries=1), shelf=shelf)
+def test_replay_answers_from_the_record_alone(asking: Start, ledger: Any) -> None:
+    it = asking([COSTLY, failing(503)], patience=Patience(tries=1), ledger=ledger)
     before = [it.ask("q"), it.ask("r")]
     meter = Meter(Budget())
-    chat = replayed_chats(Config(model="openai:scripted"), meter, shelf, "run")["reasoning"]
+    chat = open_replayed_chats(Config(model="openai:scripted"), meter, ledger, "run")["reasoning"]
     assert [chat.ask("reasoning", "be brief", "q"), chat.ask("reasoning", "be brief", "r")] == before
     assert chat.ask("reasoning", "be brief", "q") == before[0]
     assert meter.tokens == 100
     with pytest.raises(ModelError, match="run run holds no answer"):
         chat.ask("reasoning", "be brief", "never asked")
-    other = replayed_chats(Config(model="openai:other"), meter, shelf, "run")["reasoning"]
+    other = open_replayed_chats(Config(model="openai:other"), meter, ledger, "run")["reasoning"]
     with pytest.raises(ModelError):
         other.ask("reasoning", "be brief", "q")
     assert len(it.server.requests) == 2

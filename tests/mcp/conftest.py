@@ -1,5 +1,5 @@
-"""A desk that judges by formula."""
+"""A service that judges by formula."""
 
-from scripted_sitting import desk, task
+from scripted_author_session import service, task
 
-__all__ = ["desk", "task"]
+__all__ = ["service", "task"]

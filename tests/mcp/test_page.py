@@ -47,11 +47,11 @@ def test_a_command_is_one(arguments: list[str]) -> None:
     command.make_context(arguments[0], arguments[1:])  # raises for an option that is none
 
 
-def test_tools_are_those_of_the_server(desk: Any) -> None:
+def test_tools_are_those_of_the_server(service: Any) -> None:
     pytest.importorskip("mcp")
     from warpsmith.mcp.server import build_server
 
     named = re.findall(r"^\| (`[^|]*`) \|", PAGE, re.MULTILINE)
     told = {name for cell in named for name in re.findall(r"`(\w+)`", cell)}
-    tools = build_server(desk)._tool_manager.list_tools()
+    tools = build_server(service)._tool_manager.list_tools()
     assert told == {tool.name for tool in tools}

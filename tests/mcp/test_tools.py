@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from scripted_sitting import ScriptedSitting, unit
+from scripted_author_session import ScriptedAuthorSession, unit
 
 from warpsmith import mcp as package
-from warpsmith.authoring.desk import Desk
+from warpsmith.authoring.service import AuthoringService
 from warpsmith.config import Config
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Result, Task
@@ -27,30 +27,32 @@ TOOLS = {
 }  # fmt: skip
 
 
-def with_client(desk: Desk, body: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:
+def with_client(
+    service: AuthoringService, body: Callable[[Client], Awaitable[Any]], mode: str = "auto"
+) -> Any:
     async def run() -> Any:
-        async with Client(build_server(desk), mode=mode) as client:
+        async with Client(build_server(service), mode=mode) as client:
             return await body(client)
 
     return asyncio.run(run())
 
 
-def calls(desk: Desk, *wanted: tuple[str, dict[str, Any]], mode: str = "auto") -> list[Any]:
+def calls(service: AuthoringService, *wanted: tuple[str, dict[str, Any]], mode: str = "auto") -> list[Any]:
     async def body(client: Client) -> list[Any]:
         return [await client.call_tool(name, given) for name, given in wanted]
 
-    return with_client(desk, body, mode)
+    return with_client(service, body, mode)
 
 
 def spec(task: Task) -> str:
     return f"archive:{task.id}"
 
 
-def test_every_tool_is_typed(desk: Desk) -> None:
+def test_every_tool_is_typed(service: AuthoringService) -> None:
     async def body(client: Client) -> Any:
         return (await client.list_tools()).tools
 
-    tools = with_client(desk, body)
+    tools = with_client(service, body)
     assert {t.name for t in tools} == TOOLS
     for tool in tools:
         assert tool.description
@@ -62,12 +64,12 @@ def test_every_tool_is_typed(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_cycle(desk: Desk, task: Task, mode: str) -> None:
+def test_the_cycle(service: AuthoringService, task: Task, mode: str) -> None:
     wrong, good = ({"source": unit(o), "region": "all"} for o in ("incorrect", 2.0))
-    rows, sheet, header, first, second, seen, board, history = (
+    rows, view, header, first, second, seen, board, history = (
         answer.structured_content
         for answer in calls(
-            desk,
+            service,
             ("list_tasks", {}),
             ("read_task", {"task": spec(task)}),
             ("header", {"task": spec(task), "region": "1"}),
@@ -80,7 +82,7 @@ def test_the_cycle(desk: Desk, task: Task, mode: str) -> None:
         )
     )  # fmt: skip
     assert any(r["name"] == "softmax_middle" for r in rows["result"])
-    assert sheet["regions"][0]["nodes"] == ["n0", "n1"]
+    assert view["regions"][0]["nodes"] == ["n0", "n1"]
     assert "in0_shape" in header["task_h"]
     assert (first["status"], first["correct"]) == ("incorrect", False)
     assert first["evidence"]
@@ -88,10 +90,10 @@ def test_the_cycle(desk: Desk, task: Task, mode: str) -> None:
     assert [n["node"] for n in seen["nodes"]] == ["n1", "n0"]
     assert [(r["author"], r["rank"]) for r in board["result"]] == [("Ada", 1)]
     assert history["result"][-1]["author"] == "Eve"
-    assert ScriptedSitting.opened == 1
-    verdict = calls(desk, ("verdict", {"candidate": second["candidate"]}))[0].structured_content
+    assert ScriptedAuthorSession.opened == 1
+    verdict = calls(service, ("verdict", {"candidate": second["candidate"]}))[0].structured_content
     assert verdict["win"] is True
-    assert calls(desk, ("knowledge", {"query": "softmax", "most": 1}))[0].structured_content is not None
+    assert calls(service, ("knowledge", {"query": "softmax", "most": 1}))[0].structured_content is not None
 
 
 @pytest.mark.parametrize(
@@ -112,21 +114,25 @@ def test_the_cycle(desk: Desk, task: Task, mode: str) -> None:
         ("no_such_tool", {}, "Unknown tool"),
     ],
 )  # fmt: skip
-def test_an_error_is_one_line(desk: Desk, task: Task, tool: str, given: dict[str, Any], says: str) -> None:
+def test_an_error_is_one_line(
+    service: AuthoringService, task: Task, tool: str, given: dict[str, Any], says: str
+) -> None:
     given = {k: spec(task) if v == "SPEC" else v for k, v in given.items()}
-    answer = calls(desk, (tool, given))[0]
+    answer = calls(service, (tool, given))[0]
     text = answer.content[0].text
     assert answer.is_error
     assert says in text
     assert len(text.splitlines()) == 1
-    assert ScriptedSitting.opened == 0
+    assert ScriptedAuthorSession.opened == 0
 
 
-def test_progress_is_told_while_it_is_judged(desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told_while_it_is_judged(
+    service: AuthoringService, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
     release, told = threading.Event(), []
-    judged = ScriptedSitting.judged
+    judged = ScriptedAuthorSession.judge_candidate
 
-    def slow(self: ScriptedSitting, candidate: Candidate) -> Result:
+    def slow(self: ScriptedAuthorSession, candidate: Candidate) -> Result:
         assert release.wait(10)
         return judged(self, candidate)
 
@@ -139,19 +145,19 @@ def test_progress_is_told_while_it_is_judged(desk: Desk, task: Task, monkeypatch
         given = {"task": spec(task), "units": [{"source": unit(1.5)}]}
         return await client.call_tool("submit_unit", given, progress_callback=progress)
 
-    monkeypatch.setattr(ScriptedSitting, "judged", slow)
-    assert with_client(desk, body).structured_content["correct"]
+    monkeypatch.setattr(ScriptedAuthorSession, "judge_candidate", slow)
+    assert with_client(service, body).structured_content["correct"]
     assert "opening the scripted judge" in told
 
 
 def test_a_judge_that_breaks_is_an_error_of_the_tool(
-    desk: Desk, task: Task, monkeypatch: pytest.MonkeyPatch
+    service: AuthoringService, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: ScriptedSitting, candidate: Candidate) -> Result:
+    def broken(self: ScriptedAuthorSession, candidate: Candidate) -> Result:
         raise UsageError("the disk\nis full")
 
-    monkeypatch.setattr(ScriptedSitting, "judged", broken)
-    answer = calls(desk, ("submit_unit", {"task": spec(task), "units": [{"source": unit(1.5)}]}))[0]
+    monkeypatch.setattr(ScriptedAuthorSession, "judge_candidate", broken)
+    answer = calls(service, ("submit_unit", {"task": spec(task), "units": [{"source": unit(1.5)}]}))[0]
     assert answer.is_error
     assert answer.content[0].text == "Error executing tool submit_unit: the disk is full"
 

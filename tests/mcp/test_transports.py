@@ -76,8 +76,8 @@ def test_the_full_cycle_over_stdio(environment: dict[str, str], tmp_path: Path) 
         )
         async with Client(server) as client:
             assert (await call(client, "list_tasks"))["result"]
-            sheet = await call(client, "read_task", task="task.py")
-            assert sheet["limit_us"] > 0
+            view = await call(client, "read_task", task="task.py")
+            assert view["limit_us"] > 0
             header = await call(client, "header", task="task.py", region="1")
             wrong = await call(
                 client,
@@ -203,8 +203,8 @@ def test_http_on_this_machine_alone(
     async def light() -> None:
         async with Client(f"http://127.0.0.1:{port}/mcp") as client:
             assert {"read_task", "submit_unit"} <= {t.name for t in (await client.list_tools()).tools}
-            sheet = await call(client, "read_task", task="task.py")
-            assert sheet["name"] == "task"
+            view = await call(client, "read_task", task="task.py")
+            assert view["name"] == "task"
             answer = await client.call_tool("header", {"task": "task.py", "region": "99"})
             assert answer.is_error
 

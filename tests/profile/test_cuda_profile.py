@@ -12,7 +12,7 @@ from made import HEAD, Made, Make
 
 from warpsmith import machine
 from warpsmith.errors import ToolchainError
-from warpsmith.judge.turns import Turns
+from warpsmith.judge.device.device_lock import DeviceLock
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import ncu
 from warpsmith.profile.base import Ended, run_tool
@@ -118,14 +118,14 @@ def test_a_tool_runs_once_on_all_units_and_again_on_each_only_to_tell_which(
     report = "========= Invalid __global__ read of size 4 bytes\n=========     at scale(float *)+0x90 in unit.cu:3\n"
 
     def run(self: ComputeSanitizer, name: str, prepared: Sequence[Prepared]) -> Ended:
-        assert self._turns._measuring, "nobody else may have the device meanwhile"
+        assert self._device_lock._exclusive, "nobody else may have the device meanwhile"
         asked.append((name, [p.variant for p in prepared]))
         wrong = name == "memcheck" and any(p.variant == "ragged" for p in prepared)
         return Ended(code=86 if wrong else 0, output=report if wrong else "", seconds=0.1)
 
     monkeypatch.setattr(ComputeSanitizer, "_run", run)
     tools = object.__new__(ComputeSanitizer)
-    tools._turns, tools.cuobjdump = Turns(), None
+    tools._device_lock, tools.cuobjdump = DeviceLock(), None
     call = Call(Path("unit.so"), Path("values"), (), ())
     prepared = [Prepared(made.unit, made.task.graph, variant, call) for variant in ("main", "ragged")]
     found = list(tools.check(prepared))

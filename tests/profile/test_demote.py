@@ -30,7 +30,7 @@ def test_a_confirmed_win_is_checked(
         scratch=scratch,
         seed=1,
         progress=said.append,
-        turns=None,
+        device_lock=None,
     )
     result = after_sanitizers(scripted_result(made.candidate, 2.0), made.candidate, judge)  # type: ignore[arg-type]
     assert (result.status, result.win) == (status, status == "ok")

@@ -13,7 +13,7 @@ import pytest
 from made import Made, Make
 
 from warpsmith import machine
-from warpsmith.judge.turns import Turns
+from warpsmith.judge.device.device_lock import DeviceLock
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import sanitizer
 from warpsmith.profile.base import Ended, run_tool
@@ -214,7 +214,7 @@ def test_a_tool_that_is_not_content_runs_on_each_unit_by_itself_and_racecheck_so
 
     class Tools(sanitizer.ComputeSanitizer):
         def __init__(self) -> None:
-            self._turns = Turns()
+            self._device_lock = DeviceLock()
 
         def _copies(self, library: Path) -> set[int]:
             return {0x10} if library.name == "copies" else set()

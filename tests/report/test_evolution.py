@@ -33,7 +33,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     population = Population(islands=3, migrate_every=1)
     for entry in archive.run_entries(RUN):
         population.add(Attempt(entry.candidate, entry.result, entry.hypothesis), entry.number)
-    population.ended(0)
+    population.migrate(0)
     summary = archive.run(RUN).summary
     assert summary is not None
     told = {

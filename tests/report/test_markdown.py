@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from warpsmith.report.markdown import escape, fenced, table
+from warpsmith.report.markdown import escape, fence_code, table
 from warpsmith.report.tables import Grid
 
 
@@ -20,7 +20,7 @@ def test_escaped_text_stays_text(text):
 
 @given(st.text(alphabet="`ab\n", max_size=40))
 def test_a_fence_cannot_be_left(text):
-    tokens = MarkdownIt("commonmark").parse(fenced(text, "cpp"))
+    tokens = MarkdownIt("commonmark").parse(fence_code(text, "cpp"))
     assert [t.type for t in tokens] == ["fence"]
     assert tokens[0].content.rstrip("\n") == text.rstrip()
 

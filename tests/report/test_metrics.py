@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.judge.stats import Interval
+from warpsmith.judge.timing.stats import Interval
 from warpsmith.report.metrics import (
     efficiency_at_k,
     fast_p,

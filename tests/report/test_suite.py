@@ -15,7 +15,7 @@ from suite_sample import SUITE, ratio, summary
 
 from warpsmith.records import RunSummary
 from warpsmith.report.pages import WRITERS, format_of, write
-from warpsmith.report.scores import Mean, score, suite_totals, tasks_of, verified
+from warpsmith.report.scores import Mean, find_verified_speedup, score, suite_totals, tasks_of
 from warpsmith.report.suite import suite_json, suite_page, suite_table
 
 QUARANTINED = summary("q", 9.0, status="no-win", admitted=False, reason="zeros pass on it")
@@ -69,7 +69,7 @@ def test_a_quarantined_task_counts_as_nothing_and_stands_apart():
     assert totals.quarantined == 1
     assert totals.fast_p_best["0.0"] == 0.6
     assert totals.geomean_best == pytest.approx(2.0 ** (1 / 5))
-    assert verified(QUARANTINED) is None
+    assert find_verified_speedup(QUARANTINED) is None
     text = write(suite_page([*SUITE, QUARANTINED]), "text")
     assert [line.split()[0] for line in rows_of(text, "Tasks")] == ["a", "b", "c", "d|e"]
     assert [line.split()[0] for line in rows_of(text, "Quarantined")] == ["q"]

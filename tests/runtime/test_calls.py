@@ -107,7 +107,7 @@ def test_an_attribute_that_forward_sets_is_set(tmp_path: Path) -> None:
         assert (fast.fallbacks, fast.fast_calls) == (1, 1)
         torch.testing.assert_close(fast.original.last, fast.original.project(x) + 1)
     fast.original.last = [1]
-    assert "last is in another form" in str(fast._matched((torch.zeros(2, 4),), {}))
+    assert "last is in another form" in str(fast._match_call((torch.zeros(2, 4),), {}))
 
 
 @pytest.mark.parametrize(

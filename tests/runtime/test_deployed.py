@@ -20,7 +20,7 @@ from warpsmith.runtime.module import OptimizedModule
 from warpsmith.runtime.source import candidate_source
 from warpsmith.tasks.export import export_program, program_graph
 from warpsmith.tasks.hosted import HostedModule, collect_values, load_reference
-from warpsmith.tasks.memory import saved_values, task_from_module
+from warpsmith.tasks.memory import load_saved_values, task_from_module
 from warpsmith.tasks.regions import make_region
 
 # out0 = in0 * in1 + 1 over 8 columns, in1 broadcast along rows, with a workspace and OpenMP of the process.
@@ -191,11 +191,11 @@ def test_memory_task_reloads_in_another_process_form(net: Any, tmp_path: Path) -
     assert [v.name for v in task.variants] == ["main", "ragged"]
     ragged = task.variant("ragged").graph
     assert ragged.specs["x"].shape == (13, 8)
-    again = saved_values(Path(task.source.export_file), ragged.inputs, seed=3)
+    again = load_saved_values(Path(task.source.export_file), ragged.inputs, seed=3)
     assert again[-1].shape == (13, 8)
     assert all(any(torch.equal(r, row) for row in x) for r in again[-1])
     hosted = load_reference(task.source)
-    given = saved_values(Path(task.source.export_file), task.graph.inputs, seed=0)
+    given = load_saved_values(Path(task.source.export_file), task.graph.inputs, seed=0)
     fresh = [t + 1 if i.role == "param" else t for i, t in zip(task.graph.inputs, given, strict=True)]
     hosted.bind(task.graph, fresh)
     expected = deploy(task.graph, [])([t.clone() for t in fresh])[0]

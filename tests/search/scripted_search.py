@@ -9,7 +9,7 @@ from typing import Any
 from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
@@ -19,7 +19,7 @@ from warpsmith.records import Budget, Candidate, Limit, Unit
 from warpsmith.search.loop import Search, Team
 from warpsmith.search.meter import Meter
 from warpsmith.search.methods import make_methods
-from warpsmith.search.operators import Breeding, Stones, no_stones
+from warpsmith.search.operators import SearchContext, TransferSeeds, find_no_seeds
 from warpsmith.search.tuner import HillClimb
 from warpsmith.testing import FakeBrain, ScriptedExecutor, chain_task
 
@@ -49,7 +49,7 @@ class Varying(FakeBrain):
 
 def searched(
     speed: Callable[[Candidate], float | str] | ScriptedExecutor, *, brain: FakeBrain | None = None, evaluations: int = 40,
-    stones: Stones = no_stones, seed: int = 7, patience: int = 3, run: bool = True, asks: bool = False,
+    transfer_seeds: TransferSeeds = find_no_seeds, seed: int = 7, patience: int = 3, run: bool = True, asks: bool = False,
     assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), **settings: Any,
 ) -> Search:  # fmt: skip
     """A search that was run, by these settings."""
@@ -61,7 +61,7 @@ def searched(
     )  # fmt: skip
     search = Search(
         chain_task(), "cpu", FACTS, LIMIT, team, executor, Meter(Budget(evaluations=evaluations, seconds=None)),
-        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), stones, assembly, elsewhere=elsewhere),
+        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), transfer_seeds, assembly, elsewhere=elsewhere),
     )  # fmt: skip
     if run:
         search.run()
@@ -76,9 +76,9 @@ def operators(search: Search) -> set[str]:
     return {a.candidate.lineage.operator for a in search.attempts}
 
 
-def ground_of(search: Search, **changes: Any) -> Breeding:
+def ground_of(search: Search, **changes: Any) -> SearchContext:
     """What an operator would see after the search's last round."""
     methods = search.methods
-    return Breeding(
-        search.situation(), search.team, methods.population, methods.steering, random.Random(1), methods.stones, **changes
+    return SearchContext(
+        search.situation(), search.team, methods.population, methods.steering, random.Random(1), methods.transfer_seeds, **changes
     )  # fmt: skip

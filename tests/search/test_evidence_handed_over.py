@@ -46,11 +46,11 @@ def changed_nodes(attempt: Attempt, candidates: list[Candidate]) -> list[str]:
 
 
 def tuned(attempt: Attempt, n: int) -> list[str]:
-    return changed_nodes(attempt, [b.candidate for b in Tune().breed(ground(attempt), n)])
+    return changed_nodes(attempt, [b.candidate for b in Tune().propose(ground(attempt), n)])
 
 
 def edited(brain: FakeBrain, *attempts: Attempt) -> list[str]:
-    return [b.candidate.lineage.reason for b in Edit().breed(ground(*attempts, brain=brain), 1)]
+    return [b.candidate.lineage.reason for b in Edit().propose(ground(*attempts, brain=brain), 1)]
 
 
 def test_the_unit_with_most_to_gain_is_tuned_most() -> None:
@@ -73,7 +73,7 @@ def test_flags_are_asked_for_with_what_was_seen_and_none_twice() -> None:
     far, close = parent((0.3, 0.35)), parent((0.5, 0.55))
     assert edited(Reader(), far) == ["flags -O2"]
     assert edited(Reader(), close) == ["flags -O1"]
-    first = Edit().breed(ground(far, brain=Reader()), 1)[0].candidate
+    first = Edit().propose(ground(far, brain=Reader()), 1)[0].candidate
     judged = Attempt(first, scripted_result(first, 1.0))
     assert edited(Reader(), far, judged) == ["flags -funroll-loops"]
 

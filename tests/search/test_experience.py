@@ -12,11 +12,11 @@ import pytest
 from scripted_search import searched
 
 from warpsmith.archive import Archive
-from warpsmith.archive.timings import TimedUnit, timed_units
+from warpsmith.archive.timings import TimedUnit, list_timed_units
 from warpsmith.machine import describe
 from warpsmith.records import Candidate, Profile, RegionProfile, Result, Tunable, Unit
 from warpsmith.search.experience import MOST, Experience
-from warpsmith.search.rounds import LED
+from warpsmith.search.rounds import MAX_PREDICTED_PER_ROUND
 from warpsmith.search.tuner import with_values
 from warpsmith.testing import ScriptedExecutor, chain_graph, chain_region, chain_task, scripted_result
 
@@ -195,7 +195,7 @@ def test_a_misleading_archive_is_soon_left() -> None:
         return 1e-5 * unit.values["UNROLL"]
 
     elsewhere = [t for i in range(12) for t in timings(f"t{i}", factor=0.4)]
-    found = searched(Profiled(seconds), evaluations=LED, elsewhere=elsewhere).attempts
+    found = searched(Profiled(seconds), evaluations=MAX_PREDICTED_PER_ROUND, elsewhere=elsewhere).attempts
     assert [u.values["UNROLL"] for u in found[0].candidate.units] == [4, 4]
     assert max(a.speedup for a in found) == 3.0
 
@@ -228,7 +228,7 @@ def test_an_archive_tells_the_times_of_sound_units_of_other_tasks(archive: Archi
     keep(archive, "other", 2.0, unroll=2)
     keep(archive, "wrong", "incorrect")
     keep(archive, "late", 2.0, at=LATER, unroll=4)
-    found = timed_units(archive, "cpu", before="2026-01-15T00:00:00+00:00", without=own)
+    found = list_timed_units(archive, "cpu", before="2026-01-15T00:00:00+00:00", without=own)
     assert [(u.technique, dict(u.values)["UNROLL"], u.seconds) for u in found] == [("a", 2, 1.0)]
-    assert len(timed_units(archive, "cpu")) == 3
-    assert timed_units(archive, "cuda") == []
+    assert len(list_timed_units(archive, "cpu")) == 3
+    assert list_timed_units(archive, "cuda") == []

@@ -7,7 +7,7 @@ import pytest
 from warpsmith.agents.base import Attempt
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
@@ -151,5 +151,5 @@ def test_a_lucky_measurement_is_not_confirmed() -> None:
 @pytest.mark.parametrize("field", ["evaluations", "seconds", "usd", "tokens"])
 def test_each_limit_of_the_meter_ends_a_run(field: str) -> None:
     meter = Meter(Budget.model_validate({"evaluations": None, "seconds": None, field: 0}))
-    assert meter.exhausted()
-    assert Meter(Budget(evaluations=None, seconds=None)).exhausted() is None
+    assert meter.find_reached_limit()
+    assert Meter(Budget(evaluations=None, seconds=None)).find_reached_limit() is None

@@ -12,7 +12,7 @@ from warpsmith.agents.base import Attempt, Situation
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Graph, Hypothesis, Region, Result, Tunable, Unit
 from warpsmith.search.confirmation import confirm
-from warpsmith.search.operators import Stone
+from warpsmith.search.operators import TransferSeed
 from warpsmith.search.operators.crossover import Crossover
 from warpsmith.search.operators.edit import Edit
 from warpsmith.search.operators.simplify import code_size
@@ -84,7 +84,7 @@ def test_tune_reaches_values_that_nothing_else_does() -> None:
 def test_tune_keeps_to_its_places() -> None:
     found = searched(lambda c: 1.5, evaluations=6)
     for n in (1, 2, 5):
-        assert len(Tune().breed(ground_of(found), n)) == n
+        assert len(Tune().propose(ground_of(found), n)) == n
 
 
 # ---------------------------------------------------------------- crossover
@@ -135,7 +135,7 @@ def test_crossover_mixes_the_values_of_one_source() -> None:
     valued(found, {"UNROLL": 4, "BLOCK": 64}, {"UNROLL": 1, "BLOCK": 128})
     mixed = [
         b.candidate
-        for b in Crossover().breed(ground_of(found), 20)
+        for b in Crossover().propose(ground_of(found), 20)
         if b.candidate.lineage.reason.startswith("of both")
     ]
     assert {tuple(c.units[0].values.values()) for c in mixed} <= {(4, 128), (1, 64)}
@@ -155,13 +155,13 @@ def test_crossover_asks_once_for_two_sources_to_be_combined() -> None:
     brain = Counting()
     found = searched(by_technique(a=0.1, b=0.2), brain=brain, **without("crossover"), islands=1)
     brain.asked = 0
-    bred = Crossover().breed(ground_of(found), 50)
+    bred = Crossover().propose(ground_of(found), 50)
     combined = [b.candidate for b in bred if any("_and_" in t for t in techniques(b.candidate))]
     assert len(combined) == brain.asked == 1
-    Crossover().breed(replace(ground_of(found), free=True), 50)
+    Crossover().propose(replace(ground_of(found), free=True), 50)
     assert brain.asked == 2, "this brain asks no model, so that it may be asked at any time"
     found.team.synthesis.asks = True
-    Crossover().breed(replace(ground_of(found), free=True), 50)
+    Crossover().propose(replace(ground_of(found), free=True), 50)
     assert brain.asked == 2
 
 
@@ -169,7 +169,7 @@ def test_edits_that_cost_a_question_keep_to_what_was_advised() -> None:
     found = searched(lambda c: 1.5, brain=Varying(), **without("edit"))
     found.team.synthesis.asks = True
     for allowed, wanted in ((0, set()), (1, {"synthesis"})):
-        bred = Edit().breed(ground_of(found, edits=allowed), 4)
+        bred = Edit().propose(ground_of(found, edits=allowed), 4)
         made = [b.candidate.lineage.agent for b in bred]
         assert made.count("synthesis") == allowed
         assert set(made) - {"compile"} == wanted
@@ -193,7 +193,7 @@ def _at(unit: Unit, values: dict[str, int]) -> tuple[Tunable, ...]:
 
 
 def stones_of(technique: str, alike: float = 1.0, **fields: object):
-    def stones(region: Region) -> Sequence[Stone]:
+    def transfer_seeds(region: Region) -> Sequence[TransferSeed]:
         there = chain_region(chain_graph(("aten.exp.default",), shape=(64, 64)), 0, 0)
         there = there.model_copy(update={"signature": region.signature if alike == 1.0 else "other"})
         tunables = (Tunable(name="UNROLL", domain=(1, 2, 4), value=4),)
@@ -201,23 +201,23 @@ def stones_of(technique: str, alike: float = 1.0, **fields: object):
             region=there, language="c++", source=f"// {technique}\n{technique}(UNROLL);", tunables=tunables,
             family="fake", technique=technique,
         )  # fmt: skip
-        return [Stone(unit.model_copy(update=fields), "origin", alike, 3.0)]
+        return [TransferSeed(unit.model_copy(update=fields), "origin", alike, 3.0)]
 
-    return stones
+    return transfer_seeds
 
 
 @pytest.mark.parametrize("alike", [1.0, 0.5])
 def test_transplant_tries_what_was_good_elsewhere_after_the_first_guess(alike: float) -> None:
     def first_good(**settings) -> int | None:
-        found = searched(by_technique(z=4.0), brain=Known(), stones=stones_of("z", alike), **settings)
+        found = searched(by_technique(z=4.0), brain=Known(), transfer_seeds=stones_of("z", alike), **settings)
         return next((i for i, a in enumerate(found.attempts) if "z" in techniques(a.candidate)), None)
 
     assert first_good() == 1
     assert first_good(transplant=False) is None
-    found = searched(by_technique(z=4.0), brain=Known(), stones=stones_of("z", alike))
+    found = searched(by_technique(z=4.0), brain=Known(), transfer_seeds=stones_of("z", alike))
     first = found.attempts[1].candidate
     assert techniques(first) == ["z", "z"]
-    assert all(u.values["UNROLL"] == 4 for u in first.units), "it starts from the stone's values"
+    assert all(u.values["UNROLL"] == 4 for u in first.units), "it starts from the transfer_seed's values"
     assert first.lineage.parents == ("origin",)
     assert "another task" in first.lineage.reason
 
@@ -229,8 +229,8 @@ class Unable(FakeBrain):
 
 
 def test_a_source_that_nobody_can_write_is_moved_over_when_it_is_general() -> None:
-    def moved(**stone: object) -> set[str]:
-        found = searched(by_technique(z=4.0), brain=Unable(), stones=stones_of("z", **stone))
+    def moved(**transfer_seed: object) -> set[str]:
+        found = searched(by_technique(z=4.0), brain=Unable(), transfer_seeds=stones_of("z", **transfer_seed))
         return {u.source for a in found.attempts for u in a.candidate.units if u.technique == "z"}
 
     assert moved() == {"// z\nz(UNROLL);"}
@@ -240,7 +240,7 @@ def test_a_source_that_nobody_can_write_is_moved_over_when_it_is_general() -> No
 
 def test_a_transplant_is_judged_like_any_other() -> None:
     found = searched(
-        lambda c: "incorrect" if "z" in techniques(c) else 1.2, brain=Known(), stones=stones_of("z")
+        lambda c: "incorrect" if "z" in techniques(c) else 1.2, brain=Known(), transfer_seeds=stones_of("z")
     )
     wrong = [a for a in found.attempts if "z" in techniques(a.candidate)]
     assert wrong

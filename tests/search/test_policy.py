@@ -104,7 +104,7 @@ def test_a_gain_is_of_low_ends_over_the_best_before_and_a_cost_of_the_judges_sec
     policy = Noted()
     ledger = Ledger(policy, Budget(evaluations=10, seconds=None))
     for i, (speed, seconds) in enumerate([(1.5, 2.0), (1.51, 2.0), (0.5, 8.0), (2.0, 4.0)]):
-        ledger.bred("edit", some[i].candidate.content_key)
+        ledger.count_proposal("edit", some[i].candidate.content_key)
         result = scripted_result(some[i].candidate, speed).model_copy(update={"seconds": {"time": seconds}})
         ledger.note(type(some[i])(some[i].candidate, result), judged=i < 3)
     gains = [gain for _, gain, _ in policy.rewards]

@@ -67,11 +67,11 @@ def test_islands_breed_apart_until_a_migration() -> None:
     population.add(there, 1)
     rng = random.Random(0)
     assert population.parents(1, 5, rng) == [there]
-    assert population.ended(0) == []
+    assert population.migrate(0) == []
     assert population.parents(1, 5, rng) == [there]
-    assert population.ended(1) == [(0, 1, here), (1, 0, there)]
+    assert population.migrate(1) == [(0, 1, here), (1, 0, there)]
     assert population.parents(1, 5, rng) == [here, there]
-    assert population.ended(3) == []  # both have both
+    assert population.migrate(3) == []  # both have both
     assert [(m.round, m.source, m.target) for m in population.migrations] == [(1, 0, 1), (1, 1, 0)]
 
 
@@ -82,8 +82,8 @@ def test_one_island_has_everybody_and_no_migration() -> None:
         population.add(made(1.0, "b"), 1)
     assert len(one.parents(0, 5, random.Random(0))) == 2
     assert len(several.parents(0, 5, random.Random(0))) == 1
-    assert one.ended(2) == []
-    assert several.ended(2) != []
+    assert one.migrate(2) == []
+    assert several.migrate(2) != []
 
 
 def test_an_empty_island_is_founded_from_the_others() -> None:
@@ -121,7 +121,7 @@ def test_whatever_happens_the_best_is_kept(added, elites: bool, islands: int, se
     population = Population(islands, migrate_every=1, elites=elites)
     for round, (speed, technique, value, island) in enumerate(added):
         population.add(made(speed, technique, V=value), island)
-        population.ended(round)
+        population.migrate(round)
     first = {}
     for speed, technique, value, _ in added:
         first.setdefault((technique, value), speed)  # a content is judged once
@@ -137,7 +137,7 @@ def test_whatever_happens_the_best_is_kept(added, elites: bool, islands: int, se
 def test_the_summary_tells_islands_elites_and_arrivals() -> None:
     population = Population(islands=2, migrate_every=1)
     population.add(made(2.0, "a"), 0)
-    population.ended(0)
+    population.migrate(0)
     first, second = population.summary()
     assert (first.candidates, first.best, first.arrived) == (1, 2.0, ())
     assert [e.technique for e in second.elites] == ["fake/a"]

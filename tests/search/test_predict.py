@@ -8,10 +8,10 @@ from typing import Any
 from scripted_search import searched
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Candidate, Graph, Hypothesis, Profile, Region, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
-from warpsmith.search.rounds import LED, ROUND, TOGETHER
+from warpsmith.search.rounds import MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, ROUND
 from warpsmith.testing import FakeBrain, ScriptedExecutor, scripted_result
 
 ATEN = {"n0": 60.0, "n1": 40.0}  # as scripted searches have it
@@ -110,16 +110,16 @@ def test_fewer_evaluations_are_needed() -> None:
 def test_predictions_follow_one_another_and_the_others_have_the_rest_of_a_round() -> None:
     executor = Timed(unrolled)
     found = searched(executor, evaluations=2 * ROUND, patience=9)
-    assert executor.rounds[:LED] == [1] * LED
+    assert executor.rounds[:MAX_PREDICTED_PER_ROUND] == [1] * MAX_PREDICTED_PER_ROUND
     second = [a.candidate.lineage.operator for a in found.attempts if a.candidate.lineage.round == 1]
-    assert second[:LED] == ["tune"] * LED
-    assert 0 < len(second[LED:]) <= ROUND - LED
+    assert second[:MAX_PREDICTED_PER_ROUND] == ["tune"] * MAX_PREDICTED_PER_ROUND
+    assert 0 < len(second[MAX_PREDICTED_PER_ROUND:]) <= ROUND - MAX_PREDICTED_PER_ROUND
 
 
 def test_where_time_is_short_some_are_judged_side_by_side() -> None:
     executor = Timed(unrolled)
     searched(executor, evaluations=None, patience=1)  # type: ignore[arg-type]
-    assert set(executor.rounds[1 : LED // TOGETHER]) == {TOGETHER}
+    assert set(executor.rounds[1 : MAX_PREDICTED_PER_ROUND // PREDICTED_BATCH]) == {PREDICTED_BATCH}
 
 
 def test_what_is_known_in_other_words_is_not_offered_again() -> None:
@@ -132,7 +132,7 @@ def test_what_is_known_in_other_words_is_not_offered_again() -> None:
     found = searched(Timed(unrolled), assembly=code, evaluations=30, patience=9)
     assert len(judged(found)) == len(set(judged(found)))
     assert found.methods.novelty.rejected["same assembly"] > 0
-    assert any(a.candidate.lineage.operator == "tune" for a in found.attempts[5:LED])
+    assert any(a.candidate.lineage.operator == "tune" for a in found.attempts[5:MAX_PREDICTED_PER_ROUND])
 
 
 def test_nothing_is_predicted_where_units_are_not_timed() -> None:

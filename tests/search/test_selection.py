@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_attempts import attempt, failure, unit
 
 from warpsmith.records import Ratio
-from warpsmith.search.selection import beats, draw, pick, ranked
+from warpsmith.search.selection import beats, draw, pick, rank_attempts
 
 speeds = st.floats(0.05, 50.0)
 widths = st.floats(0.0, 1.5)
@@ -40,8 +40,8 @@ def test_what_works_beats_what_failed() -> None:
 
 @given(st.lists(attempts, max_size=8))
 def test_ranks_are_by_the_low_end_or_the_median(some) -> None:
-    lows = [a.result.speedup.low for a in ranked([*some, failure()])]
-    medians = [a.speedup for a in ranked([failure(), *some], "point")]
+    lows = [a.result.speedup.low for a in rank_attempts([*some, failure()])]
+    medians = [a.speedup for a in rank_attempts([failure(), *some], "point")]
     assert lows == sorted(lows, reverse=True)
     assert medians == sorted(medians, reverse=True)
     assert len(lows) == len(medians) == len(some)
@@ -49,8 +49,8 @@ def test_ranks_are_by_the_low_end_or_the_median(some) -> None:
 
 def test_intervals_change_who_is_first() -> None:
     lucky, solid = attempt(2.0, [unit(technique="a")], low=0.7, high=4.0), attempt(1.8, [unit(technique="b")])
-    assert ranked([lucky, solid]) == [solid, lucky]
-    assert ranked([lucky, solid], "point") == [lucky, solid]
+    assert rank_attempts([lucky, solid]) == [solid, lucky]
+    assert rank_attempts([lucky, solid], "point") == [lucky, solid]
 
 
 @given(speeds, widths, widths, st.integers(0, 2**32))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from made_attempts import TASK, TOTAL_US, attempt, failure, situation, unit
 from scripted_search import searched
 
-from warpsmith.agents.expert.ideas import CALL_US
+from warpsmith.hardware import CPU
 from warpsmith.records import Candidate, Profile, RegionProfile, Result
 from warpsmith.search.steering import REST, Steering, proportional
 from warpsmith.testing import ScriptedExecutor
@@ -28,7 +28,7 @@ def test_the_gain_left_is_amdahls_with_the_region_at_its_limit() -> None:
     assert set(rooms) == {ONE, TWO}
     assert rooms[ONE].gain_left == pytest.approx(100 / (100 - 60 * 0.5))
     assert rooms[TWO].gain_left == pytest.approx(100 / (100 - 30 * 0.2))
-    assert rooms[ONE].share == pytest.approx((60 + CALL_US) / 100)
+    assert rooms[ONE].share == pytest.approx((60 + CPU.unit_call_us) / 100)
 
 
 def test_a_region_near_its_limit_is_left_alone_and_off_it_is_not() -> None:

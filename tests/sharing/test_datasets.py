@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shelf import Shelf
+from sample_archive import SampleArchive
 
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.sharing.columns import DATASETS, STEP
@@ -50,11 +50,11 @@ def test_a_file_loads_by_itself(filled, tmp_path, builder):
     assert isinstance(step["reward"], float)
 
 
-def test_a_copy_is_left_out_and_counted(shelf, tmp_path):
-    shelf.standard("t", "exp")
-    task = shelf.task("copy", "sin")
-    shelf.judge(shelf.begin(task), shelf.candidate(task, "int t_best;   // the same"), 1.5)
-    contents = write_dataset(shelf.archive, tmp_path / "out", ["pairs"], "jsonl", "MIT")
+def test_a_copy_is_left_out_and_counted(sample, tmp_path):
+    sample.standard("t", "exp")
+    task = sample.task("copy", "sin")
+    sample.judge(sample.begin(task), sample.candidate(task, "int t_best;   // the same"), 1.5)
+    contents = write_dataset(sample.archive, tmp_path / "out", ["pairs"], "jsonl", "MIT")
     assert sum(contents.sizes("pairs").values()) == 1
     assert contents.repeated == 1
 
@@ -77,15 +77,15 @@ def test_the_card_says_what_is_in_it(filled, tmp_path):
         assert all(f"| `{c.name}` |" in text for c in columns)
 
 
-def test_one_group_of_tasks_has_no_test_split_and_the_card_says_so(shelf, tmp_path):
-    shelf.standard("t", "exp")
-    contents = write_dataset(shelf.archive, tmp_path / "out", ["pairs"], "jsonl", "MIT")
+def test_one_group_of_tasks_has_no_test_split_and_the_card_says_so(sample, tmp_path):
+    sample.standard("t", "exp")
+    contents = write_dataset(sample.archive, tmp_path / "out", ["pairs"], "jsonl", "MIT")
     assert contents.sizes("pairs") == {"train": 1}
     assert "Too few groups of tasks for validation and test" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(filled, tmp_path, monkeypatch):
-    empty = Shelf(tmp_path / "empty.db").archive
+    empty = SampleArchive(tmp_path / "empty.db").archive
     with pytest.raises(ArchiveError, match="nothing verified to learn from"):
         write_dataset(empty, tmp_path / "out", KINDS, "jsonl", "MIT")
     for wrong in ("", "a | b", "x" * 201):

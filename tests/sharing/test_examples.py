@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
-from shelf import THERE, Shelf
+from sample_archive import THERE, SampleArchive
 
 from warpsmith.archive import Archive, export_jsonl, import_jsonl
 from warpsmith.records import Lineage
 from warpsmith.sharing.examples import Source, pairs, preferences, trajectories
-from warpsmith.sharing.licenses import Licenses, joined
-from warpsmith.sharing.units import code_hash, normalised
+from warpsmith.sharing.licenses import Licenses, join_licenses
+from warpsmith.sharing.units import code_hash, normalise_source
 
 
 def source(archive: Archive, imported: bool = False) -> Source:
     return Source(archive, Licenses(archive, "MIT"), imported)
 
 
-def taught(shelf: Shelf) -> list[tuple[str, str, str]]:
+def taught(sample: SampleArchive) -> list[tuple[str, str, str]]:
     """(better, worse, reason) of every preference, by the word that tells a candidate apart."""
-    found = [e.row for e in preferences(source(shelf.archive))]
+    found = [e.row for e in preferences(source(sample.archive))]
     return [(word(r["chosen"]), word(r["rejected"]), r["reason"]) for r in found]
 
 
@@ -28,9 +28,9 @@ def word(text: str) -> str:
     return text.strip().splitlines()[-1].removeprefix("int ").removesuffix(";")
 
 
-def test_a_pair_is_the_best_unit_of_a_region(shelf):
-    shelf.standard("t", "exp", "neg")
-    (pair,) = pairs(source(shelf.archive))
+def test_a_pair_is_the_best_unit_of_a_region(sample):
+    sample.standard("t", "exp", "neg")
+    (pair,) = pairs(source(sample.archive))
     row = pair.row
     assert word(row["completion"]) == "t_best"
     assert "// tunable: VEC = 4 {2, 4}" in row["completion"]  # as it was measured
@@ -42,72 +42,72 @@ def test_a_pair_is_the_best_unit_of_a_region(shelf):
     assert "t_best" not in row["prompt"]
 
 
-def test_preferences_are_between_intervals_that_do_not_touch_and_of_failures(shelf):
-    shelf.standard("t", "exp", "neg")
-    assert taught(shelf) == [
+def test_preferences_are_between_intervals_that_do_not_touch_and_of_failures(sample):
+    sample.standard("t", "exp", "neg")
+    assert taught(sample) == [
         ("t_best", "t_slow", "faster"),  # not over t_close: 1.99 and 2.01 with 2% each may be equal
         ("t_close", "t_slow", "faster"),
         ("t_slow", "t_bad", "correct"),  # its parent, though others are faster
     ]
 
 
-def test_without_a_correct_parent_the_best_is_preferred(shelf):
-    task = shelf.task("t", "exp")
-    run = shelf.begin(task)
-    good, bad, lost = (shelf.candidate(task, f"int {name};") for name in ("good", "bad", "lost"))
-    shelf.judge(run, bad, "crashed")
-    shelf.judge(run, good, 1.5)
-    shelf.judge(run, lost, "error")  # the judge failed, not the candidate
-    assert taught(shelf) == [("good", "bad", "correct")]
+def test_without_a_correct_parent_the_best_is_preferred(sample):
+    task = sample.task("t", "exp")
+    run = sample.begin(task)
+    good, bad, lost = (sample.candidate(task, f"int {name};") for name in ("good", "bad", "lost"))
+    sample.judge(run, bad, "crashed")
+    sample.judge(run, good, 1.5)
+    sample.judge(run, lost, "error")  # the judge failed, not the candidate
+    assert taught(sample) == [("good", "bad", "correct")]
 
 
-def test_a_later_failure_outweighs_and_a_mere_measurement_does_not(shelf):
-    task = shelf.task("t", "exp")
-    run = shelf.begin(task)
-    fast, slow = shelf.candidate(task, "int fast;"), shelf.candidate(task, "int slow;")
-    shelf.judge(run, fast, 3.0, confirmed=True)
-    shelf.judge(run, slow, 1.5)
-    shelf.judge(run, fast, 5.0)
-    (pair,) = pairs(source(shelf.archive))
+def test_a_later_failure_outweighs_and_a_mere_measurement_does_not(sample):
+    task = sample.task("t", "exp")
+    run = sample.begin(task)
+    fast, slow = sample.candidate(task, "int fast;"), sample.candidate(task, "int slow;")
+    sample.judge(run, fast, 3.0, confirmed=True)
+    sample.judge(run, slow, 1.5)
+    sample.judge(run, fast, 5.0)
+    (pair,) = pairs(source(sample.archive))
     assert (word(pair.row["completion"]), pair.row["speedup"]) == ("fast", 3.0)
-    shelf.judge(run, fast, "incorrect", confirmed=True)
-    (pair,) = pairs(source(shelf.archive))
+    sample.judge(run, fast, "incorrect", confirmed=True)
+    (pair,) = pairs(source(sample.archive))
     assert word(pair.row["completion"]) == "slow"
 
 
-def test_a_unit_for_another_graph_is_left_out(shelf):
-    task, larger = shelf.task("t", "exp"), shelf.task("larger", "exp", "neg")
-    run = shelf.begin(task)
-    strange = shelf.candidate(larger, "int strange;").model_copy(update={"task_id": task.id})
-    shelf.judge(run, strange, 4.0)
-    shelf.judge(run, shelf.candidate(task, "int good;"), 1.5)
-    assert [word(e.row["completion"]) for e in pairs(source(shelf.archive))] == ["good"]
-    assert taught(shelf) == []
+def test_a_unit_for_another_graph_is_left_out(sample):
+    task, larger = sample.task("t", "exp"), sample.task("larger", "exp", "neg")
+    run = sample.begin(task)
+    strange = sample.candidate(larger, "int strange;").model_copy(update={"task_id": task.id})
+    sample.judge(run, strange, 4.0)
+    sample.judge(run, sample.candidate(task, "int good;"), 1.5)
+    assert [word(e.row["completion"]) for e in pairs(source(sample.archive))] == ["good"]
+    assert taught(sample) == []
 
 
-def test_machines_are_not_compared(shelf):
-    task = shelf.task("t", "exp")
-    here, there = shelf.begin(task), shelf.begin(task, THERE)
-    shelf.judge(here, shelf.candidate(task, "int a;"), 2.0)
-    shelf.judge(there, shelf.candidate(task, "int b;"), 4.0, environment=THERE)
-    assert {(word(e.row["completion"]), e.row["hardware"]) for e in pairs(source(shelf.archive))} == {
+def test_machines_are_not_compared(sample):
+    task = sample.task("t", "exp")
+    here, there = sample.begin(task), sample.begin(task, THERE)
+    sample.judge(here, sample.candidate(task, "int a;"), 2.0)
+    sample.judge(there, sample.candidate(task, "int b;"), 4.0, environment=THERE)
+    assert {(word(e.row["completion"]), e.row["hardware"]) for e in pairs(source(sample.archive))} == {
         ("a", "Test CPU"), ("b", "Other CPU"),
     }  # fmt: skip
-    assert taught(shelf) == []
+    assert taught(sample) == []
 
 
 @pytest.mark.parametrize("make", [pairs, preferences, trajectories])
-def test_a_quarantined_task_teaches_nothing(shelf, make):
-    run = shelf.standard("t", "exp")
-    assert list(make(source(shelf.archive))) != []
-    shelf.quarantine(run)
-    assert list(make(source(shelf.archive))) == []
+def test_a_quarantined_task_teaches_nothing(sample, make):
+    run = sample.standard("t", "exp")
+    assert list(make(source(sample.archive))) != []
+    sample.quarantine(run)
+    assert list(make(source(sample.archive))) == []
 
 
 @pytest.mark.parametrize("make", [pairs, preferences, trajectories])
-def test_imported_results_are_taken_when_asked_for(shelf, tmp_path, make):
-    shelf.standard("t", "exp")
-    export_jsonl(shelf.archive, tmp_path / "all.jsonl")
+def test_imported_results_are_taken_when_asked_for(sample, tmp_path, make):
+    sample.standard("t", "exp")
+    export_jsonl(sample.archive, tmp_path / "all.jsonl")
     there = Archive(tmp_path / "there.db")
     import_jsonl(there, tmp_path / "all.jsonl")
     assert list(make(source(there))) == []
@@ -115,9 +115,9 @@ def test_imported_results_are_taken_when_asked_for(shelf, tmp_path, make):
     assert {(r["origin"], r["license"]) for r in taken} == {("imported", "unknown")}
 
 
-def test_a_trajectory_is_the_run_with_its_rewards(shelf):
-    run = shelf.standard("t", "exp")
-    (found,) = trajectories(source(shelf.archive))
+def test_a_trajectory_is_the_run_with_its_rewards(sample):
+    run = sample.standard("t", "exp")
+    (found,) = trajectories(source(sample.archive))
     steps = found.row["steps"]
     assert (found.row["run_id"], found.row["outcome"], found.row["seed"]) == (run, "win", 7)
     assert [s["number"] for s in steps] == [1, 2, 3, 4, 5]
@@ -131,22 +131,22 @@ def test_a_trajectory_is_the_run_with_its_rewards(shelf):
     assert steps[4]["kind"] == "confirmation"
 
 
-def test_a_candidate_inherits_the_licences_of_its_parents(shelf, tmp_path):
-    task = shelf.task("t", "exp")
-    run = shelf.begin(task)
-    theirs = shelf.candidate(task, "int theirs;")
-    shelf.judge(run, theirs, 1.5)
+def test_a_candidate_inherits_the_licences_of_its_parents(sample, tmp_path):
+    task = sample.task("t", "exp")
+    run = sample.begin(task)
+    theirs = sample.candidate(task, "int theirs;")
+    sample.judge(run, theirs, 1.5)
     from warpsmith.sharing.importing import import_file
     from warpsmith.sharing.kernels import export_parquet
 
-    export_parquet(shelf.archive, tmp_path / "a.parquet", "CC-BY-4.0")
-    other = Shelf(tmp_path / "other.db")
+    export_parquet(sample.archive, tmp_path / "a.parquet", "CC-BY-4.0")
+    other = SampleArchive(tmp_path / "other.db")
     import_file(other.archive, tmp_path / "a.parquet")
-    own = shelf.candidate(task, "int own;")
+    own = sample.candidate(task, "int own;")
     child = own.model_copy(update={"lineage": Lineage(parents=(theirs.id,), operator="rewrite")})
     other.runs = 1
     run = other.begin(task)
-    other.judge(run, own.model_copy(update={"units": shelf.candidate(task, "int alone;").units}), 1.1)
+    other.judge(run, own.model_copy(update={"units": sample.candidate(task, "int alone;").units}), 1.1)
     other.judge(run, child, 3.0)
     licenses = Licenses(other.archive, "MIT")
     assert licenses.of(child.id, imported=False) == "CC-BY-4.0 AND MIT"
@@ -156,16 +156,18 @@ def test_a_candidate_inherits_the_licences_of_its_parents(shelf, tmp_path):
 
 
 def test_licences_are_joined_each_once():
-    assert joined(["MIT", "Apache-2.0 AND MIT", "A OR B"]) == "(A OR B) AND Apache-2.0 AND MIT"
+    assert join_licenses(["MIT", "Apache-2.0 AND MIT", "A OR B"]) == "(A OR B) AND Apache-2.0 AND MIT"
 
 
-def test_copies_are_found_whatever_their_layout_and_comments(shelf):
-    assert normalised("int  a = 1; // x\n/* y */return a+ b;") == normalised("int a=1;return a + b ;")
-    assert normalised('p("a // b");') != normalised('p("a ");')
-    assert normalised("int ab;") != normalised("int a b;")
-    assert normalised('s = R"x(a // b)x"; // c') == normalised('s=R"x(a // b)x";')
+def test_copies_are_found_whatever_their_layout_and_comments(sample):
+    assert normalise_source("int  a = 1; // x\n/* y */return a+ b;") == normalise_source(
+        "int a=1;return a + b ;"
+    )
+    assert normalise_source('p("a // b");') != normalise_source('p("a ");')
+    assert normalise_source("int ab;") != normalise_source("int a b;")
+    assert normalise_source('s = R"x(a // b)x"; // c') == normalise_source('s=R"x(a // b)x";')
     for unclosed in ('"a', "'a", '\\"', "/* a", 'R"(a'):
-        normalised(unclosed * 100_000)  # in one pass: squared, it would not end in time
-    task = shelf.task("t", "exp")
-    one, other = shelf.candidate(task, "int a;  // x"), shelf.candidate(task, "int   a;", value=4)
+        normalise_source(unclosed * 100_000)  # in one pass: squared, it would not end in time
+    task = sample.task("t", "exp")
+    one, other = sample.candidate(task, "int a;  // x"), sample.candidate(task, "int   a;", value=4)
     assert code_hash(one.units[0]) == code_hash(other.units[0])

@@ -48,33 +48,33 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
-def test_the_form_is_seen_from_the_content(shelf, tmp_path, ending):
+def test_the_form_is_seen_from_the_content(sample, tmp_path, ending):
     path = written(tmp_path / f"kernels.{ending}", ROWS).rename(tmp_path / "kernels")
-    counts = import_file(shelf.archive, path, "CC-BY-4.0")
+    counts = import_file(sample.archive, path, "CC-BY-4.0")
     assert (counts.new_foreign, counts.new_results, counts.left_out) == (3, 0, set())
-    kept = {(k.op_name, k.correct): k for k in foreign_kernels(shelf.archive)}
+    kept = {(k.op_name, k.correct): k for k in foreign_kernels(sample.archive)}
     assert set(kept) == {("19_ReLU", True), ("19_ReLU", False), ("1_Square", True)}
     assert kept["1_Square", True].max_diff is None  # pandas' NaN
     assert (kept["19_ReLU", True].cuda_runtime, kept["19_ReLU", True].ncu_profile) == (
         0.02,
         "{'metrics': {}}",
     )
-    assert set(licenses(shelf.archive).values()) == {"CC-BY-4.0"}
-    assert import_file(shelf.archive, path, "CC-BY-4.0").new_foreign == 0
-    assert len(list(foreign_kernels(shelf.archive))) == 3
+    assert set(licenses(sample.archive).values()) == {"CC-BY-4.0"}
+    assert import_file(sample.archive, path, "CC-BY-4.0").new_foreign == 0
+    assert len(list(foreign_kernels(sample.archive))) == 3
 
 
-def test_nothing_of_it_is_a_task_a_result_or_a_winner(shelf, tmp_path):
-    before = shelf.archive.counts()
-    import_file(shelf.archive, written(tmp_path / "k.parquet", ROWS))
-    assert shelf.archive.counts() == before
-    assert shelf.archive.runs() == []
+def test_nothing_of_it_is_a_task_a_result_or_a_winner(sample, tmp_path):
+    before = sample.archive.counts()
+    import_file(sample.archive, written(tmp_path / "k.parquet", ROWS))
+    assert sample.archive.counts() == before
+    assert sample.archive.runs() == []
 
 
-def test_it_leaves_as_it_came(shelf, tmp_path):
-    import_file(shelf.archive, written(tmp_path / "k.parquet", ROWS[:2]), "CC-BY-4.0")
+def test_it_leaves_as_it_came(sample, tmp_path):
+    import_file(sample.archive, written(tmp_path / "k.parquet", ROWS[:2]), "CC-BY-4.0")
     out = tmp_path / "out.parquet"
-    assert export_parquet(shelf.archive, out, "MIT") == 2
+    assert export_parquet(sample.archive, out, "MIT") == 2
     found = {r["Kernel_Name"]: r for r in pq.read_table(out).to_pylist()}
     for given in ROWS[:2]:
         got = found[given["Kernel_Name"]]
@@ -82,7 +82,7 @@ def test_it_leaves_as_it_came(shelf, tmp_path):
         assert got["ws_license"] == "CC-BY-4.0"
     there = Archive(tmp_path / "there.db")
     import_file(there, out)
-    assert list(foreign_kernels(there)) == list(foreign_kernels(shelf.archive))
+    assert list(foreign_kernels(there)) == list(foreign_kernels(sample.archive))
     export_parquet(there, tmp_path / "again.parquet")
     assert pq.read_table(tmp_path / "again.parquet").equals(pq.read_table(out))
 
@@ -96,36 +96,36 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_row_is_named_and_nothing_is_imported(shelf, tmp_path, name):
+def test_a_bad_row_is_named_and_nothing_is_imported(sample, tmp_path, name):
     bad, message = BAD[name]
     path = written(tmp_path / "k.jsonl", [row(), bad])
     with pytest.raises((ArchiveError, UsageError), match=message) as caught:
-        import_file(shelf.archive, path)
+        import_file(sample.archive, path)
     assert str(caught.value).startswith("k.jsonl: row 2: ")
     assert "\n" not in str(caught.value)
-    assert list(foreign_kernels(shelf.archive)) == []
+    assert list(foreign_kernels(sample.archive)) == []
 
 
-def test_a_line_that_is_no_object_is_named(shelf, tmp_path):
+def test_a_line_that_is_no_object_is_named(sample, tmp_path):
     path = tmp_path / "k.jsonl"
     path.write_text(json.dumps(row()) + "\n{\n")
     with pytest.raises(ArchiveError, match=r"^k\.jsonl:2: not JSON"):
-        import_file(shelf.archive, path)
-    assert list(foreign_kernels(shelf.archive)) == []
+        import_file(sample.archive, path)
+    assert list(foreign_kernels(sample.archive)) == []
 
 
-def test_columns_that_nothing_knows_are_told(shelf, tmp_path):
-    counts = import_file(shelf.archive, written(tmp_path / "k.jsonl", [row(Author="x")]))
+def test_columns_that_nothing_knows_are_told(sample, tmp_path):
+    counts = import_file(sample.archive, written(tmp_path / "k.jsonl", [row(Author="x")]))
     assert counts.left_out == {"Author"}
 
 
-def test_a_kernel_is_found_by_the_beginning_of_its_id(shelf, tmp_path):
-    import_file(shelf.archive, written(tmp_path / "k.jsonl", ROWS))
-    one = next(foreign_kernels(shelf.archive))
-    assert foreign_kernel(shelf.archive, one.id[:6]) == one
+def test_a_kernel_is_found_by_the_beginning_of_its_id(sample, tmp_path):
+    import_file(sample.archive, written(tmp_path / "k.jsonl", ROWS))
+    one = next(foreign_kernels(sample.archive))
+    assert foreign_kernel(sample.archive, one.id[:6]) == one
     for beginning in ("zzz", ""):
         with pytest.raises(ArchiveError, match="foreign kernel in"):
-            foreign_kernel(shelf.archive, beginning)
+            foreign_kernel(sample.archive, beginning)
 
 
 def test_every_column_of_the_field_is_kept():

@@ -54,17 +54,17 @@ def test_a_row_says_what_was_measured_in_the_fields_units(table):
     assert {r["ws_license"] for r in rows(table)} == {"MIT"}
 
 
-def test_baselines_are_of_the_run_that_judged_it_not_of_one_that_reused_it(shelf, tmp_path):
-    task = shelf.task("1_t", "exp")
-    of = shelf.candidate(task, "int a;")
+def test_baselines_are_of_the_run_that_judged_it_not_of_one_that_reused_it(sample, tmp_path):
+    task = sample.task("1_t", "exp")
+    of = sample.candidate(task, "int a;")
     runs = sorted(
-        [shelf.begin(task), shelf.begin(task)], reverse=True
+        [sample.begin(task), sample.begin(task)], reverse=True
     )  # judged in the one that is sorted last
-    result = shelf.judge(runs[0], of, 2.0)
+    result = sample.judge(runs[0], of, 2.0)
     slow = (BaselineTiming(name="eager", ok=True, median_us=900.0),)
-    shelf.archive.note_run(runs[1], baselines=slow)
-    shelf.archive.add_result(runs[1], of, result, kind="reused")
-    export_parquet(shelf.archive, tmp_path / "a.parquet")
+    sample.archive.note_run(runs[1], baselines=slow)
+    sample.archive.add_result(runs[1], of, result, kind="reused")
+    export_parquet(sample.archive, tmp_path / "a.parquet")
     assert [r["PyTorch_Native_Runtime"] for r in rows(tmp_path / "a.parquet")] == [0.1]
 
 
@@ -147,10 +147,10 @@ def test_a_newer_or_damaged_file_is_refused_whole(table, tmp_path):
     assert not any(there.counts().values())
 
 
-def test_an_empty_archive_is_a_table_without_rows(shelf, tmp_path):
-    assert export_parquet(shelf.archive, tmp_path / "none.parquet") == 0
+def test_an_empty_archive_is_a_table_without_rows(sample, tmp_path):
+    assert export_parquet(sample.archive, tmp_path / "none.parquet") == 0
     with pytest.raises(ArchiveError, match="has no rows"):
-        import_file(shelf.archive, tmp_path / "none.parquet")
+        import_file(sample.archive, tmp_path / "none.parquet")
 
 
 def test_it_loads_with_datasets(table, tmp_path):

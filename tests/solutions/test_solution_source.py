@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.errors import UsageError
-from warpsmith.solutions.source import own_overrides, read_solution
+from warpsmith.solutions.source import find_own_overrides, read_solution
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_only_constants_that_the_file_has_are_replaced() -> None:
     text = "N = 4\nM = N * 2\nclass ModelNew: ...\n"
-    assert own_overrides(text, {"N": 7, "K": 3}) == {"N": 7}
+    assert find_own_overrides(text, {"N": 7, "K": 3}) == {"N": 7}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.tasks.decompositions import LIBRARIES
+from warpsmith.tasks.decompositions import LIBRARIES, UNINITIALISED
+from warpsmith.tasks.memory import export_module
 
 GROUPED_MM = LIBRARIES["transformers", "grouped_mm_fallback"]
 
@@ -45,3 +48,29 @@ def test_mixture_of_experts_of_transformers_falls_into_aten() -> None:
     from warpsmith.tasks.decompositions import decomposition_table
 
     assert torch.ops.transformers.grouped_mm_fallback.default in decomposition_table()
+
+
+class WritesEveryPlace(torch.nn.Module):
+    """As a mixture of experts undoes its sorting."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        order = torch.argsort(x)
+        inverse = torch.empty_like(order)
+        inverse[order] = torch.arange(len(order))
+        return inverse
+
+
+def test_uninitialised_memory_is_zero_in_a_graph(tmp_path: Path) -> None:
+    task = export_module(WritesEveryPlace(), (torch.randn(5),), {}, tmp_path).task
+    names = [node.op for node in task.main.graph.nodes]
+    assert not [name for name in names if "empty" in name]
+    assert any("full" in name for name in names)
+
+
+@pytest.mark.parametrize(("size", "layout"), [((2, 3, 5), (2, 0, 1)), ((4,), (0,)), ((0, 2), (1, 0))])
+def test_zeros_lie_in_memory_as_the_uninitialised_would(
+    size: tuple[int, ...], layout: tuple[int, ...]
+) -> None:
+    made = UNINITIALISED["empty_permuted"](list(size), list(layout))
+    assert made.eq(0).all()
+    assert made.stride() == torch.empty_permuted(size, layout).stride()

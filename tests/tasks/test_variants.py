@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warpsmith.errors import TaskError
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TaskSource, TensorSpec, Value, Variant
 from warpsmith.tasks.source import constants, parse
-from warpsmith.tasks.variants import declared_variants, derived_variants, op_difference
+from warpsmith.tasks.variants import derive_variants, op_difference, read_declared_variants
 
 FILE = """
 batch_size = 4096
@@ -72,7 +72,7 @@ MAIN = Variant(name="main", overrides={}, graph=graph(4096, 512))
 
 
 def test_sizes_shrink_to_primes_and_options_stay() -> None:
-    found, note = derived_variants(FakeHost(), parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    found, note = derive_variants(FakeHost(), parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
     assert [v.name for v in found] == ["ragged", "small"]
     assert note == ""
     for variant in found:
@@ -83,23 +83,23 @@ def test_sizes_shrink_to_primes_and_options_stay() -> None:
 
 def test_sizes_bound_to_the_module_are_left_alone_when_they_must_be() -> None:
     host = FakeHost(divisible_by=8)
-    found, _ = derived_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    found, _ = derive_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
     assert set(found[0].overrides) == {"batch_size"}
     assert host.asked[0].keys() == {"batch_size", "features"}  # tried first
 
 
 def test_no_variant_says_why() -> None:
     host = FakeHost(divisible_by=10**9)
-    assert derived_variants(host, parse(FILE, "task.py"), MAIN)[0] == ()  # type: ignore[arg-type]
+    assert derive_variants(host, parse(FILE, "task.py"), MAIN)[0] == ()  # type: ignore[arg-type]
     tree = parse("def get_inputs():\n    return []\n", "task.py")
-    assert "no module-level integer sizes" in derived_variants(host, tree, MAIN)[1]  # type: ignore[arg-type]
+    assert "no module-level integer sizes" in derive_variants(host, tree, MAIN)[1]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("tries", [0, 1, 3])
 def test_a_large_graph_is_exported_a_few_times_only(tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsmith.tasks.variants._EXPORTED", tries * len(MAIN.graph.nodes))
     host = FakeHost(divisible_by=10**9)
-    found, note = derived_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
+    found, note = derive_variants(host, parse(FILE, "task.py"), MAIN)  # type: ignore[arg-type]
     assert (found, len(host.asked)) == ((), tries)
     assert "not divisible" in note or ("too large" in note and not tries)
 
@@ -147,21 +147,21 @@ def test_the_groups_of_a_depthwise_convolution_are_a_size_others_an_option() -> 
 def test_declared_variants_must_be_the_same_task() -> None:
     host = FakeHost(divisible_by=2)
     tree = parse('VARIANTS = {"odd": {"batch_size": 3}}', "task.py")
-    found = declared_variants(host, tree, MAIN)  # type: ignore[arg-type]
+    found = read_declared_variants(host, tree, MAIN)  # type: ignore[arg-type]
     assert found is not None
     assert found[0].graph.specs["x"].shape == (3, 512)
-    assert declared_variants(host, parse("x = 1", "task.py"), MAIN) is None  # type: ignore[arg-type]
+    assert read_declared_variants(host, parse("x = 1", "task.py"), MAIN) is None  # type: ignore[arg-type]
     with pytest.raises(TaskError, match=r"variant .odd. of task\.py: 3 is not"):
-        declared_variants(host, parse('VARIANTS = {"odd": {"features": 3}}', "t.py"), MAIN)  # type: ignore[arg-type]
+        read_declared_variants(host, parse('VARIANTS = {"odd": {"features": 3}}', "t.py"), MAIN)  # type: ignore[arg-type]
     with pytest.raises(TaskError, match="VARIANTS must be a literal dict"):
-        declared_variants(host, parse("VARIANTS = make()", "t.py"), MAIN)  # type: ignore[arg-type]
+        read_declared_variants(host, parse("VARIANTS = make()", "t.py"), MAIN)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(5, 10**6), min_size=1, max_size=6), st.sampled_from([1, 4]))
 def test_shrinking_never_grows(values: list[int], divisor: int) -> None:
-    from warpsmith.tasks.variants import _power_of_two, _ragged
+    from warpsmith.tasks.variants import _make_ragged, _power_of_two
 
-    for shrink in (_ragged, _power_of_two):
+    for shrink in (_make_ragged, _power_of_two):
         new = shrink(values, divisor)
         assert len(new) == len(values)
         assert all(2 <= n < v for n, v in zip(new, values, strict=True))

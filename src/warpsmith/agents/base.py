@@ -22,7 +22,7 @@ from ..records import (
     Task,
     Unit,
 )
-from .expert.facts import Facts
+from .facts import Facts
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Attempt:
         ratio = self.result.speedup
         return ratio.median if self.result.status == "ok" and ratio is not None else 0.0
 
-    def seen(self, unit: Unit) -> RegionProfile | None:
+    def find_profile(self, unit: Unit) -> RegionProfile | None:
         """What was seen of one of the candidate's units."""
         profile = self.result.profile
         return next((p for p in profile.regions if p.region == unit.region.id), None) if profile else None

@@ -39,7 +39,7 @@ class CorrectnessAgent:
 
     def mend(self, candidate: Candidate, result: Result, repairs: int) -> Candidate | None:
         """The candidate with the unit mended that wrong bytes, a crash or a time-out are blamed on, or None."""
-        unit = blamed(candidate, result)
+        unit = find_blamed_unit(candidate, result)
         if unit is None or repairs >= MAX_REPAIRS:
             return None
         mended = self.brain.mend(unit, result)
@@ -54,7 +54,7 @@ class CorrectnessAgent:
         return candidate.model_copy(update={"units": units, "lineage": lineage})
 
 
-def blamed(candidate: Candidate, result: Result) -> Unit | None:
+def find_blamed_unit(candidate: Candidate, result: Result) -> Unit | None:
     """The unit that a check failed in; the only unit, where the judge names none."""
     check = result.verdict.failed if result.verdict is not None else None
     named = next((u for u in candidate.units if check is not None and u.region.id == check.where), None)

@@ -113,7 +113,7 @@ def fastest(results: Iterable[Result]) -> dict[str, RegionProfile]:
     return best
 
 
-def settled(results: Iterable[Result]) -> dict[str, Finding]:
+def list_settled(results: Iterable[Result]) -> dict[str, Finding]:
     """Region id → why no more work goes into it."""
     found = {region: findings(seen) for region, seen in fastest(results).items()}
     return {region: f[0] for region, f in found.items() if f and f[0].kind == "near"}

@@ -39,12 +39,12 @@ class OrchestratorAgent:
         self.bests: list[float] = []
         self._advice: tuple[int, Advice | None] = (-1, None)
 
-    def advised(self, situation: Situation) -> RoundPlan | None:
+    def advise(self, situation: Situation) -> RoundPlan | None:
         """What a brain wants of the round, within bounds; None: the policy decides."""
-        advice = self._advised(situation)
+        advice = self._ask_brain(situation)
         if advice is None:
             return None
-        return bounded(advice.plan, self.rules(situation), self.branches, self.variants)
+        return bound_plan(advice.plan, self.rules(situation), self.branches, self.variants)
 
     def rules(self, situation: Situation) -> RoundPlan:
         """The split by the built-in rules. Its total is the size of the round, however that is shared."""
@@ -68,7 +68,7 @@ class OrchestratorAgent:
             simplifications=1 if works and situation.round >= 2 else 0,
         )
 
-    def _advised(self, situation: Situation) -> Advice | None:
+    def _ask_brain(self, situation: Situation) -> Advice | None:
         """Asked once a round, and not about the first."""
         if self.brain is None or situation.round == 0:
             return None
@@ -87,7 +87,7 @@ class OrchestratorAgent:
         waited = max(2, self.patience)
         return len(self.bests) >= waited and self.bests[-1] < WORTH * self.bests[-waited]
 
-    def ended(self, situation: Situation) -> None:
+    def end_round(self, situation: Situation) -> None:
         """Take note of a finished round."""
         self.bests.append(situation.best.speedup if situation.best is not None else 0.0)
 
@@ -102,13 +102,13 @@ class OrchestratorAgent:
             return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:
             return f"no gain in {counted(self.patience, 'round')}"
-        advice = self._advised(situation)
+        advice = self._ask_brain(situation)
         if advice is not None and advice.stop and situation.round >= EARLIEST_STOP:
             return f"the orchestrator stopped: {advice.stop}"
         return None
 
 
-def bounded(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
+def bound_plan(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
     """A brain's plan within what the rules allow; the rules' own where it would do nothing at all."""
     most = replace(
         rules, plans=0, rewrites=2 * branches, variants=2 * variants, tunes=2 * rules.tunes,

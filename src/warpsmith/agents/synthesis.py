@@ -36,7 +36,7 @@ class SynthesisAgent:
         fresh = [u.code_key for u in found if u.code_key not in judged and u.code_key != unit.code_key]
         return [whys[key] for key in fresh[:m]]
 
-    def combined(self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int) -> list[Unit]:
+    def combine(self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int) -> list[Unit]:
         """At most `m` units that combine those of several candidates for one region, none that is one of them."""
         if not isinstance(self.brain, VaryingBrain):
             return []

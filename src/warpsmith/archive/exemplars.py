@@ -10,11 +10,11 @@ from sqlalchemy import ColumnElement, and_, exists, select
 
 from . import schema as s
 from .entries import Entry
-from .kernels import numbered
+from .kernels import load_entries_by_number
 from .reading import ArchiveReader
 
 
-def sound_entries(
+def find_sound_entries(
     archive: ArchiveReader, signature: str, target: str, limit: int = 12, before: str = "", without: str = ""
 ) -> list[Entry]:
     """Sound results with a unit for a region of this signature: confirmed wins first, then by speedup; what was
@@ -37,22 +37,24 @@ def sound_entries(
         best: list[int] = []
         for start in range(0, len(numbers), 4 * limit):  # whether one failed since is asked of few
             some = numbers[start : start + 4 * limit]
-            standing = select(r.number).where(r.number.in_(some), ~_failed_since())
+            standing = select(r.number).where(r.number.in_(some), ~_has_failed_since())
             still = set(connection.execute(standing).scalars())
             best += [n for n in some if n in still]
             if len(best) >= limit:
                 break
-        return numbered(connection, best[:limit])
+        return load_entries_by_number(connection, best[:limit])
 
 
-def sound_signatures(archive: ArchiveReader, target: str, before: str = "", without: str = "") -> list[str]:
+def list_sound_signatures(
+    archive: ArchiveReader, target: str, before: str = "", without: str = ""
+) -> list[str]:
     """The signatures for which there are sound results, in alphabetical order."""
     r = s.results.c
     query = (
         select(s.units.c.signature)
         .join(s.candidate_units, s.candidate_units.c.unit_id == s.units.c.id)
         .join(s.results, r.candidate_id == s.candidate_units.c.candidate_id)
-        .where(r.target == target, sound(before), r.task_id != without)
+        .where(r.target == target, is_sound(before), r.task_id != without)
         .distinct()
         .order_by(s.units.c.signature)
     )
@@ -60,8 +62,8 @@ def sound_signatures(archive: ArchiveReader, target: str, before: str = "", with
         return list(connection.execute(query).scalars())
 
 
-def sound(before: str) -> ColumnElement[bool]:
-    return and_(_correct(before), ~_failed_since())
+def is_sound(before: str) -> ColumnElement[bool]:
+    return and_(_correct(before), ~_has_failed_since())
 
 
 def _correct(before: str) -> ColumnElement[bool]:
@@ -72,7 +74,7 @@ def _correct(before: str) -> ColumnElement[bool]:
     return correct & (r.judged_at < before) if before else correct
 
 
-def _failed_since() -> ColumnElement[bool]:
+def _has_failed_since() -> ColumnElement[bool]:
     r, later = s.results.c, s.results.alias("later")
     return exists().where(
         later.c.content_key == r.content_key, later.c.task_id == r.task_id, later.c.number > r.number,

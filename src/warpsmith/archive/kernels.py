@@ -1,4 +1,4 @@
-"""Results by what they are looked for: of a task, judged already, winners, stepping stones, by text, by kind.
+"""Results by what they are looked for: of a task, judged already, winners, transfer seeds ("stones"), by text, by kind.
 
 Every query by task, signature or word is indexed; which results it wants is decided from the indexed columns, and only
 those are read whole.
@@ -60,7 +60,7 @@ class KernelReader:
         here = (s.results.c.task_id == task_id) & (s.results.c.target == target)
         return self.entries(select(s.results).where(here).order_by(s.results.c.number))
 
-    def judged_keys(self, task_id: str, target: str, environment: str) -> dict[str, Result]:
+    def index_judged_results(self, task_id: str, target: str, environment: str) -> dict[str, Result]:
         """Content key → latest result judged in this environment (an Environment id), so that no work is
         repeated.
 
@@ -120,7 +120,7 @@ class KernelReader:
             best: dict[str, int] = {}
             for row in sorted(rows, key=lambda row: (rank[row.unit_id], -row.speedup, row.number)):
                 best.setdefault(row.unit_id, row.number)
-            return numbered(connection, list(dict.fromkeys(best.values()))[:limit])
+            return load_entries_by_number(connection, list(dict.fromkeys(best.values()))[:limit])
 
     def of_kind(
         self, kind: ResultKind, task_id: str | None = None, target: str | None = None, limit: int = 50
@@ -131,7 +131,7 @@ class KernelReader:
         for column, value in ((k.task_id, task_id), (k.target, target)):
             query = query if value is None else query.where(column == value)
         with self.database.transaction() as connection:
-            return numbered(connection, connection.execute(query).scalars().all())
+            return load_entries_by_number(connection, connection.execute(query).scalars().all())
 
     def kind_counts(self, task_id: str | None = None) -> dict[ResultKind, int]:
         """How many results (of a task) there are of each kind."""
@@ -144,7 +144,7 @@ class KernelReader:
         return {kind: found.get(kind, 0) for kind in KINDS}
 
 
-def numbered(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
+def load_entries_by_number(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
     """The results of rows with these numbers, in this order; what is damaged is left out."""
     place = {number: i for i, number in enumerate(numbers)}
     rows = connection.execute(select(s.results).where(s.results.c.number.in_(numbers))).all()

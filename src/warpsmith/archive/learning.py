@@ -62,10 +62,10 @@ def load_lessons(connection: Connection, wanted: ColumnElement[bool], before: st
     )
     if before:
         query = query.where(outcome.created_at < before)
-    return [_kept(row) for row in connection.execute(query)]
+    return [_load_lesson(row) for row in connection.execute(query)]
 
 
-def _kept(row: Any) -> KeptLesson:
+def _load_lesson(row: Any) -> KeptLesson:
     counts = {"helped": int(row.helped), "failed": int(row.failed)}  # PostgreSQL sums to a Decimal
     lesson = Lesson.model_validate_json(row.record).model_copy(update=counts)
     return KeptLesson(lesson=lesson, learnt_at=row.created_at, origin=row.origin)

@@ -3,7 +3,7 @@ one is added.
 
 `migrate` takes an open write transaction and leaves the archive at the newest version, or raises
 ArchiveError when the database holds something else or was written by a newer warpsmith. Statements are in
-SQLite's words; `spoken` puts the types of their tables into PostgreSQL's, and what differs further is one
+SQLite's words; `translate_statement` puts the types of their tables into PostgreSQL's, and what differs further is one
 statement for each.
 """
 
@@ -134,7 +134,7 @@ def migrate(connection: Connection, name: str, steps: Sequence[Step] = STEPS) ->
         )
     for step in steps[found:]:
         for statement in step:
-            spoken_here = spoken(statement, connection.dialect.name)
+            spoken_here = translate_statement(statement, connection.dialect.name)
             if spoken_here:
                 connection.exec_driver_sql(spoken_here)
     if found < len(steps):
@@ -147,7 +147,7 @@ def migrate(connection: Connection, name: str, steps: Sequence[Step] = STEPS) ->
 INDEXED = 3  # the first version with the words of units
 
 
-def spoken(statement: str | Mapping[str, str], dialect: str) -> str:
+def translate_statement(statement: str | Mapping[str, str], dialect: str) -> str:
     """The statement as this database takes it; empty when it is for the other one."""
     if not isinstance(statement, str):
         return statement.get(dialect, "")
@@ -172,7 +172,7 @@ def _version(connection: Connection, name: str) -> int:
     tables = set(inspector.get_table_names())
     if not tables:
         made = "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL)"
-        connection.exec_driver_sql(spoken(made, connection.dialect.name))
+        connection.exec_driver_sql(translate_statement(made, connection.dialect.name))
         connection.execute(text("INSERT INTO meta (key, value) VALUES ('format', 'warpsmith')"))
         return 0
     columns = {c["name"] for c in inspector.get_columns("meta")} if "meta" in tables else set()

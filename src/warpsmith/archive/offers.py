@@ -21,7 +21,7 @@ def differences(there: Environment, here: Environment) -> list[str]:
     return [f"{name} {old or 'none'} there, {new or 'none'} here" for name, old, new in values if old != new]
 
 
-def confirmed_in(archive: ArchiveReader, entry: Entry, here: Environment) -> Entry | None:
+def find_confirmation(archive: ArchiveReader, entry: Entry, here: Environment) -> Entry | None:
     """The confirmation of the same content that stands in this environment: this one, another run's, or none."""
     same = [
         e for e in archive.standing(entry.candidate.task_id, entry.candidate.target)

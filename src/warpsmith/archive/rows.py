@@ -117,7 +117,7 @@ def load_record(
 def load_candidate(connection: Connection, candidate_id: str) -> Candidate | None:
     """Raises ArchiveError when its content is not what the id says."""
     for row, units in _parts(connection, [candidate_id]):
-        return _assembled(row, units)
+        return _assemble(row, units)
     return None
 
 
@@ -127,7 +127,7 @@ def load_candidates(connection: Connection, ids: Iterable[str]) -> dict[str, Can
     found: dict[str, Candidate] = {}
     for start in range(0, len(wanted), AT_ONCE):
         for row, units in _parts(connection, wanted[start : start + AT_ONCE]):
-            candidate = whole("candidate", row.id, _assembled, row, units)
+            candidate = whole("candidate", row.id, _assemble, row, units)
             if candidate is not None:
                 found[row.id] = candidate
     return {candidate_id: found[candidate_id] for candidate_id in wanted if candidate_id in found}
@@ -180,7 +180,7 @@ def _parts(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[Row[Any
         yield row, units[row.id]
 
 
-def _assembled(row: Any, units: Iterable[str]) -> Candidate:
+def _assemble(row: Any, units: Iterable[str]) -> Candidate:
     read = tuple(Unit.model_validate_json(text) for text in units)
     lineage = Lineage.model_validate_json(row.lineage)
     return _matching(Candidate(task_id=row.task_id, target=row.target, units=read, lineage=lineage), row.id)

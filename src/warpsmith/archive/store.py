@@ -156,7 +156,7 @@ class Archive(ArchiveReader):
         with self.database.transaction(write=True) as connection:
             keep_told(connection, (signature, target, remedy), worked, candidate, now())
 
-    def unfinished_run(
+    def take_unfinished_run(
         self, task_id: str, target: str, config_key: str, lease: float = LEASE_SECONDS
     ) -> RunRecord | None:
         """The newest run of this kind that ended without finishing, taken over by this process; else None.
@@ -205,7 +205,7 @@ class Archive(ArchiveReader):
 
 
 def config_key(config: dict[str, Any]) -> str:
-    """What `unfinished_run` looks for: the hash of a run's configuration."""
+    """What `take_unfinished_run` looks for: the hash of a run's configuration."""
     return content_hash(config)
 
 

@@ -92,15 +92,15 @@ def _matching(
         "SELECT n.unit_id FROM unit_search JOIN unit_numbers n ON n.number = unit_search.rowid "
         f"WHERE {MATCH[dialect]} ORDER BY {order} LIMIT :most"
     )
-    values = {"query": junction[dialect].join(_quoted(w, dialect) for w in wanted), "most": most}
+    values = {"query": junction[dialect].join(_quote(w, dialect) for w in wanted), "most": most}
     return list(connection.execute(text(query), values).scalars())
 
 
 def _common(connection: Connection, word: str) -> bool:
     dialect = connection.dialect.name
     query = f"SELECT count(*) FROM (SELECT 1 FROM unit_search WHERE {MATCH[dialect]} LIMIT {COMMON}) AS found"
-    return bool(connection.execute(text(query), {"query": _quoted(word, dialect)}).scalar_one() >= COMMON)
+    return bool(connection.execute(text(query), {"query": _quote(word, dialect)}).scalar_one() >= COMMON)
 
 
-def _quoted(word: str, dialect: str) -> str:
+def _quote(word: str, dialect: str) -> str:
     return f'"{word}"' if dialect == "sqlite" else word

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from ..records import RegionProfile
 from . import schema as s
-from .exemplars import sound
+from .exemplars import is_sound
 from .reading import ArchiveReader
 
 MOST = 4_000  # results that are read, the latest first: about a second
@@ -33,12 +33,14 @@ class TimedUnit:
     seconds: float
 
 
-def timed_units(archive: ArchiveReader, target: str, before: str = "", without: str = "") -> list[TimedUnit]:
+def list_timed_units(
+    archive: ArchiveReader, target: str, before: str = "", without: str = ""
+) -> list[TimedUnit]:
     """`before`: judged before then (ISO 8601, UTC); `without`: not of this task."""
     r = s.results.c
     query = (
         select(r.task_id, r.environment_id, r.record)
-        .where(r.target == target, sound(before), r.task_id != without)
+        .where(r.target == target, is_sound(before), r.task_id != without)
         .order_by(r.number.desc())
         .limit(MOST)
     )
@@ -47,7 +49,7 @@ def timed_units(archive: ArchiveReader, target: str, before: str = "", without: 
     return once(u for row in rows for u in _units((row.task_id, row.environment_id), row.record))
 
 
-def timed(group: Iterable[str], seen: RegionProfile) -> TimedUnit:
+def make_timed_unit(group: Iterable[str], seen: RegionProfile) -> TimedUnit:
     values, flags = tuple(sorted(seen.values.items())), tuple(sorted(seen.flags))
     return TimedUnit((*group, seen.region), seen.family, seen.technique, values, flags, seen.seconds)
 
@@ -67,6 +69,6 @@ def _units(group: tuple[str, str], record: str) -> Iterable[TimedUnit]:
         seen = [RegionProfile.model_validate(region) for region in profile.get("regions", ())]
     except (ValueError, AttributeError, TypeError):
         return
-    for unit in (timed(group, region) for region in seen):
+    for unit in (make_timed_unit(group, region) for region in seen):
         if unit.technique and unit.seconds > 0:
             yield unit

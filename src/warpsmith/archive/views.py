@@ -1,4 +1,4 @@
-"""Results by what they are good for, as views of the database: winners, stepping stones, quarantined and failed.
+"""Results by what they are good for, as views of the database: winners, transfer seeds ("stones"), quarantined and failed.
 
 Each result is of one kind, in this order. *quarantined*: a cheat passes on its task, so nothing judged on it proves
 anything. *winner*: a confirmed win, judged by this archive's own judges, that no later confirmation or failure of the same

@@ -37,7 +37,7 @@ def every_entry(archive: ArchiveReader) -> Iterator[tuple[str, Entry]]:
         after = rows[-1].number
 
 
-def judged_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
+def list_judged_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
     """(task id, target) of everything that has a result, by the task's name."""
     r, tasks = s.results.c, s.tasks.c
     query = select(tasks.name, r.task_id, r.target).join(s.tasks, tasks.id == r.task_id).distinct()

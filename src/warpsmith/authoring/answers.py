@@ -19,7 +19,7 @@ from ..agents.expert.registry import target_of
 from ..errors import UsageError
 from ..records import Candidate, Graph, Lineage, Record, Task, Unit
 from ..targets.front_matter import FrontMatterError, unit_from_source
-from .regions import proposed, resolve
+from .regions import propose_regions, resolve
 
 MAX_SOURCE = 256 << 10  # bytes of one unit's source
 MAX_UNITS = 16  # of one candidate
@@ -53,7 +53,7 @@ def read_answer(path: Path, region: str = "") -> Answer:
         raise UsageError(f"{path} is not UTF-8 text") from error
 
 
-def candidate_of(
+def make_candidate(
     task: Task, target: str, answers: Sequence[Answer], *, onto: Candidate | None = None, author: str = "",
     note: str = "",
 ) -> Candidate:  # fmt: skip
@@ -65,7 +65,7 @@ def candidate_of(
         raise UsageError(f"a candidate has 1 to {MAX_UNITS} units, not {len(answers)}")
     if onto is not None and (onto.task_id != task.id or onto.target != target):
         raise UsageError(f"candidate {onto.id} is of another task or target")
-    units = units_of(task.graph, answers, "cuda" if target == "cuda" else "c++")
+    units = make_units(task.graph, answers, "cuda" if target == "cuda" else "c++")
     taken = {n for u in units for n in u.region.nodes}
     kept = [u for u in onto.units if not taken & set(u.region.nodes)] if onto is not None else []
     order = {node.name: i for i, node in enumerate(task.graph.nodes)}
@@ -78,13 +78,13 @@ def candidate_of(
     return Candidate(task_id=task.id, target=target, units=ordered, lineage=lineage)
 
 
-def units_of(graph: Graph, answers: Sequence[Answer], language: Literal["c++", "cuda"]) -> list[Unit]:
-    regions = proposed(graph, target_of(language))
+def make_units(graph: Graph, answers: Sequence[Answer], language: Literal["c++", "cuda"]) -> list[Unit]:
+    regions = propose_regions(graph, target_of(language))
     units: list[Unit] = []
     taken: dict[str, str] = {}
     for answer in answers:
         _expect_text(answer)
-        region = resolve(graph, answer.region or covers(answer.source), regions)
+        region = resolve(graph, answer.region or read_covers(answer.source), regions)
         try:
             units.append(unit_from_source(answer.source, region, language=language))
         except FrontMatterError as error:
@@ -98,7 +98,7 @@ def units_of(graph: Graph, answers: Sequence[Answer], language: Literal["c++", "
     return units
 
 
-def covers(source: str) -> str:
+def read_covers(source: str) -> str:
     """What the `// covers:` line of the first comment block says; empty: there is none."""
     for line in source.splitlines():
         if not line.lstrip().startswith("//"):
@@ -109,7 +109,7 @@ def covers(source: str) -> str:
     return ""
 
 
-def with_covers(source: str, reference: str) -> str:
+def add_covers(source: str, reference: str) -> str:
     """The source with a line that says what it covers, below its first line."""
     first, _, rest = source.partition("\n")
     return f"{first}\n// covers: {reference}\n{rest}"
@@ -128,5 +128,5 @@ def _expect_text(answer: Answer) -> None:
         raise UsageError(f"{answer.name} is empty")
 
 
-def of_target(path: Path, target: str) -> bool:
+def is_of_target(path: Path, target: str) -> bool:
     return path.suffix in SUFFIXES.get(target, (".cpp", ".cu"))

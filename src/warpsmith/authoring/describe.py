@@ -1,6 +1,6 @@
-"""A task and its regions as sheets: source, graph in lines, operands, roofline.
+"""A task and its regions as views: source, graph in lines, operands, roofline.
 
-In: a `Task`, and this machine's peak rates where they are known. Out: sheets. Nothing is judged here; the
+In: a `Task`, and this machine's peak rates where they are known. Out: views. Nothing is judged here; the
 rates are those that the judge measured, or measures at the first use (two seconds).
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 from .. import machine
 from ..config import Config
 from ..errors import JudgeError, ToolchainError
-from ..judge.limits import Peaks, limit, measure_peaks, region_limit
+from ..judge.roofline.limits import Peaks, limit, measure_peaks, region_limit
 from ..records import Graph, Node, Region, Task, TensorSpec
+from .author_views import Operand, RegionView, TaskView
 from .regions import techniques
-from .sheets import Operand, RegionSheet, TaskSheet
 
 
-def peaks_here(config: Config, target: str) -> Peaks | None:
+def find_peaks(config: Config, target: str) -> Peaks | None:
     """Peak rates of the processor or GPU; None where there is no such device, or no compiler."""
     if target == "cuda" and machine.gpu() is None:
         return None
@@ -30,28 +30,28 @@ def peaks_here(config: Config, target: str) -> Peaks | None:
         return None
 
 
-def task_sheet(
+def view_task(
     spec: str, task: Task, target: str, regions: Sequence[Region], peaks: Peaks | None, baselines: dict[str, float]
-) -> TaskSheet:  # fmt: skip
+) -> TaskView:  # fmt: skip
     floor = limit(task.graph, peaks) if peaks is not None else None
-    return TaskSheet(
+    return TaskView(
         task=spec, name=task.name, task_id=task.id, target=target, note=task.note, source=task.source.text,
-        graph=graph_lines(task.graph), variants=tuple(_variant_line(v.name, v.graph) for v in task.variants[1:]),
+        graph=list_graph_lines(task.graph), variants=tuple(_variant_line(v.name, v.graph) for v in task.variants[1:]),
         flops=task.graph.flops, least_bytes=floor.least_bytes if floor else task.graph.least_bytes,
         limit_us=floor.seconds * 1e6 if floor else None, bound=floor.bound if floor else "",
-        baselines=baselines, hardware=hardware(target),
-        regions=tuple(region_sheet(task.graph, r, regions, peaks, target) for r in regions),
+        baselines=baselines, hardware=name_hardware(target),
+        regions=tuple(view_region(task.graph, r, regions, peaks, target) for r in regions),
     )  # fmt: skip
 
 
-def region_sheet(
+def view_region(
     graph: Graph, region: Region, regions: Sequence[Region], peaks: Peaks | None, target: str
-) -> RegionSheet:
+) -> RegionView:
     """`regions`: the proposed ones, which give the region its number."""
     floor = region_limit(graph, region, peaks, cold=True) if peaks is not None else None
     numbers = {r.id: i for i, r in enumerate(regions, 1)}
     values = (*region.inputs, *region.outputs)
-    return RegionSheet(
+    return RegionView(
         number=numbers.get(region.id, 0), nodes=region.nodes,
         ops=tuple(graph.by_name[n].op for n in region.nodes),
         inputs=tuple(_operand(graph, f"in{i}", v) for i, v in enumerate(region.inputs)),
@@ -63,7 +63,7 @@ def region_sheet(
     )  # fmt: skip
 
 
-def hardware(target: str) -> str:
+def name_hardware(target: str) -> str:
     """What results of this machine are measured on."""
     if target != "cuda":
         return machine.cpu_name()
@@ -71,31 +71,31 @@ def hardware(target: str) -> str:
     return gpu.name if gpu is not None else "no GPU here"
 
 
-def graph_lines(graph: Graph) -> tuple[str, ...]:
+def list_graph_lines(graph: Graph) -> tuple[str, ...]:
     """Inputs, one line a node, outputs; names are those that regions are made of."""
-    inputs = [f"{i.name}: {spec_text(i.spec)}  # {i.role} {i.target}" for i in graph.inputs]
+    inputs = [f"{i.name}: {format_spec(i.spec)}  # {i.role} {i.target}" for i in graph.inputs]
     returned = [o.value if o.value is not None else repr(o.literal) for o in graph.outputs]
-    return (*inputs, *(node_line(n) for n in graph.nodes), f"return {', '.join(returned)}")
+    return (*inputs, *(format_node(n) for n in graph.nodes), f"return {', '.join(returned)}")
 
 
-def node_line(node: Node) -> str:
+def format_node(node: Node) -> str:
     """`softmax = aten._softmax.default(x, 1, False) -> float32[8,16]  # task.py:12 in forward`."""
     given = [_argument(a) for a in node.args]
     given += [f"{k}={_argument(v)}" for k, v in node.kwargs.items() if v is not None]
-    made = ", ".join(spec_text(v.spec) for v in node.outputs if v is not None)
+    made = ", ".join(format_spec(v.spec) for v in node.outputs if v is not None)
     names = [v.name for v in node.outputs if v is not None]
     more = f" ({', '.join(names)})" if names != [node.name] else ""
     where = f"  # {node.where}" if node.where else ""
     return f"{node.name}{more} = {node.op}({', '.join(given)}) -> {made}{where}"
 
 
-def spec_text(spec: TensorSpec) -> str:
+def format_spec(spec: TensorSpec) -> str:
     text = f"{spec.dtype}[{','.join(map(str, spec.shape))}]"
     return text if spec.contiguous else f"{text} strides({','.join(map(str, spec.stride))})"
 
 
 def _variant_line(name: str, graph: Graph) -> str:
-    inputs = ", ".join(f"{i.target}: {spec_text(i.spec)}" for i in graph.inputs if i.role == "input")
+    inputs = ", ".join(f"{i.target}: {format_spec(i.spec)}" for i in graph.inputs if i.role == "input")
     return f"{name}: {inputs}"
 
 

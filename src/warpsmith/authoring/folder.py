@@ -21,9 +21,9 @@ from pydantic import ValidationError
 from ..errors import UsageError
 from ..records import Record, Task
 from . import prose, rules
-from .answers import SUFFIXES, Answer, covers, of_target, read_answer
-from .desk import Desk
-from .sheets import HeaderSheet, TaskSheet
+from .answers import SUFFIXES, Answer, is_of_target, read_answer, read_covers
+from .author_views import HeaderView, TaskView
+from .service import AuthoringService
 
 ASKED, ANSWERS = "ask.json", "answer"
 MOST_ANSWERS = 64
@@ -41,33 +41,35 @@ class Asked(Record):
 
 
 def write_folder(
-    desk: Desk, spec: str, out: Path, region: str = "", overrides: dict[str, Any] | None = None
+    service: AuthoringService, spec: str, out: Path, region: str = "", overrides: dict[str, Any] | None = None
 ) -> Path:
     """Write (or renew) the folder of a task and one of its regions, the first proposed when none is named.
 
     Answers that are there stay. Raises UsageError, TaskError.
     """
     expect_free(out)
-    task = desk.task(spec, overrides)
-    sheet = desk.read(task, spec)
-    header = desk.header(task, region or "1")
-    desk.archive.add_task(task)
-    asked = Asked(task=task.id, name=task.name, spec=spec, target=desk.target_name, nodes=header.region.nodes)
-    passages = desk.knowledge(f"{header.region.signature} {header.region.bound}")
+    task = service.task(spec, overrides)
+    view = service.read(task, spec)
+    header = service.header(task, region or "1")
+    service.archive.add_task(task)
+    asked = Asked(
+        task=task.id, name=task.name, spec=spec, target=service.target_name, nodes=header.region.nodes
+    )
+    passages = service.knowledge(f"{header.region.signature} {header.region.bound}")
     files = {
-        "README.md": readme(sheet, header),
-        "graph.md": prose.graph_md(sheet),
+        "README.md": readme(view, header),
+        "graph.md": prose.graph_md(view),
         "region.md": prose.region_md(header.region),
         "task.h": header.task_h,
-        "history.md": prose.history_md(desk.history(task)),
+        "history.md": prose.history_md(service.history(task)),
         "knowledge.md": prose.knowledge_md(passages),
         ASKED: asked.model_dump_json(indent=2) + "\n",
     }
-    files |= {"task.py": sheet.source} if sheet.source else {}
-    suffix = SUFFIXES.get(desk.target_name, (".cpp",))[0]
+    files |= {"task.py": view.source} if view.source else {}
+    suffix = SUFFIXES.get(service.target_name, (".cpp",))[0]
     files |= {f"example{suffix}": header.example} if header.example else {}
     files |= {f"other-{n}{suffix}": source for n, source in enumerate(header.others, 1)}
-    _write(out, files, desk.target_name)
+    _write(out, files, service.target_name)
     return out
 
 
@@ -77,17 +79,17 @@ def expect_free(out: Path) -> None:
         raise UsageError(f"{out} holds something else: name a new folder with --out")
 
 
-def readme(sheet: TaskSheet, header: HeaderSheet) -> str:
+def readme(view: TaskView, header: HeaderView) -> str:
     """What an author is asked to do."""
-    suffix = SUFFIXES.get(sheet.target, (".cpp",))[0]
+    suffix = SUFFIXES.get(view.target, (".cpp",))[0]
     nodes = ", ".join(header.region.nodes)
     pack = "`warpsmith bundle create OUT --target cuda --answers FOLDER` packs them for a machine with a GPU."
-    elsewhere = f" {pack}" if sheet.target == "cuda" else ""
+    elsewhere = f" {pack}" if view.target == "cuda" else ""
     example = f"`example{suffix}` is a unit for it that works. " if header.example else ""
     example += "`other-*` are units of other tasks that work. " if header.others else ""
     return (
-        f"# Write a faster kernel for {sheet.name}\n\n"
-        f"The module is in `task.py`, its graph in `graph.md`. Asked for is a {sheet.target} unit for the nodes "
+        f"# Write a faster kernel for {view.name}\n\n"
+        f"The module is in `task.py`, its graph in `graph.md`. Asked for is a {view.target} unit for the nodes "
         f"`{nodes}` (`region.md`, `task.h`); the other nodes run as ATen. {example}"
         "`history.md` says what was judged so far, `knowledge.md` what may help.\n\n"
         f"1. Write units into `{ANSWERS}/`, for instance `{ANSWERS}/first{suffix}`. "
@@ -129,7 +131,7 @@ def read_asked(folder: Path) -> Asked:
     return asked
 
 
-def asked_above(file: Path) -> Path | None:
+def find_asked_folder(file: Path) -> Path | None:
     """The folder that an answer file lies in, if one was asked for."""
     return next((p for p in file.absolute().parents[:3] if (p / ASKED).is_file()), None)
 
@@ -137,17 +139,17 @@ def asked_above(file: Path) -> Path | None:
 def _candidates(folder: Path, target: str) -> Iterator[tuple[Path, ...]]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir():
-            files = tuple(sorted(p for p in path.iterdir() if of_target(p, target)))
+            files = tuple(sorted(p for p in path.iterdir() if is_of_target(p, target)))
             if files:
                 yield files
-        elif of_target(path, target):
+        elif is_of_target(path, target):
             yield (path,)
 
 
 def _read(path: Path, region: str) -> Answer:
     """The region that was asked for, unless the unit names its own."""
     answer = read_answer(path)
-    return answer if covers(answer.source) else answer.model_copy(update={"region": region})
+    return answer if read_covers(answer.source) else answer.model_copy(update={"region": region})
 
 
 def _write(out: Path, files: dict[str, str], target: str) -> None:
@@ -163,7 +165,7 @@ def _write(out: Path, files: dict[str, str], target: str) -> None:
 
 
 def collect(
-    desk: Desk, paths: Sequence[Path], task: Task | None = None, region: str = ""
+    service: AuthoringService, paths: Sequence[Path], task: Task | None = None, region: str = ""
 ) -> list[tuple[Task, tuple[Answer, ...]]]:
     """(task, units) of each candidate in folders that were asked for and in unit files, those of one task together.
 
@@ -175,11 +177,11 @@ def collect(
         if path.is_dir():
             asked, candidates = read_folder(path)
         else:
-            above = asked_above(path)
+            above = find_asked_folder(path)
             asked = read_asked(above) if above is not None else None
             default = region or (", ".join(asked.nodes) if asked is not None else "")
             candidates = [(_read(path, default),)]
-        found += [(task or _asked_task(desk, asked, path), units) for units in candidates]
+        found += [(task or _load_asked_task(service, asked, path), units) for units in candidates]
     return sorted(found, key=lambda item: item[0].id)
 
 
@@ -187,7 +189,7 @@ def target_of(paths: Sequence[Path]) -> str:
     """The target that answers were written for. Raises UsageError where they differ."""
     targets = set()
     for path in paths:
-        asked = path if path.is_dir() else asked_above(path)
+        asked = path if path.is_dir() else find_asked_folder(path)
         targets.add(
             read_asked(asked).target if asked else "cuda" if path.suffix in SUFFIXES["cuda"] else "cpu"
         )
@@ -198,12 +200,12 @@ def target_of(paths: Sequence[Path]) -> str:
     return targets.pop()
 
 
-def _asked_task(desk: Desk, asked: Asked | None, path: Path) -> Task:
+def _load_asked_task(service: AuthoringService, asked: Asked | None, path: Path) -> Task:
     if asked is None:
         raise UsageError(f"{path} is in no folder of `warpsmith ask`: say with --task what it is for")
-    task = desk.archive.task(asked.task)
+    task = service.archive.task(asked.task)
     if task is None:
         raise UsageError(
-            f"{desk.config.archive} does not hold the task of {path}: name the archive it was asked with, or --task"
+            f"{service.config.archive} does not hold the task of {path}: name the archive it was asked with, or --task"
         )
     return task

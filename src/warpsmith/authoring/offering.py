@@ -9,27 +9,27 @@ from collections.abc import Callable
 
 from .. import plugins
 from ..archive import Archive, Entry, RunRecord
-from ..archive.offers import confirmed_in, why_not_here
+from ..archive.offers import find_confirmation, why_not_here
 from ..config import Config
 from ..errors import ArchiveError, UsageError
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..records import Environment
 from ..targets.base import Target
-from .sitting import Sitting
+from .author_session import AuthorSession
 
 Offer = tuple[RunRecord, Entry]
 
 
-def here(config: Config, target: str) -> Environment:
+def describe_machine_for(config: Config, target: str) -> Environment:
     """What this machine is to a winner for that target."""
     return describe(config.compiler, "cuda" if target == "cuda" else "cpu")
 
 
-def offered(archive: Archive, run: RunRecord, entry: Entry, config: Config) -> Offer:
+def find_win_here(archive: Archive, run: RunRecord, entry: Entry, config: Config) -> Offer:
     """The win as it was confirmed in this environment. Raises UsageError, one line, where it was not."""
-    environment = here(config, run.target)
-    found = confirmed_in(archive, entry, environment)
+    environment = describe_machine_for(config, run.target)
+    found = find_confirmation(archive, entry, environment)
     if found is None:
         raise UsageError(
             f"the win of run {run.run_id} was not confirmed in this environment "
@@ -41,7 +41,7 @@ def offered(archive: Archive, run: RunRecord, entry: Entry, config: Config) -> O
     return archive.run(archive.run_of(found.result.id) or run.run_id), found
 
 
-def judged_here(
+def judge_here(
     archive: Archive, run: RunRecord, entry: Entry, config: Config, progress: Callable[[str], None]
 ) -> Offer:
     """Judge the win in this environment, as a run of its own, and offer what came out. Raises UsageError when it is no win
@@ -51,13 +51,13 @@ def judged_here(
     if task is None:
         raise ArchiveError(f"task {entry.candidate.task_id} of this candidate is not in the archive")
     target: Target = plugins.load("targets", run.target)(config.cache, config.compiler, config.threads)
-    sitting = Sitting(task, target, config, archive, Scratch(), progress)
+    session = AuthorSession(task, target, config, archive, Scratch(), progress)
     try:
-        result = sitting.judged(entry.candidate)
-        made = sitting.run_id
+        result = session.judge_candidate(entry.candidate)
+        made = session.run_id
     finally:
-        sitting.close()
-    if not (result.win and sitting.judge.admission.admitted):
+        session.close()
+    if not (result.win and session.judge.admission.admitted):
         why = result.reason or "it is not faster than the best baseline"
         raise UsageError(f"the win of run {run.run_id} is none on this machine: {why} (run {made})")
     again = next(e for e in archive.run_entries(made) if e.result.id == result.id)

@@ -1,6 +1,6 @@
-"""What was judged, as sheets: a verdict with its evidence, the history of a task, its board.
+"""Views of what was judged: a verdict with its evidence, the history of a task, its board.
 
-In: results and entries of the archive. Out: sheets. A speedup never loses its baseline, interval, hardware
+In: results and entries of the archive. Out: views. A speedup never loses its baseline, interval, hardware
 and share of the limit.
 """
 
@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ..agents.findings import fastest, findings, summary
 from ..archive.entries import Entry
 from ..records import Candidate, Environment, Lineage, Region, Result
-from .sheets import AttemptRow, BoardRow, VerdictSheet
+from .author_views import AttemptRow, BoardRow, VerdictView
 
 MOST_EVIDENCE = 12
 MOST_ROWS = 10
 LONGEST = 240  # characters of a reason in a row
 
 
-def verdict_sheet(
+def view_verdict(
     task: str, candidate: Candidate, result: Result, hardware: str, notes: Sequence[str] = (), run: str = ""
-) -> VerdictSheet:
+) -> VerdictView:
     timing, verdict = result.timing, result.verdict
     correct = result.status == "ok"
     confirmed = timing is not None and timing.confirmed
     ratios = sorted(timing.ratios, key=lambda r: r.median) if timing is not None and correct else []
-    return VerdictSheet(
+    return VerdictView(
         candidate=candidate.id, task=task, target=result.target, author=author_of(candidate.lineage),
         correct=correct, status=result.status, reason=result.reason, evidence=tuple(evidence(candidate, result)),
         win=result.win and confirmed, confirmed=correct and confirmed,
@@ -40,7 +40,7 @@ def verdict_sheet(
 def evidence(candidate: Candidate, result: Result) -> list[str]:
     """Why it failed, the first things first; of a success what was seen of each unit."""
     if result.status == "ok":
-        return seen_of(candidate, [result])
+        return describe_profiles(candidate, [result])
     failed = [c for c in result.verdict.checks if not c.ok] if result.verdict is not None else []
     names = {u.region.id: nodes_text(u.region) for u in candidate.units}
     lines = [f"{c.rule} at {c.variant}/{c.family}, {names.get(c.where, c.where)}: {c.detail}" for c in failed]
@@ -61,7 +61,7 @@ def _diagnostics(candidate: Candidate, result: Result) -> Iterator[str]:
                 yield f"{found.kind} at {at}{unit} ({build.variant} shapes): {found.message}"
 
 
-def seen_of(candidate: Candidate, results: Iterable[Result]) -> list[str]:
+def describe_profiles(candidate: Candidate, results: Iterable[Result]) -> list[str]:
     """The measured numbers of each unit's fastest result, and what stands out in them."""
     profiles = fastest(results)
     lines: list[str] = []
@@ -98,11 +98,16 @@ def board(
     for entry in (e for e in entries if e.result.status != "error"):
         key = entry.candidate.content_key
         old = latest.get(key)
-        weaker = old is not None and _confirmed(old) and entry.result.status == "ok" and not _confirmed(entry)
+        weaker = (
+            old is not None
+            and _is_confirmed(old)
+            and entry.result.status == "ok"
+            and not _is_confirmed(entry)
+        )
         if not weaker:
             latest[key] = entry
     standing = [e for e in latest.values() if e.result.status == "ok" and e.result.speedup is not None]
-    standing.sort(key=lambda e: (e.result.environment != here, not _confirmed(e), -_speed(e)))
+    standing.sort(key=lambda e: (e.result.environment != here, not _is_confirmed(e), -_speed(e)))
     return [
         _board_row(rank, entry, environment(entry.result.environment), quarantined, entry.result.environment == here)
         for rank, entry in enumerate(standing[:MOST_ROWS], 1)
@@ -143,7 +148,7 @@ def nodes_text(region: Region) -> str:
     return ", ".join(region.nodes[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _confirmed(entry: Entry) -> bool:
+def _is_confirmed(entry: Entry) -> bool:
     return entry.result.timing is not None and entry.result.timing.confirmed
 
 

@@ -1,4 +1,4 @@
-"""Sheets as text for people and agents: markdown for a prompt folder, plain lines for a terminal."""
+"""Views as text for people and agents: markdown for a prompt folder, plain lines for a terminal."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Sequence
 from ..knowledge.index import Passage
 from ..records import Ratio
 from ..report.wording import microseconds
-from .sheets import AttemptRow, BoardRow, Operand, RegionSheet, TaskSheet, VerdictSheet
+from .author_views import AttemptRow, BoardRow, Operand, RegionView, TaskView, VerdictView
 
 
-def graph_md(sheet: TaskSheet) -> str:
+def graph_md(view: TaskView) -> str:
     """The graph, other shapes, the roofline and the proposed regions of a task."""
-    lines = [f"# {sheet.name}: the graph", "", "```", *sheet.graph, "```", ""]
-    if sheet.note:
-        lines += [f"Note: {sheet.note}", ""]
-    if sheet.variants:
-        lines += ["A unit must be right at these shapes, too:", "", *(f"- {v}" for v in sheet.variants), ""]
-    lines += ["## Limits and baselines", "", *(f"- {line}" for line in roofline_lines(sheet)), ""]
-    lines += ["## Proposed regions", "", *(region_line(r) for r in sheet.regions), ""]
+    lines = [f"# {view.name}: the graph", "", "```", *view.graph, "```", ""]
+    if view.note:
+        lines += [f"Note: {view.note}", ""]
+    if view.variants:
+        lines += ["A unit must be right at these shapes, too:", "", *(f"- {v}" for v in view.variants), ""]
+    lines += ["## Limits and baselines", "", *(f"- {line}" for line in roofline_lines(view)), ""]
+    lines += ["## Proposed regions", "", *(region_line(r) for r in view.regions), ""]
     lines += [
         "Any other connected set of nodes is a region, too, as long as no value leaves it and comes back."
     ]
     return "\n".join(lines) + "\n"
 
 
-def roofline_lines(sheet: TaskSheet) -> list[str]:
-    lines = [f"{sheet.flops:,} FLOPs, at least {sheet.least_bytes:,} bytes moved"]
-    if sheet.limit_us is not None:
+def roofline_lines(view: TaskView) -> list[str]:
+    lines = [f"{view.flops:,} FLOPs, at least {view.least_bytes:,} bytes moved"]
+    if view.limit_us is not None:
         lines.append(
-            f"speed-of-light limit on {sheet.hardware}: {microseconds(sheet.limit_us)}, {sheet.bound}-bound"
+            f"speed-of-light limit on {view.hardware}: {microseconds(view.limit_us)}, {view.bound}-bound"
         )
-    lines += [f"baseline {name}: {microseconds(us)}" for name, us in sheet.baselines.items()]
-    if not sheet.baselines:
+    lines += [f"baseline {name}: {microseconds(us)}" for name, us in view.baselines.items()]
+    if not view.baselines:
         lines.append("the baselines were not timed on this machine yet")
     return lines
 
 
-def region_line(region: RegionSheet) -> str:
+def region_line(region: RegionView) -> str:
     limit = f"; limit alone {microseconds(region.limit_us)}" if region.limit_us is not None else ""
     return f"{region.number}. `{', '.join(region.nodes)}`: {region.flops:,} FLOPs, {region.least_bytes:,} bytes{limit}"
 
 
-def region_md(region: RegionSheet) -> str:
+def region_md(region: RegionView) -> str:
     """One region: operands in the order of the ABI, limits, what the expert knows."""
     number = f"Region {region.number}" if region.number else "The region"
     lines = [f"# {number}", "", f"Nodes: `{', '.join(region.nodes)}` ({', '.join(region.ops)})", ""]
@@ -94,22 +94,22 @@ def board_lines(rows: Sequence[BoardRow]) -> list[str]:
     ]
 
 
-def verdict_lines(sheet: VerdictSheet) -> list[str]:
+def verdict_lines(view: VerdictView) -> list[str]:
     """A verdict for people: what it is, the evidence, every speedup with what qualifies it."""
-    head = "correct" if sheet.correct else sheet.status
-    win = ", a win" if sheet.win else ""
-    lines = [f"{sheet.task}: {head}{win}: candidate {sheet.candidate} by {sheet.author}"]
-    lines += [f"  {sheet.reason}"] if sheet.reason else []
-    lines += [f"  {line}" for line in sheet.evidence]
-    for ratio in sheet.speedup:
+    head = "correct" if view.correct else view.status
+    win = ", a win" if view.win else ""
+    lines = [f"{view.task}: {head}{win}: candidate {view.candidate} by {view.author}"]
+    lines += [f"  {view.reason}"] if view.reason else []
+    lines += [f"  {line}" for line in view.evidence]
+    for ratio in view.speedup:
         lines.append(f"  {ratio_text(ratio)}")
-    if sheet.median_us is not None:
-        confirmed = "confirmed in fresh processes" if sheet.confirmed else "not confirmed"
-        share = f"{sheet.limit_share:.0%} of the speed-of-light limit"
-        lines.append(f"  {microseconds(sheet.median_us)}, {share}; {confirmed}")
-    lines += [f"  {', '.join(sheet.labels)}"] if sheet.labels else []
-    lines += [f"  note: {note}" for note in sheet.notes]
-    lines.append(f"  on {sheet.hardware}" + (f"; warpsmith report {sheet.run}" if sheet.run else ""))
+    if view.median_us is not None:
+        confirmed = "confirmed in fresh processes" if view.confirmed else "not confirmed"
+        share = f"{view.limit_share:.0%} of the speed-of-light limit"
+        lines.append(f"  {microseconds(view.median_us)}, {share}; {confirmed}")
+    lines += [f"  {', '.join(view.labels)}"] if view.labels else []
+    lines += [f"  note: {note}" for note in view.notes]
+    lines.append(f"  on {view.hardware}" + (f"; warpsmith report {view.run}" if view.run else ""))
     return lines
 
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 
 from ..agents.expert.brain import ExpertBrain
-from ..agents.expert.facts import local_facts
 from ..agents.expert.families import Technique
 from ..agents.expert.program import Unsupported
 from ..agents.expert.registry import family_of
+from ..agents.facts import local_facts
 from ..errors import TaskError, UsageError
 from ..records import Graph, Region, Unit
 from ..tasks.regions import make_region
@@ -22,7 +22,7 @@ MOST = 12  # regions proposed
 WHOLE = "all"
 
 
-def proposed(graph: Graph, target: str = "cpu") -> tuple[Region, ...]:
+def propose_regions(graph: Graph, target: str = "cpu") -> tuple[Region, ...]:
     """Regions of the planner's cuts, the most promising first, and the whole graph where it is one region. What the
     expert cuts for the CPU alone comes last: an author may write it.
     """
@@ -40,7 +40,7 @@ def proposed(graph: Graph, target: str = "cpu") -> tuple[Region, ...]:
 def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = None) -> Region:
     """The region that is meant. Empty means "all". Raises UsageError, one line."""
     text = reference.strip()
-    known = proposed(graph) if regions is None else regions
+    known = propose_regions(graph) if regions is None else regions
     if text.isdecimal():
         if not 1 <= int(text) <= len(known):
             raise UsageError(f"there is no region {text}: the proposed ones are 1 to {len(known)}")
@@ -59,13 +59,13 @@ def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = Non
 
 def techniques(graph: Graph, region: Region, target: str = "cpu") -> tuple[str, ...]:
     """What the expert knows for the region on a target, one line each; empty: nothing."""
-    return tuple(f"{t.name}: {t.why}" for t in _offered(graph, region, target))
+    return tuple(f"{t.name}: {t.why}" for t in _list_techniques(graph, region, target))
 
 
 def example(graph: Graph, region: Region, target: str = "cpu") -> Unit | None:
     """A unit for the region as the expert writes it; None where it cannot."""
     family = family_of(graph, region, target)
-    for technique in _offered(graph, region, target):
+    for technique in _list_techniques(graph, region, target):
         try:
             return family.write(graph, region, technique) if family is not None else None
         except Unsupported:
@@ -73,6 +73,6 @@ def example(graph: Graph, region: Region, target: str = "cpu") -> Unit | None:
     return None
 
 
-def _offered(graph: Graph, region: Region, target: str) -> list[Technique]:
+def _list_techniques(graph: Graph, region: Region, target: str) -> list[Technique]:
     family = family_of(graph, region, target)
     return family.techniques(graph, region, local_facts(target)) if family is not None else []

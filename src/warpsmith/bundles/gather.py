@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..archive import Archive, Entry
-from ..authoring.answers import Answer, candidate_of, read_answer
+from ..authoring.answers import Answer, make_candidate, read_answer
 from ..authoring.folder import read_folder
 from ..records import Candidate, Hypothesis, Task
 from .manifest import BundleError
@@ -73,7 +73,7 @@ class Gathered:
             self.hypotheses[hypothesis.id] = hypothesis
 
     def _add_answer(self, task: Task, answers: Sequence[Answer], author: str) -> None:
-        candidate = candidate_of(task, self.target, answers, author=author)
+        candidate = make_candidate(task, self.target, answers, author=author)
         self.add_task(task)
         self.candidates[candidate.id] = candidate
 

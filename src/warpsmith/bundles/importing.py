@@ -128,7 +128,7 @@ def _outcome(
     if confirmed is None:
         return "failed", "no candidate passed the confirmation"
     if opening.admission is not None and not opening.admission.admitted:
-        return "no-win", "the task is quarantined: a mutant passes on it, so no speedup counts"
+        return "no-win", "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
     if confirmed.win:
         return "win", ""
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"

@@ -14,7 +14,7 @@ from . import options as o
 from . import printing
 
 if TYPE_CHECKING:
-    from ..authoring.sheets import VerdictSheet
+    from ..authoring.author_views import VerdictView
 
 RegionOption = Annotated[
     str | None,
@@ -45,18 +45,21 @@ def ask(
     quiet: o.QuietOption = False,
 ) -> None:
     """Write a folder for whoever is to write kernels for each TASK; `warpsmith tell` takes the answers."""
-    from ..authoring.desk import Desk
     from ..authoring.folder import expect_free, write_folder
+    from ..authoring.service import AuthoringService
 
     changed = o.overrides(settings)
     if out is not None and len(task) == 1:
         expect_free(out)
-    with observer_for(quiet) as observer, Desk(o.config(archive), target, observer.stage) as desk:
+    with (
+        observer_for(quiet) as observer,
+        AuthoringService(o.config(archive), target, observer.stage) as service,
+    ):
         for spec in task:
             observer.stage(f"loading {spec}")
-            name = desk.task(spec, changed).name
+            name = service.task(spec, changed).name
             place = out if out is not None and len(task) == 1 else (out or Path("ask")) / name
-            print(write_folder(desk, spec, place, region or "", changed))
+            print(write_folder(service, spec, place, region or "", changed))
 
 
 def tell(
@@ -74,28 +77,31 @@ def tell(
     quiet: o.QuietOption = False,
 ) -> None:
     """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct."""
-    from ..authoring.desk import Desk
     from ..authoring.folder import collect, target_of
     from ..authoring.prose import verdict_lines
+    from ..authoring.service import AuthoringService
 
     printing.expect_writable(json)
     config, changed = o.config(archive, baselines), o.overrides(settings)
-    sheets: list[VerdictSheet] = []
-    with observer_for(quiet) as observer, Desk(config, target or target_of(answers), observer.stage) as desk:
-        desk.expect_device()
-        named = desk.task(task, changed) if task is not None else None
-        told = collect(desk, answers, named, region or "")
+    views: list[VerdictView] = []
+    with (
+        observer_for(quiet) as observer,
+        AuthoringService(config, target or target_of(answers), observer.stage) as service,
+    ):
+        service.expect_device()
+        named = service.task(task, changed) if task is not None else None
+        told = collect(service, answers, named, region or "")
         candidates = [
-            (given, desk.candidate(given, units, onto=onto or "", author=author, note=note))
+            (given, service.candidate(given, units, onto=onto or "", author=author, note=note))
             for given, units in told
         ]
         for given, candidate in candidates:  # every answer was read before the first is judged
-            sheets.append(desk.submit(given, candidate).result())
+            views.append(service.submit(given, candidate).result())
             if json != "-":
-                print("\n".join(verdict_lines(sheets[-1])))
+                print("\n".join(verdict_lines(views[-1])))
     if json is not None:
-        printing.write_json([s.model_dump(mode="json") for s in sheets], json)
-    raise typer.Exit(0 if all(s.correct for s in sheets) else 1)
+        printing.write_json([s.model_dump(mode="json") for s in views], json)
+    raise typer.Exit(0 if all(s.correct for s in views) else 1)
 
 
 def board(
@@ -106,11 +112,11 @@ def board(
     settings: o.SetOption = None,
 ) -> None:
     """The fastest correct candidates of a task, and who wrote them."""
-    from ..authoring.desk import Desk
     from ..authoring.prose import board_lines
+    from ..authoring.service import AuthoringService
 
-    with Desk(o.config(archive), target) as desk:
-        rows = desk.board(desk.task(task, o.overrides(settings)))
+    with AuthoringService(o.config(archive), target) as service:
+        rows = service.board(service.task(task, o.overrides(settings)))
     if json is not None:
         printing.write_json([r.model_dump(mode="json") for r in rows], json)
     if json != "-":

@@ -34,7 +34,7 @@ def knowledge(
 
     index = Index()
     if not query:
-        titles = [p for p in index.content if target is None or known_target(target) in p.targets]
+        titles = [p for p in index.content if target is None or check_target(target) in p.targets]
         if json is not None:
             printing.write_json([page.model_dump(mode="json") for page in titles], json)
         if json != "-":
@@ -42,7 +42,7 @@ def knowledge(
                 ("page", "targets", "title"), [(p.name, " ".join(p.targets), p.title) for p in titles]
             )
         return
-    found = index.retrieve(" ".join(query), known_target(target), count)
+    found = index.retrieve(" ".join(query), check_target(target), count)
     if json is not None:
         printing.write_json([passage.model_dump(mode="json") for passage in found], json)
     if json != "-":
@@ -57,7 +57,7 @@ def lessons(
     target: AnyTargetOption = None, archive: o.ArchiveOption = None, json: o.JsonOption = None
 ) -> None:
     """What ended failures before, most helpful first: failure, what was changed, how often that helped."""
-    kept = existing(archive).all_lessons(known_target(target) or None)
+    kept = existing(archive).all_lessons(check_target(target) or None)
     if json is not None:
         printing.write_json([lesson.model_dump(mode="json") for lesson in kept], json)
     if json == "-":
@@ -71,7 +71,7 @@ def lessons(
         print("no lessons yet: they are learnt when a model's repair works")
 
 
-def known_target(name: str | None) -> str:
+def check_target(name: str | None) -> str:
     """The target's name; empty for any. Raises UsageError for one that there is not."""
     if name is not None and name not in TARGETS:
         raise UsageError(f"no target {name}: there are {' and '.join(TARGETS)}")

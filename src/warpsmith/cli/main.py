@@ -86,8 +86,8 @@ def ending(error: BaseException) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
         return 1
     if isinstance(error, OSError) and error.errno is not None:
-        return _say(f"{error.strerror}: {error.filename or 'input or output'}{_logged(error)}", 1)
-    return _say(f"this is a bug in warpsmith ({type(error).__name__}){_logged(error)}", BUG)
+        return _say(f"{error.strerror}: {error.filename or 'input or output'}{_log_traceback(error)}", 1)
+    return _say(f"this is a bug in warpsmith ({type(error).__name__}){_log_traceback(error)}", BUG)
 
 
 def _say(text: str, code: int) -> int:
@@ -95,7 +95,7 @@ def _say(text: str, code: int) -> int:
     return code
 
 
-def _logged(error: BaseException) -> str:
+def _log_traceback(error: BaseException) -> str:
     """Keep the traceback in a file; returns where it is, for the message."""
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     text = "".join(traceback.format_exception(error))

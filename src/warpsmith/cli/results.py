@@ -15,7 +15,7 @@ from ..errors import ArchiveError, UsageError
 from ..records import Ratio
 from . import options as o
 from . import printing
-from .shelves import Kind, print_entries
+from .result_table import Kind, print_entries
 from .winners import offer, winner
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def run_row(run: RunRecord) -> list[str]:
     status, judged = (s.status, str(s.evaluations)) if s else ("unfinished", "")
     best = s.best if s else None
     return [
-        run.run_id, run.task_name, run.target, _marked(status, run.origin == "imported"),
+        run.run_id, run.task_name, run.target, _mark_origin(status, run.origin == "imported"),
         _over(best.speedup if best else None), f"{best.limit_share:.0%}" if best else "", judged,
         run.started_at[:19], run.environment.hardware,
     ]  # fmt: skip
@@ -180,12 +180,12 @@ def entry_row(entry: Entry) -> list[str]:
     result, timing = entry.result, entry.result.timing
     technique = " + ".join(u.technique or u.family for u in entry.candidate.units)
     return [
-        str(entry.number), entry.candidate.id, _marked(entry.kind, not entry.verified_here), result.status,
+        str(entry.number), entry.candidate.id, _mark_origin(entry.kind, not entry.verified_here), result.status,
         _over(result.speedup), f"{timing.limit_share:.0%}" if timing else "", technique, result.reason,
     ]  # fmt: skip
 
 
-def _marked(text: str, imported: bool) -> str:
+def _mark_origin(text: str, imported: bool) -> str:
     """Another machine's word is unverified until the candidate is judged here."""
     return f"{text} (imported)" if imported else text
 

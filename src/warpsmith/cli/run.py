@@ -50,7 +50,10 @@ def optimize(
     config = flags.config()
     limit, changed = flags.limits(config), o.overrides(settings)
     summaries: list[RunSummary] = []
-    with kept(summaries, json, as_list=len(task) > 1), observer_for(flags.quiet) as observer:
+    with (
+        show_finished_on_error(summaries, json, as_list=len(task) > 1),
+        observer_for(flags.quiet) as observer,
+    ):
         for spec in task:
             done = optimize_task(
                 spec,
@@ -85,7 +88,7 @@ def demo(
     printing.expect_writable(json)
     folder, config, limit = examples_folder(examples), o.config(archive), o.budget(budget, time)
     summaries: list[RunSummary] = []
-    with kept(summaries, json, as_list=True), observer_for(quiet) as observer:
+    with show_finished_on_error(summaries, json, as_list=True), observer_for(quiet) as observer:
         for number, name in enumerate(DEMO_TASKS, 1):
             observer.note(f"[{number}/{len(DEMO_TASKS)}] {name}")
             summaries.append(
@@ -110,7 +113,9 @@ def examples_folder(given: Path | None) -> Path:
 
 
 @contextmanager
-def kept(summaries: Sequence[RunSummary], json: str | None, as_list: bool) -> Iterator[None]:
+def show_finished_on_error(
+    summaries: Sequence[RunSummary], json: str | None, as_list: bool
+) -> Iterator[None]:
     """Shows the tasks that were finished when a later one ends in an error, which must not hide them."""
     try:
         yield

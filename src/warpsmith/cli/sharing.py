@@ -145,7 +145,7 @@ def foreign(
             "claimed over compile",
         )
         rows = [
-            [k.id, k.op_name, k.kernel_name, _claimed(k.correct), _times(k.speedup_native), _times(k.speedup_compile)]
+            [k.id, k.op_name, k.kernel_name, _describe_claim(k.correct), _times(k.speedup_native), _times(k.speedup_compile)]
             for k in foreign_kernels(store)
         ]  # fmt: skip
         printing.print_rows(columns, rows)
@@ -158,7 +158,7 @@ def foreign(
     print(f"wrote {solution}; judge it: warpsmith judge {solution} --task {task} --target cuda")
 
 
-def _claimed(correct: bool | None) -> str:
+def _describe_claim(correct: bool | None) -> str:
     return "" if correct is None else "yes" if correct else "no"
 
 

@@ -48,7 +48,7 @@ def suite(
         try:
             done = run_suite(
                 name, target=flags.target, budget=limits, seed=flags.seed, config=config, observer=observer,
-                limit=limit, samples=samples, finished=tables.finished,
+                limit=limit, samples=samples, finished=tables.add_finished,
             )  # fmt: skip
         except (WarpsmithError, KeyboardInterrupt):
             if tables.done:
@@ -71,7 +71,7 @@ class Tables:
     done: list[RunSummary] = field(default_factory=list)
     left: int = 0  # runs that are still to come
 
-    def finished(self, summary: RunSummary, left: int) -> None:
+    def add_finished(self, summary: RunSummary, left: int) -> None:
         """Whoever kills the suite later finds files that tell of all runs until now."""
         self.done.append(summary)
         self.left = left

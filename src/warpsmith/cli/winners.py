@@ -20,17 +20,17 @@ def offer(
     store: Archive, run: RunRecord, entry: Entry, config: Config, confirm: bool, elsewhere: bool
 ) -> tuple[RunRecord, Entry]:
     """The win as it was confirmed in this environment, if need be now. Raises UsageError where it is none here."""
-    from ..authoring.offering import judged_here, offered
+    from ..authoring.offering import find_win_here, judge_here
 
     if elsewhere:
         return run, entry
     try:
-        return offered(store, run, entry, config)
+        return find_win_here(store, run, entry, config)
     except UsageError:
         if not confirm:
             raise
     with observer_for(quiet=False) as observer:
-        return judged_here(store, run, entry, config, observer.stage)
+        return judge_here(store, run, entry, config, observer.stage)
 
 
 def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
@@ -39,17 +39,17 @@ def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
 
     Raises UsageError when there is no win, ArchiveError when nothing has that name.
     """
-    from ..archive.offers import confirmed_in
-    from ..authoring.offering import here
+    from ..archive.offers import find_confirmation
+    from ..authoring.offering import describe_machine_for
 
     name = Path(what).stem if what and what.endswith(".py") else (what or "").rpartition(":")[2]
     runs = [r for r in archive.runs() if r.task_name == name]
     first: tuple[RunRecord, Entry] | None = None
     for run in runs or [archive.run(what)]:
-        entry = confirmed_win(archive, run)
+        entry = find_confirmed_win(archive, run)
         if entry is not None:
             first = first or (run, entry)
-            if confirmed_in(archive, entry, here(o.config(), run.target)) is not None:
+            if find_confirmation(archive, entry, describe_machine_for(o.config(), run.target)) is not None:
                 return run, entry  # of a shared archive's wins one that holds on this machine
     if first is not None:
         return first
@@ -59,7 +59,7 @@ def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
     )
 
 
-def confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
+def find_confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
     """What the run claims, or else its fastest confirmed win, that nothing judged later contradicts. None of
     an imported run or a quarantined task.
     """

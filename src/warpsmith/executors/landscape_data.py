@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from ..hardware import hardware_of
 from ..records import BaselineTiming, Environment, Limit, Record, Status, Task, Unit
-
-CALL_US = 4.0  # of one more unit in a candidate as deployed: allocation, the call, waking threads
 
 
 class Header(Record):
@@ -28,7 +27,7 @@ class Header(Record):
     version: int
     task: Task  # its main variant
     target: str
-    facts: dict[str, Any]  # `agents.expert.facts.Facts` as a record
+    facts: dict[str, Any]  # `agents.facts.Facts` as a record
     limit: Limit
     baselines: tuple[BaselineTiming, ...]
     environment: Environment
@@ -233,7 +232,7 @@ class Landscape(Record):
         """The additive model: units alone, what they leave to ATen alone, and the calls."""
         covered = {n for p in points for n in self.sites[self.sources[p.source].site].nodes}
         rest = sum(us for name, us in self.node_us.items() if name not in covered)
-        return rest + sum(p.us + CALL_US for p in points)
+        return rest + sum(p.us + hardware_of(self.header.target).unit_call_us for p in points)
 
     @cached_property
     def best_us(self) -> float:

@@ -100,7 +100,7 @@ def _row(item: GraphInput) -> tuple[str, Any]:
     return item.role, item.target
 
 
-def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
+def format_nested(tree: Any, leaf: str = "leaves[{}]") -> str:
     """Python source that nests output leaves as the module does; `tree` as in `Graph.tree`.
 
     Raises UsageError for classes, which no file can know.
@@ -108,9 +108,9 @@ def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
     if isinstance(tree, int):
         return leaf.format(tree)
     if isinstance(tree, list):
-        return f"[{', '.join(nested(t, leaf) for t in tree)}]"
+        return f"[{', '.join(format_nested(t, leaf) for t in tree)}]"
     if "tuple" in tree:
-        items = [nested(t, leaf) for t in tree["tuple"]]
+        items = [format_nested(t, leaf) for t in tree["tuple"]]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
     if "const" in tree:
         return repr(tree["const"])
@@ -118,7 +118,7 @@ def nested(tree: Any, leaf: str = "leaves[{}]") -> str:
         raise UsageError(
             "the module returns an object of a class, or changes objects that it is given: export it with --as package"
         )
-    return "{" + ", ".join(f"{k!r}: {nested(t, leaf)}" for k, t in tree["dict"].items()) + "}"
+    return "{" + ", ".join(f"{k!r}: {format_nested(t, leaf)}" for k, t in tree["dict"].items()) + "}"
 
 
 def positional(graph: Graph) -> bool:

@@ -20,7 +20,7 @@ from ..records import Candidate, Graph, Task
 from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
 from ..targets.native import NativeTarget
-from .files import docstring, long_string, nested, positional, state_rows, task_text, unit_files
+from .files import docstring, format_nested, long_string, positional, state_rows, task_text, unit_files
 
 _TORCH_SETS = (
     "-std=",
@@ -134,7 +134,7 @@ def to_kernelbench(task: Task, candidate: Candidate, target: NativeTarget, proof
         reads=_reads(task.graph),
         program=long_string(_program(candidate, task.graph)),
         entry=task.source.entry, parameters=parameters, given=given,
-        result=nested(json.loads(task.graph.tree)),
+        result=format_nested(json.loads(task.graph.tree)),
     )  # fmt: skip
 
 

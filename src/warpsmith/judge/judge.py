@@ -3,7 +3,7 @@
 `evaluate` takes candidates through build → verify → time → label; a candidate's failure is a `Result`, never
 an exception. `confirm` does it again from the start: fresh processes, fresh seeds, every baseline side by
 side, more families and samples. Candidates are fixed before the seeds of their own inputs are drawn. What is
-opened first is in `opened.py`.
+opened first is in `judge_session.py`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..progress import counted
 from ..records import Candidate, Check, Profile, Result, Status, Timing, Verdict
 from ..runtime.rewrites import deployed_graph
 from ..tasks.regions import make_region
-from . import gpu_state
-from .bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 from .building import Built, build_all
-from .evidence import Case
+from .correctness.evidence import Case
+from .correctness.plan import STAND_IN, UNIT_RUNS
+from .correctness.verify import Verification
+from .device import gpu_state
+from .device.memory import checked_calls, needed_bytes
+from .device.patience import NO_MEMORY
+from .judge_session import JudgeSession
 from .labels import labels
-from .limits import hard_floor
-from .memory import checked_calls, needed_bytes
-from .opened import Opened
-from .patience import NO_MEMORY
-from .plan import STAND_IN, UNIT_RUNS
-from .region_profiles import region_profiles
-from .verify import Verification
+from .roofline.limits import hard_floor
+from .roofline.region_profiles import region_profiles
+from .timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 MOST_AT_ONCE = 8  # candidates verified at a time
@@ -49,7 +49,7 @@ class Outcome:
     reason: str = ""
 
 
-class Judge(Opened):
+class Judge(JudgeSession):
     """A context manager: `open()` it once, then `evaluate` rounds of candidates and `confirm` the winners."""
 
     _limit_again = False  # whether the limit was measured again because a candidate beat it
@@ -88,7 +88,7 @@ class Judge(Opened):
                     self._time_rewritten(candidate)
             return self._judged(candidate, built, cases, confirm=True)
         finally:
-            self.bench.drop_rewritten()
+            self.bench.pool.drop_rewritten()
             for case in cases:
                 if case not in self._fresh:
                     self.evidence.forget(case)
@@ -98,7 +98,7 @@ class Judge(Opened):
             self._fresh_values(3)
             if not self._fresh_baselines:
                 with self._stage("confirm-baselines", "starting fresh baselines"):
-                    self.bench.restart_baselines(fresh_values=self._next_values)
+                    self.bench.pool.restart(fresh_values=self._next_values)
                 self._fresh_baselines = True
 
     def _built(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
@@ -182,7 +182,7 @@ class Judge(Opened):
         """Time it as deployed, then check what the timed calls returned, then the speed of light."""
         main = self.task.main.name
         libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
-        names = [n for n, t in self.bench.timings.items() if t.ok] if confirm else None
+        names = [n for n, t in self.bench.pool.timings.items() if t.ok] if confirm else None
         try:
             run = self.bench.time(
                 candidate, libraries, self._next_values, rounds=self._rounds() if confirm else None,

@@ -14,21 +14,21 @@ from contextlib import suppress
 from ..errors import JudgeError
 from ..processes.worker import Worker
 from ..records import Admission
-from .admission import admit
-from .baselines import EAGER, Baselines
-from .bound import TimeBound
-from .evidence import secret_looks
-from .memory import check_memory
-from .module_agreement import check_module
-from .opened import Opened
-from .plan import ADMISSION
-from .session import TimedSample
-from .timed_process import TimedProcess
+from .admission.admission import admit
+from .admission.module_agreement import ModuleAgreement, check_module, quarantine
+from .admission.time_bound import TimeBound
+from .correctness.plan import ADMISSION
+from .device.memory import check_memory
+from .judge_session import JudgeSession
+from .sample_rows import draw_rows_of_outputs
+from .timing.baselines import EAGER, Baselines
+from .timing.interleaved_rounds import TimedSample
+from .timing.timed_process import TimedProcess
 
 MODULE_UNCHECKED = "whether the module itself gives what its exported graph gives"
 
 
-class TaskCheck(Opened):
+class TaskCheck(JudgeSession):
     """A context manager, as a judge is; `check` it once."""
 
     _modules: Baselines | None = None
@@ -51,24 +51,28 @@ class TaskCheck(Opened):
             compared = bound.attempt(self._compare_module)
         if compared is None:
             return admission.model_copy(update={"unchecked": (*admission.unchecked, MODULE_UNCHECKED)})
-        return admission
+        return quarantine(admission, compared.doubt)
 
-    def _compare_module(self) -> bool:
+    def _compare_module(self) -> ModuleAgreement:
         """Raises TaskError where they disagree."""
         values = self.evidence.values(self._own)
         process = self._start_module()
-        with self.turns.background(process.pause, process.resume):
-            looks = () if self._looked is None else secret_looks(self.task.graph, self._looked)
+        with self.device_lock.background(process.pause, process.resume):
+            looks = (
+                ()
+                if self._sampled_elements is None
+                else draw_rows_of_outputs(self.task.graph, self._sampled_elements)
+            )
             outputs = process.outputs(process.folder / "outputs", looks)
         sample = TimedSample(
             EAGER, outputs, looks, values, self.task.graph.inputs, (), self.scratch.new("given")
         )
-        note = check_module(
+        agreement = check_module(
             self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
         )
-        if note:
-            self.progress(f"note: {note}")
-        return True
+        if agreement.note:
+            self.progress(f"note: {agreement.note}")
+        return agreement
 
     def _start_module(self) -> TimedProcess:
         """The user's module in a process of its own, called once, since a second call would find another state."""
@@ -80,7 +84,7 @@ class TaskCheck(Opened):
         )  # fmt: skip
         self._stack.callback(modules.close)
         modules.start((EAGER,), self.evidence.values(self._own))
-        with self.turns.background(modules.pause, modules.resume):
+        with self.device_lock.background(modules.pause, modules.resume):
             modules.ready()
         if EAGER not in modules.alive:
             raise JudgeError(f"the module of {self.task.name} does not run: {modules.failures[EAGER]}")

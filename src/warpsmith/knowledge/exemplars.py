@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..archive.entries import Entry
-from ..archive.exemplars import sound_entries, sound_signatures
+from ..archive.exemplars import find_sound_entries, list_sound_signatures
 from ..archive.reading import ArchiveReader
 from ..records import Region, Unit
 from .query import operations
@@ -26,7 +26,7 @@ def exemplars(
     for signature in (region.signature, *nearest(archive, region.signature, target, before, without)):
         if len(found) >= k:
             break
-        entries = sound_entries(archive, signature, target, before=before, without=without)
+        entries = find_sound_entries(archive, signature, target, before=before, without=without)
         for unit in _units(entries, signature):
             if unit.compiled:
                 found.setdefault(unit.source, unit)
@@ -41,7 +41,7 @@ def alike(one: str, other: str) -> float:
 
 def nearest(archive: ArchiveReader, signature: str, target: str, before: str, without: str) -> list[str]:
     """Other signatures of sound units with like operations, the most alike first."""
-    others = (one for one in sound_signatures(archive, target, before, without) if one != signature)
+    others = (one for one in list_sound_signatures(archive, target, before, without) if one != signature)
     ranked = sorted((-alike(signature, one), one) for one in others)
     return [one for negative, one in ranked[:NEARBY] if -negative >= LEAST_ALIKE]
 

@@ -36,12 +36,12 @@ class Index:
     def __init__(self, content: Sequence[Page] | None = None) -> None:
         self.content = tuple(pages() if content is None else content)
         self._lock = threading.Lock()
-        self._rank: Callable[[list[str]], dict[int, float]] = self._counted
+        self._rank: Callable[[list[str]], dict[int, float]] = self._count
         if has_fts5():
             self._table = _table(self.content)
-            self._rank = self._ranked
+            self._rank = self._rank_rows
         else:
-            self._held = [_held(page) for page in self.content]
+            self._held = [_weigh_columns(page) for page in self.content]
             warnings.warn(
                 "this Python's SQLite has no FTS5: knowledge is ranked by plain counts of words", stacklevel=2
             )
@@ -56,13 +56,13 @@ class Index:
         best = sorted(fitting, key=lambda found: (-found[0], self.content[found[1]].name))[: max(k, 0)]
         return [_passage(self.content[i], score) for score, i in best]
 
-    def _ranked(self, words: list[str]) -> dict[int, float]:
+    def _rank_rows(self, words: list[str]) -> dict[int, float]:
         weights = ", ".join(str(weight) for weight in WEIGHTS.values())
         query = f"SELECT rowid, -bm25(pages, {weights}) FROM pages WHERE pages MATCH ?"
         with self._lock:
             return dict(self._table.execute(query, (match(words),)).fetchall())
 
-    def _counted(self, words: list[str]) -> dict[int, float]:
+    def _count(self, words: list[str]) -> dict[int, float]:
         counts = {i: _count(held, words) for i, held in enumerate(self._held)}
         return {i: count for i, count in counts.items() if count}
 
@@ -94,7 +94,7 @@ def _columns(page: Page) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _held(page: Page) -> list[tuple[float, list[str]]]:
+def _weigh_columns(page: Page) -> list[tuple[float, list[str]]]:
     """Weight and words of each column, without repetitions."""
     return [(WEIGHTS[column], terms(text, len(text))) for column, text in _columns(page).items()]
 

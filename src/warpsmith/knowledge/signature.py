@@ -76,13 +76,13 @@ def _once(text: str) -> str:
     text = _OVER.sub(
         lambda match: f"({'a little' if float(match[1]) < LITTLE else 'far'} over the budget)", text
     )
-    text = _QUOTED.sub(lambda match: f"'{_quoted(match[1])}'", text)
+    text = _QUOTED.sub(lambda match: f"'{_abstract_quote(match[1])}'", text)
     for pattern, replacement in _PASSES:
         text = pattern.sub(replacement, text)
     return text
 
 
-def _quoted(inside: str) -> str:
+def _abstract_quote(inside: str) -> str:
     """Types and punctuation tell errors apart; names do not, and of a call only that it is one."""
     plain = inside.strip()
     if not plain or plain in ("_", "_()", "#") or _PUNCTUATION.fullmatch(plain):

@@ -45,7 +45,7 @@ class Purse(Protocol):
         """None: no limit of time."""
         ...
 
-    def exhausted(self) -> str | None:
+    def find_reached_limit(self) -> str | None:
         """Which limit was reached, in words; None while there is room."""
         ...
 

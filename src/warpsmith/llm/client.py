@@ -71,7 +71,7 @@ class ModelClient:
             async with asyncio.timeout(self._purse.seconds_left):
                 got = await self._patiently(system, prompt)
         except TimeoutError:
-            reason = self._purse.exhausted() or "time spent"
+            reason = self._purse.find_reached_limit() or "time spent"
             cut = self._exchange(role, system, prompt, turn, Answered(), f"{CUT}{reason}", started)
             raise BudgetSpent(reason, cut) from None
         fault = got.fault
@@ -94,7 +94,7 @@ class ModelClient:
     def _still_possible(self) -> None:
         if self._dead:
             raise ModelError(self._dead)
-        reached = self._purse.exhausted()
+        reached = self._purse.find_reached_limit()
         if reached is not None:
             raise BudgetSpent(reached)
 

@@ -36,7 +36,7 @@ def fault_of(error: Exception) -> Fault:
     from pydantic_ai import exceptions as e
 
     wait = getattr(error, "retry_after", None)
-    told = _told(error)
+    told = _describe_error(error)
     if isinstance(error, e.ModelAuthenticationError):
         return Fault("final", f"the key is refused ({told})")
     if isinstance(error, e.ModelNotFoundError):
@@ -61,7 +61,7 @@ def fault_of(error: Exception) -> Fault:
     return Fault("passing", f"what came back cannot be read ({type(error).__name__}: {told})")
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Status and message, in one line of bounded length."""
     body = getattr(error, "body", None)
     message = body.get("message", body) if isinstance(body, dict) else body or error

@@ -24,7 +24,7 @@ class Price:
         """The cost of a usage as pydantic-ai or genai-prices counts one."""
         found = self._by_table(usage)
         if found is None and self.stated is not None:
-            asked, answered = stated_price(self.stated)
+            asked, answered = parse_price(self.stated)
             return ((usage.input_tokens or 0) * asked + (usage.output_tokens or 0) * answered) / MILLION
         return found
 
@@ -46,7 +46,7 @@ class Price:
             return None
 
 
-def stated_price(text: str) -> tuple[float, float]:
+def parse_price(text: str) -> tuple[float, float]:
     """ "0.5/2" → (0.5, 2.0), dollars per million tokens asked and answered. Raises UsageError."""
     asked, slash, answered = text.partition("/")
     try:

@@ -28,7 +28,7 @@ SECRET_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|ACCESS_KEY)$")
 SECRET_LENGTH = 8  # shorter values would be found in ordinary text
 
 
-def known_form(name: str) -> str:
+def parse_provider(name: str) -> str:
     """The provider of "provider:name". Raises UsageError for anything else."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model) or re.search(r"\s", name):
@@ -36,9 +36,9 @@ def known_form(name: str) -> str:
     return provider
 
 
-def served_at(name: str, config: Config) -> str | None:
+def find_base_url(name: str, config: Config) -> str | None:
     """The base URL that this model is asked at; None: its provider's own."""
-    return config.base_url if known_form(name) in COMPATIBLE else None
+    return config.base_url if parse_provider(name) in COMPATIBLE else None
 
 
 def check_base_url(url: str) -> None:
@@ -54,7 +54,7 @@ def check_base_url(url: str) -> None:
 
 def build(name: str, config: Config) -> Model:
     """The model, ready to be asked. Nothing is sent."""
-    provider, url = known_form(name), served_at(name, config)
+    provider, url = parse_provider(name), find_base_url(name, config)
     try:
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
@@ -63,7 +63,7 @@ def build(name: str, config: Config) -> Model:
     try:
         return infer_model(name) if url is None else _compatible(name, url)
     except UserError as error:
-        raise UsageError(f"model {name}: {_explained(str(error))}") from None
+        raise UsageError(f"model {name}: {_shorten_message(str(error))}") from None
     except ImportError as error:
         text = " ".join(str(error).split())
         raise UsageError(f"model {name}: a package of {provider} is missing: {text}") from None
@@ -71,7 +71,7 @@ def build(name: str, config: Config) -> Model:
         raise UsageError(f"model {name}: {' '.join(str(error).split())[:200]}") from None
 
 
-def _explained(problem: str) -> str:
+def _shorten_message(problem: str) -> str:
     """pydantic-ai's message, shortened to which variable is missing where it names one."""
     wanted = re.findall(r"`([A-Z][A-Z0-9_]+)`", problem)
     if wanted:
@@ -86,7 +86,7 @@ def _compatible(name: str, url: str) -> Model:
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    client = httpx2.AsyncClient(timeout=None, event_hooks={"response": [_bounded]})
+    client = httpx2.AsyncClient(timeout=None, event_hooks={"response": [_limit_bytes]})
     # Every such server knows `max_tokens`; not all know the newer `max_completion_tokens`.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     key = os.environ.get(SERVER_KEY)
@@ -103,7 +103,7 @@ async def release(model: Model) -> None:
         await close()
 
 
-async def _bounded(response: Any) -> None:
+async def _limit_bytes(response: Any) -> None:
     """An answer without end must not fill the memory: the connection is dropped at MOST_BYTES."""
     import httpx2
 

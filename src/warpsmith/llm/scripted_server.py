@@ -55,13 +55,13 @@ class Asked:
 
     @property
     def system(self) -> str:
-        return self._said_by("system", "developer")
+        return self._join_texts("system", "developer")
 
     @property
     def prompt(self) -> str:
-        return self._said_by("user")
+        return self._join_texts("user")
 
-    def _said_by(self, *roles: str) -> str:
+    def _join_texts(self, *roles: str) -> str:
         texts = [m.get("content") for m in self.body.get("messages", []) if m.get("role") in roles]
         return "\n".join(
             t if isinstance(t, str) else "".join(p.get("text", "") for p in t or ()) for t in texts

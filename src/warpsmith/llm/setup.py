@@ -18,8 +18,17 @@ from .background import Background
 from .chat import Chat, Ledger, Purse
 from .client import ModelClient, Patience
 from .ensemble import Ensemble
-from .prices import Price, stated_price
-from .providers import COMPATIBLE, build, check_base_url, keys_found, known_form, release, secrets, served_at
+from .prices import Price, parse_price
+from .providers import (
+    COMPATIBLE,
+    build,
+    check_base_url,
+    find_base_url,
+    keys_found,
+    parse_provider,
+    release,
+    secrets,
+)
 from .recording import Record, Recorded, Replay
 
 EXPERT = "expert"
@@ -43,7 +52,7 @@ def models_of(config: Config) -> dict[Role, tuple[str, ...]]:
         if EXPERT in names or not names:
             raise UsageError(f"setting {SETTING[role]}: {text!r}: name models, or the expert alone")
         for name in names:
-            known_form(name)
+            parse_provider(name)
         played[role] = names
     return played
 
@@ -52,7 +61,7 @@ def check(config: Config, budget: Budget) -> None:
     """Raises UsageError when a run with these settings could not ask its models or keep its limits."""
     names = _all(models_of(config))
     if config.price is not None:
-        stated_price(config.price)
+        parse_price(config.price)
     if not names:
         for setting, value in (("--usd", budget.usd), ("--tokens", budget.tokens)):
             if value is not None:
@@ -62,7 +71,7 @@ def check(config: Config, budget: Budget) -> None:
         return
     if config.base_url is not None:
         check_base_url(config.base_url)
-        if not any(known_form(n) in COMPATIBLE for n in names):
+        if not any(parse_provider(n) in COMPATIBLE for n in names):
             raise UsageError("--base-url serves models named openai:NAME, and no role has one")
     for name in names:
         build(name, config)
@@ -97,7 +106,7 @@ def open_chats(
         background.close(*(release(model) for model in models.values()))
 
 
-def replayed_chats(
+def open_replayed_chats(
     config: Config, purse: Purse, ledger: Ledger, run_id: str, seed: int = 0
 ) -> dict[Role, Chat]:
     """Chats that answer from the record of a run: no network, no key, no pydantic-ai."""
@@ -134,7 +143,7 @@ def _by_role(
 
 
 def _price(name: str, config: Config) -> Price:
-    return Price(name, served_at(name, config), config.price)
+    return Price(name, find_base_url(name, config), config.price)
 
 
 def _settings(config: Config) -> dict[str, Any]:

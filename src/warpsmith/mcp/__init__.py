@@ -1,4 +1,4 @@
-"""The Model Context Protocol as a face of the authors' desk: coding agents list tasks, read them, hand in
+"""The Model Context Protocol as a face of the authors' service: coding agents list tasks, read them, hand in
 units, get verdicts.
 
 In: the settings, a target, a transport. Out: a server that runs until its client leaves or it is
@@ -24,11 +24,11 @@ def serve(config: Config, target: str = "cpu", port: int | None = None) -> None:
         raise UsageError("the MCP server needs an extra: pip install 'warpsmith[mcp]'")
     if port is not None and not 0 < port < 1 << 16:
         raise UsageError(f"--http {port}: give a port from 1 to 65535")
-    from ..authoring.desk import Desk
+    from ..authoring.service import AuthoringService
     from .server import build_server, run_http
 
-    with Desk(config, target) as desk:
-        server = build_server(desk)
+    with AuthoringService(config, target) as service:
+        server = build_server(service)
         if port is None:
             server.run("stdio")
         else:

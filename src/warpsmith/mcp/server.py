@@ -1,6 +1,6 @@
-"""The tools of the MCP server, each one call of the desk.
+"""The tools of the MCP server, each one call of the service.
 
-In: a `Desk`. Out: an `MCPServer` whose tools have typed inputs and outputs. An error that is the caller's
+In: a `AuthoringService`. Out: an `MCPServer` whose tools have typed inputs and outputs. An error that is the caller's
 to mend is a tool error of one line. Judging takes from seconds to a minute: progress is reported while it
 runs, and a call that is given up does not stop it; its verdict is in the archive.
 """
@@ -23,17 +23,17 @@ from pydantic import Field, ValidationError
 
 from .. import __version__
 from ..authoring.answers import MAX_SOURCE, Answer
-from ..authoring.desk import Desk
-from ..authoring.sheets import (
+from ..authoring.author_views import (
     AttemptRow,
     BoardRow,
-    HeaderSheet,
-    ProfileSheet,
-    RegionSheet,
+    HeaderView,
+    ProfileView,
+    RegionView,
     TaskRow,
-    TaskSheet,
-    VerdictSheet,
+    TaskView,
+    VerdictView,
 )
+from ..authoring.service import AuthoringService
 from ..errors import UsageError, WarpsmithError
 from ..knowledge.index import Passage
 from ..records import Record
@@ -87,47 +87,47 @@ class Server(MCPServer[Any]):
             raise
 
 
-def build_server(desk: Desk) -> Server:
+def build_server(service: AuthoringService) -> Server:
     server = Server("warpsmith", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
-    _add_looking(server, desk)
-    _add_judging(server, desk)
+    _add_looking(server, service)
+    _add_judging(server, service)
     return server
 
 
-def _add_looking(server: Server, desk: Desk) -> None:
+def _add_looking(server: Server, service: AuthoringService) -> None:
     @server.tool(annotations=LOOKS)
     def list_tasks(
         suite: Annotated[str, Field(description="A suite's name, or a folder of task files")] = "core",
     ) -> list[TaskRow]:
         """Tasks that can be optimized: those of a suite, and those the archive has runs of."""
-        with told():
-            return desk.tasks(suite)
+        with tell_errors():
+            return service.tasks(suite)
 
     @server.tool(annotations=LOOKS)
-    def read_task(task: TaskName) -> TaskSheet:
+    def read_task(task: TaskName) -> TaskView:
         """A module's source, graph, FLOPs, least bytes, limit, baselines if measured, regions worth a kernel."""
-        with told():
-            return desk.read(desk.task(task), task)
+        with tell_errors():
+            return service.read(service.task(task), task)
 
     @server.tool(annotations=LOOKS)
-    def region(task: TaskName, region: RegionName = "") -> RegionSheet:
+    def region(task: TaskName, region: RegionName = "") -> RegionView:
         """One region: inputs and outputs in the order of the ABI, signature, limit, known techniques."""
-        with told():
-            return desk.region(desk.task(task), region)
+        with tell_errors():
+            return service.region(service.task(task), region)
 
     @server.tool(annotations=LOOKS)
-    def header(task: TaskName, region: RegionName = "") -> HeaderSheet:
+    def header(task: TaskName, region: RegionName = "") -> HeaderView:
         """What a unit for a region includes (task.h), the rules that a unit keeps to, and a unit that works."""
-        with told():
-            return desk.header(desk.task(task), region)
+        with tell_errors():
+            return service.header(service.task(task), region)
 
     @server.tool(annotations=LOOKS)
     def history(
         task: TaskName, last: Annotated[int, Field(ge=1, le=200, description="How many")] = 20
     ) -> list[AttemptRow]:
         """What was judged for a task so far, by whom and with which outcome, newest first."""
-        with told():
-            return desk.history(desk.task(task), last)
+        with tell_errors():
+            return service.history(service.task(task), last)
 
     @server.tool(annotations=LOOKS)
     def knowledge(
@@ -137,31 +137,31 @@ def _add_looking(server: Server, desk: Desk) -> None:
         most: Annotated[int, Field(ge=1, le=10)] = 3,
     ) -> list[Passage]:
         """Written knowledge on kernels for this target: techniques, hardware, numerics, errors and their causes."""
-        with told():
-            return desk.knowledge(query, most)
+        with tell_errors():
+            return service.knowledge(query, most)
 
     @server.tool(annotations=LOOKS)
     def verdict(
         candidate: Annotated[str, Field(max_length=64, description="A candidate's id")],
-    ) -> VerdictSheet:
+    ) -> VerdictView:
         """The last verdict on a candidate, with its evidence."""
-        with told():
-            return desk.verdict(candidate)
+        with tell_errors():
+            return service.verdict(candidate)
 
     @server.tool(annotations=LOOKS)
     def board(task: TaskName) -> list[BoardRow]:
         """The fastest correct candidates of a task, and who wrote them."""
-        with told():
-            return desk.board(desk.task(task))
+        with tell_errors():
+            return service.board(service.task(task))
 
 
-def _add_judging(server: Server, desk: Desk) -> None:
+def _add_judging(server: Server, service: AuthoringService) -> None:
     @server.tool()
-    async def profile(task: TaskName, context: Context[Any, Any]) -> ProfileSheet:
+    async def profile(task: TaskName, context: Context[Any, Any]) -> ProfileView:
         """Where the reference spends its time here, baselines, limit, what was seen of the fastest units."""
-        with told():
-            loaded = await anyio.to_thread.run_sync(desk.task, task)
-            return await followed(context, desk, desk.profile(loaded))
+        with tell_errors():
+            loaded = await anyio.to_thread.run_sync(service.task, task)
+            return await follow(context, service, service.profile(loaded))
 
     @server.tool()
     async def submit_unit(
@@ -174,23 +174,23 @@ def _add_judging(server: Server, desk: Desk) -> None:
         ] = "",
         author: Annotated[str, Field(max_length=80, description="Your name, for the board")] = "agent",
         note: Annotated[str, Field(max_length=400, description="Why it should be faster")] = "",
-    ) -> VerdictSheet:
+    ) -> VerdictView:
         """Build, verify and time a candidate against PyTorch: why it failed, or how fast it is. It is kept."""
         answers = [Answer(source=u.source, region=u.region, name=f"unit {i}") for i, u in enumerate(units, 1)]
-        with told():
-            loaded = await anyio.to_thread.run_sync(desk.task, task)
+        with tell_errors():
+            loaded = await anyio.to_thread.run_sync(service.task, task)
             candidate = await anyio.to_thread.run_sync(
-                lambda: desk.candidate(loaded, answers, onto=onto, author=author, note=note)
+                lambda: service.candidate(loaded, answers, onto=onto, author=author, note=note)
             )
-            return await followed(context, desk, desk.submit(loaded, candidate))
+            return await follow(context, service, service.submit(loaded, candidate))
 
 
-async def followed(context: Context[Any, Any], desk: Desk, job: Future[T]) -> T:
+async def follow(context: Context[Any, Any], service: AuthoringService, job: Future[T]) -> T:
     """The job's outcome, with progress while it runs."""
     started, said, at = time.monotonic(), "", 0.0
     while not job.done():
         elapsed = time.monotonic() - started
-        stage = desk.stage if job.running() else "waiting for the judge"
+        stage = service.stage if job.running() else "waiting for the judge"
         if stage != said or elapsed - at >= REPORT_SECONDS:
             said, at = stage, elapsed
             await context.report_progress(round(elapsed, 1), None, stage)
@@ -199,7 +199,7 @@ async def followed(context: Context[Any, Any], desk: Desk, job: Future[T]) -> T:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def tell_errors() -> Iterator[None]:
     """What is wrong, as the one line that the caller reads."""
     try:
         yield

@@ -12,11 +12,11 @@ from typing import Never
 from ..agents.base import Attempt
 from ..archive.entries import Entry, RunRecord
 from ..archive.store import Archive
-from ..archive.timings import timed_units
+from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import UsageError
 from ..executors.replay import ReplayExecutor
-from ..llm.setup import replayed_chats
+from ..llm.setup import open_replayed_chats
 from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
 from ..search.confirmation import confirm
@@ -25,9 +25,9 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.base import Target
-from .stones import ArchiveStones
-from .summary import Ground, Outcome, Spent, recorded_ground, summarize
+from .summary import Ground, Outcome, Spent, load_ground, summarize
 from .team import make_memory, make_team
+from .transfer_seeds import ArchiveTransferSeeds
 
 HERE = (
     "archive",
@@ -42,7 +42,7 @@ HERE = (
 
 
 class RecordEnds(Exception):
-    """A candidate was bred that the record does not hold."""
+    """A candidate was proposed that the record does not hold."""
 
 
 class RecordedResults(ReplayExecutor):
@@ -66,10 +66,10 @@ def replay(
 ) -> Outcome:
     """Raises UsageError for a run of another task or target, or from before its facts were kept; ArchiveError."""
     record = archive.run(run_id)
-    ground = _ground(record, task, target)
+    ground = _load_ground(record, task, target)
     config, budget = _settings(record, config), Budget.model_validate(record.config["budget"])
     meter = Meter(budget.model_copy(update={"seconds": None}))
-    chats = replayed_chats(config, meter, archive, record.run_id, record.seed)
+    chats = open_replayed_chats(config, meter, archive, record.run_id, record.seed)
     memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
     entries = archive.run_entries(record.run_id)
     known = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
@@ -107,22 +107,24 @@ class RecordedNovelty(Novelty):
 
 
 def _methods(config: Config, archive: Archive, record: RunRecord, entries: Sequence[Entry]) -> Methods:
-    stones = ArchiveStones(archive, record.target, before=record.started_at, task_id=record.task_id)
-    elsewhere = timed_units(archive, record.target, before=record.started_at, without=record.task_id)
-    methods = make_methods(config, stones, elsewhere=elsewhere)
+    transfer_seeds = ArchiveTransferSeeds(
+        archive, record.target, before=record.started_at, task_id=record.task_id
+    )
+    elsewhere = list_timed_units(archive, record.target, before=record.started_at, without=record.task_id)
+    methods = make_methods(config, transfer_seeds, elsewhere=elsewhere)
     if config.novelty:
         methods.novelty = RecordedNovelty(config.novelty)
         methods.novelty.recorded = frozenset(e.candidate.content_key for e in entries)
     return methods
 
 
-def _ground(record: RunRecord, task: Task, target: Target) -> Ground:
+def _load_ground(record: RunRecord, task: Task, target: Target) -> Ground:
     if record.task_id != task.id or record.target != target.name:
         raise UsageError(
             f"run {record.run_id} is of {record.task_name} for {record.target}, as that task was then: "
             "it can only be replayed on the same"
         )
-    ground = recorded_ground(record)
+    ground = load_ground(record)
     if ground is None:
         raise UsageError(
             f"run {record.run_id} did not keep what its agents reasoned from: it cannot be replayed"

@@ -19,7 +19,7 @@ from ..agents.base import Attempt
 from ..agents.llm.memory import Memory
 from ..archive.entries import Entry, Kind
 from ..archive.store import Archive, config_key
-from ..archive.timings import timed_units
+from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import Interrupted
 from ..executors.local import LocalExecutor
@@ -30,7 +30,7 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Budget, Result, Role, RunSummary, Task
-from ..search.confirmation import confirm, measured
+from ..search.confirmation import confirm, describe_speedup
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
@@ -38,9 +38,9 @@ from ..search.selection import worth_of
 from ..targets.base import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
-from .stones import ArchiveStones
-from .summary import Ground, Outcome, Spent, facts_record, ground_of, recorded_ground, summarize
+from .summary import Ground, Outcome, Spent, facts_record, load_ground, make_ground, summarize
 from .team import make_memory, make_team
+from .transfer_seeds import ArchiveTransferSeeds
 
 NOISY = 0.3  # relative width of an interval above which an earlier run's timing is not relied on
 CONFIRM_SHARE = 0.2  # of the time budget, kept for the confirmation of winners
@@ -86,7 +86,7 @@ class Run:
                     else None
                 )
                 search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
-                stopped, best = self._searched(run_id, search)
+                stopped, best = self._search_and_confirm(run_id, search)
             spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
             summary = summarize(run_id, search, ground, best, stopped, spent, memory)
             asked = {"base_url": self.config.base_url or ""} if chats else {}
@@ -98,14 +98,14 @@ class Run:
         self.observer.finish(summary)
         return Outcome(summary, best)
 
-    def replayed(self, run_id: str) -> Outcome:
+    def replay(self, run_id: str) -> Outcome:
         """A recorded run of this task again, from its record alone. Raises UsageError when it cannot be."""
         self.archive.add_task(self.task)
         outcome = replay(self.archive, run_id, self.task, self.target, self.config, self.observer)
         self.observer.finish(outcome.summary)
         return outcome
 
-    def finished(self) -> RunSummary | None:
+    def find_finished(self) -> RunSummary | None:
         """The summary of the newest finished run with the same settings on this machine, if there is one."""
         here = describe(getattr(self.target, "compiler", None), unit_device(self.target))
         settings = self._settings()
@@ -117,7 +117,7 @@ class Run:
     def _identity(self) -> tuple[str, int]:
         """Id and seed: those of an unfinished run with the same settings, or new ones."""
         self.archive.add_task(self.task)
-        old = self.archive.unfinished_run(self.task.id, self.target.name, config_key(self._settings()))
+        old = self.archive.take_unfinished_run(self.task.id, self.target.name, config_key(self._settings()))
         if old is not None:
             self.observer.note(f"resuming run {old.run_id}")
             return old.run_id, old.seed
@@ -136,8 +136,8 @@ class Run:
     def _begin(self, run_id: str, seed: int, judge: Judge) -> Ground:
         """What the run stands on: what it began with, when it is resumed on the same machine."""
         self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
-        kept, now = self.archive.run(run_id), ground_of(judge)
-        old = recorded_ground(kept) if kept.environment == judge.environment else None
+        kept, now = self.archive.run(run_id), make_ground(judge)
+        old = load_ground(kept) if kept.environment == judge.environment else None
         self.archive.note_run(run_id, now.baselines, admission=now.admission)
         if old is None:
             self.archive.note_run(run_id, limit=now.limit, facts=facts_record(now.facts))
@@ -156,25 +156,27 @@ class Run:
     ) -> Search:
         entries = [e for e in self.archive.run_entries(run_id) if e.kind != "confirmation"]
         began = self.archive.run(run_id).started_at
-        stones = ArchiveStones(self.archive, self.target.name, before=began, task_id=self.task.id)
-        elsewhere = timed_units(self.archive, self.target.name, before=began, without=self.task.id)
+        transfer_seeds = ArchiveTransferSeeds(
+            self.archive, self.target.name, before=began, task_id=self.task.id
+        )
+        elsewhere = list_timed_units(self.archive, self.target.name, before=began, without=self.task.id)
         code = MachineCode(self.target, self.task)
         search = Search(
             self.task, self.target.name, ground.facts, ground.limit,
             make_team(self.config, chats, self.task, self.target, memory), executor, meter,
             lambda attempt: self._keep(run_id, search, attempt, memory),
-            known=self._known(entries, ground.environment.id),
+            known=self._find_known_results(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
-            methods=make_methods(self.config, stones, code, code.prepare, elsewhere),
+            methods=make_methods(self.config, transfer_seeds, code, code.prepare, elsewhere),
         )  # fmt: skip
         return search
 
-    def _searched(self, run_id: str, search: Search) -> tuple[str, Attempt | None]:
+    def _search_and_confirm(self, run_id: str, search: Search) -> tuple[str, Attempt | None]:
         """Why the search stopped, and the confirmed best."""
         try:
             self.observer.stage("searching")
             stopped = search.run()
-            kept = partial(self._confirmed, run_id)
+            kept = partial(self._record_confirmation, run_id)
             return stopped, confirm(search, self.config.confirm, kept, self.observer)
         except KeyboardInterrupt:
             done = len(search.attempts)
@@ -184,13 +186,13 @@ class Run:
                 "the same command goes on from there"
             ) from None
 
-    def _known(self, entries: list[Entry], environment: str) -> dict[str, Result]:
+    def _find_known_results(self, entries: list[Entry], environment: str) -> dict[str, Result]:
         """Results that need no repeating: all of this run's own, and of earlier runs' those that would come out the same.
 
         A crash may have been the machine's, and a wide interval says that it was busy: those candidates are judged again.
         Of this run's own it is the result of the search, not of the confirmation, so that the search goes as it went.
         """
-        judged = self.archive.judged_keys
+        judged = self.archive.index_judged_results
         found = judged(self.task.id, self.target.name, environment) if self.config.reuse else {}
         known = {key: result for key, result in found.items() if lasting(result)}
         own = {e.result.content_key: e.result for e in entries if e.result.status != "error"}
@@ -206,14 +208,14 @@ class Run:
         meter, best = search.meter, max(search.attempts, key=worth_of)
         text = "nothing faster yet" if meter.tokens else ""
         if best.result.speedup is not None and worth_of(best) > 0:
-            text = measured(best.result)
+            text = describe_speedup(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
         self.observer.evaluated(
             meter.evaluations, self.budget.evaluations, attempt.result.status, text, meter.seconds_left
         )
 
-    def _confirmed(self, run_id: str, attempt: Attempt) -> None:
+    def _record_confirmation(self, run_id: str, attempt: Attempt) -> None:
         if attempt.result.status == "ok":
             self.archive.add_confirmation(run_id, attempt.candidate, attempt.result)
         else:

@@ -47,7 +47,7 @@ def play_suite(
     for number, (sample, name, path) in enumerate(plan, 1):
         which = f", search {sample + 1} of {suite.samples}" if suite.samples > 1 else ""
         observer.note(f"[{number}/{len(plan)}] {name}{which}")
-        summary = _played(suite, play, path, suite.seed_of(sample), observer, logs)
+        summary = _play(suite, play, path, suite.seed_of(sample), observer, logs)
         summaries.append(summary.model_copy(update={"task": name}))
         if finished is not None:
             finished(summaries[-1], len(plan) - number)
@@ -57,7 +57,7 @@ def play_suite(
     return summaries
 
 
-def _played(
+def _play(
     suite: Suite, play: Play, path: Path, seed: int | None, observer: Observer, logs: Path
 ) -> RunSummary:
     try:
@@ -67,7 +67,9 @@ def _played(
     except WarpsmithError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001 - a fault that one task brings out must not end a run over hundreds
-        reason = f"this is a bug in warpsmith ({type(error).__name__}: {error}){_logged(error, path, logs)}"
+        reason = (
+            f"this is a bug in warpsmith ({type(error).__name__}: {error}){_log_traceback(error, path, logs)}"
+        )
     failed = RunSummary(
         run_id="", task=path.stem, target=suite.target, status="failed", reason=" ".join(reason.split()),
         seed=seed or 0,
@@ -76,7 +78,7 @@ def _played(
     return failed
 
 
-def _logged(error: Exception, path: Path, logs: Path) -> str:
+def _log_traceback(error: Exception, path: Path, logs: Path) -> str:
     """Keep the traceback in a file; returns where it is, for the reason."""
     file = logs / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{path.stem}.log"
     try:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..agents.base import Attempt
-from ..agents.expert.facts import Facts, local_facts
+from ..agents.facts import Facts, local_facts
 from ..agents.llm.memory import Memory
 from ..agents.llm.translation import translation
 from ..archive.entries import RunRecord
@@ -48,12 +48,12 @@ class Outcome:
     best: Attempt | None
 
 
-def ground_of(judge: Judge) -> Ground:
+def make_ground(judge: Judge) -> Ground:
     baselines = tuple(judge.baselines.values())
     return Ground(facts_of(judge), judge.limit, baselines, judge.admission, judge.environment)
 
 
-def recorded_ground(run: RunRecord) -> Ground | None:
+def load_ground(run: RunRecord) -> Ground | None:
     """None for a run that did not keep all of it: an earlier version's, or one that was killed before."""
     facts = facts_from(run.facts)
     if facts is None or run.limit is None or run.admission is None:
@@ -66,14 +66,15 @@ def facts_of(judge: Judge) -> Facts:
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
-        local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), threads=judge.environment.threads,
+        local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), device=judge.environment.device,
+        threads=judge.environment.threads,
         bandwidth=judge.limit.bytes_per_second,
         flop_rate=judge.limit.flops_per_second, node_us=node_us,
         total_us=fastest, limit_us=judge.limit.seconds * 1e6,
     )  # fmt: skip
 
 
-LATER_FACTS = {"target", "arch", "registers"}  # which older runs did not record
+LATER_FACTS = {"target", "arch", "device", "registers"}  # which older runs did not record
 
 
 def facts_record(facts: Facts) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def status_of(
     if best is None:
         return "failed", "no candidate passed the confirmation"
     if not admitted:
-        return "no-win", "the task is quarantined: a mutant passes on it, so no speedup counts"
+        return "no-win", "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
     if best.result.win:
         return "win", ""
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"

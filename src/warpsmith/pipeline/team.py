@@ -18,7 +18,7 @@ from ..agents.reasoning import ReasoningAgent
 from ..agents.synthesis import SynthesisAgent
 from ..archive.store import Archive
 from ..config import Config
-from ..knowledge.lore import ArchiveLore
+from ..knowledge.archive_retrieval import ArchiveRetrieval
 from ..llm.chat import Chat
 from ..records import Role, Task
 from ..search.loop import Team
@@ -28,10 +28,10 @@ from ..targets.base import Target
 def make_memory(config: Config, archive: Archive, run_id: str, task: Task, target: str) -> Memory:
     """What the models of a run are told is what was known when it began, and what it learns itself."""
     began = archive.run(run_id).started_at
-    lore = ArchiveLore(
+    retrieval = ArchiveRetrieval(
         archive, run_id=run_id, before=began, task_id=task.id, knowledge=config.knowledge, teach=config.lessons
     )  # fmt: skip
-    return Memory(lore, target)
+    return Memory(retrieval, target)
 
 
 def make_team(

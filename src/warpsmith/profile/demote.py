@@ -7,14 +7,14 @@ verdict's isolation says which sanitizers ran.
 
 from __future__ import annotations
 
-from ..judge.families import OWN
-from ..judge.opened import Opened
+from ..judge.correctness.input_families import OWN
+from ..judge.judge_session import JudgeSession
 from ..records import Candidate, Check, Result
 from ..targets.native import NativeTarget
 from .sanitizer import Sanitized, sanitize
 
 
-def after_sanitizers(result: Result, candidate: Candidate, judge: Opened) -> Result:
+def after_sanitizers(result: Result, candidate: Candidate, judge: JudgeSession) -> Result:
     """Only a win is looked at: nothing else is kept as a winner. Raises what `sanitize` raises."""
     if not result.win:
         return result
@@ -28,7 +28,7 @@ def after_sanitizers(result: Result, candidate: Candidate, judge: Opened) -> Res
         scratch=judge.scratch,
         cache_dir=cache,
         seed=judge.seed,
-        turns=judge.turns,
+        device_lock=judge.device_lock,
     )
     return demoted(result, found)
 

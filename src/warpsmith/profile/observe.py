@@ -12,9 +12,9 @@ from pathlib import Path
 
 from .. import machine
 from ..errors import ToolchainError
-from ..judge.evidence import Case, Evidence
-from ..judge.families import OWN
-from ..judge.workers import Workers
+from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.workers import Workers
 from ..processes.buffers import Scratch
 from ..records import Build, Candidate, Limit, Task, Unit
 from ..runtime.rewrites import deployed_graph

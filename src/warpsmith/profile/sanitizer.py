@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from .. import machine
 from ..errors import ToolchainError
-from ..judge.evidence import Case, Evidence
-from ..judge.families import OWN
-from ..judge.turns import Turns
+from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.input_families import OWN
+from ..judge.device.device_lock import DeviceLock
 from ..processes import sandbox
 from ..processes.buffers import Scratch
 from ..records import Candidate, Graph, Record, Task, Unit
@@ -85,11 +85,11 @@ def sanitize(
     cache_dir: Path,
     seed: int,
     timeout: float = 120.0,
-    turns: Turns | None = None,
+    device_lock: DeviceLock | None = None,
 ) -> Sanitized:
     """Run every unit of a candidate under the sanitizers of its target; see the module.
 
-    `seed` of the own inputs; `timeout` in seconds for each run of a tool; `turns` on the device. The first finding of
+    `seed` of the own inputs; `timeout` in seconds for each run of a tool; `device_lock` on the device. The first finding of
     a tool on a unit ends that tool's run on it. Raises what `Evidence` raises, JudgeError on a full disk.
     """
     check: Callable[[Sequence[Prepared]], Iterator[Finding | str]]
@@ -100,7 +100,7 @@ def sanitize(
             check = CpuSanitizer(target, cache_dir, scratch, timeout).check
             tools: Sequence[str] = CPU_TOOLS
         elif target.name == "cuda":
-            check, tools = ComputeSanitizer(cache_dir, timeout, turns or Turns()).check, CUDA_TOOLS
+            check, tools = ComputeSanitizer(cache_dir, timeout, device_lock or DeviceLock()).check, CUDA_TOOLS
         else:
             return Sanitized(not_available=(f"sanitizers: there are none for the target {target.name}",))
     except ToolchainError as error:
@@ -232,8 +232,8 @@ class ComputeSanitizer:
     target's list of symbols and the judge's confined runs before.
     """
 
-    def __init__(self, cache_dir: Path, timeout: float, turns: Turns) -> None:
-        self._turns = turns
+    def __init__(self, cache_dir: Path, timeout: float, device_lock: DeviceLock) -> None:
+        self._device_lock = device_lock
         kit = toolkit()
         folders = (Path(kit.nvcc).resolve().parent, kit.libraries.parent / "bin")
         found = (shutil.which("compute-sanitizer", path=str(folder)) for folder in folders)
@@ -251,7 +251,7 @@ class ComputeSanitizer:
         kernel; and beside other runs they take four times as long.
         """
         first = [(name, group) for name in CUDA_TOOLS for group in self._groups(name, prepared)]
-        with self._turns.measuring(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
+        with self._device_lock.exclusive(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
             ran = list(zip(first, pool.map(lambda run: self._run(*run), first), strict=True))
             unclear = [(name, group, ended) for (name, group), ended in ran if not _clean(ended)]
             again = [(name, [one]) for name, group, _ in unclear if len(group) > 1 for one in group]

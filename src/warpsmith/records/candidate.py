@@ -19,7 +19,7 @@ class Region(Record):
     nodes: tuple[str, ...]  # node names, in graph order
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    signature: str  # ops, dtypes, layout, rank, shape class: the key for stepping stones from other tasks
+    signature: str  # ops, dtypes, layout, rank, shape class: the key for transfer seeds from other tasks
 
     @property
     def title(self) -> str:

@@ -31,7 +31,7 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
     """The blocks of a run (None: the latest). Raises ArchiveError when there is no such run."""
     run = archive.run(run_id)
     entries = archive.run_entries(run.run_id)
-    best = claimed_entry(run, entries)
+    best = find_claimed_entry(run, entries)
     claim = _claim(best, run.environment) if best is not None else None
     status, reason = _status(run, entries, claim)
     summary = run.summary
@@ -60,7 +60,7 @@ def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
     )  # fmt: skip
 
 
-def claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
+def find_claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
     """The entry the run's summary stands on; of an unfinished run, its best confirmed or else its best
     correct one.
     """
@@ -68,11 +68,11 @@ def claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
         wanted = run.summary.best.candidate_id
         mine = [e for e in entries if e.candidate.id == wanted and e.result.status == "ok"]
         if mine:
-            return max(mine, key=lambda e: (_confirmed(e), e.number))
+            return max(mine, key=lambda e: (_is_confirmed(e), e.number))
     if run.summary is not None:
         return None
     timed = [e for e in entries if e.result.status == "ok"]
-    return max(timed, key=lambda e: (_confirmed(e), _speedup(e)), default=None)
+    return max(timed, key=lambda e: (_is_confirmed(e), _speedup(e)), default=None)
 
 
 def _claim(entry: Entry, environment: Environment) -> Claim | None:
@@ -136,7 +136,7 @@ def _stages(entries: list[Entry]) -> dict[str, int]:
     return {status: counts[status] for status in STATUSES if counts[status]}
 
 
-def _confirmed(entry: Entry) -> bool:
+def _is_confirmed(entry: Entry) -> bool:
     return entry.result.timing is not None and entry.result.timing.confirmed
 
 

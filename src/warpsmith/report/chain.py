@@ -83,7 +83,7 @@ def _learnt(group: list[Entry], fastest: Entry | None, idea: Hypothesis | None, 
         (status, reason), _ = Counter((e.result.status, e.result.reason) for e in group).most_common(1)[0]
         yield f"{status}: {reason}"
         return
-    yield _compared(_speedup(fastest), best)
+    yield _describe_comparison(_speedup(fastest), best)
     profile = fastest.result.profile
     for seen in profile.regions if profile is not None else ():
         if idea is None or seen.region == idea.region.id:
@@ -93,7 +93,7 @@ def _learnt(group: list[Entry], fastest: Entry | None, idea: Hypothesis | None, 
         yield f"fastest at {values}"
 
 
-def _compared(speed: float, best: float) -> str:
+def _describe_comparison(speed: float, best: float) -> str:
     if not best:
         return "the first that is correct"
     if speed > best:

@@ -60,7 +60,7 @@ def _server(run: RunRecord) -> list[str]:
     return ["--base-url", run.summary.base_url] if run.summary is not None and run.summary.base_url else []
 
 
-def _changed(config: dict[str, Any]) -> dict[str, Any]:
+def _list_changed_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Settings of a run that are not what they are by default. One that this version does not know is not told."""
     kept = config.get("config")
     usual = Config().model_dump(mode="json")
@@ -68,13 +68,15 @@ def _changed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _baselines(config: dict[str, Any]) -> list[str]:
-    named = _changed(config).get("baselines")
+    named = _list_changed_settings(config).get("baselines")
     return ["--baselines", ",".join(named)] if named else []
 
 
 def _settings(config: dict[str, Any]) -> list[str]:
     """The others, in the way that every setting can be given: in the environment."""
-    changed = {k: v for k, v in _changed(config).items() if k not in ELSEWHERE and v is not None}
+    changed = {
+        k: v for k, v in _list_changed_settings(config).items() if k not in ELSEWHERE and v is not None
+    }
     return [f"WARPSMITH_{name.upper()}={shlex.quote(_text(value))}" for name, value in changed.items()]
 
 

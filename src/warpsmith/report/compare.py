@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from ..judge.stats import Interval
+from ..judge.timing.stats import Interval
 from ..records import Best, Ratio, Record, RunSummary
 from .metrics import geomean_interval, quotient
-from .scores import SuiteTask, deployed, tasks_of, verified
+from .scores import SuiteTask, compute_deployed_speedup, find_verified_speedup, tasks_of
 from .sides import Side
 
 DRIFT = 1.5  # a baseline that took so much longer on one side was another task, or on a busy machine
@@ -61,21 +61,21 @@ class Comparison(Record):
 
 
 def compare_sides(a: Side, b: Side) -> Comparison:
-    left, right = _matched(tasks_of(a.summaries), tasks_of(b.summaries))
+    left, right = _match_tasks(tasks_of(a.summaries), tasks_of(b.summaries))
     pairs = [(left[key], right[key]) for key in left if key in right]
     tasks = tuple(compare_task(x, y) for x, y in pairs)
     return Comparison(
         name_a=a.name, name_b=b.name, tasks=tasks,
         surely_a=sum(t.faster == "A" for t in tasks), surely_b=sum(t.faster == "B" for t in tasks),
         verified=_geomean([t.ratio.median for t in tasks if t.ratio is not None]),
-        deployed=_geomean([_deployed(t, x, y) for t, (x, y) in zip(tasks, pairs, strict=True)]),
+        deployed=_geomean([_compute_deployed(t, x, y) for t, (x, y) in zip(tasks, pairs, strict=True)]),
         only_a=tuple(name for name, target in left if (name, target) not in right),
         only_b=tuple(name for name, target in right if (name, target) not in left),
         warnings=tuple(_warnings(pairs)),
     )  # fmt: skip
 
 
-def _matched(a: Sequence[SuiteTask], b: Sequence[SuiteTask]) -> tuple[Keyed, Keyed]:
+def _match_tasks(a: Sequence[SuiteTask], b: Sequence[SuiteTask]) -> tuple[Keyed, Keyed]:
     """By name and target. A suite of several folders names tasks level1/NAME, an archive NAME: then by NAME, if it tells
     them apart.
     """
@@ -88,9 +88,14 @@ def _matched(a: Sequence[SuiteTask], b: Sequence[SuiteTask]) -> tuple[Keyed, Key
 
 def compare_task(a: RunSummary, b: RunSummary) -> TaskComparison:
     row = TaskComparison(task=a.task, target=a.target, status_a=_status(a), status_b=_status(b))
-    if a.best is None or b.best is None or verified(a) is None or verified(b) is None:
+    if (
+        a.best is None
+        or b.best is None
+        or find_verified_speedup(a) is None
+        or find_verified_speedup(b) is None
+    ):
         return row
-    shared = _shared(a.best, b.best)
+    shared = _find_shared_ratios(a.best, b.best)
     if shared is None:
         return row
     ours, theirs = shared
@@ -100,24 +105,24 @@ def compare_task(a: RunSummary, b: RunSummary) -> TaskComparison:
     return row.model_copy(update={"a": ours, "b": theirs, "ratio": ratio, "faster": faster})
 
 
-def _shared(a: Best, b: Best) -> tuple[Ratio, Ratio] | None:
+def _find_shared_ratios(a: Best, b: Best) -> tuple[Ratio, Ratio] | None:
     """Both speedups over one baseline: the best one of a side, if the other was measured against it, else eager."""
-    ours, theirs = _known(a), _known(b)
+    ours, theirs = _index_ratios(a), _index_ratios(b)
     names = (a.speedup.baseline, b.speedup.baseline, "eager", *ours)
     name = next((n for n in names if n in ours and n in theirs), None)
     return (ours[name], theirs[name]) if name is not None else None
 
 
-def _known(best: Best) -> dict[str, Ratio]:
+def _index_ratios(best: Best) -> dict[str, Ratio]:
     """Baseline → speedup. The rewritten reference is each candidate's own, so it is nothing to share."""
     known = (best.speedup, best.speedup_eager, *best.ratios)
     return {r.baseline: r for r in known if r.baseline != "rewritten"}
 
 
-def _deployed(task: TaskComparison, a: RunSummary, b: RunSummary) -> float:
+def _compute_deployed(task: TaskComparison, a: RunSummary, b: RunSummary) -> float:
     if a.status == b.status == "win" and task.ratio is not None:
         return task.ratio.median
-    return (deployed(b) or 1.0) / (deployed(a) or 1.0)
+    return (compute_deployed_speedup(b) or 1.0) / (compute_deployed_speedup(a) or 1.0)
 
 
 def _geomean(ratios: Sequence[float]) -> GeomeanRatio:

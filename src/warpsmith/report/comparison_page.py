@@ -14,7 +14,7 @@ SURE = {"A": "A", "B": "B", "not sure": "not sure", "": "—"}
 def comparison_page(found: Comparison) -> Page:
     return Page(
         title=f"A: {found.name_a}, B: {found.name_b}", lead=tuple(_lead(found)),
-        grids=(_tasks(found.tasks), _changed(found.tasks), *_alone(found)), rows=_rows(found.tasks),
+        grids=(_tasks(found.tasks), _build_changed_grid(found.tasks), *_alone(found)), rows=_rows(found.tasks),
         data=found.model_dump(mode="json"),
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ def _tasks(tasks: tuple[TaskComparison, ...]) -> Grid:
     return Grid("Tasks in both", columns, tuple(lines), frozenset({1, 2, 4}), strong)
 
 
-def _changed(tasks: tuple[TaskComparison, ...]) -> Grid:
+def _build_changed_grid(tasks: tuple[TaskComparison, ...]) -> Grid:
     lines = tuple((t.task, t.status_a, t.status_b) for t in tasks if t.changed)
     return Grid("Changed status", ("task", "A", "B"), lines)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..agents.llm.answers import Problem, applied, edits, one_line, read_json, read_source
+from ..agents.llm.answers import Problem, apply_edits, edits, one_line, read_json, read_source
 from ..agents.llm.prompts import asks
 from ..archive.entries import Entry
 from ..progress import counted
@@ -80,15 +80,15 @@ def _outcome(exchange: Exchange, entries: Sequence[Entry]) -> str:
     if exchange.error:
         return one_line(f"no answer: {exchange.error}", 200)
     if exchange.role == "reasoning":
-        return _listed(exchange.answer, "hypothesis", "hypotheses")
+        return _list_words(exchange.answer, "hypothesis", "hypotheses")
     if exchange.role == "orchestrator":
         return _advice(exchange.answer)
     if asks("review", exchange.system):
-        return _listed(exchange.answer, "objection", "objections")
+        return _list_words(exchange.answer, "objection", "objections")
     return _unit(exchange.answer, entries)
 
 
-def _listed(answer: str, one: str, many: str) -> str:
+def _list_words(answer: str, one: str, many: str) -> str:
     try:
         found: list[Any] = read_json(answer, list)
     except Problem as problem:
@@ -109,19 +109,19 @@ def _unit(answer: str, entries: Sequence[Entry]) -> str:
     try:
         source = read_source(answer)
     except Problem as problem:
-        found = [e for e in entries if _edited(answer, e, entries)]
-        return _led_to(found) if found else one_line(f"unusable: {problem}", 200)
-    return _led_to([e for e in entries if any(u.source == source for u in e.candidate.units)])
+        found = [e for e in entries if _has_edit(answer, e, entries)]
+        return _describe_outcome(found) if found else one_line(f"unusable: {problem}", 200)
+    return _describe_outcome([e for e in entries if any(u.source == source for u in e.candidate.units)])
 
 
-def _edited(answer: str, entry: Entry, entries: Sequence[Entry]) -> bool:
+def _has_edit(answer: str, entry: Entry, entries: Sequence[Entry]) -> bool:
     """Whether a candidate has a unit that the answer's edits make of an earlier one."""
     changes = edits(answer)
     for before in (
         {u.source for e in entries if e.number < entry.number for u in e.candidate.units} if changes else ()
     ):
         try:
-            made = applied(changes, before)
+            made = apply_edits(changes, before)
         except Problem:
             continue
         if any(u.source == made for u in entry.candidate.units):
@@ -129,7 +129,7 @@ def _edited(answer: str, entry: Entry, entries: Sequence[Entry]) -> bool:
     return False
 
 
-def _led_to(found: Sequence[Entry]) -> str:
+def _describe_outcome(found: Sequence[Entry]) -> str:
     judged = [e for e in found if e.kind != "confirmation"]
     if not judged:
         return "a unit that was not judged"

@@ -138,11 +138,13 @@ def _chain(report: Report) -> str:
 def _lineage(report: Report) -> str:
     if not report.lineage:
         return ""
-    return card(f'<h2>Lineage</h2><div class="scroll">{lineage_svg(report.lineage)}</div>{_compared(report)}')
+    return card(
+        f'<h2>Lineage</h2><div class="scroll">{lineage_svg(report.lineage)}</div>{_render_comparison(report)}'
+    )
 
 
-def _compared(report: Report) -> str:
-    return f'<p class="soft">{escape(tables.compared(report))}</p>'
+def _render_comparison(report: Report) -> str:
+    return f'<p class="soft">{escape(tables.describe_comparison(report))}</p>'
 
 
 def _commands(report: Report) -> str:

@@ -33,7 +33,7 @@ def render_markdown(report: Report) -> str:
         parts.append("## Winning source")
         parts += [_source(source) for source in report.sources]
     parts += _section(tables.environment(report))
-    parts += ["## Commands", fenced("\n".join(report.commands), "sh")]
+    parts += ["## Commands", fence_code("\n".join(report.commands), "sh")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -53,7 +53,7 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", flat).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
-def fenced(text: str, language: str) -> str:
+def fence_code(text: str, language: str) -> str:
     """A code block whose fence is longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -96,4 +96,4 @@ def _source(source: Source) -> str:
     about = f"`{escape(source.title)}` covers {counted(len(source.nodes), 'node')}" + (
         f", {escape(values)}" if values else ""
     )
-    return about + "\n\n" + fenced(source.source, "cpp")
+    return about + "\n\n" + fence_code(source.source, "cpp")

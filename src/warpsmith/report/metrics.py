@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..judge.stats import Interval, geometric_mean, student_t
+from ..judge.timing.stats import Interval, geometric_mean, student_t
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -28,15 +28,15 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 
 def speedup_at_k(speedups: Sequence[float], k: int) -> float:
     """Expected speedup of the fastest of k samples, failures counting 0 (ParEval, arXiv 2401.12554)."""
-    return _expected_best([(s, s) for s in speedups], k)
+    return _compute_expected_best([(s, s) for s in speedups], k)
 
 
 def efficiency_at_k(speedups: Sequence[float], resources: Sequence[float], k: int) -> float:
     """Expected speedup per resource of the fastest of k samples; `resources` are of each sample, as threads (ParEval)."""
-    return _expected_best([(s, s / r) for s, r in zip(speedups, resources, strict=True)], k)
+    return _compute_expected_best([(s, s / r) for s, r in zip(speedups, resources, strict=True)], k)
 
 
-def _expected_best(samples: list[tuple[float, float]], k: int) -> float:
+def _compute_expected_best(samples: list[tuple[float, float]], k: int) -> float:
     """Σ_j C(j-1, k-1) / C(n, k) · value_j over samples (speedup, value), slowest first: the j-th is the fastest of
     that many draws of k. Of equally fast ones the larger value counts.
     """

@@ -59,7 +59,7 @@ def _progress(report: Report) -> go.Figure:
             hovertemplate="#%{x}: failed<extra></extra>",
         )  # fmt: skip
     if report.claim is not None:
-        figure.add_scatter(**_claimed(report, report.claim))
+        figure.add_scatter(**_plot_claimed(report, report.claim))
     name = baseline_name(report.claim.speedup.baseline) if report.claim else "the best baseline"
     figure.add_hline(
         y=1, line={"color": INK, "dash": "dot", "width": 1.5}, annotation_text=name, annotation_font_color=INK
@@ -68,7 +68,7 @@ def _progress(report: Report) -> go.Figure:
     return figure
 
 
-def _claimed(report: Report, claim: Claim) -> dict[str, Any]:
+def _plot_claimed(report: Report, claim: Claim) -> dict[str, Any]:
     """The claimed candidate where it was first judged, at the claimed speedup with its interval: what the
     search measured there is the best of many noisy numbers.
     """

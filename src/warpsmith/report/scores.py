@@ -13,7 +13,7 @@ from math import isnan
 from statistics import median
 from typing import Any
 
-from ..judge.stats import geometric_mean
+from ..judge.timing.stats import geometric_mean
 from ..records import Ratio, Record, RunSummary
 from . import metrics
 
@@ -92,7 +92,7 @@ def tasks_of(summaries: Sequence[RunSummary]) -> list[SuiteTask]:
     return [SuiteTask(name, target, tuple(runs)) for (name, target), runs in found.items()]
 
 
-def verified(summary: RunSummary, over: str = "best") -> Ratio | None:
+def find_verified_speedup(summary: RunSummary, over: str = "best") -> Ratio | None:
     """The speedup of the fastest correct candidate over a baseline; None without one, and on a quarantined task."""
     best = summary.best
     if best is None or not summary.admitted or summary.status == "failed":
@@ -104,17 +104,17 @@ def verified(summary: RunSummary, over: str = "best") -> Ratio | None:
     return next((r for r in known if r is not None and r.baseline == over), None)
 
 
-def deployed(summary: RunSummary, over: str = "best") -> float | None:
+def compute_deployed_speedup(summary: RunSummary, over: str = "best") -> float | None:
     """The speedup that a user gets: without a win the original stays, which is 1. None: the baseline was not measured."""
     if summary.status != "win":
         return 1.0
-    ratio = verified(summary, over)
+    ratio = find_verified_speedup(summary, over)
     return ratio.median if ratio is not None else None
 
 
 def speed(summary: RunSummary) -> float:
     """As the metrics count it: 0 for a sample that is not correct."""
-    ratio = verified(summary)
+    ratio = find_verified_speedup(summary)
     return ratio.median if ratio is not None else 0.0
 
 
@@ -129,15 +129,15 @@ def score(summaries: Sequence[RunSummary]) -> Totals:
     shown = [t.shown for t in tasks]
     wins = sum(s.status == "win" for s in shown)
     kinds = {k: sum(kind(s) == k for s in shown) for k in KINDS}
-    ran = [s.best for s in shown if s.best is not None and verified(s) is not None]
+    ran = [s.best for s in shown if s.best is not None and find_verified_speedup(s) is not None]
     shares = [b.limit_share for b in ran if "algorithmic" not in b.labels]
     paid = [s.usd for s in summaries]
     return Totals(
         tasks=len(tasks), samples=min((len(t.runs) for t in tasks), default=0), wins=wins,
         no_wins=sum(s.status == "no-win" for s in shown), failed=sum(s.status == "failed" for s in shown),
         quarantined=sum(not s.admitted for s in shown), kinds=kinds,
-        geomean_best=geometric_mean(_deployed(shown, "best")),
-        geomean_eager=geometric_mean(_deployed(shown, "eager")),
+        geomean_best=geometric_mean(_list_deployed_speedups(shown, "best")),
+        geomean_eager=geometric_mean(_list_deployed_speedups(shown, "eager")),
         kernel_rate=kinds["kernel"] / wins if wins else None,
         limit_share_median=median(shares) if shares else None,
         fast_p_best=_fast(shown, "best"), fast_p_eager=_fast(shown, "eager"),
@@ -155,7 +155,7 @@ def suite_totals(summaries: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 def _fast(shown: Sequence[RunSummary], over: str, sure: bool = False) -> dict[str, float]:
-    ratios = [verified(s, over) for s in shown]
+    ratios = [find_verified_speedup(s, over) for s in shown]
     speedups = [0.0 if r is None else r.low if sure else r.median for r in ratios]
     return {str(p): metrics.fast_p(speedups, p) for p in THRESHOLDS}
 
@@ -191,15 +191,15 @@ def _means(shown: Sequence[RunSummary]) -> list[Mean]:
     """Each baseline over all tasks and over correct ones; each kind of win over the best baseline."""
     found = []
     for over in BASELINES:
-        measured = over == "best" or any(verified(s, over) for s in shown)
+        measured = over == "best" or any(find_verified_speedup(s, over) for s in shown)
         if measured:
-            found.append(_mean(over, "all tasks", _deployed(shown, over)))
-            ratios = [verified(s, over) for s in shown]
+            found.append(_mean(over, "all tasks", _list_deployed_speedups(shown, over)))
+            ratios = [find_verified_speedup(s, over) for s in shown]
             found.append(_mean(over, "correct", [r.median for r in ratios if r is not None]))
     for name in ("", *KINDS):
         among = [s for s in shown if s.status == "win" and name in ("", kind(s))]
-        found.append(_mean("best", f"{name} wins".strip(), _deployed(among, "best")))
-    rewritten = [verified(s, "rewritten") for s in shown if kind(s) == "algorithmic"]
+        found.append(_mean("best", f"{name} wins".strip(), _list_deployed_speedups(among, "best")))
+    rewritten = [find_verified_speedup(s, "rewritten") for s in shown if kind(s) == "algorithmic"]
     found.append(_mean("rewritten", "algorithmic wins", [r.median for r in rewritten if r is not None]))
     return [m for m in found if m.tasks]
 
@@ -213,5 +213,5 @@ def _mean(over: str, among: str, speedups: list[float]) -> Mean:
     )  # fmt: skip
 
 
-def _deployed(shown: Sequence[RunSummary], over: str) -> list[float]:
-    return [value for s in shown if (value := deployed(s, over)) is not None]
+def _list_deployed_speedups(shown: Sequence[RunSummary], over: str) -> list[float]:
+    return [value for s in shown if (value := compute_deployed_speedup(s, over)) is not None]

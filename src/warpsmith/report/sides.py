@@ -35,7 +35,7 @@ def read_side(what: str, archive: Callable[[], ArchiveReader]) -> Side:
     if not path.is_file():
         return Side(what, _one(archive(), what))
     if path.suffix == ".json" or _starts(path) in ("{", "["):
-        return Side(path.name, _parsed(path))
+        return Side(path.name, _parse_summaries(path))
     return Side(path.name, _newest(ArchiveReader(path)))
 
 
@@ -56,7 +56,7 @@ def _one(archive: ArchiveReader, run_id: str) -> tuple[RunSummary, ...]:
     return (summary,)
 
 
-def _parsed(path: Path) -> tuple[RunSummary, ...]:
+def _parse_summaries(path: Path) -> tuple[RunSummary, ...]:
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         rows = data.get("tasks", [data]) if isinstance(data, dict) else data

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..progress import counted, duration
 from ..records import Best, RunSummary
 from .pages import Page, write_json, write_markdown
-from .scores import AtK, Mean, SuiteTask, Totals, score, tasks_of, verified
+from .scores import AtK, Mean, SuiteTask, Totals, find_verified_speedup, score, tasks_of
 from .suite_rows import rows
 from .tables import Grid
 from .wording import baseline_name, interval, microseconds, share
@@ -92,7 +92,7 @@ def _tasks(title: str, tasks: Sequence[SuiteTask]) -> Grid:
 
 def _task(task: SuiteTask, several: bool) -> tuple[str, ...]:
     s, b = task.shown, task.shown.best
-    correct = f"{sum(verified(r) is not None for r in task.runs)}/{len(task.runs)}"
+    correct = f"{sum(find_verified_speedup(r) is not None for r in task.runs)}/{len(task.runs)}"
     measured = (
         (interval(b.speedup), baseline_name(b.speedup.baseline), interval(b.speedup_eager),
          microseconds(b.median_us), share(b.limit_share), _labels(b)) if b else ("—",) * 6
@@ -150,11 +150,13 @@ def _at_k(found: Sequence[AtK], tasks: Sequence[SuiteTask]) -> Grid:
 
 def _losses(tasks: Sequence[SuiteTask]) -> Grid:
     lost = [t.shown for t in tasks if t.shown.status != "win"]
-    lines = tuple((s.task, s.status if s.admitted else "quarantined", _found(s), _why(s)) for s in lost)
+    lines = tuple(
+        (s.task, s.status if s.admitted else "quarantined", _describe_best(s), _why(s)) for s in lost
+    )
     return Grid("Losses and refusals", ("task", "status", "fastest verified", "why"), lines)
 
 
-def _found(summary: RunSummary) -> str:
+def _describe_best(summary: RunSummary) -> str:
     if summary.best is None:
         return ""
     return f"{interval(summary.best.speedup)} {baseline_name(summary.best.speedup.baseline)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..records import Ratio, RunSummary
-from .scores import BASELINES, SuiteTask, kind, verified
+from .scores import BASELINES, SuiteTask, find_verified_speedup, kind
 from .tables import Grid
 
 TEXTS = frozenset(
@@ -25,7 +25,7 @@ def _row(sample: int, run: RunSummary) -> dict[str, str]:
     best = run.best
     speedups: dict[str, str] = {}
     for over in BASELINES:
-        speedups |= _ends(f"speedup_{over.replace('-', '_')}", verified(run, over))
+        speedups |= _ends(f"speedup_{over.replace('-', '_')}", find_verified_speedup(run, over))
     return {
         "task": run.task, "target": run.target, "sample": str(sample), "run": run.run_id, "status": run.status,
         "admitted": str(int(run.admitted)), "kind": kind(run),

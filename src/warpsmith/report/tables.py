@@ -124,7 +124,7 @@ def environment(report: Report) -> Grid:
     return Grid("Environment", ("what", "value"), tuple(rows))
 
 
-def compared(report: Report) -> str:
+def describe_comparison(report: Report) -> str:
     """What the bare ratios of the lineage and the plots mean, in one line."""
     return (
         f"Ratios are medians over each candidate's best baseline, measured side by side on {report.hardware}."

@@ -44,7 +44,7 @@ def renderable(report: Report, terminal: bool = True) -> RenderableType:
     for grid in grids(report):
         parts += ["", _table(grid)]
     if report.lineage:
-        parts += ["", _tree(report) if terminal else _lines(report), Text(tables.compared(report))]
+        parts += ["", _tree(report) if terminal else _lines(report), Text(tables.describe_comparison(report))]
     if report.evidence:
         parts += ["", _evidence(report)]
     if report.chain:

@@ -58,7 +58,7 @@ def plan(graph: Graph, asked: set[str]) -> list[tuple[Node, list[str]]]:
 
 
 def _run_node(node: Node, live: dict[str, torch.Tensor], float64: bool) -> None:
-    op = aten_op(executed(node.op))
+    op = aten_op(find_executed_op(node.op))
     try:
         args = [decode(a, live, float64) for a in node.args]
         kwargs = {k: decode(v, live, float64) for k, v in node.kwargs.items()}
@@ -71,7 +71,7 @@ def _run_node(node: Node, live: dict[str, torch.Tensor], float64: bool) -> None:
             live[value.name] = _to_float64(tensor) if float64 else tensor
 
 
-def executed(name: str) -> str:
+def find_executed_op(name: str) -> str:
     """The op that is run for a node. A view becomes a reshape: where the strides differ from those of the export (another device
     or attention backend, another layout of an input) it copies, as the module's own `reshape` would.
     """

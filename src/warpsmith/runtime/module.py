@@ -19,7 +19,7 @@ import torch
 from ..errors import TaskError
 from ..machine import processor_key
 from ..records import Graph, GraphInput, Region, RunSummary
-from ..tasks.functions import as_module, called_function
+from ..tasks.functions import as_module, find_called_function
 from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
@@ -55,7 +55,7 @@ class OptimizedModule(torch.nn.Module):
         self.training = original.training
         self._modes = [(module, module.training, _hooks(module)) for module in original.modules()]
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
-        self._call = CallMatcher(called_function(original), json.loads(graph.call))
+        self._call = CallMatcher(find_called_function(original), json.loads(graph.call))
         self._results = Results(original, json.loads(graph.tree), names or {})
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]
@@ -63,7 +63,7 @@ class OptimizedModule(torch.nn.Module):
         self.register_load_state_dict_pre_hook(_take_original_names)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        matched = self._matched(args, kwargs)
+        matched = self._match_call(args, kwargs)
         if isinstance(matched, str):
             self.fallbacks += 1
             self.last_fallback = matched
@@ -73,7 +73,7 @@ class OptimizedModule(torch.nn.Module):
         self.fast_calls += 1
         return self._results.build(self._run(inputs), objects)
 
-    def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | str:
+    def _match_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | str:
         """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
         if self._run is None:
             return self._idle
@@ -101,7 +101,7 @@ class OptimizedModule(torch.nn.Module):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the kernels themselves, so that a copy or a pickle runs where the processor is the same; elsewhere the original runs."""
-        return _revived, (
+        return _revive, (
             self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type),
         )  # fmt: skip
 
@@ -185,7 +185,7 @@ def _processor(device: str) -> str:
     return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
 
 
-def _revived(
+def _revive(
     original: torch.nn.Module, graph: Graph, rewritten: Graph | None, kernels: Sequence[tuple[Region, bytes]],
     summary: RunSummary | None, device: str, names: Mapping[str, Any], processor: str,
 ) -> OptimizedModule:  # fmt: skip

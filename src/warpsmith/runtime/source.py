@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import TaskError
 from ..records import Graph, GraphOutput, Node, Region, TensorSpec
 from ..tasks.regions import topological_groups
-from .interpreter import aten_op, executed
+from .interpreter import aten_op, find_executed_op
 
 PRELUDE = '''\
 import ctypes
@@ -132,7 +132,7 @@ class _Writer:
         return [*body, "finally:", "    set_enabled(gradients)"]
 
     def _node(self, node: Node) -> None:
-        name = executed(node.op)
+        name = find_executed_op(node.op)
         aten_op(name)
         op = self._constant(f"torch.ops.{name}._op", "op_")
         args = [self._argument(a) for a in node.args]

@@ -1,1 +1,1 @@
-"""The search: rounds of competing candidates, bred from hypotheses, tunables and parents, until a budget or the gain ends."""
+"""The search: rounds of competing candidates, proposed from hypotheses, tunables and parents, until a budget or the gain ends."""

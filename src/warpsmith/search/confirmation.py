@@ -13,7 +13,7 @@ from ..progress import Observer, SilentObserver
 from ..records import Result
 from .loop import Search
 from .operators.simplify import simplest_first
-from .selection import ranked, worth_of
+from .selection import rank_attempts, worth_of
 
 ALWAYS = 2  # leaders that are tried however little time is left
 FAULTY = (
@@ -58,7 +58,7 @@ def confirm(
 
 def leaders_of(search: Search) -> list[Attempt]:
     """What may be confirmed, in order of the intervals' low ends; of those that are as fast as the first, less code goes first."""
-    leaders = ranked(search.attempts)
+    leaders = rank_attempts(search.attempts)
     return simplest_first(leaders) if search.methods.simplest and leaders else leaders
 
 
@@ -77,17 +77,17 @@ def _time_for(search: Search, seconds: float) -> bool:
 def describe(attempt: Attempt) -> str:
     """Its techniques, and what the search measured."""
     names = attempt.candidate.lineage.branch or attempt.candidate.lineage.operator
-    return f"{names} ({measured(attempt.result)})"
+    return f"{names} ({describe_speedup(attempt.result)})"
 
 
 def explain(result: Result) -> str:
     """Why a confirmation is no win."""
     if result.status == "ok":
-        return f"not surely faster, {measured(result)}"
+        return f"not surely faster, {describe_speedup(result)}"
     return f"{result.status}: {result.reason}" if result.reason else result.status
 
 
-def measured(result: Result) -> str:
+def describe_speedup(result: Result) -> str:
     """A speedup with its baseline and interval."""
     ratio = result.speedup
     if ratio is None:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..agents.base import Attempt
-from ..archive.timings import TimedUnit, once, timed
+from ..archive.timings import TimedUnit, make_timed_unit, once
 from ..records import Unit
 
 Floats = npt.NDArray[np.float64]
@@ -39,19 +39,21 @@ FEWEST = 2  # units of a region elsewhere, below which there is nothing to compa
 MOST = 1_500  # units from elsewhere that are learnt from: the time to do so grows with the cube
 
 
-def units_of(attempts: Iterable[Attempt]) -> list[TimedUnit]:
+def list_timed_units(attempts: Iterable[Attempt]) -> list[TimedUnit]:
     """Those of a run that were profiled."""
     results = (a.result for a in attempts if a.speedup > 0 and a.result.profile is not None)
-    return once(timed((), seen) for r in results if r.profile is not None for seen in r.profile.regions)
+    return once(
+        make_timed_unit((), seen) for r in results if r.profile is not None for seen in r.profile.regions
+    )
 
 
-def key_of(unit: Unit | TimedUnit) -> Key:
+def make_key(unit: Unit | TimedUnit) -> Key:
     """What a unit is known by in its region."""
     values = tuple(sorted(unit.values.items())) if isinstance(unit, Unit) else unit.values
     return unit.family, unit.technique, values, tuple(sorted(unit.flags))
 
 
-def features(key: Key) -> list[Feature]:
+def list_features(key: Key) -> list[Feature]:
     family, technique, values, flags = key
     effects: list[Feature] = [*values, *((flag,) for flag in flags)]
     pairs = (("pair", family, technique, *one, *other) for one, other in combinations(effects, 2))
@@ -89,9 +91,9 @@ class _Seen:
     off: float  # logarithm of its time over the one that was likeliest before
 
     def covariance(self, region: str, columns: Columns) -> Floats:
-        found: Floats = _padded(self.weights, columns)[columns].sum(axis=-1)
+        found: Floats = _pad_weights(self.weights, columns)[columns].sum(axis=-1)
         if region == self.region:
-            found = found + _padded(self.here, columns)[columns].sum(axis=-1) + LEVEL
+            found = found + _pad_weights(self.here, columns)[columns].sum(axis=-1) + LEVEL
         return found
 
 
@@ -123,7 +125,7 @@ class Experience:
         return self._models[0].elsewhere
 
     def pool(self, region: str, units: Sequence[Unit], level: float) -> Pool:
-        keys = [key_of(u) for u in units]
+        keys = [make_key(u) for u in units]
         return Pool(region, units, level, keys, [model.part(keys) for model in self._models])
 
     def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
@@ -170,7 +172,7 @@ class Model:
 
     def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
         for unit in here:
-            region, key = unit.group[-1], key_of(unit)
+            region, key = unit.group[-1], make_key(unit)
             if region in levels and (region, key) not in self._seen:
                 columns = self._columns([key])[0]
                 likeliest = levels[region] + float(self._likeliest(columns))
@@ -202,7 +204,7 @@ class Model:
         return found + self._gains @ seen, np.sqrt(np.maximum(part.before - told, 0.0))
 
     def _likeliest(self, columns: Columns) -> Floats:
-        found: Floats = _padded(self._weights, columns)[columns].sum(axis=-1)
+        found: Floats = _pad_weights(self._weights, columns)[columns].sum(axis=-1)
         return found
 
     def _columns(self, keys: Sequence[Key]) -> Columns:
@@ -211,9 +213,9 @@ class Model:
     def _spread(self, columns: Columns) -> tuple[Floats, Floats]:
         """What the time of a unit says of each indicator: everywhere, given what is known of elsewhere, and in its region."""
         everywhere, here = np.array(self._variances).T
-        alone = _marked(columns, everywhere)
-        known = _told(self._rows, self._inverse @ alone[self._rows].sum(axis=-1), everywhere)
-        return alone - known, _marked(columns, here)
+        alone = _mark_variances(columns, everywhere)
+        known = _add_up(self._rows, self._inverse @ alone[self._rows].sum(axis=-1), everywhere)
+        return alone - known, _mark_variances(columns, here)
 
 
 def _shares(evidence: Sequence[float]) -> list[float]:
@@ -226,7 +228,7 @@ def _shares(evidence: Sequence[float]) -> list[float]:
 def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
     """Kept for further searches that know the same."""
     groups, place, variances = _groups(elsewhere), dict[Feature, int](), [(0.0, 0.0)]
-    rows = _columns([key_of(u) for group in groups for u in group], place, variances)
+    rows = _columns([make_key(u) for group in groups for u in group], place, variances)
     logs = [[math.log(u.seconds) for u in group] for group in groups]
     off = np.array([log - sum(some) / len(some) for some in logs for log in some])
     number = np.array([i for i, group in enumerate(groups) for _ in group])
@@ -234,17 +236,17 @@ def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
     covariance = REST * np.eye(len(off))
     for i, row in enumerate(rows):
         same = number == number[i]
-        covariance[i] += _marked(row, everywhere)[rows].sum(axis=-1)
-        covariance[i, same] += ANY_LEVEL + _marked(row, here)[rows[same]].sum(axis=-1)
+        covariance[i] += _mark_variances(row, everywhere)[rows].sum(axis=-1)
+        covariance[i, same] += ANY_LEVEL + _mark_variances(row, here)[rows[same]].sum(axis=-1)
     inverse = _inverse(covariance)
-    return Elsewhere(place, variances, rows, inverse, _told(rows, inverse @ off, everywhere))
+    return Elsewhere(place, variances, rows, inverse, _add_up(rows, inverse @ off, everywhere))
 
 
 def _columns(keys: Sequence[Key], place: dict[Feature, int], variances: list[tuple[float, float]]) -> Columns:
     """Of each unit the columns of its indicators, filled up with 0. New indicators get a column."""
     found: list[list[int]] = []
     for key in keys:
-        for feature in (told := features(key)):
+        for feature in (told := list_features(key)):
             if feature not in place:
                 place[feature] = len(variances)
                 variances.append((EVERYWHERE[str(feature[0])], HERE[str(feature[0])]))
@@ -255,7 +257,7 @@ def _columns(keys: Sequence[Key], place: dict[Feature, int], variances: list[tup
     return columns
 
 
-def _told(rows: Columns, by: Floats, variances: Floats) -> Floats:
+def _add_up(rows: Columns, by: Floats, variances: Floats) -> Floats:
     """What units say of each indicator, each as much as `by` says."""
     found = np.zeros(len(variances))
     np.add.at(found, rows, by[:, None])
@@ -274,13 +276,13 @@ def _inverse(matrix: Floats) -> Floats:
     return np.linalg.inv(matrix).astype(np.float64)
 
 
-def _marked(columns: Columns, variances: Floats) -> Floats:
+def _mark_variances(columns: Columns, variances: Floats) -> Floats:
     found = np.zeros(len(variances))
     found[columns] = variances[columns]
     return found
 
 
-def _padded(weights: Floats, columns: Columns) -> Floats:
+def _pad_weights(weights: Floats, columns: Columns) -> Floats:
     """Indicators that came later have no weight."""
     short = int(columns.max(initial=0)) + 1 - len(weights)
     return np.pad(weights, (0, short)) if short > 0 else weights

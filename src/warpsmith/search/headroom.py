@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..agents.base import Attempt, Situation
 from ..agents.expert.costs import floor_us, node_us
 from ..agents.expert.ideas import Place
-from ..agents.findings import BEATEN, fastest, is_near, settled
+from ..agents.findings import BEATEN, fastest, is_near, list_settled
 from ..records import Graph, Limit, Region, RegionProfile
 from ..tasks.regions import boundary
 
@@ -32,7 +32,7 @@ class Headroom:
     def __init__(self, situation: Situation, best: Attempt, steered: bool = True) -> None:
         results = [a.result for a in situation.attempts]
         self.seen = fastest(results)
-        self.closed = settled(results) if steered else {}
+        self.closed = list_settled(results) if steered else {}
         worked = [u for a in situation.attempts if a.speedup > 0 for u in a.candidate.units]
         self.regions = {u.region.id: u.region for u in worked if u.region.id in self.seen}
         self._graph, self._facts, self._best = situation.graph, situation.facts, best

@@ -1,6 +1,6 @@
 """The book of operators: what each was given, what came of it, and what the policy is told.
 
-In: what each operator bred, and the attempts. Out: rewards for the policy, and an
+In: what each operator proposals, and the attempts. Out: rewards for the policy, and an
 `OperatorUse` for each operator. A gain is verified: the logarithm of the low end of a speedup's interval over the best low end before
 (the reference itself, until something is faster). A cost is in evaluations: the judge's recorded seconds over their mean so far, and
 dollars as their share of the budget, so that a run that is resumed from its record books the same.
@@ -22,7 +22,7 @@ SIMPLER = 0.005  # what the policy is told of a simplification that costs no spe
 @dataclass
 class Use:
     rounds: list[int] = field(default_factory=list)
-    bred: int = 0
+    proposals: int = 0
     judged: int = 0
     ok: int = 0
     gain: float = 0.0
@@ -37,15 +37,15 @@ class Ledger:
         self._best = 0.0  # low end of the best interval
         self._seconds, self._timed = 0.0, 0
 
-    def bred(self, operator: str, content_key: str) -> None:
+    def count_proposal(self, operator: str, content_key: str) -> None:
         """A candidate that this run did not have."""
         self._owners[content_key] = operator
-        self._uses[operator].bred += 1
+        self._uses[operator].proposals += 1
 
     def note(self, attempt: Attempt, judged: bool, simpler: bool = False) -> None:
         """One more attempt. `judged`: here, not taken from an earlier run; `simpler`: as fast as the best, with less code."""
         operator = self._owners[attempt.candidate.content_key]
-        gain, cost = self._gain(attempt), self._cost(attempt) if judged else 0.0
+        gain, cost = self._gain(attempt), self._compute_cost(attempt) if judged else 0.0
         use = self._uses[operator]
         number = attempt.candidate.lineage.round
         use.rounds += [0] * (number + 1 - len(use.rounds))
@@ -60,7 +60,7 @@ class Ledger:
         """In the order of first use."""
         return tuple(
             OperatorUse(
-                operator=name, bred=use.bred, judged=use.judged, ok=use.ok, gain=round(use.gain, 6),
+                operator=name, bred=use.proposals, judged=use.judged, ok=use.ok, gain=round(use.gain, 6),
                 cost=round(use.cost, 6), rounds=tuple(use.rounds),
             )
             for name, use in self._uses.items()
@@ -74,7 +74,7 @@ class Ledger:
         self._best = max(self._best, ratio.low)
         return max(0.0, math.log(ratio.low / before))
 
-    def _cost(self, attempt: Attempt) -> float:
+    def _compute_cost(self, attempt: Attempt) -> float:
         seconds = sum(attempt.result.seconds.values())
         self._seconds, self._timed = self._seconds + seconds, self._timed + (seconds > 0)
         mean = self._seconds / self._timed if self._timed else 0.0

@@ -1,4 +1,4 @@
-"""The loop: breed a round, judge it side by side, keep everything, go on until something says stop.
+"""The loop: propose a round, judge it side by side, keep everything, go on until something says stop.
 
 `confirmation.py` confirms the winners.
 """
@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..agents.base import Attempt, Situation
-from ..agents.expert.facts import Facts
-from ..agents.findings import settled
+from ..agents.facts import Facts
+from ..agents.findings import list_settled
 from ..errors import ModelError
 from ..executors.base import Executor
 from ..llm.chat import BudgetSpent
@@ -20,10 +20,10 @@ from ..records import Candidate, Limit, OperatorUse, Result, Task
 from .ledger import Ledger
 from .meter import Meter
 from .methods import Methods
-from .operators import Bred, Breeding
+from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
-from .rounds import LED, ROUND, TOGETHER, breed, lead
+from .rounds import MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, ROUND, propose_predicted, propose_round
 from .team import Team
 
 __all__ = ["ROUND", "Search", "Team"]
@@ -70,45 +70,49 @@ class Search:
         idle = 0  # rounds in a row that brought nothing to judge
         while True:
             situation = self.situation()
-            reason = self.meter.exhausted() or self._stop(situation)
+            reason = self.meter.find_reached_limit() or self._stop(situation)
             if reason is not None and self.round > 0:
                 return reason
-            led = self._led(rng)
-            ground, left = self._ground(self.situation(), rng), self.meter.evaluations_left
-            bred = breed(ground, self.methods, self._fresh, left, led) if not self._spent() else []
-            idle = 0 if led or bred else idle + 1
+            led = self._judge_predicted(rng)
+            context, left = self._make_context(self.situation(), rng), self.meter.evaluations_left
+            proposals = (
+                propose_round(context, self.methods, self._fresh, left, led) if not self._spent() else []
+            )
+            idle = 0 if led or proposals else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
-                return "no new idea left" + self._settled()
-            for attempt in self._judge(bred):
+                return "no new idea left" + self._describe_settled()
+            for attempt in self._judge(proposals):
                 self._follow_up(attempt)
-            self.methods.population.ended(self.round)
+            self.methods.population.migrate(self.round)
             self.round += 1
-            self.team.orchestrator.ended(self.situation())
+            self.team.orchestrator.end_round(self.situation())
 
-    def _led(self, rng: random.Random) -> int:
+    def _judge_predicted(self, rng: random.Random) -> int:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
         judged side by side know nothing of each other, but take less time.
         """
-        led, many = 0, TOGETHER if self.meter.budget.evaluations is None else 1
-        while led < LED and not self._spent():
-            bred = lead(self._ground(self.situation(), rng), self.methods, self._fresh, many)
-            if not bred:
+        led, many = 0, PREDICTED_BATCH if self.meter.budget.evaluations is None else 1
+        while led < MAX_PREDICTED_PER_ROUND and not self._spent():
+            proposals = propose_predicted(
+                self._make_context(self.situation(), rng), self.methods, self._fresh, many
+            )
+            if not proposals:
                 break
-            for attempt in self._judge(bred):
+            for attempt in self._judge(proposals):
                 self._follow_up(attempt)
-            led += len(bred)
+            led += len(proposals)
         return led
 
     def _spent(self) -> bool:
         """Whether to judge no more: the first round goes on until something works."""
-        return self.meter.exhausted() is not None and self.situation().best is not None
+        return self.meter.find_reached_limit() is not None and self.situation().best is not None
 
     def _stop(self, situation: Situation) -> str | None:
         return self.team.orchestrator.stop(situation) or self.methods.steering.stop(situation)
 
-    def _settled(self) -> str:
+    def _describe_settled(self) -> str:
         """Which regions were left alone, for the reason to stop."""
-        closed = settled(a.result for a in self.attempts)
+        closed = list_settled(a.result for a in self.attempts)
         return f"; near its limit: {counted(len(closed), 'region')}" if closed else ""
 
     def situation(self) -> Situation:
@@ -122,25 +126,25 @@ class Search:
         """What each operator was given, and what came of it."""
         return self._ledger.summary()
 
-    def _ground(self, situation: Situation, rng: random.Random) -> Breeding:
+    def _make_context(self, situation: Situation, rng: random.Random) -> SearchContext:
         methods, boss = self.methods, self.team.orchestrator
-        return Breeding(
-            situation, self.team, methods.population, methods.steering, rng, methods.stones, methods.by,
+        return SearchContext(
+            situation, self.team, methods.population, methods.steering, rng, methods.transfer_seeds, methods.by,
             methods.experience, variants=boss.variants, stalled=boss.stalled,
         )  # fmt: skip
 
-    def _fresh(self, operator: str, bred: Sequence[Bred], most: int) -> list[Bred]:
+    def _fresh(self, operator: str, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
         """Each content once, none that this run has already, or that is like one of them; `most` of them."""
         if self.methods.prepare is not None:
-            new = [b.candidate for b in bred if b.candidate.content_key not in self._islands]
+            new = [b.candidate for b in proposals if b.candidate.content_key not in self._islands]
             self.methods.prepare(u for c in new[:most] for u in c.units)
-        fresh: list[Bred] = []
-        for one in bred:
+        fresh: list[Proposal] = []
+        for one in proposals:
             candidate = self.team.credits.sign(one.candidate)
             key = candidate.content_key
             if len(fresh) >= most or key in self._islands:
                 continue
-            self._ledger.bred(operator, key)
+            self._ledger.count_proposal(operator, key)
             if operator != "repair" and self.methods.novelty.like(candidate):
                 continue
             self.methods.novelty.add(candidate)
@@ -148,21 +152,21 @@ class Search:
             fresh.append(replace(one, candidate=candidate))
         return fresh
 
-    def _judge(self, bred: Sequence[Bred]) -> Iterator[Attempt]:
+    def _judge(self, proposals: Sequence[Proposal]) -> Iterator[Attempt]:
         """Attempts in order, each as soon as the executor has it; known ones are not judged again."""
-        objections = {b.candidate.content_key: self._objections(b.candidate) for b in bred}
+        objections = {b.candidate.content_key: self._objections(b.candidate) for b in proposals}
         waiting = [
             b.candidate
-            for b in bred
+            for b in proposals
             if b.candidate.content_key not in self.known and not objections[b.candidate.content_key]
         ]
         results = self.executor.run(waiting)
-        for one in bred:
+        for one in proposals:
             key = one.candidate.content_key
             if key in self.known:
                 yield self._keep(one, self.known[key], replayed=True)
             elif objections[key]:
-                yield self._keep(one, self._refused(one.candidate, objections[key]))
+                yield self._keep(one, self._make_refusal(one.candidate, objections[key]))
             else:
                 result = next(results, None)
                 if result is None:
@@ -176,8 +180,8 @@ class Search:
         key = candidate.content_key
         return [] if key in self.known and key not in self.own else self.team.correctness.review(candidate)
 
-    def _keep(self, bred: Bred, result: Result, replayed: bool = False) -> Attempt:
-        attempt = Attempt(bred.candidate, result, bred.hypothesis)
+    def _keep(self, proposal: Proposal, result: Result, replayed: bool = False) -> Attempt:
+        attempt = Attempt(proposal.candidate, result, proposal.hypothesis)
         key = attempt.candidate.content_key
         judged = not replayed or key in self.own
         best = self.methods.population.best()
@@ -192,26 +196,26 @@ class Search:
 
     def _follow_up(self, attempt: Attempt) -> None:
         """A repair of a candidate that failed, judged at once, and repaired again within the agents' bounds."""
-        if self.meter.exhausted():
+        if self.meter.find_reached_limit():
             return
         repaired = self._repair(attempt)
         if repaired is not None:
-            bred = replace(repaired, island=self._islands[attempt.candidate.content_key])
-            for again in self._judge(self._fresh("repair", [bred], 1)):
+            proposal = replace(repaired, island=self._islands[attempt.candidate.content_key])
+            for again in self._judge(self._fresh("repair", [proposal], 1)):
                 self._follow_up(again)
 
-    def _repair(self, attempt: Attempt) -> Bred | None:
+    def _repair(self, attempt: Attempt) -> Proposal | None:
         candidate, result = attempt.candidate, attempt.result
         repairs = self._repairs(candidate)
         if result.status in ("build-failed", "refused"):
             mended = self.team.compile.repair(candidate, result, repairs)
-            return Bred(mended, attempt.hypothesis) if mended is not None else None
+            return Proposal(mended, attempt.hypothesis) if mended is not None else None
         if result.status in ("incorrect", "crashed", "timeout"):
             mended = self.team.correctness.mend(candidate, result, repairs)
-            return Bred(mended, attempt.hypothesis) if mended is not None else self._safer(attempt)
+            return Proposal(mended, attempt.hypothesis) if mended is not None else self._safer(attempt)
         return None
 
-    def _safer(self, attempt: Attempt) -> Bred | None:
+    def _safer(self, attempt: Attempt) -> Proposal | None:
         """For wrong bytes: the region written anew by a safer hypothesis, if the correctness agent has one."""
         diagnosis = self.team.correctness.diagnose(self.task.graph, attempt.candidate, attempt.result)
         if diagnosis is None or diagnosis.safer is None:
@@ -221,7 +225,7 @@ class Search:
         if not units:
             return None
         safer = place(situation, attempt, units[0], diagnosis.safer, agent="correctness")
-        return Bred(safer, diagnosis.safer)
+        return Proposal(safer, diagnosis.safer)
 
     def _repairs(self, candidate: Candidate) -> int:
         """Repairs in the candidate's line of descent."""
@@ -233,7 +237,7 @@ class Search:
             here = by_id.get(here.lineage.parents[0])
         return count
 
-    def _refused(self, candidate: Candidate, objections: list[str]) -> Result:
+    def _make_refusal(self, candidate: Candidate, objections: list[str]) -> Result:
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id, target=self.target,
             status="refused", reason=f"review: {objections[0]}", seed=self.seed,

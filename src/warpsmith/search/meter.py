@@ -44,7 +44,7 @@ class Meter:
     def evaluations_left(self) -> int | None:
         return None if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
 
-    def exhausted(self) -> str | None:
+    def find_reached_limit(self) -> str | None:
         """Which limit was reached, in words; None while there is room."""
         if self.evaluations_left is not None and self.evaluations_left <= 0:
             return f"budget of {counted(self.budget.evaluations or 0, 'evaluation')} spent"

@@ -1,6 +1,6 @@
 """How a search is made: its policy, operators, population, novelty and steering, each with an off switch in the settings.
 
-In: the settings, stepping stones and timed units of other tasks, and who can say what machine code a unit becomes. Out: `Methods`,
+In: the settings, transfer seeds and timed units of other tasks, and who can say what machine code a unit becomes. Out: `Methods`,
 for one search.
 """
 
@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..records import Unit
 from .experience import Experience
 from .novelty import Novelty
-from .operators import OPERATORS, Operator, Stones, no_stones
+from .operators import OPERATORS, Operator, TransferSeeds, find_no_seeds
 from .policy import POLICIES, BanditPolicy, Policy
 from .population import Population
 from .selection import By
@@ -30,7 +30,7 @@ def every_operator() -> dict[str, Operator]:
 
 @dataclass
 class Methods:
-    """Of one search: its parts remember. By default all of them are on, and there are no stepping stones.
+    """Of one search: its parts remember. By default all of them are on, and there are no transfer seeds.
 
     `prepare`: told which units' machine code will be asked for next, so that they may be built side by side.
     """
@@ -41,7 +41,7 @@ class Methods:
     novelty: Novelty = field(default_factory=Novelty)
     steering: Steering = field(default_factory=Steering)
     prepare: Callable[[Iterable[Unit]], None] | None = None
-    stones: Stones = no_stones
+    transfer_seeds: TransferSeeds = find_no_seeds
     experience: Experience | None = None  # None: nothing is predicted
     by: By = "interval"
     simplest: bool = True  # of winners that are as fast, the one with least code is confirmed first
@@ -49,7 +49,7 @@ class Methods:
 
 def make_methods(
     config: Config,
-    stones: Stones = no_stones,
+    transfer_seeds: TransferSeeds = find_no_seeds,
     assembly: Assembly | None = None,
     prepare: Callable[[Iterable[Unit]], None] | None = None,
     elsewhere: Sequence[TimedUnit] = (),
@@ -68,7 +68,7 @@ def make_methods(
         novelty=Novelty(config.novelty or None, assembly),
         steering=Steering(config.worth, config.steering),
         prepare=prepare if config.novelty else None,
-        stones=stones if "transplant" not in off else no_stones,
+        transfer_seeds=transfer_seeds if "transplant" not in off else find_no_seeds,
         experience=Experience(elsewhere if "transplant" not in off else ()) if "predict" not in off else None,
         by=config.selection,
         simplest="simplify" not in off,

@@ -41,7 +41,7 @@ _AFTER = frozenset("=;,)[{:")  # a declared name
 _ACCESS = frozenset({".", "->", "::"})
 
 
-def normalised(source: str) -> str:
+def normalise(source: str) -> str:
     """Empty for a source of nothing but comments and blanks."""
     tokens = _tokens(source)
     local = _local_names(tokens)

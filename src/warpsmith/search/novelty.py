@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..records import Candidate, Unit, content_hash
 from .embedding import embed
-from .normal_form import normalised
+from .normal_form import normalise
 
 THRESHOLD = 0.995
 REWRITING = frozenset({"seed", "rewrite", "restart", "transplant"})  # others change little on purpose
@@ -70,11 +70,11 @@ class Novelty:
         return reason
 
     def _form(self, candidate: Candidate) -> str:
-        return content_hash([[self._normal_source(u), *_declared(u)] for u in candidate.units])
+        return content_hash([[self._normal_source(u), *_list_declarations(u)] for u in candidate.units])
 
     def _normal_source(self, unit: Unit) -> str:
         if unit.source not in self._normal:
-            self._normal[unit.source] = normalised(unit.source) or unit.source
+            self._normal[unit.source] = normalise(unit.source) or unit.source
         return self._normal[unit.source]
 
     def _code(self, candidate: Candidate) -> str:
@@ -82,7 +82,7 @@ class Novelty:
         if self._assembly is None or not candidate.compiled:
             return ""
         codes = [self._assembly(u) for u in candidate.compiled]
-        rest = [_declared(u) for u in candidate.units if not u.compiled]
+        rest = [_list_declarations(u) for u in candidate.units if not u.compiled]
         judged_as = [[u.region.id, u.requires, u.atomics] for u in candidate.compiled]
         return content_hash([codes, judged_as, rest]) if all(codes) else ""
 
@@ -113,7 +113,7 @@ def _cover(candidate: Candidate) -> tuple[str, ...]:
     return tuple(u.region.id for u in candidate.units)
 
 
-def _declared(unit: Unit) -> list[Any]:
+def _list_declarations(unit: Unit) -> list[Any]:
     """What decides the binary and how it is judged, beside the source."""
     rewrite = unit.rewrite.id if unit.rewrite is not None else ""
     return [
@@ -123,4 +123,4 @@ def _declared(unit: Unit) -> list[Any]:
 
 def _alike(unit: Unit, vector: Embedding, other: Unit, its: Embedding) -> float:
     """Cosine of two sources for one region, 0 where they differ in more than the source."""
-    return float(vector @ its) if _declared(unit) == _declared(other) else 0.0
+    return float(vector @ its) if _list_declarations(unit) == _list_declarations(other) else 0.0

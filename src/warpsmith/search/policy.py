@@ -1,4 +1,4 @@
-"""Policies: how many candidates of a round each operator breeds, given what its earlier ones gained and cost.
+"""Policies: how many candidates of a round each operator proposes, given what its earlier ones gained and cost.
 
 In: the operators that could have something to offer, the number of candidates, and after each judged candidate what it gained (the
 logarithm of its speedup over the best before, by the intervals' low ends) and cost (in evaluations). Out: a split. A policy is one

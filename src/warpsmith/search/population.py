@@ -1,6 +1,6 @@
-"""The population: islands of attempts that breed apart, exchange their best now and then, and keep one elite for each behaviour.
+"""The population: islands of attempts that evolve apart, exchange their best now and then, and keep one elite for each behaviour.
 
-In: judged attempts, each with the island that bred it. Out: parents, pairs of parents, migrations, and what there is to report. An
+In: judged attempts, each with the island that proposed it. Out: parents, pairs of parents, migrations, and what there is to report. An
 island keeps the best attempt of each cell (MAP-Elites: Mouret and Clune, https://arxiv.org/abs/1504.04909), so that a slower line of
 descent that works differently lives on. Islands form a ring; at a migration each sends its best to the next.
 """
@@ -120,7 +120,7 @@ class Population:
         leaders = [a for a in order if first[a.candidate.lineage.branch] is a]
         return [*leaders, *(a for a in order if a not in leaders)][:n]
 
-    def ended(self, round: int) -> list[tuple[int, int, Attempt]]:
+    def migrate(self, round: int) -> list[tuple[int, int, Attempt]]:
         """The migrations that were made after this round (from 0): (from, to, who). None to an island that has it already."""
         count = len(self.islands)
         if count == 1 or (round + 1) % self._every:

@@ -26,7 +26,7 @@ def beats(one: Attempt, other: Attempt) -> bool:
     return other.speedup <= 0 or _ratio(one).low > _ratio(other).high
 
 
-def ranked(attempts: Iterable[Attempt], by: By = "interval") -> list[Attempt]:
+def rank_attempts(attempts: Iterable[Attempt], by: By = "interval") -> list[Attempt]:
     """The correct and timed ones, best first: by the interval's low end, or by its median. The earlier of equals is first."""
     working = [a for a in attempts if a.speedup > 0]
     return sorted(working, key=lambda a: -worth_of(a, by))
@@ -35,8 +35,8 @@ def ranked(attempts: Iterable[Attempt], by: By = "interval") -> list[Attempt]:
 def pick(attempts: Sequence[Attempt], n: int, rng: random.Random, by: By = "interval") -> list[Attempt]:
     """At most `n` different ones, best draw first: each is drawn once from its own interval. By "point" the `n` best medians."""
     if by == "point":
-        return ranked(attempts, by)[:n]
-    drawn = [(min(draw(_ratio(a), rng), _most(a)), a) for a in attempts if a.speedup > 0]
+        return rank_attempts(attempts, by)[:n]
+    drawn = [(min(draw(_ratio(a), rng), _bound_speedup(a)), a) for a in attempts if a.speedup > 0]
     return [a for _, a in sorted(drawn, key=lambda pair: -pair[0])][:n]
 
 
@@ -55,7 +55,7 @@ def draw(ratio: Ratio, rng: random.Random) -> float:
     return ratio.median * math.exp(normal * width)
 
 
-def _most(attempt: Attempt) -> float:
+def _bound_speedup(attempt: Attempt) -> float:
     """The speedup at the physical limit, which no draw exceeds, however noisy the measurement was."""
     timing = attempt.result.timing
     share = timing.limit_share if timing is not None else 0.0

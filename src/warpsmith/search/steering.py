@@ -1,7 +1,7 @@
 """The physical limit decides where effort goes: which regions are worked on, how much, and when to stop.
 
 In: a situation. Out: what each region may still gain (`headroom`), a split of candidates over regions, and the reason to stop when too
-little is left. A region is left alone by the one rule of `agents.findings.settled`. What that saved is kept for the report.
+little is left. A region is left alone by the one rule of `agents.findings.list_settled`. What that saved is kept for the report.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from ..agents.base import Situation
-from ..agents.findings import settled
+from ..agents.findings import list_settled
 from .headroom import REST, Headroom, Room, headroom
 from .savings import Savings
 
@@ -30,11 +30,11 @@ class Steering:
         """Regions that some correct candidate has a unit for, and the rest, most to gain first. Empty before the best candidate
         was profiled.
         """
-        known = self._known(situation)
+        known = self._find_headroom(situation)
         return known.rooms() if known is not None else []
 
     def open(self, situation: Situation, region_id: str) -> bool:
-        return not self.on or region_id not in settled(a.result for a in situation.attempts)
+        return not self.on or region_id not in list_settled(a.result for a in situation.attempts)
 
     def split(self, situation: Situation, n: int) -> dict[str, int]:
         """How many of `n` candidates each region gets, by the logarithm of its gain; REST stands for regions that have no unit in
@@ -48,13 +48,13 @@ class Steering:
 
     def stop(self, situation: Situation) -> str | None:
         """Why to stop now: the best gain still possible is below `worth`. None to go on, or where nothing is known."""
-        known = self._known(situation)
+        known = self._find_headroom(situation)
         if not self.on or known is None or known.possible() >= self._worth:
             return None
         self.saved.stopped = f"at most {known.possible():.2f}x left in the regions worked on"
         return self.saved.stopped
 
-    def _known(self, situation: Situation) -> Headroom | None:
+    def _find_headroom(self, situation: Situation) -> Headroom | None:
         known = headroom(situation, self.on)
         if known is not None:
             for region in known.closed:

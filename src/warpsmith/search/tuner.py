@@ -36,14 +36,14 @@ class HillClimb:
         rng.shuffle(steps)
         for step in steps:
             fresh.add(step)
-        return fresh.filled(rng)
+        return fresh.fill(rng)
 
 
 class RandomSearch:
     """Settings drawn evenly from those not tried."""
 
     def propose(self, unit: Unit, tried: Tried, n: int, rng: random.Random) -> list[Unit]:
-        return Fresh(unit, tried, n).filled(rng)
+        return Fresh(unit, tried, n).fill(rng)
 
 
 class Fresh:
@@ -64,7 +64,7 @@ class Fresh:
         self._left -= 1
         return True
 
-    def filled(self, rng: random.Random) -> list[Unit]:
+    def fill(self, rng: random.Random) -> list[Unit]:
         """The settings as units, random ones after those that were added."""
         for values in _random(self._unit, self._seen, self._left, rng):
             self.add(values)

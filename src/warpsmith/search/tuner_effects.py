@@ -34,7 +34,7 @@ class Effects:
                 for index in np.argsort(-drawn, kind="stable"):
                     if fresh.add(space[int(index)]):
                         break
-        return fresh.filled(rng)
+        return fresh.fill(rng)
 
 
 def _indicators(unit: Unit, settings: list[Values] | list[dict[str, int]]) -> Floats:

@@ -29,7 +29,7 @@ class Racing:
                 taken += fresh.add({t.name: _near(t, around, narrow, rng) for t in unit.tunables})
                 if taken == n:
                     break
-        return fresh.filled(rng)
+        return fresh.fill(rng)
 
 
 def _near(tunable: Tunable, around: Values, narrow: float, rng: random.Random) -> int:

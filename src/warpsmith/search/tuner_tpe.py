@@ -31,7 +31,7 @@ class ParzenTuner:
             for _ in range(ASKED * n):
                 asked = study.ask(distributions).params
                 fresh.add({t.name: sorted(t.domain)[asked[t.name]] for t in unit.tunables})
-        return fresh.filled(rng)
+        return fresh.fill(rng)
 
 
 def _study(unit: Unit, tried: Tried, rng: random.Random) -> tuple[Any, Any]:

@@ -46,7 +46,7 @@ def card(contents: Counted, kinds: Sequence[str], format: Format, seed: int, mac
         *(f"## {kind}\n\n{ABOUT[kind]}\n\n{table(DATASETS[kind])}" for kind in kept),
         *([f"### A step\n\n{table(STEP)}"] if "trajectories" in kept else []),
         _splits(contents, seed),
-        _verified(contents, machines),
+        _describe_verification(contents, machines),
         _licenses(contents.licenses),
         _use(kept, format),
     ]
@@ -87,7 +87,7 @@ def _splits(contents: Counted, seed: int) -> str:
     return text + (f" Too few groups of tasks for {' and '.join(missing)}." if missing else "")
 
 
-def _verified(contents: Counted, machines: Sequence[str]) -> str:
+def _describe_verification(contents: Counted, machines: Sequence[str]) -> str:
     origins = ", ".join(f"{count} rows {origin}" for origin, count in sorted(contents.origins.items()))
     return "\n".join(
         [

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from ..archive.entries import Entry, RunRecord
 from ..archive.reading import ArchiveReader
-from ..archive.walking import judged_tasks
+from ..archive.walking import list_judged_tasks
 from ..records import Environment, Region, Task, Unit
 from .files import Row
-from .licenses import Licenses, joined
+from .licenses import Licenses, join_licenses
 from .prompts import fits, prompt
 from .standing import correct, speedup, standings, strength
 from .units import candidate_hash, candidate_text, code_hash, technique, unit_text
@@ -54,7 +54,7 @@ class Source:
 
     def groups(self) -> Iterator[tuple[Task, list[Entry]]]:
         """The entries that count of one task, on one target and machine."""
-        for task_id, target in judged_tasks(self.archive):
+        for task_id, target in list_judged_tasks(self.archive):
             task = self.archive.task(task_id)
             if task is None or task_id in self.quarantined:
                 continue
@@ -113,10 +113,10 @@ def preferences(source: Source) -> Iterator[Example]:
         for entry in entries:
             covers.setdefault(tuple(u.region.id for u in entry.candidate.units), []).append(entry)
         for alike in covers.values():
-            yield from _preferred(source, task, alike)
+            yield from _pick_preferred(source, task, alike)
 
 
-def _preferred(source: Source, task: Task, entries: list[Entry]) -> Iterator[Example]:
+def _pick_preferred(source: Source, task: Task, entries: list[Entry]) -> Iterator[Example]:
     good = sorted(filter(correct, entries), key=strength, reverse=True)
     for entry in good:
         slower = [e for e in good if surely_faster(entry, e)]
@@ -150,7 +150,7 @@ def _preference(source: Source, task: Task, better: Entry, worse: Entry, reason:
         "rejected_error": worse.result.reason, "baseline": ratio.baseline,
         "signatures": "\n".join(dict.fromkeys(r.signature for r in regions)),
         "chosen_id": better.candidate.id, "rejected_id": worse.candidate.id, **source.about(task, better),
-        "license": joined(licenses),
+        "license": join_licenses(licenses),
         "origin": "imported" if "imported" in (better.origin, worse.origin) else "local",
     }  # fmt: skip
     hashes = candidate_hash(better.candidate), candidate_hash(worse.candidate)
@@ -179,7 +179,7 @@ def _trajectory(source: Source, task: Task, run: RunRecord, entries: list[Entry]
         "prompt": prompt(task, run.target), "run_id": run.run_id, "seed": run.seed,
         "outcome": run.summary.status if run.summary else "unfinished", "reward": best, "steps": steps,
         "signatures": "\n".join(signatures), **source.about(task, entries[0]),
-        "license": joined(licenses), "origin": run.origin,
+        "license": join_licenses(licenses), "origin": run.origin,
     }  # fmt: skip
     key = " ".join([task.id, run.target, *(candidate_hash(e.candidate) for e in entries)])
     return Example(row, task.id, ties(entries), key)

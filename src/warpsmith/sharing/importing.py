@@ -24,7 +24,7 @@ from ..errors import ArchiveError, UsageError
 from .columns import ARCHIVE
 from .files import Row, is_parquet, json_rows, parquet_rows
 from .kernels import FOREIGN
-from .licenses import UNKNOWN, checked
+from .licenses import UNKNOWN, check_license
 
 KNOWN = {c.name for c in ARCHIVE} | {"__index_level_0__"}  # pandas leaves its row numbers there
 NEEDED = ("Op_Name", "CUDA_Code", "PyTorch_Code_Module")
@@ -35,7 +35,7 @@ def import_file(archive: Archive, path: Path, license: str = UNKNOWN) -> ImportC
 
     Raises ArchiveError naming the first bad line or row, UsageError where Parquet cannot be read.
     """
-    given = checked(license)
+    given = check_license(license)
     if is_parquet(path):
         return _import_rows(archive, path, parquet_rows(path), given)
     if _is_table(path):
@@ -88,7 +88,7 @@ def _take_foreign(connection: Connection, counts: ImportCounts, where: str, row:
     except ValidationError as error:
         raise invalid(where, error) from error
     try:
-        named = checked(str(row.get("ws_license") or license))
+        named = check_license(str(row.get("ws_license") or license))
     except UsageError as error:
         raise ArchiveError(f"{where}: {error}") from error
     if keep_foreign(connection, kernel):

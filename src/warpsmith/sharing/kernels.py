@@ -80,7 +80,7 @@ class Rows:
             *(line for run in runs for line in self._run(run)),
             *(record_line("place", "", place) for place in places),
         ]  # fmt: skip
-        views = _field_columns(entry, task, judged) | _own_columns(result_id, entry, environment)
+        views = _make_field_columns(entry, task, judged) | _make_own_columns(result_id, entry, environment)
         views["ws_graph"] = self._graphs[task.id]
         return _whole(views, license, lines)
 
@@ -120,7 +120,7 @@ def foreign_columns(kernel: ForeignKernel) -> Row:
     return {column: getattr(kernel, field) for column, field in FOREIGN.items()}
 
 
-def _field_columns(entry: Entry, task: Task, run: RunRecord | None) -> Row:
+def _make_field_columns(entry: Entry, task: Task, run: RunRecord | None) -> Row:
     result, timing = entry.result, entry.result.timing
     baselines = {b.name: b.median_us / 1e3 for b in (run.baselines if run else ()) if b.ok}
     level = _LEVEL.search(task.suite) or _LEVEL.search(task.source.path)
@@ -143,7 +143,7 @@ def _field_columns(entry: Entry, task: Task, run: RunRecord | None) -> Row:
     }
 
 
-def _own_columns(result_id: str, entry: Entry, environment: Environment | None) -> Row:
+def _make_own_columns(result_id: str, entry: Entry, environment: Environment | None) -> Row:
     candidate, result, lineage = entry.candidate, entry.result, entry.candidate.lineage
     timing = result.timing if result.status == "ok" else None
     best, verdict = result.speedup if timing else None, result.verdict

@@ -22,7 +22,7 @@ class Licenses:
     def __init__(self, archive: ArchiveReader, default: str = UNKNOWN) -> None:
         self._archive = archive
         self._given = licenses(archive)
-        self._default = checked(default)
+        self._default = check_license(default)
 
     def of(self, candidate_id: str, imported: bool) -> str:
         """What came in without a licence stays unknown, whatever the default."""
@@ -32,7 +32,7 @@ class Licenses:
         if imported:
             return UNKNOWN
         inherited = {self._given[c.id] for c in self._ancestors(candidate_id) if c.id in self._given}
-        return joined(inherited | {self._default})
+        return join_licenses(inherited | {self._default})
 
     def of_foreign(self, kernel_id: str) -> str:
         return self._given.get(kernel_id, UNKNOWN)
@@ -41,7 +41,7 @@ class Licenses:
         return self._archive.ancestors(candidate_id) if self._given else []
 
 
-def checked(license: str) -> str:
+def check_license(license: str) -> str:
     """Raises UsageError for what cannot be the name of a licence."""
     text = " ".join(license.split())
     if not text or not text.isprintable() or len(text) > 200 or any(c in text for c in "|\"'`{}[]:"):
@@ -49,7 +49,7 @@ def checked(license: str) -> str:
     return text
 
 
-def joined(licenses: Iterable[str]) -> str:
+def join_licenses(licenses: Iterable[str]) -> str:
     """What holds for something made from parts under these."""
     parts = (part for name in licenses for part in ([f"({name})"] if " OR " in name else name.split(" AND ")))
     return " AND ".join(sorted(set(parts)))

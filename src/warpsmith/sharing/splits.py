@@ -26,11 +26,11 @@ def split_tasks(
         if len(largest) > 1:
             placed[largest.pop()] = split
     for group in largest:
-        placed[group] = _most_wanting(placed, size)
+        placed[group] = _find_neediest_split(placed, size)
     return {task: placed[g] for g, tasks in enumerate(groups) for task in tasks}
 
 
-def _most_wanting(placed: Mapping[int, str], size: Mapping[int, int]) -> str:
+def _find_neediest_split(placed: Mapping[int, str], size: Mapping[int, int]) -> str:
     """The split that lacks most of its share of all rows."""
     total = sum(size.values())
     held = {split: sum(size[g] for g, at in placed.items() if at == split) for split in SPLITS}

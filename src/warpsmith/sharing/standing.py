@@ -30,7 +30,7 @@ def standings(entries: Iterable[Entry], imported: bool) -> list[list[Entry]]:
 def _counting(before: Entry | None, now: Entry) -> Entry:
     if before is None or not (correct(before) and correct(now)):
         return now
-    return before if confirmed(before) and not confirmed(now) else now
+    return before if is_confirmed(before) and not is_confirmed(now) else now
 
 
 def correct(entry: Entry) -> bool:
@@ -38,7 +38,7 @@ def correct(entry: Entry) -> bool:
     return entry.result.status == "ok" and entry.result.speedup is not None
 
 
-def confirmed(entry: Entry) -> bool:
+def is_confirmed(entry: Entry) -> bool:
     return entry.result.timing is not None and entry.result.timing.confirmed
 
 
@@ -51,4 +51,4 @@ def speedup(entry: Entry) -> Ratio:
 
 def strength(entry: Entry) -> tuple[bool, float]:
     """To take the best of several: a confirmed win first, then the lower end of the speedup's interval."""
-    return confirmed(entry) and entry.result.win, speedup(entry).low
+    return is_confirmed(entry) and entry.result.win, speedup(entry).low

@@ -1,6 +1,6 @@
 """A candidate's units as one text, and a text as whoever reformats it would still call the same.
 
-Comments and blanks say nothing of a program: `normalised` leaves them out, so that copies are found as such.
+Comments and blanks say nothing of a program: `normalise_source` leaves them out, so that copies are found as such.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 
 
-def normalised(source: str) -> str:
+def normalise_source(source: str) -> str:
     """The tokens of the source, one blank between two: without comments and layout; what stands in quotes stays."""
     return " ".join(token for token, _ in _TOKEN.findall(source) if token)
 
@@ -33,7 +33,7 @@ def code_hash(unit: Unit) -> str:
 
 @lru_cache(maxsize=1024)  # a text is asked for a few times in a row
 def _hash(text: str) -> str:
-    return hashlib.sha256(normalised(text).encode()).hexdigest()[:16]
+    return hashlib.sha256(normalise_source(text).encode()).hexdigest()[:16]
 
 
 def candidate_hash(candidate: Candidate) -> str:

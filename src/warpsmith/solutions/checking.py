@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..judge.evidence import Case, Evidence, Expected, check_outputs
-from ..judge.families import OWN
+from ..judge.correctness.evidence import Case, Evidence, Expected, check_outputs
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.verify import LARGEST, replace_check
 from ..judge.layout import output_names
-from ..judge.verify import LARGEST, replace_check
 from ..processes.buffers import ValuesFile
 from ..records import Check, Graph, Task, Variant
 
@@ -41,7 +41,7 @@ class Checker:
         graph = self.task.variant(case.variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
         arrays = expected.parts(ValuesFile(outputs, specs).arrays())
-        ok, rule, detail, error, ulp = check_outputs(expected, arrays, only=self._compared(graph))
+        ok, rule, detail, error, ulp = check_outputs(expected, arrays, only=self._list_compared(graph))
         return replace_check(base, ok, rule, detail, error, ulp)
 
     def same(self, variant: str, one: Path, two: Path) -> bool:
@@ -49,14 +49,14 @@ class Checker:
         graph = self.task.variant(variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
         first, second = ValuesFile(one, specs), ValuesFile(two, specs)
-        return all(np.array_equal(first.raw(i), second.raw(i)) for i in self._compared(graph))
+        return all(np.array_equal(first.raw(i), second.raw(i)) for i in self._list_compared(graph))
 
-    def _compared(self, graph: Graph) -> list[int]:
+    def _list_compared(self, graph: Graph) -> list[int]:
         made = [o for o in graph.outputs if o.value is not None]
         return [n for n, o in enumerate(made) if o.role != "buffer_update" or o.target not in self.absent]
 
 
-def failed(case: Case, rule: str, detail: str) -> Check:
+def make_failed_check(case: Case, rule: str, detail: str) -> Check:
     base = Check(variant=case.variant, family=case.family, where="whole", ok=True)
     return replace_check(base, False, rule, detail, LARGEST, 0.0)
 

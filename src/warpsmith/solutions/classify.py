@@ -26,7 +26,7 @@ def classify(trace: Trace, device: str) -> tuple[Label, str]:
     """(label, why). What faster than arithmetic allows says of a kernel is the judge's to add."""
     mine, theirs = trace.solution, trace.reference
     missing = Counter(theirs.ops) - Counter(mine.ops)
-    own = own_code(trace, device)
+    own = list_own_code(trace, device)
     if own and mine.foreign and missing and mine.flops < max(theirs.flops, 1):
         return "kernel", f"{_short(own)} in place of {', '.join(sorted(missing))}"
     idle = ""
@@ -53,7 +53,7 @@ def _by_torch(trace: Trace, missing: Counter[str]) -> tuple[Label, str]:
     return "library", f"other library calls than the reference's: {ran}"
 
 
-def own_code(trace: Trace, device: str) -> list[str]:
+def list_own_code(trace: Trace, device: str) -> list[str]:
     """Names of what is the solution's own and ran or, where there is no list of kernels, was loaded."""
     own = list(trace.solution.own_ops)
     if device == "cuda" and trace.reference.kernels:

@@ -22,7 +22,7 @@ import psutil
 
 from ..errors import WarpsmithError
 from ..judge.layout import Rows
-from ..judge.timed_process import ForkedWorker, TimedProcess, environment
+from ..judge.timing.timed_process import ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker
 
@@ -46,7 +46,7 @@ class Forged(WarpsmithError):
 class TokenWorker(ForkedWorker):
     def call(self, op: str, timeout: float = 60.0, **fields: Any) -> dict[str, Any]:
         if self._buffer or select.select([self._answer], [], [], 0)[0]:
-            self._unasked()
+            self._expect_silence()
         token = secrets.token_hex(8)
         answer = super().call(op, timeout, token=token, **fields)
         if answer.pop("token", "") != token:
@@ -54,7 +54,7 @@ class TokenWorker(ForkedWorker):
             raise Forged("the process sent an answer that the judge's code there did not write")
         return answer
 
-    def _unasked(self) -> None:
+    def _expect_silence(self) -> None:
         """Bytes before any request; an ended process also reads so, which the next request finds out."""
         if self._buffer or os.read(self._answer, 1):
             self.close()
@@ -100,7 +100,7 @@ class SolutionProcess(TimedProcess):
     def trace(self, values: Path) -> dict[str, Any]:
         return self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
 
-    def mapped_objects(self, folder: Path) -> list[str]:
+    def list_mapped_objects(self, folder: Path) -> list[str]:
         """Executable files of a folder that are mapped into the process now, by their path in it; as the kernel
         says. Also executable memory files, which have no folder."""
         found = set()

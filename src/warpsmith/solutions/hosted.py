@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ..errors import TaskError, WarpsmithError
-from ..judge.stopwatch import arrange, updated_inputs
+from ..judge.timing.stopwatch import arrange, updated_inputs
 from ..records import Graph, GraphInput, GraphOutput, TaskSource, TensorSpec
 from ..tasks.arguments import decode
 from ..tasks.convert import tensor_spec
@@ -45,7 +45,7 @@ def build(
     return file.module()[0]
 
 
-def needed_state(graph: Graph) -> list[GraphInput]:
+def list_needed_state(graph: Graph) -> list[GraphInput]:
     """Parameters, buffers and constants that a returned output depends on."""
     wanted = {o.value for o in graph.outputs if o.role == "output"}
     for node in reversed(graph.nodes):
@@ -55,7 +55,7 @@ def needed_state(graph: Graph) -> list[GraphInput]:
 
 
 class Solution:
-    """A `Callee` (see `judge.bench_worker`)."""
+    """A `Callee` (see `judge.timing.bench_worker`)."""
 
     def __init__(self, graph: Graph, module: torch.nn.Module, *, copy: bool, device: str) -> None:
         self.graph, self.module, self.device = graph, module.to(device), device
@@ -70,9 +70,9 @@ class Solution:
             o.target for o in graph.outputs if o.role == "buffer_update" and self._taker(o) is None
         ]
 
-    def unnamed(self) -> list[str]:
+    def list_unnamed(self) -> list[str]:
         """What the outputs depend on and this module does not have under the reference's name and shape."""
-        needed = {i.name for i in needed_state(self.graph)}
+        needed = {i.name for i in list_needed_state(self.graph)}
         return [
             item.target for n, item in enumerate(self.graph.inputs)
             if item.name in needed and self._state(n) is None

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..judge import contents, cuda_clock, heap, stopwatch
+from ..judge.timing import cuda_clock, heap, input_perturbation, stopwatch
 from ..processes import worker
 from ..tasks import values
 
@@ -39,7 +39,7 @@ class Seal:
         self._owners = extra
         self._kept = dict(self._look())
 
-    def broken(self) -> str:
+    def find_broken(self) -> str:
         """The name of the first function that is not what it was, else empty."""
         now = dict(self._look())
         return next((n for n, was in self._kept.items() if not _same(was, now.get(n))), "")
@@ -51,7 +51,7 @@ class Seal:
             (os, ("write", "read")), (random, ("Random", "choice", "shuffle")), (torch, _TORCH),
             (torch.Tensor, _TENSOR), (torch.cuda, _CUDA), (torch.cuda.Event, ("record", "elapsed_time")),
         ]  # fmt: skip
-        ours = (stopwatch, cuda_clock, contents, heap, heap.Holes, worker, values, *self._owners)
+        ours = (stopwatch, cuda_clock, input_perturbation, heap, heap.Holes, worker, values, *self._owners)
         watched += [(owner, _functions(owner)) for owner in ours]
         for owner, names in watched:
             for name in names:

@@ -1,7 +1,7 @@
 """The judge of somebody else's `ModelNew`: the file in, a `SolutionVerdict` out.
 
 The reference, its oracle, its baselines, the families of inputs and the stopwatch are those by which the judge's
-own candidates are measured (`judge.opened`). The solution's Python runs in confined processes that the reference
+own candidates are measured (`judge.judge_session`). The solution's Python runs in confined processes that the reference
 never enters: one for each variant to verify it, a fresh one to time it against every baseline, and one more call
 of that, untimed, to see which operations and libraries do the work. A unit's runner holds no torch and no Python;
 this holds both, so its isolation is the lower one, and the verdict says so.
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WarpsmithError
-from ..judge.bench import CONFIRM_ROUNDS
-from ..judge.evidence import Case
-from ..judge.families import OWN
+from ..judge.correctness.evidence import Case
+from ..judge.correctness.input_families import OWN
+from ..judge.correctness.plan import MAIN_SEARCH
+from ..judge.device.memory import checked_calls
+from ..judge.judge_session import BASELINES, JudgeSession
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
-from ..judge.limits import hard_floor
-from ..judge.memory import checked_calls
-from ..judge.opened import BASELINES, Opened
-from ..judge.plan import MAIN_SEARCH
-from ..judge.session import BaselineLost, TimedSample
+from ..judge.roofline.limits import hard_floor
+from ..judge.timing.bench import CONFIRM_ROUNDS
+from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
 from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
 from ..targets.base import Target
@@ -57,7 +57,7 @@ class _Finding:
     fault: Fault | None = None
 
 
-class SolutionJudge(Opened):
+class SolutionJudge(JudgeSession):
     """A context manager: `open()` it once on a task, then `judge` solutions one after the other.
 
     `quick`: fewer families of inputs and fewer rounds of timing; every shape is still tried.
@@ -85,7 +85,7 @@ class SolutionJudge(Opened):
         self._starter = self._stack.enter_context(
             Starter(
                 graphs, self._root, self.scratch, threads=self.environment.threads,
-                flush_bytes=self.bench.flush_bytes, device=self.device,
+                flush_bytes=self.bench.session.flush_bytes, device=self.device,
             )
         )  # fmt: skip
 
@@ -97,27 +97,27 @@ class SolutionJudge(Opened):
         seconds: dict[str, float] = {}
         try:
             with self._trusted("the judge lost a process"):
-                finding = self._verified(source, text, folder, seconds)
+                finding = self._verify(source, text, folder, seconds)
                 if finding.fault is None and timed:
-                    self._timed(finding, seconds)
+                    self._time(finding, seconds)
                 if not (finding.fault and finding.fault.cheats):
-                    self._labelled(finding, folder, seconds)
+                    self._label(finding, folder, seconds)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return self._verdict(source, finding, seconds)
 
-    def _verified(self, source: Path, text: str, folder: Path, seconds: dict[str, float]) -> _Finding:
+    def _verify(self, source: Path, text: str, folder: Path, seconds: dict[str, float]) -> _Finding:
         """With parameters taken over by name; where that gives wrong values, with those it was built with."""
         start = time.monotonic()
         self.progress("building and verifying it")
         trial = Trial(self._context, source.name, text, folder)
-        with self.turns.computing():
+        with self.device_lock.shared():
             found = trial.verify(self._cases)
         notes = []
         if found.fault is not None and found.fault.rule in VALUE_RULES and trial.parameters == "name":
             self.progress("verifying it with the parameters that it was built with")
             again = Trial(self._context, source.name, text, folder, "seed")
-            with self.turns.computing():
+            with self.device_lock.shared():
                 retried = again.verify(self._cases)
             if retried.fault is None:
                 trial, found = again, retried
@@ -141,13 +141,13 @@ class SolutionJudge(Opened):
         if case not in self._fresh:
             self.evidence.forget(case)
 
-    def _timed(self, finding: _Finding, seconds: dict[str, float]) -> None:
+    def _time(self, finding: _Finding, seconds: dict[str, float]) -> None:
         """In a fresh process against every baseline; what the timed calls returned is checked, too."""
         start = time.monotonic()
         self.progress("timing it against every baseline")
         for attempt in (1, 2):
             try:
-                self._measured(finding)
+                self._measure(finding)
                 if attempt == 2 or finding.fault is None or finding.fault.rule != "clock":
                     break
                 finding.fault = None  # a busy machine can make clocks disagree; one that lies does so again
@@ -155,12 +155,12 @@ class SolutionJudge(Opened):
                 if attempt == 2:
                     raise
                 self.progress(f"restarting the baselines: {error}")
-                self.bench.restart_baselines(fresh_values=self._next_values)
+                self.bench.pool.restart(fresh_values=self._next_values)
         seconds["time"] = time.monotonic() - start
 
-    def _measured(self, finding: _Finding) -> None:
+    def _measure(self, finding: _Finding) -> None:
         trial, main = finding.trial, self.task.main.name
-        opponents = [self.bench.baseline(n) for n, t in self.bench.timings.items() if t.ok]
+        opponents = [self.bench.pool.process(n) for n, t in self.bench.pool.timings.items() if t.ok]
         values = [trial.values(case) for case in self._fresh]
         rounds = QUICK_ROUNDS if self.quick else CONFIRM_ROUNDS
         try:
@@ -201,7 +201,7 @@ class SolutionJudge(Opened):
             return None
         return Fault("floor", f"{timing.median_us:.1f} us is below the memory floor of {floor * 1e6:.1f} us")
 
-    def _labelled(self, finding: _Finding, folder: Path, seconds: dict[str, float]) -> None:
+    def _label(self, finding: _Finding, folder: Path, seconds: dict[str, float]) -> None:
         """One more call, untimed: what runs in it decides the label."""
         start = time.monotonic()
         self.progress("tracing what runs")
@@ -210,7 +210,7 @@ class SolutionJudge(Opened):
             process = finding.trial.start(self.task.main.name)
             with process.worker:
                 mine = _as_traced(process.trace(values))
-                mapped = process.mapped_objects(folder / "build")
+                mapped = process.list_mapped_objects(folder / "build")
         except (WarpsmithError, OSError) as error:
             finding.notes.append(f"no label: it could not be traced ({error})")
             return

@@ -38,7 +38,7 @@ def read_solution(path: Path) -> str:
     return text
 
 
-def own_overrides(text: str, overrides: dict[str, Any]) -> dict[str, Any]:
+def find_own_overrides(text: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """The overrides whose names the solution's own file assigns: it may have copied the task's constants."""
     known = constants(ast.parse(text))
     return {name: value for name, value in overrides.items() if name in known}

@@ -85,7 +85,7 @@ class Recorder(TorchDispatchMode):
     def read(self, tensor: Tensor, new: bool = False) -> None:
         """Somebody uses what this tensor holds. `new`: it must be known, or somebody else made it."""
         known = self._known.get(_address(tensor))
-        now = _remembered(tensor)
+        now = _sample_storage(tensor)
         if known is None:
             self.foreign += new
         elif known[1] is None or not torch.equal(known[1], now):
@@ -93,7 +93,7 @@ class Recorder(TorchDispatchMode):
         self._known[_address(tensor)] = (tensor.untyped_storage(), now)
 
     def _wrote(self, tensor: Tensor) -> None:
-        self._known[_address(tensor)] = (tensor.untyped_storage(), _remembered(tensor))
+        self._known[_address(tensor)] = (tensor.untyped_storage(), _sample_storage(tensor))
 
 
 def trace(call: Callable[[], Any], before: Sequence[Tensor], cuda: bool) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _gpu_kernels(call: Callable[[], Any]) -> list[str]:
     return sorted(e.key for e in profiler.key_averages() if not NO_KERNEL.match(e.key))
 
 
-def _remembered(tensor: Tensor) -> Tensor:
+def _sample_storage(tensor: Tensor) -> Tensor:
     """Pieces of its storage, spread from end to end."""
     flat = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     if flat.numel() <= PIECES * PIECE:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import WarpsmithError
-from ..judge.evidence import Case, Evidence
-from ..judge.families import OWN
-from ..judge.session import ClocksDisagree
+from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.input_families import OWN
+from ..judge.timing.interleaved_rounds import ClocksDisagree
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Check, Task
-from .checking import Checker, failed, with_parameters
+from .checking import Checker, make_failed_check, with_parameters
 from .client import LOAD_SECONDS, Forged, SolutionProcess, Starter
-from .source import own_overrides
+from .source import find_own_overrides
 
 Parameters = Literal["none", "name", "seed"]
 CHEATS = frozenset({"forged", "clock", "floor", "tampered", "output-late"})  # not a measurement: invalid
@@ -100,7 +100,7 @@ class Trial:
         try:
             answer = process.worker.call(
                 "load", LOAD_SECONDS, text=self.text, name=self.name, variant=variant,
-                overrides=own_overrides(self.text, chosen.overrides), init=self.context.init[variant],
+                overrides=find_own_overrides(self.text, chosen.overrides), init=self.context.init[variant],
                 seed=self.context.weights, copy=self.parameters != "seed",
             )  # fmt: skip
             if not isinstance(answer.get("unnamed"), list) or not isinstance(answer.get("absent"), list):
@@ -145,10 +145,10 @@ class Trial:
         try:
             return self.start(variant)
         except (WarpsmithError, OSError) as error:
-            self._held_against(fault_of(error, variant), variant, found)
+            self._record_fault(fault_of(error, variant), variant, found)
             return None
 
-    def _held_against(self, fault: Fault, variant: str, found: Found) -> None:
+    def _record_fault(self, fault: Fault, variant: str, found: Found) -> None:
         """An error raised at a held-out shape, before any result, is a limit of the solution and no fault."""
         seen = any(c.variant == variant for c in found.checks)
         if fault.rule == "raised" and variant != self.context.task.main.name and not seen:
@@ -160,9 +160,9 @@ class Trial:
         for case in cases:
             fault = self._case(process, case, found)
             if fault is not None:
-                self._held_against(fault, case.variant, found)
+                self._record_fault(fault, case.variant, found)
                 if found.fault is fault and all(c.ok for c in found.checks):
-                    found.checks.append(failed(case, fault.rule, fault.detail))
+                    found.checks.append(make_failed_check(case, fault.rule, fault.detail))
                 return
 
     def _case(self, process: SolutionProcess, case: Case, found: Found) -> Fault | None:

@@ -64,13 +64,13 @@ def of_unit(solution: str, task: str, result: Result, hardware: str) -> Solution
         "solution": solution, "task": task, "target": result.target,
         "verdict": outcomes.get(result.status, "incorrect"), "label": labels[0] if labels else "none",
         "labels": labels[1:], "reasons": (result.reason,) if result.reason else (),
-        "rule": "" if ok else failed_rule(result), "speedup": speedup,
+        "rule": "" if ok else find_failed_rule(result), "speedup": speedup,
         "isolation": verdict.isolation if verdict else "", "checks": verdict.checks if verdict else (),
         "timing": timing, "hardware": hardware, "seed": result.seed, "seconds": result.seconds, "result": result,
     })  # fmt: skip
 
 
-def failed_rule(result: Result) -> str:
+def find_failed_rule(result: Result) -> str:
     """The check that failed, or the stage that ended it."""
     check = result.verdict.failed if result.verdict else None
     return check.rule if check else result.status

@@ -1,6 +1,6 @@
 """A torch process that forks one child for each run of a solution.
 
-In (requests): `open` the graphs of a task's variants, `fork` a child (see `judge.zygote`). The child confines
+In (requests): `open` the graphs of a task's variants, `fork` a child (see `judge.timing.zygote`). The child confines
 itself before it sees the solution: it may write to its own folder and its solution's build folder, read the
 system, Python and the values that it is given, and reach no network. It then serves `load`, `run` (one call
 whose outputs are written as they are when it returns), `prepare`, `time` and `outputs` (the judge's stopwatch),
@@ -25,11 +25,11 @@ import psutil
 import torch
 from torch import Tensor
 
-from ..judge import heap
-from ..judge.bench_worker import Reference
-from ..judge.cuda_clock import CudaStopwatch, flush_for, start_cuda
-from ..judge.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
-from ..judge.zygote import Zygote, starts_confined
+from ..judge.timing import heap
+from ..judge.timing.bench_worker import Reference
+from ..judge.timing.cuda_clock import CudaStopwatch, flush_for, start_cuda
+from ..judge.timing.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
+from ..judge.timing.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
 from ..processes.sandbox import restrict
@@ -105,7 +105,7 @@ class Watch(Stopwatch):
                 raise OutputRefused(
                     f"output-late: output {number} was still written to after the call returned"
                 )
-        tensors = [_typed(copy, leaf) for copy, leaf in zip(self.taken, leaves, strict=True)]
+        tensors = [_cast(copy, leaf) for copy, leaf in zip(self.taken, leaves, strict=True)]
         write_tensors(Path(path), self.specs, tensors)
 
 
@@ -207,7 +207,7 @@ class Child:
         module = hosted.build(text, name, overrides, init, seed)
         solution = Solution(graph, module, copy=copy, device=self.zygote.device)
         self._ready(graph, solution)
-        return {"isolation": self.level, "unnamed": solution.unnamed(), "absent": solution.absent}
+        return {"isolation": self.level, "unnamed": solution.list_unnamed(), "absent": solution.absent}
 
     def load_reference(self, task_file: str, variant: str) -> dict[str, Any]:
         """The task's own module in its place, in a process that no solution enters."""
@@ -217,12 +217,12 @@ class Child:
 
     def _ready(self, graph: Graph, callee: Any) -> None:
         self.watch = self.zygote.make_watch(graph, callee)
-        self._sealed()
+        self._expect_seal()
         steady_state(self.threads)
 
     def run(self, values: str, path: str) -> None:
         self.watch.run(values)
-        self._sealed()
+        self._expect_seal()
         self.watch.outputs(path)
 
     def trace(self, values: str) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Child:
 
     def time(self, **fields: Any) -> dict[str, Any]:
         answer = self.watch.time(**fields)
-        self._sealed()
+        self._expect_seal()
         return answer
 
     def prepare(self, **fields: Any) -> dict[str, Any]:
@@ -246,15 +246,15 @@ class Child:
             self.watch.callee.leaves(self.watch.result)
         return answer
 
-    def _sealed(self) -> None:
+    def _expect_seal(self) -> None:
         """Raises Tampered."""
-        self._unpeeked()
-        broken = self.zygote.seal.broken()
+        self._expect_unpeeked()
+        broken = self.zygote.seal.find_broken()
         broken = broken or next((f"Watch.{n}" for n in vars(self.watch) if n in dir(Watch)), "")
         if broken:
             raise Tampered(f"tampered: {broken} was replaced, which the measurement relies on")
 
-    def _unpeeked(self) -> None:
+    def _expect_unpeeked(self) -> None:
         """Raises Tampered."""
         if peeked := self.peeked():
             raise Tampered(f"tampered: it asked for the judge's frames or objects ({peeked})")
@@ -271,14 +271,14 @@ class Child:
             try:
                 made = handler(**fields)
             except (Exception, SystemExit):
-                self._unpeeked()  # says more than the error that the refusal led to
+                self._expect_unpeeked()  # says more than the error that the refusal led to
                 raise
             return {**(made or {}), "token": token}
 
         return answer
 
 
-def _typed(copy: Tensor, like: Tensor) -> Tensor:
+def _cast(copy: Tensor, like: Tensor) -> Tensor:
     if like.numel() == 0:
         return like.detach().cpu()
     return copy.view(like.dtype).as_strided(like.shape, like.stride())

@@ -82,7 +82,7 @@ class TaskHost:
         try:
             return self.worker.call(op, timeout=self.timeout, **fields)
         except WorkerFailed as error:
-            raise TaskError(self._named(str(error))) from error
+            raise TaskError(self._prefix_path(str(error))) from error
         except WorkerTimeout as error:
             raise TaskError(
                 f"{self.source.path}: not done after {self.timeout:g} s, stopped; does it loop for ever?"
@@ -94,7 +94,7 @@ class TaskHost:
                 f"a crash in native code, or more memory than the {self.memory_bytes / 2**30:.0f} GiB allowed"
             ) from error
 
-    def _named(self, message: str) -> str:
+    def _prefix_path(self, message: str) -> str:
         return message if self.source.path in message else f"{self.source.path}: {message}"
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ KEPT = (
 
 def decomposition_table() -> Any:
     """torch's default decompositions to core ATen without the kept ops
-    (https://pytorch.org/docs/stable/export.ir_spec.html), and ours of fake quantisation and of libraries' own operators.
+    (https://pytorch.org/docs/stable/export.ir_spec.html), and ours of fake quantisation, uninitialised memory and libraries' own operators.
     """
     table = torch.export.default_decompositions()
     for name in KEPT:
@@ -49,6 +49,8 @@ def decomposition_table() -> Any:
         if op is not None:
             table.pop(op, None)
     for name, decomposition in FAKE_QUANTISATION.items():
+        table[_overload(name)] = decomposition
+    for name, decomposition in UNINITIALISED.items():
         table[_overload(name)] = decomposition
     for (library, name), decomposition in LIBRARIES.items():
         op = getattr(getattr(torch.ops, library), name, None)  # the library registers it when it is imported
@@ -124,6 +126,22 @@ FAKE_QUANTISATION: dict[str, Callable[..., Any]] = {
     "fake_quantize_per_tensor_affine": _per_tensor,
     "fake_quantize_per_tensor_affine.tensor_qparams": _per_tensor_given,
     "fake_quantize_per_channel_affine": _per_channel,
+}
+
+
+def _zeros(size: list[int], **options: Any) -> torch.Tensor:
+    """Memory that nobody has written may hold anything: in a graph it is zero, the same in every run."""
+    return torch.full(size, 0, **options)
+
+
+def _permuted_zeros(size: list[int], physical_layout: list[int], **options: Any) -> torch.Tensor:
+    stored = torch.full([size[d] for d in physical_layout], 0, **options)
+    return stored.permute([physical_layout.index(d) for d in range(len(size))])
+
+
+UNINITIALISED: dict[str, Callable[..., Any]] = {
+    "empty.memory_format": _zeros,
+    "empty_permuted": _permuted_zeros,
 }
 
 

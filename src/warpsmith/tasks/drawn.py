@@ -56,7 +56,7 @@ def drawn_arguments(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, fake: bool
 ) -> dict[str, torch.Tensor]:
     """`fake`: the module and the arguments are without memory, and the mode they were made in is entered."""
-    names = _undecided(module, args, kwargs)
+    names = _list_undecided(module, args, kwargs)
     if not names:
         return {}
     with nullcontext() if fake else FakeTensors():
@@ -64,7 +64,7 @@ def drawn_arguments(
     return {name: draw.tensor() for name, draw in chosen.items()}
 
 
-def _undecided(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
+def _list_undecided(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
     """Parameters that this call leaves at None, of a forward whose own code draws."""
     forward = inspect.unwrap(type(module).forward)
     code = getattr(forward, "__code__", None)

@@ -111,12 +111,12 @@ def _operators_known() -> Iterator[None]:
         keys = getattr(exported_program, name, [])
         if keys:
             kept[exported_program, name] = [k for k in keys if k.name.endswith(("CPU", "CUDA", "Meta"))]
-    with _replaced(kept):
+    with _replace(kept):
         yield
 
 
 @contextmanager
-def _replaced(attributes: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
+def _replace(attributes: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
     """(module, name) → another value for the time being."""
     own = {(module, name): getattr(module, name) for module, name in attributes}
     try:
@@ -135,7 +135,7 @@ def recurrence_in_one_step() -> Iterator[None]:
     """
     names = [name for name in ("one_layer_rnn", "one_layer_lstm") if hasattr(decompositions, name)]
     layers = {(decompositions, name): partial(_one_step, getattr(decompositions, name)) for name in names}
-    with _replaced(layers):
+    with _replace(layers):
         yield
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ..errors import TaskError
-from .functions import called_function
+from .functions import find_called_function
 from .module_state import ModuleState, Snapshot
 from .structure import Builder, NotRebuildable, Parts, attribute, form, same
 
@@ -37,7 +37,7 @@ class CallShape:
         """Of these arguments, keywords in the order of the signature. Raises TaskError for a class that cannot be rebuilt."""
         parts = Parts()
         try:
-            tree = _described(parts, function, *in_order(function, tuple(args), dict(kwargs)))
+            tree = _describe_arguments(parts, function, *in_order(function, tuple(args), dict(kwargs)))
         except NotRebuildable as error:
             raise TaskError(f"the module takes {error}") from error
         return cls(tree, parts)
@@ -63,7 +63,7 @@ def in_order(
     return args, {n: kwargs[n] for n in [*names, *sorted(set(kwargs) - set(names))]}
 
 
-def _described(
+def _describe_arguments(
     parts: Parts, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Neither the tuple nor the dictionary of arguments is an object that anybody else holds."""
@@ -99,7 +99,7 @@ class FlatModule(torch.nn.Module):
             if isinstance(value, torch.Tensor) and name not in vars(self):
                 vars(self)[name] = value  # an attribute: torch looks for it here
         self.training = original.training
-        self.call = CallShape.of(called_function(original), args, kwargs)
+        self.call = CallShape.of(find_called_function(original), args, kwargs)
         self.returns = Returns()
         self.forward = _flat_forward(original, self.call, self.returns)
 
@@ -146,7 +146,7 @@ def _flat_forward(
         try:
             result = original(*args, **kwargs)
             changes = state.changes()
-            leaves = returns.collect(original, result, objects, before.changed(), changes)
+            leaves = returns.collect(original, result, objects, before.list_changed(), changes)
             after = [form(original, *change) for change in changes]
         except NotRebuildable as error:
             raise TaskError(f"the module returns or keeps {error}") from error

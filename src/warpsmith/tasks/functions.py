@@ -30,6 +30,6 @@ def as_module(module: torch.nn.Module | Callable[..., Any]) -> torch.nn.Module:
     return FunctionModule(module)
 
 
-def called_function(module: torch.nn.Module) -> Callable[..., Any]:
+def find_called_function(module: torch.nn.Module) -> Callable[..., Any]:
     """The function that takes the arguments of a call: forward, or the function that the module stands for."""
     return module.function if isinstance(module, FunctionModule) else module.forward

@@ -42,9 +42,9 @@ def materialise(
     record = TaskSource.model_validate(source)
     items = tuple(GraphInput.model_validate(i) for i in inputs)
     if record.kind == "memory":
-        from .memory import saved_values
+        from .memory import load_saved_values
 
-        values = saved_values(Path(record.export_file), items, seed)
+        values = load_saved_values(Path(record.export_file), items, seed)
     else:
         from .hosted import real_values
 

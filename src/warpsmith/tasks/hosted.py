@@ -24,7 +24,8 @@ from .drawn import drawn_arguments
 from .export import Exported, decompose, export_program
 from .fake import FakeTensors
 from .flattened import CallShape, Returns, input_names
-from .functions import called_function
+from .functions import find_called_function
+from .operator_libraries import load_program
 from .taskfile import TaskFile
 from .values import literal_tensor
 
@@ -50,7 +51,7 @@ class HostedModule:
     flat: bool = False  # takes and returns tensors alone, one by one
 
     def __post_init__(self) -> None:
-        self._call = CallShape.of(called_function(self.module), self.args, self.kwargs)
+        self._call = CallShape.of(find_called_function(self.module), self.args, self.kwargs)
         self._tensors: list[torch.Tensor] = self._call.parts.leaves
         self._objects: list[Any] = self._call.parts.objects
         self._drawn: dict[str, torch.Tensor] = {}
@@ -227,7 +228,7 @@ def build(file: TaskFile, mode: AbstractContextManager[Any] | None = None) -> Ho
 
 
 def _from_export(source: TaskSource, device: str) -> HostedModule:
-    program = torch.export.load(source.export_file)
+    program = load_program(source.export_file)
     tensors = [
         *program.state_dict.values(),
         *program.constants.values(),

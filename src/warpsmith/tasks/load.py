@@ -17,7 +17,7 @@ from ..records import Task, TaskSource, Variant
 from .client import TaskHost
 from .source import parse
 from .suite import load_suite
-from .variants import declared_variants, derived_variants
+from .variants import derive_variants, read_declared_variants
 
 MAX_FILE = 1 << 20  # bytes of a task file
 
@@ -41,9 +41,9 @@ def load_task(
         main = Variant(name="main", overrides=base, graph=host.export(base))
         note = host.note
         tree = parse(host.source.text, host.source.path)
-        others, skipped = declared_variants(host, tree, main), ""
+        others, skipped = read_declared_variants(host, tree, main), ""
         if others is None:
-            others, skipped = derived_variants(host, tree, main)
+            others, skipped = derive_variants(host, tree, main)
     notes = "; ".join(n for n in (note, skipped) if n)
     return Task(name=task_name(host.source), source=host.source, variants=(main, *others), note=notes)
 

@@ -22,9 +22,10 @@ from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, 
 from .convert import tensor_spec
 from .export import describe, export_program, program_graph
 from .flattened import CallShape
-from .functions import FunctionModule, as_module, called_function
+from .functions import FunctionModule, as_module, find_called_function
 from .hosted import HostedModule, collect_values, refuse_unsteady
 from .module_state import ModuleState
+from .operator_libraries import save_program
 from .values import open_tensors, write_tensors
 from .variants import op_difference
 
@@ -63,10 +64,10 @@ def export_module(
     """
     original, kwargs = as_module(module), dict(kwargs)
     plain = isinstance(original, FunctionModule)
-    filename = _file_of(called_function(original) if plain else type(original).forward)
+    filename = _file_of(find_called_function(original) if plain else type(original).forward)
     name = (
         name
-        or (getattr(called_function(original), "__name__", "") if plain else "")
+        or (getattr(find_called_function(original), "__name__", "") if plain else "")
         or type(original).__name__
     )
     state = ModuleState(original)
@@ -79,7 +80,7 @@ def export_module(
         graph = program_graph(exported, filename)
         values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
         source = _save(exported.program, graph, values, workdir, name)
-        ragged = _ragged_variant(original, args, kwargs, filename, graph)
+        ragged = _make_ragged_variant(original, args, kwargs, filename, graph)
     finally:
         state.restore()
     main = Variant(name="main", overrides={}, graph=graph)
@@ -92,7 +93,7 @@ def _call_once(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
 ) -> None:
     """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
-    call = CallShape.of(called_function(module), args, kwargs)
+    call = CallShape.of(find_called_function(module), args, kwargs)
     kept = {name: buffer.clone() for name, buffer in module.named_buffers()}
     new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
     with torch.no_grad():
@@ -105,20 +106,20 @@ def _call_once(
                 buffer.copy_(kept[name])
 
 
-def saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:
+def load_saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:
     """Values of `inputs` from those saved with a task.
 
     An input with a smaller batch gets rows drawn with the seed.
     """
-    path, specs = export_file.with_suffix(".values"), _saved_specs(export_file)
+    path, specs = export_file.with_suffix(".values"), _list_saved_specs(export_file)
     if len(specs) != len(inputs):
         raise TaskError(f"{export_file.name} was saved for another graph; optimize the module again")
     saved = open_tensors(path, specs, writable=False)
     generator = torch.Generator().manual_seed(seed)
-    return [_resized(value, item.spec, generator) for value, item in zip(saved, inputs, strict=True)]
+    return [_resize(value, item.spec, generator) for value, item in zip(saved, inputs, strict=True)]
 
 
-def _resized(value: torch.Tensor, spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
+def _resize(value: torch.Tensor, spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
     if tuple(value.shape) == spec.shape:
         return value
     if not spec.shape or tuple(value.shape[1:]) != spec.shape[1:]:
@@ -140,7 +141,7 @@ def _save(program: Any, graph: Graph, values: list[torch.Tensor], workdir: Path,
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         path.with_suffix(".values").unlink(missing_ok=True)
-        torch.export.save(program, path)
+        save_program(program, path)
         write_tensors(path.with_suffix(".values"), specs, values)
         path.with_suffix(".json").write_text(json.dumps([s.model_dump(mode="json") for s in specs]))
     except OSError as error:
@@ -148,7 +149,7 @@ def _save(program: Any, graph: Graph, values: list[torch.Tensor], workdir: Path,
     return TaskSource(kind="memory", path=name, entry=name, export_file=str(path))
 
 
-def _saved_specs(export_file: Path) -> list[TensorSpec]:
+def _list_saved_specs(export_file: Path) -> list[TensorSpec]:
     try:
         return [
             TensorSpec.model_validate(s) for s in json.loads(export_file.with_suffix(".json").read_text())
@@ -159,13 +160,13 @@ def _saved_specs(export_file: Path) -> list[TensorSpec]:
         ) from error
 
 
-def _ragged_variant(
+def _make_ragged_variant(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], filename: str, main: Graph
 ) -> Variant | None:
     """The module at another batch, if every tensor argument has the same first dimension and the ops stay the
     same.
     """
-    call = CallShape.of(called_function(module), args, kwargs)
+    call = CallShape.of(find_called_function(module), args, kwargs)
     tensors = call.parts.leaves
     sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
     batch = next(iter(sizes)) if len(sizes) == 1 else 0
@@ -185,4 +186,4 @@ def _file_of(function: Any) -> str:
     return code.co_filename if code is not None else ""
 
 
-__all__ = ["FunctionModule", "as_module", "saved_values", "task_from_module", "tensor_spec"]
+__all__ = ["FunctionModule", "as_module", "load_saved_values", "task_from_module", "tensor_spec"]

@@ -30,7 +30,7 @@ class Snapshot:
     def __init__(self, objects: Iterable[Any]) -> None:
         self._kept = [(thing, _holding(thing)) for thing in objects]
 
-    def changed(self) -> list[int]:
+    def list_changed(self) -> list[int]:
         """Positions of the objects that hold something else now."""
         return [n for n, (thing, before) in enumerate(self._kept) if not _equal(before, _holding(thing))]
 
@@ -53,7 +53,7 @@ class ModuleState:
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._attributes = [(path, part, _own(part)) for path, part in module.named_modules()]
+        self._attributes = [(path, part, _list_own(part)) for path, part in module.named_modules()]
         self._hooks = Snapshot(vars(part)[name] for _, part, _ in self._attributes for name in _HOOKS)
         self._reached: dict[int, list[Any]] = {}  # by address of a value: the objects that it leads to
         for _, _, values in self._attributes:
@@ -66,12 +66,12 @@ class ModuleState:
 
     def changes(self) -> list[tuple[str, str]]:
         """(qualified name of the module, name) of each attribute that is new, gone, another one or holds something else."""
-        altered = {id(self._objects[n]) for n in self._snapshot.changed()}
+        altered = {id(self._objects[n]) for n in self._snapshot.list_changed()}
         differing = []
         for path, part, before in self._attributes:
             if type(part).__module__.startswith("torch."):
                 continue  # what torch's own modules keep follows from their parameters
-            now = _own(part)
+            now = _list_own(part)
             for name in dict.fromkeys(n for n in [*before, *now] if n not in _RECURRENT):
                 value = before.get(name, _ABSENT)
                 held = self._reached.get(id(value), ())
@@ -82,14 +82,14 @@ class ModuleState:
     def restore(self) -> None:
         """Every attribute as it was, and what it holds."""
         for _, part, before in self._attributes:
-            for name in [n for n in _own(part) if n not in before]:
+            for name in [n for n in _list_own(part) if n not in before]:
                 vars(part).pop(name)
             vars(part).update(before)
         self._snapshot.restore()
         self._hooks.restore()
 
 
-def _own(module: torch.nn.Module) -> dict[str, Any]:
+def _list_own(module: torch.nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
 
 

@@ -117,16 +117,16 @@ class NodeConverter:
     def _outputs(self, node: FxNode, op: str, at: str) -> tuple[Value | None, ...]:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            return (self._made(node.name, value, op, at),)
+            return (self._make_value(node.name, value, op, at),)
         if isinstance(value, list | tuple) and all(v is None or isinstance(v, torch.Tensor) for v in value):
             names = self.items.get(node.name, {})
             return tuple(
-                self._made(names[i], v, op, at) if i in names and v is not None else None
+                self._make_value(names[i], v, op, at) if i in names and v is not None else None
                 for i, v in enumerate(value)
             )
         raise TaskError(f"the op {op} makes a Python number from data, which a fixed graph cannot hold{at}")
 
-    def _made(self, name: str, tensor: torch.Tensor, op: str, at: str) -> Value:
+    def _make_value(self, name: str, tensor: torch.Tensor, op: str, at: str) -> Value:
         if any(not isinstance(n, int) for n in tensor.shape):
             raise TaskError(f"the size of {op}'s result depends on data, which is not supported{at}")
         if tensor.device.type not in ("cpu", self.device):

@@ -78,12 +78,12 @@ def is_convex(graph: Graph, names: set[str]) -> bool:
         if node.name in names:
             if any(v in tainted for v in node.uses):
                 return False
-        elif any(v in tainted or _made_by(graph, v, names) for v in node.uses):
+        elif any(v in tainted or _is_made_by(graph, v, names) for v in node.uses):
             tainted.update(v.name for v in node.outputs if v is not None)
     return True
 
 
-def _made_by(graph: Graph, value: str, names: set[str]) -> bool:
+def _is_made_by(graph: Graph, value: str, names: set[str]) -> bool:
     producer = graph.producer.get(value)
     return producer is not None and producer.name in names
 

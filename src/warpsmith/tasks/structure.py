@@ -87,7 +87,7 @@ class Parts:
     def contents(self, value: Any, path: tuple[str, ...] = ()) -> Any:
         """The description of what a mutable object holds, the object itself known or not."""
         if self._depth >= _DEEPEST:
-            raise NotRebuildable(f"a {_called(type(value))} nests more than {_DEEPEST} deep")
+            raise NotRebuildable(f"a {_name_class(type(value))} nests more than {_DEEPEST} deep")
         self._depth += 1
         try:
             if type(value) is list:
@@ -101,7 +101,7 @@ class Parts:
     def _leaf(self, value: torch.Tensor, path: tuple[str, ...]) -> int:
         if type(value) not in _TENSORS:
             raise NotRebuildable(
-                f"a tensor of the class {_called(type(value))}; take or return plain tensors"
+                f"a tensor of the class {_name_class(type(value))}; take or return plain tensors"
             )
         if self._seen is None:
             number = len(self.leaves)
@@ -123,22 +123,22 @@ class Parts:
     def _instance(self, value: Any, path: tuple[str, ...]) -> Any:
         """In an instance each tensor counts once: `ModelOutput`, say, holds one as an item and as an attribute."""
         if self._seen is not None:
-            return self._reduced(value, path)
+            return self._reduce(value, path)
         self._seen = {}
         try:
-            return self._reduced(value, path)
+            return self._reduce(value, path)
         finally:
             self._seen = None
 
-    def _reduced(self, value: Any, path: tuple[str, ...]) -> Any:
+    def _reduce(self, value: Any, path: tuple[str, ...]) -> Any:
         kind = type(value)
         if isinstance(value, torch.nn.Module):
-            raise NotRebuildable(f"a {_called(kind)}, which is a module; {_REMEDY}")
+            raise NotRebuildable(f"a {_name_class(kind)}, which is a module; {_REMEDY}")
         try:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
         except Exception as error:
-            raise NotRebuildable(f"a {_called(kind)} ({error}); {_REMEDY}") from error
+            raise NotRebuildable(f"a {_name_class(kind)} ({error}); {_REMEDY}") from error
         if isinstance(reduced, str):
             return {"singleton": self._name(value, reduced)}
         make: Any
@@ -334,5 +334,5 @@ def _unplain(tag: str, content: Any) -> Any:
     return torch.device(content) if tag == "device" else getattr(torch, content)
 
 
-def _called(kind: type) -> str:
+def _name_class(kind: type) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -82,7 +82,7 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[tor
             for offset, spec, tensor in zip(file.offsets, specs, tensors, strict=True):
                 check_tensor(spec, tensor)
                 if spec.numel:
-                    _unexpanded(_tensor(file.map, offset, spec)).copy_(_unexpanded(tensor, spec))
+                    _unexpand(_tensor(file.map, offset, spec)).copy_(_unexpand(tensor, spec))
         file.path.replace(path)
     except BaseException:
         file.remove()  # it may be large, and whoever tries again makes another
@@ -101,7 +101,7 @@ def check_tensor(spec: TensorSpec, tensor: torch.Tensor) -> None:
         raise TaskError(f"a tensor is {tensor.dtype}{list(tensor.shape)} not {spec.dtype}{list(spec.shape)}")
 
 
-def _unexpanded(tensor: torch.Tensor, spec: TensorSpec | None = None) -> torch.Tensor:
+def _unexpand(tensor: torch.Tensor, spec: TensorSpec | None = None) -> torch.Tensor:
     """Without repeats of dimensions of stride 0.
 
     Each element once, as copying into an expanded tensor is refused.

@@ -36,7 +36,7 @@ _LEAST = 5  # smaller integers are axes, kernels, strides
 _Slot = tuple[str, int | None]  # a constant's name, and the entry when it is a tuple
 
 
-def declared_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[Variant, ...] | None:
+def read_declared_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[Variant, ...] | None:
     """What the file's VARIANTS asks for.
 
     None when it has none. Raises TaskError when one cannot be the same task.
@@ -61,7 +61,7 @@ def declared_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[
     return tuple(variants)
 
 
-def derived_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[tuple[Variant, ...], str]:
+def derive_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[tuple[Variant, ...], str]:
     """Up to two, "ragged" (primes) and "small" (powers of two), and a note on why there are none."""
     known = {**constants(tree), **main.overrides}
     attempts = _attempts(tree, known)
@@ -73,7 +73,7 @@ def derived_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[t
         attempts = attempts[::-1]  # the batch alone comes first: it is the likeliest to work
     found: list[Variant] = []
     reason = "" if left else "the graph is too large to export again"
-    for name, shrink in (("ragged", _ragged), ("small", _power_of_two)):
+    for name, shrink in (("ragged", _make_ragged), ("small", _power_of_two)):
         for slots, alike in attempts:
             overrides = {**main.overrides, **_shrunk(known, slots, alike, partial(shrink, divisor=divisor))}
             if any(overrides == v.overrides for v in (main, *found)):
@@ -189,16 +189,16 @@ def _assigns(statement: ast.stmt, name: str) -> bool:
     return any(isinstance(t, ast.Name) and t.id == name for t in targets)
 
 
-def _ragged(values: list[int], divisor: int) -> list[int]:
+def _make_ragged(values: list[int], divisor: int) -> list[int]:
     """Primes; the largest size stays largest, to outlive vectors and blocks and leave a remainder."""
-    return [_prime_below(min(max(v // divisor, min(v, 14)), cap + 1)) for v, cap in _capped(values)]
+    return [_prime_below(min(max(v // divisor, min(v, 14)), cap + 1)) for v, cap in _cap_values(values)]
 
 
 def _power_of_two(values: list[int], divisor: int) -> list[int]:
-    return [1 << max(min(v // max(divisor, 2), cap).bit_length() - 1, 1) for v, cap in _capped(values)]
+    return [1 << max(min(v // max(divisor, 2), cap).bit_length() - 1, 1) for v, cap in _cap_values(values)]
 
 
-def _capped(values: list[int]) -> Iterator[tuple[int, int]]:
+def _cap_values(values: list[int]) -> Iterator[tuple[int, int]]:
     """Each value with its cap: the largest value gets the largest cap."""
     caps = _CAPS[min(len(values), len(_CAPS)) - 1]
     order = sorted(range(len(values)), key=lambda i: -values[i])

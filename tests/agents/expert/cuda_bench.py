@@ -16,9 +16,9 @@ import torch
 from unit_bench import Bench
 
 from warpsmith import targets
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
 from warpsmith.agents.expert.registry import family_of
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Diagnostic, Graph, Region, Unit
 from warpsmith.targets import cubin
 from warpsmith.targets.build_cache import BuildCache

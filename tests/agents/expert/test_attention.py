@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import FAMILIES
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Graph, Region
 
 Make = Callable[..., tuple[torch.Tensor, ...]]

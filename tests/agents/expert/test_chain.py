@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from warpsmith.agents.expert.emit.chain import epilogue, prologue
 from warpsmith.agents.expert.emit.text import Writer
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families.anchored import Anchor, AnchoredFamily
 from warpsmith.agents.expert.families.base import Technique, tunable
 from warpsmith.agents.expert.families.fused import grow_after, grow_before
 from warpsmith.agents.expert.program import Unsupported
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Graph, Node, Region
 from warpsmith.tasks.regions import make_region
 

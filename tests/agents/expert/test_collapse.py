@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.agents.expert.algebra import summed_map
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.facts import Facts
 from warpsmith.judge.labels import ALGEBRAIC, labels
-from warpsmith.judge.rewritten import rewritten_graph
+from warpsmith.judge.timing.rewritten_reference import rewritten_graph
 from warpsmith.records import Candidate, Graph, Unit
 from warpsmith.runtime.interpreter import run_graph
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from test_cuda_convolution import EVERY, Case, I, unit_of
 from test_cuda_halves import convolved
 
-from warpsmith.agents.expert.families_cuda import halves_tiles
 from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
 from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
-from warpsmith.agents.expert.families_cuda.flat_tiles import RATES, Whole, flats
+from warpsmith.agents.expert.families_cuda.schedules import conv_halves
+from warpsmith.agents.expert.families_cuda.schedules.conv_flat import RATES, Whole, flats
 from warpsmith.agents.expert.registry import family_of
 from warpsmith.agents.expert.review import review
 from warpsmith.search.tuner import at_other_values, with_values
@@ -230,14 +230,11 @@ def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
     kind = read_kind(graph, anchor.node)
     assert kind is not None
     shapes = graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape
-    assert {t.width for t in flats(kind, *shapes)} > {32, 64, 128}
+    assert {t.schedule.width for t in flats(kind, *shapes)} > {32, 64, 128}
     whole = flats(kind, *shapes, Whole(128, 2))
-    assert {t.width for t in whole} == {128}
-    cheap = {
-        (t.tall, t.groups, t.chunk, t.band, t.slice, t.stages, t.patches): t.us
-        for t in flats(kind, *shapes, Whole(128, 0))
-    }
-    assert all(t.us > cheap[t.tall, t.groups, t.chunk, t.band, t.slice, t.stages, t.patches] for t in whole)
+    assert {t.schedule.width for t in whole} == {128}
+    cheap = {t.schedule: t.us for t in flats(kind, *shapes, Whole(128, 0))}
+    assert all(t.us > cheap[t.schedule] for t in whole)
     slow = replace(RATES, stored=RATES.stored / 2)
     assert all(t.load.us(slow) > t.load.us() for t in whole)
 
@@ -250,7 +247,7 @@ def test_halves_are_expected_to_take_as_long_as_looks_found(
         return {t.name: t.us for t, _ in emulated.techniques(graph, emulated.whole(graph))}
 
     found = expected()
-    monkeypatch.setattr(halves_tiles, "LONGER", 1.0)
+    monkeypatch.setattr(conv_halves, "LONGER", 1.0)
     before = expected()
     assert {name for name in found if found[name] != before[name]} == {"halves"}
     assert (found["halves"] or 0) > (before["halves"] or 0)

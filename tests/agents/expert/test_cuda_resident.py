@@ -14,9 +14,10 @@ from cuda_bench import CudaBench
 from warpsmith.agents.expert.families import base
 from warpsmith.agents.expert.families_cuda.base import cuda_unit
 from warpsmith.agents.expert.families_cuda.memory_bound import reducing_body
-from warpsmith.agents.expert.families_cuda.resident import best_teams, staying
+from warpsmith.agents.expert.families_cuda.schedules.reduce_resident import best_teams, staying
 from warpsmith.agents.expert.lower import lower
 from warpsmith.agents.expert.review import review
+from warpsmith.hardware import H200
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget
 
@@ -122,31 +123,31 @@ def test_a_state_changes_once_a_step(emulated: CudaBench) -> None:
 def test_a_row_goes_to_as_few_blocks_as_can_load_ahead() -> None:
     first = {}
     for row_bytes in (393216 * 4, 512 * 512 * 4):
-        found = staying(row_bytes, 4096)[0]
+        found = staying(H200, row_bytes, 4096)[0]
         first[row_bytes] = {t.name: t.value for t in found.sizes}
     assert [(v["CLUSTER"], v["AHEAD"], v["EARLY"]) for v in first.values()] == [(8, 1, -1), (8, 5, -1)]
 
 
 def test_what_only_the_writing_reads_takes_room_from_what_is_ahead() -> None:
     def first(beside: float) -> tuple[int, ...]:
-        sizes = {t.name: t.value for t in staying(16 << 20, 16, beside)[0].sizes}
+        sizes = {t.name: t.value for t in staying(H200, 16 << 20, 16, beside)[0].sizes}
         return sizes["AHEAD"], sizes["EARLY"]
 
     assert (first(0), first(1)) == ((5, 2), (3, 2))
 
 
 def test_rows_of_more_than_eight_blocks_go_to_teams_too() -> None:
-    found = [staying(row_bytes, 896) for row_bytes in (1 << 20, 1536 << 10, 8 << 20)]
+    found = [staying(H200, row_bytes, 896) for row_bytes in (1 << 20, 1536 << 10, 8 << 20)]
     assert [[s.technique for s in f] for f in found] == [["resident"], ["resident", "teams"], ["teams"]]
     clusters, teams = found[1]
     assert teams.gain > clusters.gain, "seven clusters of sixteen fit, and eight teams"
 
 
 def test_as_many_rows_are_under_way_as_leave_room_to_load_ahead() -> None:
-    assert best_teams(16 << 20, 16) == [1]
-    assert best_teams(8 << 20, 896)[:2] == [2, 1]
-    assert best_teams(393216 * 4, 4096)[0] == 8
-    assert max(best_teams(2 << 20, 896)) <= 14
+    assert best_teams(H200, 16 << 20, 16) == [1]
+    assert best_teams(H200, 8 << 20, 896)[:2] == [2, 1]
+    assert best_teams(H200, 393216 * 4, 4096)[0] == 8
+    assert max(best_teams(H200, 2 << 20, 896)) <= 14
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert import folding
 from warpsmith.agents.expert.brain import ExpertBrain, hypotheses, write_units
 from warpsmith.agents.expert.costs import floor_us, hoped_us
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import FOLD
 from warpsmith.agents.expert.folding import folded, folded_region
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.registry import family_of
+from warpsmith.agents.facts import Facts
 from warpsmith.judge.labels import labels
 from warpsmith.records import Candidate, Graph, Region, Unit
 from warpsmith.runtime.interpreter import run_graph

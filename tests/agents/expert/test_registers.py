@@ -16,8 +16,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.registry import family_of
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.native import HEADERS

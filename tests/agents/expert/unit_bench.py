@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from warpsmith.agents.expert.facts import Facts
 from warpsmith.agents.expert.families import Technique
 from warpsmith.agents.expert.registry import family_of
+from warpsmith.agents.facts import Facts
 from warpsmith.records import Graph, Region, Unit
 from warpsmith.runtime.interpreter import run_graph
 from warpsmith.targets.cpu import CpuTarget

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.expert.facts import Facts
+from warpsmith.agents.facts import Facts
 from warpsmith.agents.llm.brain import LlmBrain
-from warpsmith.agents.llm.lore import Lore, NoLore
 from warpsmith.agents.llm.memory import Memory
+from warpsmith.agents.llm.retrieval import NoRetrieval, Retrieval
 from warpsmith.llm.chat import question_key
 from warpsmith.records import Exchange, Graph, Limit, Region, Role, Task, Usage
 from warpsmith.targets.task_header import region_header
@@ -85,9 +85,9 @@ def situation(attempts: tuple[Attempt, ...] = (), round: int = 0, task: Task | N
 
 
 def make_brain(
-    script: Script, lore: Lore | None = None, task: Task | None = None, only_offers: bool = False
+    script: Script, retrieval: Retrieval | None = None, task: Task | None = None, only_offers: bool = False
 ) -> tuple[LlmBrain, FakeChat, Memory]:
-    chat, memory = FakeChat(script), Memory(lore or NoLore(), "cpu")
+    chat, memory = FakeChat(script), Memory(retrieval or NoRetrieval(), "cpu")
     return LlmBrain(chat, task or chain_task(), FakeTarget(), memory, only_offers), chat, memory
 
 

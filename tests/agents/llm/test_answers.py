@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_fakes import GOOD, block, whole
 
-from warpsmith.agents.llm.answers import Problem, edits, fenced, one_line, read_json, read_source, read_unit
+from warpsmith.agents.llm.answers import (
+    Problem,
+    edits,
+    find_fenced_blocks,
+    one_line,
+    read_json,
+    read_source,
+    read_unit,
+)
 from warpsmith.records import Unit
 
 REGION = whole()
@@ -117,7 +125,7 @@ def test_no_text_raises_anything_but_a_problem(text: str) -> None:
     ):
         with suppress(Problem):
             read()
-    fenced(text)
+    find_fenced_blocks(text)
     edits(text)
     assert one_line(text, 50).isprintable()
 

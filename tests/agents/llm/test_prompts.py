@@ -26,7 +26,7 @@ IDEA = Hypothesis(
 
 
 class Told:
-    """A lore that has one of everything."""
+    """A retrieval that has one of everything."""
 
     def passages(self, query: str, target: str, k: int) -> list[str]:
         return ["Memory bandwidth\nRead every byte once."][:k]
@@ -40,9 +40,9 @@ class Told:
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
         return [Lesson(signature="s", target=target, problem=failure, remedy="-old\n+new")][:k]
 
-    def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None: ...
+    def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None: ...
 
-    def outcome(self, lesson: Lesson, worked: bool) -> None: ...
+    def note_outcome(self, lesson: Lesson, worked: bool) -> None: ...
 
 
 def judged(outcome: float | str) -> Attempt:

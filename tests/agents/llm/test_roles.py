@@ -11,10 +11,10 @@ from warpsmith.agents.base import Attempt, Credits, RoundPlan
 from warpsmith.agents.expert.brain import ExpertBrain
 from warpsmith.agents.llm.brain import LlmBrain
 from warpsmith.agents.llm.correctness import MISTRUST, objection
-from warpsmith.agents.llm.lore import NoLore
 from warpsmith.agents.llm.memory import Memory, Sample, gain_of
+from warpsmith.agents.llm.retrieval import NoRetrieval
 from warpsmith.agents.llm.translation import pass_at, translation
-from warpsmith.agents.orchestrator import OrchestratorAgent, bounded
+from warpsmith.agents.orchestrator import OrchestratorAgent, bound_plan
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.config import Config
 from warpsmith.llm.chat import BudgetSpent
@@ -166,7 +166,7 @@ def test_a_reviewer_that_lets_nothing_pass_is_not_asked_for_ever() -> None:
 
 
 class Lessons:
-    """A lore that learns, in memory, and may be switched off."""
+    """A retrieval that learns, in memory, and may be switched off."""
 
     def __init__(self, on: bool = True) -> None:
         self.on, self.kept, self.outcomes = on, list[Lesson](), list[bool]()
@@ -183,10 +183,10 @@ class Lessons:
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
         return [x for x in self.kept if x.signature == failure][:k] if self.on else []
 
-    def learnt(self, failure: str, target: str, remedy: str, candidate: str) -> None:
+    def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         self.kept.append(Lesson(signature=failure, target=target, problem=failure, remedy=remedy))
 
-    def outcome(self, lesson: Lesson, worked: bool) -> None:
+    def note_outcome(self, lesson: Lesson, worked: bool) -> None:
         self.outcomes.append(worked)
 
 
@@ -213,23 +213,23 @@ def only_when_told(role: str, system: str, prompt: str, turn: int) -> str:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_lessons_change_what_comes_out(on: bool) -> None:
-    lore = Lessons(on)
-    brain, chat, memory = make_brain(only_when_told, lore)
+    retrieval = Lessons(on)
+    brain, chat, memory = make_brain(only_when_told, retrieval)
     assert repaired(brain, memory, "first")
-    assert "RIGHT" in lore.kept[0].remedy
+    assert "RIGHT" in retrieval.kept[0].remedy
     assert repaired(brain, memory, "second") is on
     assert ("RIGHT" in chat.asked[1].prompt) is on
-    assert lore.outcomes == ([True] if on else [])
+    assert retrieval.outcomes == ([True] if on else [])
 
 
 def test_a_failed_repair_teaches_nothing() -> None:
-    lore = Lessons()
-    brain, _, memory = make_brain(lambda *_: block(GOOD + "// no\n"), lore)
+    retrieval = Lessons()
+    brain, _, memory = make_brain(lambda *_: block(GOOD + "// no\n"), retrieval)
     broken = attempt(unit("x"), "build-failed")
     memory.observe(broken, 0.0)
     mended = brain.repair_build(broken.candidate.units[0], ERROR)
     memory.observe(attempt(mended, "build-failed", parents=(broken.candidate.id,), operator="repair"), 0.0)
-    assert lore.kept == []
+    assert retrieval.kept == []
 
 
 class Warned(Lessons):
@@ -241,9 +241,9 @@ class Warned(Lessons):
         ][:k]
 
 
-@pytest.mark.parametrize(("lore", "told"), [(Warned(), True), (Lessons(), False)])
-def test_who_writes_anew_is_warned_of_what_went_wrong_in_other_runs(lore: Lessons, told: bool) -> None:
-    brain, chat, memory = make_brain(lambda *_: block(GOOD), lore)
+@pytest.mark.parametrize(("retrieval", "told"), [(Warned(), True), (Lessons(), False)])
+def test_who_writes_anew_is_warned_of_what_went_wrong_in_other_runs(retrieval: Lessons, told: bool) -> None:
+    brain, chat, memory = make_brain(lambda *_: block(GOOD), retrieval)
     brain.write_units(situation().graph, IDEA, 1, situation())
     assert ("+ one part each" in chat.asked[0].prompt) is told
     repaired(brain, memory, "another failure")
@@ -266,8 +266,8 @@ def advised(answer: str) -> OrchestratorAgent:
 def test_advice_is_taken_within_bounds() -> None:
     working = situation((attempt(unit(), 1.2),), round=1)
     wild = advised('{"rewrites": 500, "variants": 900, "tunes": 999, "crossovers": 7, "flags": 99}')
-    assert wild.advised(working) == RoundPlan(0, 4, 2, 8, 0, 2)
-    assert advised('{"rewrites": 1, "variants": 1, "tunes": 3}').advised(working) == RoundPlan(
+    assert wild.advise(working) == RoundPlan(0, 4, 2, 8, 0, 2)
+    assert advised('{"rewrites": 1, "variants": 1, "tunes": 3}').advise(working) == RoundPlan(
         0, 1, 1, 3, 0, 0
     )
 
@@ -278,7 +278,7 @@ def test_advice_is_taken_within_bounds() -> None:
 def test_invalid_advice_leaves_the_rules(answer: str) -> None:
     working = situation((attempt(unit(), 1.2),), round=1)
     rules = OrchestratorAgent(branches=2, variants=1, patience=3, near_limit=0.9, seeds=False)
-    assert advised(answer).advised(working) in (None, rules.rules(working))
+    assert advised(answer).advise(working) in (None, rules.rules(working))
 
 
 def test_a_model_stops_a_run_from_the_third_round_on_and_is_asked_once_a_round() -> None:
@@ -288,14 +288,14 @@ def test_a_model_stops_a_run_from_the_third_round_on_and_is_asked_once_a_round()
     for number in range(3):
         now = situation((attempt(unit(), 1.2),), round=number)
         stopped.append(agent.stop(now))
-        agent.advised(now)
+        agent.advise(now)
     assert stopped == [None, None, "the orchestrator stopped: near the limit"]
     assert len(chat.asked) == 2
 
 
 def test_bounds_never_leave_a_round_without_work() -> None:
     rules = RoundPlan(0, 2, 1, 4, 0, 0)
-    assert bounded(RoundPlan(0, 0, 0, 0, 0, 5), rules, 2, 1) == rules
+    assert bound_plan(RoundPlan(0, 0, 0, 0, 0, 5), rules, 2, 1) == rules
 
 
 # ---------------------------------------------------------------- translation
@@ -348,7 +348,7 @@ class Paid(FakeChat):
 
 def test_an_ensemble_hears_what_each_answer_was_worth() -> None:
     replies = iter([block(GOOD), "garbage", "garbage"])
-    chat, memory = Paid(lambda *_: next(replies)), Memory(NoLore(), "cpu")
+    chat, memory = Paid(lambda *_: next(replies)), Memory(NoRetrieval(), "cpu")
     brain = LlmBrain(chat, chain_task(), FakeTarget(), memory)
     good = brain.write_units(situation().graph, IDEA, 1, situation())[0]
     memory.observe(attempt(good, 1.5), 0.0)
@@ -385,7 +385,9 @@ def test_hypotheses_are_written_side_by_side_and_come_back_in_order() -> None:
 def team(tmp_path, roles: str, **settings: object):
     chats = {role: FakeChat(lambda *_: "") for role in roles.split()}
     config = Config(archive=tmp_path / "a.db", cache=tmp_path, **settings)
-    return make_team(config, chats, chain_task(), FakeTarget(), Memory(NoLore(), "cpu") if chats else None)
+    return make_team(
+        config, chats, chain_task(), FakeTarget(), Memory(NoRetrieval(), "cpu") if chats else None
+    )
 
 
 def test_each_role_has_its_own_brain(tmp_path) -> None:
@@ -412,13 +414,13 @@ def test_on_a_gpu_the_model_is_told_what_the_expert_offers_there() -> None:
     here = situation()
     there = replace(here, target="cuda", facts=replace(here.facts, target="cuda"))
     chat = FakeChat(lambda *_: ideas("warp per row"))
-    LlmBrain(chat, chain_task(), Gpu(), Memory(NoLore(), "cuda")).hypotheses(there, 1)
+    LlmBrain(chat, chain_task(), Gpu(), Memory(NoRetrieval(), "cuda")).hypotheses(there, 1)
     assert "family pointwise, technique fused" in chat.asked[0].prompt
 
 
 def test_on_a_gpu_the_model_is_told_the_architecture_and_none_of_the_cpus_techniques() -> None:
     chat = FakeChat(lambda *_: ideas("warp per row"))
-    brain = LlmBrain(chat, chain_task(), Gpu(), Memory(NoLore(), "cuda"))
+    brain = LlmBrain(chat, chain_task(), Gpu(), Memory(NoRetrieval(), "cuda"))
     found = brain.hypotheses(situation(), 1)
     assert [h.technique for h in found] == ["warp per row"]
     assert "architecture sm_90a" in chat.asked[0].prompt

@@ -64,7 +64,7 @@ def test_a_unit_without_source_is_neither_edited_nor_combined() -> None:
 
 def test_advice_may_name_the_other_operators_within_bounds() -> None:
     working = situation((attempt(unit(), 1.2),), round=1)
-    plan = advised('{"rewrites": 0, "edits": 99, "transplants": 99, "simplifications": 1}').advised(working)
+    plan = advised('{"rewrites": 0, "edits": 99, "transplants": 99, "simplifications": 1}').advise(working)
     assert plan is not None
     assert (plan.edits, plan.transplants, plan.simplifications) == (4, 2, 1)
     assert plan.places()["edit"] == 4

@@ -15,8 +15,8 @@ from itertools import islice
 
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
 from ..base import Attempt, Situation
+from ..facts import Facts, local_facts
 from .edits import neighbours
-from .facts import Facts, local_facts
 from .families import Technique
 from .ideas import History, Idea, Known, ideas, key_of, known, variants
 from .planner import Plan, Planner, plans
@@ -63,7 +63,7 @@ class ExpertBrain:
         return write_units(graph, hypothesis, m, self._facts)
 
     def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
-        near = neighbours(situation.graph, situation.facts, unit, parent.seen(unit))
+        near = neighbours(situation.graph, situation.facts, unit, parent.find_profile(unit))
         found = ((u, h.evidence[0]) for h in near for u in self.write_units(situation.graph, h, 1, situation))
         return [(u.model_copy(update={"flags": unit.flags}), why) for u, why in islice(found, m)]
 

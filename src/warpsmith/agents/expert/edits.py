@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...records import Graph, Hypothesis, RegionProfile, Unit
+from ..facts import Facts
 from ..findings import findings
-from .facts import Facts
 from .families import Technique
 from .registry import families_of, target_of
 from .steps import steps

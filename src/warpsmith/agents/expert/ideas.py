@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
-from ..findings import Finding, fastest, findings, settled
+from ..facts import Facts
+from ..findings import Finding, fastest, findings, list_settled
 from .costs import aten_us, floor_us, node_us
-from .facts import Facts
 from .families import FOLD, AnchoredFamily, Family, Technique
 from .planner import Plan
 from .registry import family_of
@@ -22,7 +22,6 @@ from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]
 EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
-CALL_US = 4.0  # of a unit: allocation, ctypes, waking threads
 WEIGHT = {
     "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "TEAMS": 1, "AHEAD": 2, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
     "BM": 0, "BN": 0, "HEADS": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
@@ -70,7 +69,7 @@ def known(history: History, steered: bool = True) -> Known:
                 units[key] = seen
     timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
     best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
-    return Known(_ratios(history), units, fastest(results), settled(results) if steered else {}, best)
+    return Known(_ratios(history), units, fastest(results), list_settled(results) if steered else {}, best)
 
 
 def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> list[Idea]:
@@ -153,19 +152,20 @@ class Place:
         """Amdahl: how much faster than the reference the whole is when a unit of `us` microseconds covers the
         region.
         """
+        call = self.facts.hardware.unit_call_us
         if not self.total:
             before = aten_us(self.graph, region, self.facts)
             total = max(self.facts.total_us, before) if self.facts.total_us else self._reference_us()
-            return (total + CALL_US) / (total - before + us + CALL_US)
-        after = self.total - self.spent(region) + us + CALL_US + self._uncovered(region)
-        return self.reference / max(after, us + CALL_US)
+            return (total + call) / (total - before + us + call)
+        after = self.total - self.spent(region) + us + call + self._uncovered(region)
+        return self.reference / max(after, us + call)
 
     def spent(self, region: Region) -> float:
         """Microseconds that the best candidate spends on what a unit for the region would replace."""
         replaced = self._replaced(region)
         inside = {n for r, _ in replaced for n in r.nodes}
         aten = sum(self._node_us(n) for n in region.nodes if n not in inside)
-        return aten + sum(us + CALL_US for _, us in replaced)
+        return aten + sum(us + self.facts.hardware.unit_call_us for _, us in replaced)
 
     def _uncovered(self, region: Region) -> float:
         """What falls back to ATen: nodes of units that have to go, which the region does not cover."""

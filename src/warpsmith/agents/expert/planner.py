@@ -15,9 +15,9 @@ from dataclasses import replace
 from ...errors import TaskError
 from ...records import Graph, Region
 from ...tasks.regions import make_region, topological_groups
+from ..facts import Facts
 from .axes import VIEWS, base_name
 from .costs import aten_us, hoped_us, node_us
-from .facts import Facts
 from .families import FOLD
 from .folding import folded_region
 from .growth import is_pointwise, region_around

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ...progress import counted
 from ...records import Graph, RegionProfile
+from ..facts import Facts
 from ..findings import summary
 from .costs import aten_us, floor_us, region_bytes
-from .facts import Facts
 from .ideas import Idea, Known
 
 

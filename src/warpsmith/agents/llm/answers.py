@@ -59,7 +59,7 @@ def read_source(answer: str, parent: str | None = None) -> str:
         raise Problem("the answer is not valid Unicode text") from None
     if answer.strip().startswith(FIRST_LINE):
         return answer.strip() + "\n"
-    found = fenced(answer)
+    found = find_fenced_blocks(answer)
     units = [b for b in found if b.text.lstrip().startswith(FIRST_LINE)]
     if len(units) > 1:
         raise Problem(f"{len(units)} unit files: give exactly one")
@@ -69,7 +69,7 @@ def read_source(answer: str, parent: str | None = None) -> str:
         return units[0].text.strip() + "\n"
     changes = edits(answer)
     if changes and parent is not None:
-        return applied(changes, parent)
+        return apply_edits(changes, parent)
     if changes:
         raise Problem("there is no parent to edit: give the whole file")
     if found:
@@ -77,7 +77,7 @@ def read_source(answer: str, parent: str | None = None) -> str:
     raise Problem("no fenced code block in the answer")
 
 
-def fenced(text: str) -> list[Block]:
+def find_fenced_blocks(text: str) -> list[Block]:
     """Fenced blocks, as CommonMark has them, in order; the last may be open."""
     found: list[Block] = []
     fence, language, body = "", "", list[str]()
@@ -115,7 +115,7 @@ def edits(text: str) -> list[Edit]:
     return found
 
 
-def applied(changes: list[Edit], source: str) -> str:
+def apply_edits(changes: list[Edit], source: str) -> str:
     """The source after every edit. Raises Problem when one does not name exactly one place."""
     for number, edit in enumerate(changes, 1):
         count = source.count(edit.search) if edit.search.strip() else 0
@@ -156,8 +156,8 @@ def read_json(answer: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     """The JSON list or object of an answer: all of it, in a fenced block, or after some words. Raises Problem."""
     if len(answer) > MAX_ANSWER:
         raise Problem(f"the answer has {len(answer)} characters; {MAX_ANSWER} is the most that is read")
-    for text in (answer.strip(), *(b.text for b in fenced(answer)[:STARTS])):
-        value = _decoded(text)
+    for text in (answer.strip(), *(b.text for b in find_fenced_blocks(answer)[:STARTS])):
+        value = _decode(text)
         if isinstance(value, kind):
             return value
     opening = "[" if kind is list else "{"
@@ -165,14 +165,14 @@ def read_json(answer: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     for _ in range(STARTS):
         if at < 0:
             break
-        value = _decoded(answer[at:], whole=False)
+        value = _decode(answer[at:], whole=False)
         if isinstance(value, kind) and all(isinstance(item, dict) for item in value if kind is list):
             return value  # a list of something else is an index, or a word in brackets
         at = answer.find(opening, at + 1)
     raise Problem(f"no JSON {'list' if kind is list else 'object'} in the answer")
 
 
-def _decoded(text: str, whole: bool = True) -> Any:
+def _decode(text: str, whole: bool = True) -> Any:
     """None for what is no JSON, or is nested too deep."""
     try:
         return json.loads(text) if whole else json.JSONDecoder().raw_decode(text)[0]

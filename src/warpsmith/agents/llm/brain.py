@@ -12,7 +12,7 @@ from ...llm.chat import Chat
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Task, Unit
 from ...targets.base import Target
 from ..base import Advice, Attempt, RoundPlan, Situation
-from ..expert.facts import Facts
+from ..facts import Facts
 from .compile import LlmCompile
 from .context import Context
 from .correctness import LlmCorrectness

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
 from ...targets.base import Target
-from ..expert.facts import Facts
+from ..facts import Facts
 from .answers import Language
 from .memory import Memory
 from .prompts import bullets, fence
@@ -38,11 +38,11 @@ class Context:
         return machine_text(self.target.name, facts, getattr(self.target, "arch", ""))
 
     def knowledge(self, query: str) -> str:
-        return "\n\n".join(self.memory.lore.passages(query[:2000], self.target.name, PASSAGES))
+        return "\n\n".join(self.memory.retrieval.passages(query[:2000], self.target.name, PASSAGES))
 
     def exemplars(self, region: Region) -> str:
         return "\n\n".join(
-            unit_text(u) for u in self.memory.lore.exemplars(region, self.target.name, EXEMPLARS)
+            unit_text(u) for u in self.memory.retrieval.exemplars(region, self.target.name, EXEMPLARS)
         )
 
     def lessons(self, failures: Sequence[str]) -> list[Lesson]:
@@ -73,5 +73,5 @@ def adopt(
         update={"family": new.family or old.family, "technique": new.technique or old.technique}
     )
     context.memory.wrote(context.chat, unit, asked)
-    context.memory.mended(old, unit, failure, lessons)
+    context.memory.note_repair(old, unit, failure, lessons)
     return unit

@@ -1,6 +1,6 @@
 """What a run remembers for its models: who wrote what, which answers were of no use, and which repairs worked.
 
-In: answers and judged attempts. Out: problems to tell, credits, samples to count, and lessons for the `Lore` behind. An
+In: answers and judged attempts. Out: problems to tell, credits, samples to count, and lessons for the `Retrieval` behind. An
 ensemble hears from here what each attempt gained.
 """
 
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ...records import Exchange, Lesson, Unit
 from ..base import Attempt, Credits
-from .lore import Lore
+from .retrieval import Retrieval
 
 PROBLEMS_TOLD = 6
 REMEDY_LINES = 14
@@ -47,7 +47,7 @@ class Repair:
 
 @dataclass
 class Memory:
-    lore: Lore
+    retrieval: Retrieval
     target: str
     credits: Credits = field(default_factory=Credits)
     samples: list[Sample] = field(default_factory=list)
@@ -62,13 +62,13 @@ class Memory:
     def lessons(self, failures: Sequence[str], k: int) -> list[Lesson]:
         found: dict[tuple[str, str], Lesson] = {}
         for failure in failures:
-            for lesson in self.lore.lessons(failure, self.target, k):
+            for lesson in self.retrieval.lessons(failure, self.target, k):
                 found.setdefault((lesson.signature, lesson.remedy), lesson)
         return list(found.values())[:k]
 
     def warnings(self, failures: Sequence[str], k: int) -> list[Lesson]:
         """Lessons on these failures, then on what went wrong most often in any run."""
-        told = [*self.lessons(failures, k), *self.lore.warnings(self.target, k)]
+        told = [*self.lessons(failures, k), *self.retrieval.warnings(self.target, k)]
         return list({(lesson.signature, lesson.remedy): lesson for lesson in told}.values())[:k]
 
     def wrote(self, chat: object, unit: Unit, exchanges: tuple[Exchange, ...]) -> None:
@@ -89,7 +89,7 @@ class Memory:
             if hasattr(chat, "reward"):
                 chat.reward(exchanges, 0.0)
 
-    def mended(self, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson]) -> None:
+    def note_repair(self, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson]) -> None:
         self._repairs[new.code_key] = Repair(failure, tuple(lessons), old)
 
     def observe(self, attempt: Attempt, best_before: float) -> None:
@@ -103,12 +103,12 @@ class Memory:
                 chat.reward(exchanges, gain_of(attempt, best_before))
 
     def _learn(self, repair: Repair, new: Unit, attempt: Attempt) -> None:
-        worked = ended(repair.failure, attempt)
+        worked = has_ended(repair.failure, attempt)
         for lesson in repair.lessons:
-            self.lore.outcome(lesson, worked)
+            self.retrieval.note_outcome(lesson, worked)
         if worked and not repair.lessons:
             remedy = remedy_of(repair.old, new)
-            self.lore.learnt(repair.failure, self.target, remedy, attempt.candidate.id)
+            self.retrieval.learn(repair.failure, self.target, remedy, attempt.candidate.id)
 
 
 def gain_of(attempt: Attempt, best_before: float) -> float:
@@ -118,7 +118,7 @@ def gain_of(attempt: Attempt, best_before: float) -> float:
     return 1.0 if attempt.speedup > best_before else 0.3
 
 
-def ended(failure: str, attempt: Attempt) -> bool:
+def has_ended(failure: str, attempt: Attempt) -> bool:
     """Whether a repair ended its failure: the unit is correct now, or builds where it did not."""
     status = attempt.result.status
     return status == "ok" or (

@@ -12,7 +12,7 @@ from ...records import Graph, Hypothesis, Region
 from ...tasks.regions import make_region
 from ..base import ReasoningBrain, Situation
 from ..expert.brain import ExpertBrain
-from ..expert.facts import Facts
+from ..facts import Facts
 from ..failures import failure_of
 from ..findings import fastest, findings
 from ..reasoning import idea_key
@@ -171,7 +171,7 @@ class LlmReasoning:
         technique = one_line(idea.technique, 100)
         evidence = tuple(line for e in idea.evidence[:8] if (line := one_line(e, 300)))
         if self.only_offers:
-            return _offered(offers, region, family, technique, evidence, idea.expected_gain)
+            return _make_hypothesis(offers, region, family, technique, evidence, idea.expected_gain)
         return Hypothesis(
             region=region, family=family, technique=technique, bottleneck=idea.bottleneck,
             expected_gain=idea.expected_gain, evidence=evidence,
@@ -192,7 +192,7 @@ class LlmReasoning:
         return region
 
 
-def _offered(
+def _make_hypothesis(
     offers: Sequence[Hypothesis], region: Region, family: str, technique: str, evidence: tuple[str, ...], gain: float
 ) -> Hypothesis:  # fmt: skip
     """The expert's hypothesis that a model named, argued as the model argues it."""

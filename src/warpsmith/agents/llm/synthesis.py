@@ -45,7 +45,7 @@ class LlmSynthesis:
         judged = {u.code_key: a for a in _attempts(situation) for u in a.candidate.units}
 
         def read(text: str) -> Unit:
-            unit = named(read_unit(text, region, context.language, parent), hypothesis)
+            unit = name_unit(read_unit(text, region, context.language, parent), hypothesis)
             if unit.code_key in judged:
                 raise Problem(
                     f"this very unit was judged already ({outcome_text(judged[unit.code_key])}): change it"
@@ -124,7 +124,7 @@ def hypothesis_text(hypothesis: Hypothesis) -> str:
     return bullets(lines)
 
 
-def named(unit: Unit, hypothesis: Hypothesis) -> Unit:
+def name_unit(unit: Unit, hypothesis: Hypothesis) -> Unit:
     """A unit that does not name its family or technique has the hypothesis's."""
     return unit.model_copy(
         update={

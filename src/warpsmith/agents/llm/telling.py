@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
+from ...hardware import SMEM_KIB_PER_BLOCK
 from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
 from ..base import Attempt, Situation
-from ..expert.facts import Facts
+from ..facts import Facts
 from ..failures import failure_of
 from ..findings import findings, summary
 from .prompts import bullets, fence
@@ -18,10 +18,6 @@ MAX_SOURCE = 16_000  # characters of a task's source
 MAX_NODES = 160
 MAX_HISTORY = 40
 HOT = 8  # nodes whose times are told
-# Of one block at most, by compute capability.
-SHARED_KIB = MappingProxyType({
-    "80": 163, "86": 99, "87": 163, "89": 99, "90": 227, "100": 227, "103": 227, "110": 227, "120": 99,
-})  # fmt: skip
 
 
 def task_text(task: Task) -> str:
@@ -90,8 +86,8 @@ def machine_text(target: str, facts: Facts, arch: str = "") -> str:
 
 
 def _memories(arch: str) -> str:
-    """What a block has, by compute capability (CUDA C++ programming guide, "Technical Specifications per Compute Capability")."""
-    kib = SHARED_KIB.get(arch.removeprefix("sm_").rstrip("af"), 48)
+    """What a block has, by compute capability."""
+    kib = SMEM_KIB_PER_BLOCK.get(arch.removeprefix("sm_").rstrip("af"), 48)
     more = " More than 48 KiB of it is asked for before the launch." if kib > 48 else ""
     return (
         f"A block has at most 1024 threads, 64 K registers of 32 bits (255 a thread) and {kib} KiB of shared memory.{more} "
@@ -140,13 +136,13 @@ def profile_text(attempt: Attempt | None) -> str:
     """What was seen of the best candidate's units."""
     if attempt is None or attempt.result.profile is None:
         return ""
-    return bullets([_seen_text(seen) for seen in attempt.result.profile.regions])
+    return bullets([_describe_seen(seen) for seen in attempt.result.profile.regions])
 
 
 def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
     """What was seen of one unit; empty where it was not looked at."""
-    seen = attempt.seen(unit)
-    return bullets([_seen_text(seen)]) if seen is not None else ""
+    seen = attempt.find_profile(unit)
+    return bullets([_describe_seen(seen)]) if seen is not None else ""
 
 
 def standing_text(attempt: Attempt, unit: Unit) -> str:
@@ -161,7 +157,7 @@ def standing_text(attempt: Attempt, unit: Unit) -> str:
     return f"- {name}: {alone}{whole}"
 
 
-def _seen_text(seen: RegionProfile) -> str:
+def _describe_seen(seen: RegionProfile) -> str:
     told = "; ".join(f.text for f in findings(seen))
     return f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {told}" if told else "")
 

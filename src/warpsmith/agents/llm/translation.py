@@ -22,7 +22,7 @@ def translation(samples: Sequence[Sample], attempts: Sequence[Attempt]) -> Trans
     if not first:
         return None
     written = {key for a in attempts if a.speedup > 0 for key in _written(a)}
-    repaired = _repaired(attempts)
+    repaired = _find_repaired(attempts)
     counts: defaultdict[str, list[bool]] = defaultdict(list)
     for sample in first:
         counts[sample.region].append(sample.first and sample.unit in written)
@@ -51,7 +51,7 @@ def _written(attempt: Attempt) -> list[str]:
     return [u.code_key for u in attempt.candidate.units]
 
 
-def _repaired(attempts: Sequence[Attempt]) -> set[str]:
+def _find_repaired(attempts: Sequence[Attempt]) -> set[str]:
     """Code keys of units that a repair, or a repair of a repair, made correct."""
     by_id = {a.candidate.id: a for a in attempts}
     found: set[str] = set()

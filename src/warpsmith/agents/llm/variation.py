@@ -32,7 +32,7 @@ class LlmVariation:
             told = "\n\n".join(fence(remedy_of(unit, other), "diff") for other in edited)
             system, prompt = self._edit_prompt(situation, parent, unit, f"{variant}", f"{m}", told)
             try:
-                new = self._asked(situation, system, prompt, unit)
+                new = self._ask(situation, system, prompt, unit)
             except BudgetSpent:
                 if not edited:
                     raise
@@ -48,10 +48,10 @@ class LlmVariation:
             return []
         ordered = sorted(parents, key=lambda p: -p[0].speedup)
         system, prompt = self._crossover_prompt(situation, ordered)
-        new = self._asked(situation, system, prompt, ordered[0][1])
+        new = self._ask(situation, system, prompt, ordered[0][1])
         return [new] if new is not None else []
 
-    def _asked(self, situation: Situation, system: str, prompt: str, parent: Unit) -> Unit | None:
+    def _ask(self, situation: Situation, system: str, prompt: str, parent: Unit) -> Unit | None:
         context = self.context
         judged = {u.code_key for a in situation.attempts for u in a.candidate.units}
 

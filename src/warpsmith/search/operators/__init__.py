@@ -1,4 +1,4 @@
-"""Operators that breed candidates from those judged so far, one short module each.
+"""Operators that propose candidates from those judged so far, one short module each.
 
 `OPERATORS` is the only list, in the order in which candidates of one round are judged.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from .base import Bred, Breeding, Operator, Stone, Stones, no_stones
+from .base import Operator, Proposal, SearchContext, TransferSeed, TransferSeeds, find_no_seeds
 from .crossover import Crossover
 from .edit import Edit
 from .predict import Predict
@@ -22,4 +22,12 @@ OPERATORS = MappingProxyType({
     kind.name: kind for kind in (Predict, Transplant, Seed, Restart, Rewrite, Edit, Tune, Crossover, Simplify)
 })  # fmt: skip
 
-__all__ = ["OPERATORS", "Bred", "Breeding", "Operator", "Stone", "Stones", "no_stones"]
+__all__ = [
+    "OPERATORS",
+    "Operator",
+    "Proposal",
+    "SearchContext",
+    "TransferSeed",
+    "TransferSeeds",
+    "find_no_seeds",
+]

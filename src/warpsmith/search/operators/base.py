@@ -1,6 +1,6 @@
-"""What operators share: the ground they breed on, what they return, and how units are put together.
+"""What operators share: the context they work in, what they return, and how units are put together.
 
-In: a situation, the agents, the population, and stepping stones of other tasks. Out: `Bred`: candidates with their lineage, the
+In: a situation, the agents, the population, and transfer seeds of other tasks. Out: `Proposal`: candidates with their lineage, the
 hypothesis each is to test, and the island that it will live on.
 """
 
@@ -15,7 +15,7 @@ from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Region, Unit
 from ..experience import Experience
 from ..population import Population, alone_us
-from ..selection import By, ranked
+from ..selection import By, rank_attempts
 from ..steering import Steering
 from ..team import Team
 
@@ -24,14 +24,14 @@ HOPEFUL = 0.6  # share of the best speedup below which a candidate is no parent
 
 
 @dataclass(frozen=True)
-class Bred:
+class Proposal:
     candidate: Candidate
     hypothesis: Hypothesis | None = None
     island: int = 0
 
 
 @dataclass(frozen=True)
-class Stone:
+class TransferSeed:
     """A sound unit of another task. `alike`: 1.0 for a region of the same signature, less for one of like operations."""
 
     unit: Unit
@@ -40,16 +40,16 @@ class Stone:
     speedup: float = 0.0  # of that candidate, over its best baseline
 
 
-Stones = Callable[[Region], Sequence[Stone]]  # most telling first
+TransferSeeds = Callable[[Region], Sequence[TransferSeed]]  # most telling first
 
 
-def no_stones(region: Region) -> Sequence[Stone]:
+def find_no_seeds(region: Region) -> Sequence[TransferSeed]:
     """There is no other task."""
     return ()
 
 
 @dataclass(frozen=True)
-class Breeding:
+class SearchContext:
     """What an operator may look at in one round. `island`: whose parents it takes, where it does not look at all of them."""
 
     situation: Situation
@@ -57,7 +57,7 @@ class Breeding:
     population: Population
     steering: Steering
     rng: random.Random
-    stones: Stones = no_stones
+    transfer_seeds: TransferSeeds = find_no_seeds
     by: By = "interval"
     experience: Experience | None = None
     island: int = 0
@@ -93,10 +93,10 @@ class Breeding:
             for number in range(len(self.population.islands))
             if (best := self.population.best(number)) is not None
         ]
-        order = {id(a): i for i, a in enumerate(ranked([a for _, a in found], self.by))}
+        order = {id(a): i for i, a in enumerate(rank_attempts([a for _, a in found], self.by))}
         return sorted(found, key=lambda pair: order[id(pair[1])])
 
-    def host(self, region: Region) -> tuple[int, Attempt | None]:
+    def find_host(self, region: Region) -> tuple[int, Attempt | None]:
         """Island and candidate that a unit for the region fits into: the best leader that covers all of it by one unit for
         the same region, or none of it; else the best of all. (0, None) while nothing works.
         """
@@ -127,7 +127,7 @@ class Breeding:
         steered = [(u, split[u.region.id]) for u in units if split.get(u.region.id, 0) > 0]
         return [*steered, *((u, n) for u in units)]
 
-    def judged_for(self, region: Region) -> set[str]:
+    def list_judged_keys(self, region: Region) -> set[str]:
         """Code keys of the units for a region that were judged."""
         units = (u for a in self.situation.attempts for u in a.candidate.units)
         return {u.code_key for u in units if u.region.id == region.id}
@@ -139,11 +139,11 @@ class Operator(Protocol):
     name: str
     everywhere: bool
 
-    def applies(self, ground: Breeding) -> bool:
+    def applies(self, context: SearchContext) -> bool:
         """Whether it could have anything to offer; cheap, asks no model."""
         ...
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
         """At most `n` candidates, the most promising first. What they share with those judged is sorted out behind them."""
         ...
 
@@ -185,7 +185,7 @@ def disjoint(one: Unit, other: Unit) -> bool:
 
 def to_gain(attempt: Attempt, unit: Unit) -> float:
     """Microseconds above the unit's limit; all of its time where it was not profiled."""
-    seen = attempt.seen(unit)
+    seen = attempt.find_profile(unit)
     return alone_us(attempt, unit) * (max(0.0, 1.0 - seen.limit_share) if seen is not None else 1.0)
 
 

@@ -13,77 +13,77 @@ from ...agents.base import Attempt
 from ...records import Candidate, Lineage, Unit
 from ..population import alone_us
 from ..tuner import with_values
-from .base import Bred, Breeding, assemble, changes, disjoint, swap
+from .base import Proposal, SearchContext, assemble, changes, disjoint, swap
 
 
 class Crossover:
     name = "crossover"
     everywhere = False
 
-    def applies(self, ground: Breeding) -> bool:
-        return sum(len(island.members) for island in ground.population.islands) > 1
+    def applies(self, context: SearchContext) -> bool:
+        return sum(len(island.members) for island in context.population.islands) > 1
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
         """What costs no model first; at most one question."""
-        known = {a.candidate.content_key for a in ground.situation.attempts}
-        pairs = self._pairs(ground, 2 * n + 2)
-        bred: dict[str, Bred] = {}
-        for child in self._children(ground, pairs):
+        known = {a.candidate.content_key for a in context.situation.attempts}
+        pairs = self._pairs(context, 2 * n + 2)
+        proposals: dict[str, Proposal] = {}
+        for child in self._children(context, pairs):
             if child.content_key not in known:
-                bred.setdefault(child.content_key, Bred(child, None, ground.island))
-            if len(bred) >= n:
+                proposals.setdefault(child.content_key, Proposal(child, None, context.island))
+            if len(proposals) >= n:
                 break
-        return list(bred.values())
+        return list(proposals.values())
 
-    def _children(self, ground: Breeding, pairs: list[tuple[Attempt, Attempt]]) -> Iterator[Candidate]:
+    def _children(self, context: SearchContext, pairs: list[tuple[Attempt, Attempt]]) -> Iterator[Candidate]:
         for pair in pairs:
-            yield from self._joined(ground, *pair)
+            yield from self._join(context, *pair)
         for pair in pairs:
-            yield from self._mixed(ground, *pair)
-        differ = next((d for pair in pairs for d in self._different(ground, *pair)), None)
-        if ground.writes and differ is not None:
+            yield from self._mix_values(context, *pair)
+        differ = next((d for pair in pairs for d in self._different(context, *pair)), None)
+        if context.writes and differ is not None:
             (one, unit), (other, _) = differ
-            for new in ground.team.synthesis.combined(ground.situation, differ, 1):
-                yield self._child(ground, one, other, unit, new, agent="synthesis")
+            for new in context.team.synthesis.combine(context.situation, differ, 1):
+                yield self._child(context, one, other, unit, new, agent="synthesis")
 
-    def _pairs(self, ground: Breeding, n: int) -> list[tuple[Attempt, Attempt]]:
+    def _pairs(self, context: SearchContext, n: int) -> list[tuple[Attempt, Attempt]]:
         """Of the island; and its best with those of the others, which went other ways."""
-        leaders = dict(ground.leaders())
-        mine = leaders.pop(ground.island % len(ground.population.islands), None)
+        leaders = dict(context.leaders())
+        mine = leaders.pop(context.island % len(context.population.islands), None)
         others = [(mine, other) for other in leaders.values() if mine is not None]
-        return [*ground.population.pairs(ground.island, n, ground.rng), *others]
+        return [*context.population.pairs(context.island, n, context.rng), *others]
 
-    def _joined(self, ground: Breeding, one: Attempt, other: Attempt) -> Iterator[Candidate]:
-        child = joined(ground, one, other)
+    def _join(self, context: SearchContext, one: Attempt, other: Attempt) -> Iterator[Candidate]:
+        child = join_parents(context, one, other)
         if child is not None:
             yield child
 
-    def _mixed(self, ground: Breeding, one: Attempt, other: Attempt) -> Iterator[Candidate]:
+    def _mix_values(self, context: SearchContext, one: Attempt, other: Attempt) -> Iterator[Candidate]:
         """One child a pair of units with the same source and different values."""
         theirs = {u.region.id: u for u in other.candidate.units}
-        for unit in ground.open_units(one):
+        for unit in context.open_units(one):
             mate = theirs.get(unit.region.id)
             if mate is None or mate.source != unit.source or mate.values == unit.values:
                 continue
             values = {
-                name: ground.rng.choice((v, mate.values.get(name, v))) for name, v in unit.values.items()
+                name: context.rng.choice((v, mate.values.get(name, v))) for name, v in unit.values.items()
             }
             if values not in (unit.values, mate.values):
-                yield self._child(ground, one, other, unit, with_values(unit, values))
+                yield self._child(context, one, other, unit, with_values(unit, values))
 
     def _different(
-        self, ground: Breeding, one: Attempt, other: Attempt
+        self, context: SearchContext, one: Attempt, other: Attempt
     ) -> Iterator[tuple[tuple[Attempt, Unit], tuple[Attempt, Unit]]]:
         """Units for the same region with different sources."""
         theirs = {u.region.id: u for u in other.candidate.units}
-        for unit in ground.open_units(one):
+        for unit in context.open_units(one):
             mate = theirs.get(unit.region.id)
             if mate is not None and mate.source != unit.source:
                 yield (one, unit), (other, mate)
 
     def _child(
         self,
-        ground: Breeding,
+        context: SearchContext,
         one: Attempt,
         other: Attempt,
         unit: Unit,
@@ -91,12 +91,12 @@ class Crossover:
         agent: str = "orchestrator",
     ) -> Candidate:
         made = Lineage(operator="crossover", agent=agent, reason=f"of both: {changes(unit, new)}")
-        child = swap(ground.situation, one, unit, new, made)
+        child = swap(context.situation, one, unit, new, made)
         both = child.lineage.model_copy(update={"parents": (one.candidate.id, other.candidate.id)})
         return child.model_copy(update={"lineage": both})
 
 
-def joined(ground: Breeding, one: Attempt, other: Attempt) -> Candidate | None:
+def join_parents(context: SearchContext, one: Attempt, other: Attempt) -> Candidate | None:
     """One parent's units, each replaced by the other's for the same region where that was faster; regions only the other has are added."""
     units = {u.region.id: u for u in one.candidate.units}
     changed = 0
@@ -115,4 +115,4 @@ def joined(ground: Breeding, one: Attempt, other: Attempt) -> Candidate | None:
         parents=(one.candidate.id, other.candidate.id), operator="crossover", agent="orchestrator",
         reason=f"{changed} of {len(units)} units from the second parent, each faster alone",
     )  # fmt: skip
-    return assemble(ground.situation, units.values(), lineage)
+    return assemble(context.situation, units.values(), lineage)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...agents.base import Attempt
 from ...records import Lineage, Unit
-from .base import EVERYONE, Bred, Breeding, changes, swap
+from .base import EVERYONE, Proposal, SearchContext, changes, swap
 
 PARENTS = 2
 
@@ -17,33 +17,37 @@ class Edit:
     name = "edit"
     everywhere = False
 
-    def applies(self, ground: Breeding) -> bool:
-        return ground.population.best() is not None
+    def applies(self, context: SearchContext) -> bool:
+        return context.population.best() is not None
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
-        bred: list[Bred] = []
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
+        proposals: list[Proposal] = []
         asked = 0  # units that the synthesis agent wrote
-        for parent in ground.parents(PARENTS if not ground.free else EVERYONE):
-            for unit in ground.open_units(parent):
-                for new, made in self._edited(ground, parent, unit, n - len(bred), asked):
+        for parent in context.parents(PARENTS if not context.free else EVERYONE):
+            for unit in context.open_units(parent):
+                for new, made in self._edit_units(context, parent, unit, n - len(proposals), asked):
                     asked += made.agent == "synthesis"
-                    bred.append(Bred(swap(ground.situation, parent, unit, new, made), None, ground.island))
-                if len(bred) >= n:
-                    return bred[:n]
-        return bred
+                    proposals.append(
+                        Proposal(swap(context.situation, parent, unit, new, made), None, context.island)
+                    )
+                if len(proposals) >= n:
+                    return proposals[:n]
+        return proposals
 
-    def _edited(
-        self, ground: Breeding, parent: Attempt, unit: Unit, n: int, asked: int
+    def _edit_units(
+        self, context: SearchContext, parent: Attempt, unit: Unit, n: int, asked: int
     ) -> Iterator[tuple[Unit, Lineage]]:
         """Units that were not judged, at most `n`. The last place of several is a flag's: it costs no model."""
-        judged = ground.judged_for(unit.region)
+        judged = context.list_judged_keys(unit.region)
         flags = [
-            u for u in ground.team.compile.flag_variants(unit, parent.seen(unit)) if u.code_key not in judged
+            u
+            for u in context.team.compile.flag_variants(unit, parent.find_profile(unit))
+            if u.code_key not in judged
         ]
         most = n - 1 if flags and n > 1 else n
-        if ground.edits is not None or not ground.writes:
-            most = min(most, (ground.edits or 0) - asked)
-        edited = ground.team.synthesis.edits(ground.situation, parent, unit, most, judged)
+        if context.edits is not None or not context.writes:
+            most = min(most, (context.edits or 0) - asked)
+        edited = context.team.synthesis.edits(context.situation, parent, unit, most, judged)
         for new, why in edited:
             reason = f"{why}; therefore {changes(unit, new)}"
             yield new, Lineage(operator="edit", agent="synthesis", reason=reason[:400])

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Unit
-from .base import HOPEFUL, Bred, Breeding, insert
+from .base import HOPEFUL, Proposal, SearchContext, insert
 
 
 class Rewrite:
     name = "rewrite"
     everywhere = True
 
-    def applies(self, ground: Breeding) -> bool:
+    def applies(self, context: SearchContext) -> bool:
         return True
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
-        ideas = ground.team.reasoning.propose(ground.situation, max(1, -(-n // ground.variants)))
-        ideas = [h for h in ideas if ground.open(h.region) and self._promises(ground, h)]
-        bred: list[Bred] = []
-        for hypothesis, unit in ground.team.synthesis.write_all(ground.situation, ideas, ground.variants)[:n]:
-            island, parent = ground.host(unit.region)
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
+        ideas = context.team.reasoning.propose(context.situation, max(1, -(-n // context.variants)))
+        ideas = [h for h in ideas if context.open(h.region) and self._promises(context, h)]
+        proposals: list[Proposal] = []
+        for hypothesis, unit in context.team.synthesis.write_all(context.situation, ideas, context.variants)[
+            :n
+        ]:
+            island, parent = context.find_host(unit.region)
             if parent is None:  # nothing works yet: each line of descent on an island of its own
-                island = len(bred)
-            bred.append(Bred(place(ground.situation, parent, unit, hypothesis), hypothesis, island))
-        return bred
+                island = len(proposals)
+            proposals.append(Proposal(place(context.situation, parent, unit, hypothesis), hypothesis, island))
+        return proposals
 
-    def _promises(self, ground: Breeding, hypothesis: Hypothesis) -> bool:
+    def _promises(self, context: SearchContext, hypothesis: Hypothesis) -> bool:
         """Whether it may come near the best so far, by its own word. A model's word on that is no measure."""
-        best = ground.population.best()
-        return ground.asks or best is None or hypothesis.expected_gain >= HOPEFUL * best.speedup
+        best = context.population.best()
+        return context.asks or best is None or hypothesis.expected_gain >= HOPEFUL * best.speedup
 
 
 def place(

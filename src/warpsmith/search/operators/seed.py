@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...records import Hypothesis, Lineage, Region, Unit
-from .base import Bred, Breeding, assemble
+from .base import Proposal, SearchContext, assemble
 
 Filled = list[list[tuple[Hypothesis, Unit]]]  # one column of units a region
 
@@ -18,23 +18,23 @@ class Seed:
     name = "seed"
     everywhere = True
 
-    def applies(self, ground: Breeding) -> bool:
-        return ground.situation.round == 0
+    def applies(self, context: SearchContext) -> bool:
+        return context.situation.round == 0
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
-        team = ground.team
-        ideas = team.reasoning.propose(ground.situation, 1_000)
-        cuts: list[list[Bred]] = []
-        for number, plan in enumerate(team.reasoning.plans(ground.situation, team.orchestrator.branches)):
-            columns = [first_units(ground, ideas, region, team.orchestrator.variants + 1) for region in plan]
-            cuts.append(from_plan(ground, [c for c in columns if c], number, self.name))
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
+        team = context.team
+        ideas = team.reasoning.propose(context.situation, 1_000)
+        cuts: list[list[Proposal]] = []
+        for number, plan in enumerate(team.reasoning.plans(context.situation, team.orchestrator.branches)):
+            columns = [first_units(context, ideas, region, team.orchestrator.variants + 1) for region in plan]
+            cuts.append(from_plan(context, [c for c in columns if c], number, self.name))
         rest = [one for cut in cuts[1:] for one in cut[1:]]
         return [*(cuts[0] if cuts else ()), *(one for cut in cuts[1:] for one in cut[:1]), *rest][:n]
 
 
-def from_plan(ground: Breeding, filled: Filled, island: int, operator: str) -> list[Bred]:
+def from_plan(context: SearchContext, filled: Filled, island: int, operator: str) -> list[Proposal]:
     """One candidate a row; a region with fewer units repeats its last."""
-    bred: list[Bred] = []
+    proposals: list[Proposal] = []
     for row in range(max(map(len, filled), default=0)):
         picked = [column[min(row, len(column) - 1)] for column in filled]
         first = picked[0][0]
@@ -42,16 +42,16 @@ def from_plan(ground: Breeding, filled: Filled, island: int, operator: str) -> l
             "operator": operator, "agent": "synthesis", "hypothesis": first.id,
             "reason": "; ".join(dict.fromkeys(e for h, _ in picked for e in h.evidence))[:1200],
         })  # fmt: skip
-        candidate = assemble(ground.situation, [u for _, u in picked], lineage)
-        bred.append(Bred(candidate, first if len(picked) == 1 else None, island))
-    return bred
+        candidate = assemble(context.situation, [u for _, u in picked], lineage)
+        proposals.append(Proposal(candidate, first if len(picked) == 1 else None, island))
+    return proposals
 
 
 def first_units(
-    ground: Breeding, ideas: Sequence[Hypothesis], region: Region, m: int
+    context: SearchContext, ideas: Sequence[Hypothesis], region: Region, m: int
 ) -> list[tuple[Hypothesis, Unit]]:
     """Up to `m` units for a region: the first unit of each of its ideas before second units of any."""
-    situation, synthesis = ground.situation, ground.team.synthesis
+    situation, synthesis = context.situation, context.team.synthesis
     mine = [h for h in ideas if h.region == region][:m]
     written = [[(h, u) for u in synthesis.write(situation.graph, h, m, situation)] for h in mine]
     depth = max(map(len, written), default=0)

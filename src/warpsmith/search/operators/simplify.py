@@ -13,7 +13,7 @@ from ...agents.base import Attempt
 from ...records import Candidate, Lineage, Unit
 from ..population import alone_us
 from ..selection import beats, worth_of
-from .base import Bred, Breeding, swap
+from .base import Proposal, SearchContext, swap
 
 EQUAL = 0.99  # share of the best's median from which on a candidate that it does not surely beat is as fast
 AS_FAST = 1.02  # a unit's time over another's, alone
@@ -26,28 +26,28 @@ class Simplify:
     name = "simplify"
     everywhere = True
 
-    def applies(self, ground: Breeding) -> bool:
-        return ground.population.best() is not None
+    def applies(self, context: SearchContext) -> bool:
+        return context.population.best() is not None
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
-        judged = {a.candidate.content_key for a in ground.situation.attempts}
-        bred: dict[str, Bred] = {}
-        for island, parent in ground.leaders():
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
+        judged = {a.candidate.content_key for a in context.situation.attempts}
+        proposals: dict[str, Proposal] = {}
+        for island, parent in context.leaders():
             for unit in parent.candidate.units:
-                for new, why in _simpler(ground, parent, unit):
+                for new, why in _simpler(context, parent, unit):
                     lineage = Lineage(operator="simplify", agent="orchestrator", reason=why)
-                    child = swap(ground.situation, parent, unit, new, lineage)
+                    child = swap(context.situation, parent, unit, new, lineage)
                     if child.content_key not in judged:
-                        bred.setdefault(child.content_key, Bred(child, None, island))
-            if len(bred) >= n:
+                        proposals.setdefault(child.content_key, Proposal(child, None, island))
+            if len(proposals) >= n:
                 break
-        return sorted(bred.values(), key=lambda b: code_size(b.candidate))[:n]
+        return sorted(proposals.values(), key=lambda b: code_size(b.candidate))[:n]
 
 
-def _simpler(ground: Breeding, parent: Attempt, unit: Unit) -> Iterator[tuple[Unit | None, str]]:
+def _simpler(context: SearchContext, parent: Attempt, unit: Unit) -> Iterator[tuple[Unit | None, str]]:
     """Units to take its place, or None for none, with the reason."""
     us = alone_us(parent, unit)
-    aten = sum(ground.situation.facts.node_us.get(name, 0.0) for name in unit.region.nodes)
+    aten = sum(context.situation.facts.node_us.get(name, 0.0) for name in unit.region.nodes)
     if len(parent.candidate.units) > 1 and us >= IDLE * aten > 0:
         yield None, f"without {unit.technique or unit.family}: it takes {us:.0f} us alone, ATen {aten:.0f} us"
     asked = tuple(f for f in unit.flags if f in unit.source)
@@ -56,7 +56,7 @@ def _simpler(ground: Breeding, parent: Attempt, unit: Unit) -> Iterator[tuple[Un
     used = tuple(t for t in unit.tunables if _uses(unit.source, t.name))
     if unit.tunables != used:
         yield _without_tunables(unit, used), "without tunables that its source does not use"
-    for other in _shorter(ground.situation.attempts, unit, us):
+    for other in _shorter(context.situation.attempts, unit, us):
         yield other, f"{other.technique or 'a source'} is shorter and as fast alone"
 
 

@@ -1,9 +1,9 @@
-"""Transplant: stepping stones, units that were sound on regions of other tasks, made to fit regions of this one.
+"""Transplant: transfer seeds, units that were sound on regions of other tasks, made to fit regions of this one.
 
-A stone's technique is written anew for the region, from the stone's values; a general source for a region of the very same
+A transfer_seed's technique is written anew for the region, from the transfer_seed's values; a general source for a region of the very same
 signature is moved over as it is where nobody can write it. Whatever comes of it is judged like any other candidate before it
-counts. Its lineage names the candidate that the stone is from. Where units of other tasks were timed, and writing costs no question,
-what these promise takes the place of stones (`predict.py`).
+counts. Its lineage names the candidate that the transfer_seed is from. Where units of other tasks were timed, and writing costs no question,
+what these promise takes the place of transfer_seeds (`predict.py`).
 """
 
 from __future__ import annotations
@@ -12,121 +12,134 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from ...records import Hypothesis, Lineage, Region, Unit
-from .base import Bred, Breeding, Stone, assemble, insert
+from .base import Proposal, SearchContext, TransferSeed, assemble, insert
 from .seed import first_units
 
-STONES = 4  # for a region
-Grown = tuple[Unit, Stone]
+MAX_SEEDS_PER_REGION = 4  # for a region
+Grown = tuple[Unit, TransferSeed]
 
 
 class Transplant:
     name = "transplant"
     everywhere = True
 
-    def applies(self, ground: Breeding) -> bool:
-        if ground.experience is not None and ground.experience.elsewhere and not ground.asks:
+    def applies(self, context: SearchContext) -> bool:
+        if context.experience is not None and context.experience.elsewhere and not context.asks:
             return False
-        return any(ground.stones(region) for plan in self._plans(ground) for region in plan)
+        return any(context.transfer_seeds(region) for plan in self._plans(context) for region in plan)
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
-        """Whole cuts of the graph in the first round, so that all stones are tried together; then one at a time."""
-        first = not (ground.situation.round and ground.population.best()) and not ground.asks
-        bred = self._cuts(ground) if first else []
-        return (bred or self._singly(ground))[:n]
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
+        """Whole cuts of the graph in the first round, so that all transfer_seeds are tried together; then one at a time."""
+        first = not (context.situation.round and context.population.best()) and not context.asks
+        proposals = self._cuts(context) if first else []
+        return (proposals or self._singly(context))[:n]
 
-    def _cuts(self, ground: Breeding) -> list[Bred]:
-        """Each cut that has stones, filled with the first of each region; then with the second."""
-        ideas = ground.team.reasoning.propose(ground.situation, 1_000)
-        bred: list[Bred] = []
-        for number, plan in enumerate(self._plans(ground)):
-            columns = {region: list(grown(ground, region)) for region in plan}
+    def _cuts(self, context: SearchContext) -> list[Proposal]:
+        """Each cut that has transfer_seeds, filled with the first of each region; then with the second."""
+        ideas = context.team.reasoning.propose(context.situation, 1_000)
+        proposals: list[Proposal] = []
+        for number, plan in enumerate(self._plans(context)):
+            columns = {region: list(adapt_seeds(context, region)) for region in plan}
             for row in range(max(map(len, columns.values()), default=0)):
                 picked = [c[min(row, len(c) - 1)] for c in columns.values() if c]
-                rest = [first_units(ground, ideas, r, 1) for r, c in columns.items() if not c]
+                rest = [first_units(context, ideas, r, 1) for r, c in columns.items() if not c]
                 units = [*(u for u, _ in picked), *(u for found in rest for _, u in found)]
-                lineage = _lineage([stone for _, stone in picked])
-                bred.append(Bred(assemble(ground.situation, units, lineage), None, number))
-        return sorted(bred, key=lambda b: -len(b.candidate.lineage.parents))
+                lineage = _lineage([transfer_seed for _, transfer_seed in picked])
+                proposals.append(Proposal(assemble(context.situation, units, lineage), None, number))
+        return sorted(proposals, key=lambda b: -len(b.candidate.lineage.parents))
 
-    def _singly(self, ground: Breeding) -> list[Bred]:
-        regions = {r.id: r for plan in self._plans(ground) for r in plan if ground.open(r)}
-        bred: list[Bred] = []
-        columns = [self._new(ground, region) for region in regions.values()]
+    def _singly(self, context: SearchContext) -> list[Proposal]:
+        regions = {r.id: r for plan in self._plans(context) for r in plan if context.open(r)}
+        proposals: list[Proposal] = []
+        columns = [self._new(context, region) for region in regions.values()]
         for row in zip_longest(*columns):
-            for unit, stone in (found for found in row if found is not None):
-                island, parent = ground.host(unit.region)
-                child = insert(ground.situation, parent, [unit], _lineage([stone]))
-                bred.append(Bred(child, None, island))
-        return bred
+            for unit, transfer_seed in (found for found in row if found is not None):
+                island, parent = context.find_host(unit.region)
+                child = insert(context.situation, parent, [unit], _lineage([transfer_seed]))
+                proposals.append(Proposal(child, None, island))
+        return proposals
 
-    def _new(self, ground: Breeding, region: Region) -> list[Grown]:
-        judged = ground.judged_for(region)
-        return [(unit, stone) for unit, stone in grown(ground, region) if unit.code_key not in judged]
+    def _new(self, context: SearchContext, region: Region) -> list[Grown]:
+        judged = context.list_judged_keys(region)
+        return [
+            (unit, transfer_seed)
+            for unit, transfer_seed in adapt_seeds(context, region)
+            if unit.code_key not in judged
+        ]
 
-    def _plans(self, ground: Breeding) -> list[tuple[Region, ...]]:
-        return ground.team.reasoning.plans(ground.situation, ground.team.orchestrator.branches)
+    def _plans(self, context: SearchContext) -> list[tuple[Region, ...]]:
+        return context.team.reasoning.plans(context.situation, context.team.orchestrator.branches)
 
 
-def grown(ground: Breeding, region: Region) -> Iterator[Grown]:
-    """Different units for the region, from its most telling stones that something can be made of."""
+def adapt_seeds(context: SearchContext, region: Region) -> Iterator[Grown]:
+    """Different units for the region, from its most telling transfer_seeds that something can be made of."""
     seen: set[str] = set()
-    for stone in _fitting(ground, region):
-        unit = respecialised(ground, stone, region) or moved(stone, region)
+    for transfer_seed in _fitting(context, region):
+        unit = respecialise(context, transfer_seed, region) or move_unit(transfer_seed, region)
         if unit is not None and unit.code_key not in seen:
             seen.add(unit.code_key)
-            yield unit, stone
-        if len(seen) >= STONES:
+            yield unit, transfer_seed
+        if len(seen) >= MAX_SEEDS_PER_REGION:
             return
 
 
-def _fitting(ground: Breeding, region: Region) -> list[Stone]:
+def _fitting(context: SearchContext, region: Region) -> list[TransferSeed]:
     """Where units cost no question: those of a family that the agents themselves would take for the region."""
-    stones = list(ground.stones(region))
-    if ground.asks or not stones:
-        return stones
+    transfer_seeds = list(context.transfer_seeds(region))
+    if context.asks or not transfer_seeds:
+        return transfer_seeds
     families = {
-        h.family for h in ground.team.reasoning.propose(ground.situation, 1_000) if h.region == region
+        h.family for h in context.team.reasoning.propose(context.situation, 1_000) if h.region == region
     }
-    return [s for s in stones if s.unit.family in families or s.alike >= 1.0]
+    return [s for s in transfer_seeds if s.unit.family in families or s.alike >= 1.0]
 
 
-def respecialised(ground: Breeding, stone: Stone, region: Region) -> Unit | None:
-    """The stone's technique written for this region; None where that is not possible, or costs a question."""
-    if ground.asks:
+def respecialise(context: SearchContext, transfer_seed: TransferSeed, region: Region) -> Unit | None:
+    """The transfer_seed's technique written for this region; None where that is not possible, or costs a question."""
+    if context.asks:
         return None
-    unit, situation = stone.unit, ground.situation
+    unit, situation = transfer_seed.unit, context.situation
     idea = Hypothesis(
         region=region, family=unit.family, technique=unit.technique, bottleneck="unknown",
-        expected_gain=max(1.0, stone.speedup), evidence=(told(stone),), values=unit.values,
+        expected_gain=max(1.0, transfer_seed.speedup), evidence=(describe_seed(transfer_seed),), values=unit.values,
     )  # fmt: skip
-    written = ground.team.synthesis.write(situation.graph, idea, 1, situation)
-    return _flagged(ground, written[0], stone) if written else None
+    written = context.team.synthesis.write(situation.graph, idea, 1, situation)
+    return _apply_flags(context, written[0], transfer_seed) if written else None
 
 
-def _flagged(ground: Breeding, unit: Unit, stone: Stone) -> Unit:
-    """With the stone's compiler flags, where they are on offer for this unit."""
-    wanted = set(stone.unit.flags)
-    same = (u for u in ground.team.compile.flag_variants(unit) if set(u.flags) == wanted)
+def _apply_flags(context: SearchContext, unit: Unit, transfer_seed: TransferSeed) -> Unit:
+    """With the transfer_seed's compiler flags, where they are on offer for this unit."""
+    wanted = set(transfer_seed.unit.flags)
+    same = (u for u in context.team.compile.flag_variants(unit) if set(u.flags) == wanted)
     return next(same, unit)
 
 
-def moved(stone: Stone, region: Region) -> Unit | None:
-    """The stone's own source, where it is general and the region has the same operands."""
-    unit = stone.unit
-    if stone.alike < 1.0 or unit.requires or not unit.compiled or unit.region.signature != region.signature:
+def move_unit(transfer_seed: TransferSeed, region: Region) -> Unit | None:
+    """The transfer_seed's own source, where it is general and the region has the same operands."""
+    unit = transfer_seed.unit
+    if (
+        transfer_seed.alike < 1.0
+        or unit.requires
+        or not unit.compiled
+        or unit.region.signature != region.signature
+    ):
         return None
     return unit.model_copy(update={"region": region})
 
 
-def told(stone: Stone) -> str:
-    values = " ".join(f"{n}={v}" for n, v in stone.unit.values.items())
-    how = f"{stone.unit.family}/{stone.unit.technique} {values}".strip()
-    where = "a region of the same signature" if stone.alike >= 1.0 else f"a region {stone.alike:.0%} alike"
-    return f"{how} was sound on {where} of another task, in a candidate at {stone.speedup:.2f}x"
+def describe_seed(transfer_seed: TransferSeed) -> str:
+    values = " ".join(f"{n}={v}" for n, v in transfer_seed.unit.values.items())
+    how = f"{transfer_seed.unit.family}/{transfer_seed.unit.technique} {values}".strip()
+    where = (
+        "a region of the same signature"
+        if transfer_seed.alike >= 1.0
+        else f"a region {transfer_seed.alike:.0%} alike"
+    )
+    return f"{how} was sound on {where} of another task, in a candidate at {transfer_seed.speedup:.2f}x"
 
 
-def _lineage(stones: list[Stone]) -> Lineage:
+def _lineage(transfer_seeds: list[TransferSeed]) -> Lineage:
     return Lineage(
-        operator="transplant", agent="orchestrator", parents=tuple(dict.fromkeys(s.candidate_id for s in stones)),
-        reason="; ".join(dict.fromkeys(told(s) for s in stones))[:1200],
+        operator="transplant", agent="orchestrator", parents=tuple(dict.fromkeys(s.candidate_id for s in transfer_seeds)),
+        reason="; ".join(dict.fromkeys(describe_seed(s) for s in transfer_seeds))[:1200],
     )  # fmt: skip

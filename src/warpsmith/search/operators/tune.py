@@ -8,7 +8,7 @@ from ...agents.base import Attempt
 from ...records import Lineage, Unit
 from ..population import alone_us
 from ..tuner import Values
-from .base import EVERYONE, Bred, Breeding, changes, swap
+from .base import EVERYONE, Proposal, SearchContext, changes, swap
 
 PARENTS = 3
 
@@ -17,30 +17,32 @@ class Tune:
     name = "tune"
     everywhere = False
 
-    def applies(self, ground: Breeding) -> bool:
-        return ground.population.best() is not None
+    def applies(self, context: SearchContext) -> bool:
+        return context.population.best() is not None
 
-    def breed(self, ground: Breeding, n: int) -> list[Bred]:
+    def propose(self, context: SearchContext, n: int) -> list[Proposal]:
         """Most for the first parent, and of its units most for those with most to gain."""
-        parents = ground.parents(PARENTS if not ground.free else EVERYONE)
-        bred: list[Bred] = []
+        parents = context.parents(PARENTS if not context.free else EVERYONE)
+        proposals: list[Proposal] = []
         for rank, parent in enumerate(parents):
-            quota = max(1, n >> (rank + 1)) if rank + 1 < len(parents) else n - len(bred)
-            bred += self._tuned(ground, parent, quota)
-        return bred[:n]
+            quota = max(1, n >> (rank + 1)) if rank + 1 < len(parents) else n - len(proposals)
+            proposals += self._tune_units(context, parent, quota)
+        return proposals[:n]
 
-    def _tuned(self, ground: Breeding, parent: Attempt, n: int) -> list[Bred]:
-        bred: dict[str, Bred] = {}
-        for unit, most in ground.quotas(parent, n):
-            tried = tried_values(ground.situation.attempts, unit)
-            for changed in ground.team.tuner.propose(unit, tried, min(most, n - len(bred)), ground.rng):
+    def _tune_units(self, context: SearchContext, parent: Attempt, n: int) -> list[Proposal]:
+        proposals: dict[str, Proposal] = {}
+        for unit, most in context.quotas(parent, n):
+            tried = list_tried_values(context.situation.attempts, unit)
+            for changed in context.team.tuner.propose(
+                unit, tried, min(most, n - len(proposals)), context.rng
+            ):
                 lineage = Lineage(operator="tune", agent="orchestrator", reason=changes(unit, changed))
-                child = swap(ground.situation, parent, unit, changed, lineage)
-                bred.setdefault(child.content_key, Bred(child, None, ground.island))
-        return list(bred.values())
+                child = swap(context.situation, parent, unit, changed, lineage)
+                proposals.setdefault(child.content_key, Proposal(child, None, context.island))
+        return list(proposals.values())
 
 
-def tried_values(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Values, float]]:
+def list_tried_values(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Values, float]]:
     """Settings of the same source that were judged, with the speed of the unit alone (0 when it failed)."""
     found: list[tuple[Values, float]] = []
     for attempt in attempts:

@@ -8,31 +8,11 @@ once (transposed, as float32, in panels that fit the first-level cache), the val
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from .attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
 from .chain import write_chain
 from .text import Writer
 
-MACROS = """\
-#define HEADS ({heads})
-#define QUERY_COUNT ({queries})
-#define KEY_COUNT ({keys})
-#define WIDTH ({width})      // features of queries and keys
-#define OUT_WIDTH ({out})  // features of values
-#ifdef __AVX512F__
-#define TILE 4
-#else
-#define TILE 2
-#endif
-#define PANEL (TILE * VEC)
-#define SIZE(n) ((n) > 0 ? (n) : 1)  // to divide by
-#define UP(n, m) (((n) + (m) - 1) / (m) * (m))
-#define COPIED (sizeof({v}_t) != 4 || {v}_stride[{last}] != 1 || {v}_stride[{row}] != OUT_WIDTH || OUT_WIDTH % VEC != 0)
-// Floats of scratch for one thread: keys, values, queries, scores, weighted sums, maxima, totals.
-#define KEY_FLOATS (UP(KEY_COUNT, PANEL) * WIDTH)
-#define VALUE_FLOATS (COPIED ? KEY_COUNT * UP(OUT_WIDTH, VEC) : 0)
-#define QUERY_FLOATS (QUERIES * UP(WIDTH, VEC))
-#define SUM_FLOATS (QUERIES * UP(OUT_WIDTH, VEC))
-#define SCRATCH (UP(KEY_FLOATS + VALUE_FLOATS + QUERY_FLOATS + QUERIES * KEYS + SUM_FLOATS + QUERIES * (VEC + 1), 16) + 64)"""
 WORKSPACE = "(uint64_t)THREADS * SCRATCH * sizeof(float)"
 
 
@@ -40,21 +20,23 @@ def macros(p: Parts) -> str:
     """What goes before task.h; raises Unsupported where a size cannot be named."""
     q, k, v = (p.names[n] for n in (p.query, p.key, p.value))
     ranks = [len(p.graph.specs[n].shape) for n in (p.query, p.key, p.value)]
-    return MACROS.format(
-        heads=" * ".join(f"({s})" for s in raw_sizes(p)) or "1", queries=f"{q}_shape[{ranks[0] - 2}]",
-        keys=f"{k}_shape[{ranks[1] - (1 if p.transposed else 2)}]", width=f"{q}_shape[{ranks[0] - 1}]",
-        out=f"{v}_shape[{ranks[2] - 1}]", v=v, last=ranks[2] - 1, row=ranks[2] - 2,
-    )  # fmt: skip
+    return render(
+        "attention/cpu/sizes.h", heads=" * ".join(f"({s})" for s in raw_sizes(p)) or "1",
+        queries=f"{q}_shape[{ranks[0] - 2}]", keys=f"{k}_shape[{ranks[1] - (1 if p.transposed else 2)}]",
+        width=f"{q}_shape[{ranks[0] - 1}]", out=f"{v}_shape[{ranks[2] - 1}]",
+        value_t=f"{v}_t", value_stride=f"{v}_stride", last=ranks[2] - 1, row=ranks[2] - 2,
+    ).rstrip()  # fmt: skip
+
+
+def helpers() -> str:
+    """Functions that the body calls."""
+    kernels = ("attention/cpu/pack.h", "attention/cpu/register_tile_gemm.h", "attention/cpu/online_softmax.h")
+    return "\n".join(map(render, kernels))
 
 
 def write_attention(w: Writer, p: Parts) -> None:
     """The body of `unit`."""
-    w.line("[[maybe_unused]] constexpr bool NT = false;")
-    w.line("// Blocks of equal size, each of whole tiles of rows.")
-    w.line("constexpr int64_t PARTS = QUERY_COUNT > 0 ? (QUERY_COUNT + QUERIES - 1) / QUERIES : 1;")
-    w.line("constexpr int64_t EACH = QUERY_COUNT > 0 ? UP((QUERY_COUNT + PARTS - 1) / PARTS, ROWS) : 1;")
-    w.line("constexpr int64_t BLOCKS = (QUERY_COUNT + EACH - 1) / EACH;")
-    w.line("constexpr int64_t OUT_PAD = UP(OUT_WIDTH, VEC), WIDTH_PAD = UP(WIDTH, VEC);")
+    w.paste(render("attention/cpu/query_blocks.h"))
     if p.scores is not None:
         write_chain(w, p.scores, "scores")
     write_chain(w, p.epilogue, "epilogue")
@@ -69,11 +51,7 @@ def write_attention(w: Writer, p: Parts) -> None:
 
 
 def _write_scratch(w: Writer, softmax: bool) -> None:
-    w.line("float* const keys = (float*)workspace + part * SCRATCH;")
-    w.line("float* const copies = keys + KEY_FLOATS;")
-    w.line("float* const queries = copies + VALUE_FLOATS;")
-    w.line("float* const weights = queries + QUERY_FLOATS;")
-    w.line("float* const sums = weights + QUERIES * KEYS;")
+    w.paste(render("attention/cpu/scratch.h"))
     if softmax:
         w.line("float* const totals = sums + SUM_FLOATS;")
         w.line("float* const tops = totals + QUERIES * VEC;")
@@ -150,13 +128,8 @@ def _write_row(w: Writer, p: Parts) -> None:
         w.line(f"const int64_t at[] = {{{index}}};")
         w.line("scores(row, at, seen);")
     if p.softmax:
-        w.line("ws::vf total = ws::load(totals + r * VEC);")
         scale = "1.0f" if p.scores is not None else p.scale
-        w.line(f"const float before = soften(row, seen, {scale}, tops[r], total);")
-        w.line("ws::store(totals + r * VEC, total);")
-        w.line("if (before != 1.0f && from > 0)")
-        w.line("  for (int64_t d = 0; d < OUT_PAD; d += VEC)")
-        w.line("    ws::store(sums + r * OUT_PAD + d, ws::load(sums + r * OUT_PAD + d) * before);")
+        w.paste(render("attention/cpu/rescale_sums.h", scale=scale))
     if p.limit is not None:
         w.line("for (int64_t c = UP(seen, VEC); c < count; c += VEC) ws::store(row + c, ws::vf{});")
 

@@ -23,7 +23,7 @@ from ....tasks.regions import make_region
 from ..lower import lower
 from ..ops import FLOATS
 from ..program import Expr, Kind, Operand, Program, Unsupported, operand_names
-from .express import Express, write_lanes
+from .express import Express
 from .layout import Addresses
 from .text import INLINE, Writer
 
@@ -111,7 +111,7 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
                 value = step
                 if express.constant(program.step(step)):
                     value = f"ws::splat({program.step(step).text})"
-                write_lanes(w, operand.name, operand.dtype, value, "", stream=operand.name not in BUFFERS)
+                express.store(operand, value, stream=operand.name not in BUFFERS)
 
 
 def _place(w: Writer, operand: Operand, run: int, buffer: str) -> None:

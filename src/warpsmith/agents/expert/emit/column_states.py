@@ -7,6 +7,7 @@ lane by lane.
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from .states import COMBINE, State
 from .text import Writer
 
@@ -85,16 +86,12 @@ class ColumnMoments(ColumnState):
         w.line(f"{self.second_name}_acc[b] += {self.name}_off * {self.name}_off;")
 
     def close_chunk(self, w: Writer) -> None:
-        w.line(f"const double {self.name}_more = (double)many;")
-        w.line(f"const double {self.name}_all = {self.name}_count + {self.name}_more;")
-        with w.block("for (int b = 0; b < BLOCK; ++b)"):
-            w.line(f"const ws::vd tip = ws::widen({self.name}_rest[b]) / {self.name}_more;")
-            w.line(f"const ws::vd gap = ws::widen({self.name}_shift[b]) + tip - {self.name}_total[b];")
-            w.line(f"{self.second_name}_total[b] += ws::widen({self.second_name}_acc[b])")
-            w.line(f"    - tip * tip * {self.name}_more")
-            w.line(f"    + gap * gap * ({self.name}_count * {self.name}_more / {self.name}_all);")
-            w.line(f"{self.name}_total[b] += gap * ({self.name}_more / {self.name}_all);")
-        w.line(f"{self.name}_count = {self.name}_all;")
+        text = render(
+            "reduce/cpu/merge_column_moments.h", count=f"{self.name}_count", mean=f"{self.name}_total",
+            squares=f"{self.second_name}_total", more=f"{self.name}_more", all=f"{self.name}_all",
+            rest=f"{self.name}_rest", shift=f"{self.name}_shift", chunk_squares=f"{self.second_name}_acc",
+        )  # fmt: skip
+        w.paste(text)
 
     def value(self, w: Writer) -> None:
         w.line(f"[[maybe_unused]] ws::vf {self.name}[BLOCK], {self.second_name}[BLOCK];")
@@ -127,13 +124,11 @@ class ColumnSoftmax(ColumnState):
         w.line(f"{self.second_name}_acc[b] += ws::exp({self.source} - {self.name}_shift[b]);")
 
     def close_chunk(self, w: Writer) -> None:
-        old, top, total = f"{self.name}[b]", f"{self.name}_chunk[b]", f"{self.second_name}[b]"
-        with w.block("for (int b = 0; b < BLOCK; ++b)"):
-            w.line(f"const ws::vf both = ws::max({top}, {old}), one = ws::splat(1.0f);")
-            w.line(f"const ws::vf before = ws::select({old} == both, one, ws::exp({old} - both));")
-            w.line(f"const ws::vf fresh = ws::select({top} == both, one, ws::exp({top} - both));")
-            w.line(f"{total} = {total} * before + {self.second_name}_acc[b] * fresh;")
-            w.line(f"{old} = both;")
+        text = render(
+            "reduce/cpu/merge_column_softmax.h", top=self.name, sum=self.second_name,
+            chunk_top=f"{self.name}_chunk", chunk_sum=f"{self.second_name}_acc",
+        )  # fmt: skip
+        w.paste(text)
 
 
 COLUMN_STATES: dict[str, type[State]] = {

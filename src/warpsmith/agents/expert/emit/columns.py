@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from ....kernels.templates import render
 from ..program import Program
 from .column_states import COLUMN_STATES
-from .express import VECTOR_TYPE, Express, write_lanes
+from .express import VECTOR_TYPE, Express
 from .layout import Layout
 from .passes import Pass, describe, kept_steps, passes
 from .text import INLINE, Writer, nested
@@ -61,12 +62,7 @@ class Columns:
     def write(self) -> None:
         w = self.w
         names = ", ".join(o.name for o in [*self.program.inputs, *(o for o, _ in self.program.outputs)])
-        w.line("constexpr int64_t blocks = (COLUMNS + BLOCK * VEC - 1) / (BLOCK * VEC);")
-        w.line("constexpr int64_t across = blocks > 0 ? blocks : 1;")
-        w.line("constexpr int64_t block_size = REDUCE * BLOCK * VEC;")
-        w.line(
-            "constexpr int64_t grain = block_size >= GRAIN ? 1 : GRAIN / (block_size > 0 ? block_size : 1);"
-        )
+        w.paste(render("reduce/cpu/column_blocks.h"))
         self.totals.declare(w, self.stash_bytes)
         part = "int part" if self.stash or self.totals else "int"
         with w.block(
@@ -186,7 +182,7 @@ class Columns:
         with nested(w, loops), self._each_vector():
             self._lanes(p, list(p.sources), keep_stash=False)
             for operand, name in full:
-                write_lanes(w, operand.name, operand.dtype, name, self.layout.reduce_offset(operand))
+                self.express.store(operand, name)
 
     def _row_outputs(self) -> None:
         rows = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
@@ -196,7 +192,7 @@ class Columns:
             for operand, name in rows:
                 step = self.program.step(name)
                 value = self.express.splat(step) if self.express.constant(step) else f"{name}[b]"
-                write_lanes(self.w, operand.name, operand.dtype, value, "", stream=False)
+                self.express.store(operand, value, stream=False)
 
 
 def _indexed(name: str) -> str:

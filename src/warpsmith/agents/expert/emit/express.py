@@ -5,27 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from ..program import Expr, Program
+from ..program import Expr, Operand, Program
 from .layout import Addresses, Layout
 from .text import Writer
 
 VECTOR_TYPE = {"f": "ws::vf", "m": "ws::vm", "i": "ws::vi", "l": "ws::vl"}
 READ = {"f": "read", "m": "read_bool", "l": "read_int"}  # helper that loads lanes
 SCALAR_TYPE = {"f": "float", "m": "bool", "i": "int64_t", "l": "int64_t"}
-
-
-def write_lanes(w: Writer, operand: str, dtype: str, value: str, offset: str, stream: bool = True) -> None:
-    """One store of lanes; `stream`: past the caches where NT says so."""
-    stride = f"{operand}_col"
-    if dtype == "bool":
-        w.use("write_bool")
-        w.line(f"write_bool<{stride}>({operand}_at{offset}, j, {value}, n);")
-    elif dtype == "int64":
-        w.use("write_index")
-        w.line(f"write_index<{stride}>({operand}_at{offset}, j, {value}, n);")
-    else:
-        w.use("write")
-        w.line(f"write<{stride}{', NT' if stream else ''}>({operand}_at{offset}, j, {value}, n);")
 
 
 class Express:
@@ -63,6 +49,14 @@ class Express:
         self.w.use(helper)
         pointer = f"{operand.name}_at{self.layout.reduce_offset(operand)}"
         return f"{helper}<{self.layout.lane_stride(operand)}>({pointer}, {j}, {n})"
+
+    def store(self, operand: Operand, value: str, stream: bool = True) -> None:
+        """One store of lanes; `stream`: past the caches where NT says so."""
+        helper = {"bool": "write_bool", "int64": "write_index"}.get(operand.dtype, "write")
+        self.w.use(helper)
+        stride = self.layout.lane_stride(operand) + (", NT" if stream and helper == "write" else "")
+        pointer = f"{operand.name}_at{self.layout.reduce_offset(operand)}"
+        self.w.line(f"{helper}<{stride}>({pointer}, j, {value}, n);")
 
     def scalar(self, steps: Iterable[Expr]) -> None:
         """Values of a row, in rows mode."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..program import Program
-from .express import Express, write_lanes
+from .express import Express
 from .layout import Layout
 from .text import INLINE, Writer
 
@@ -36,7 +36,7 @@ class Pointwise:
                 with w.block(f"vectors(col, end, [&](int64_t j, int n, int) {INLINE}", "});"):
                     self.express.vector(self.program.needed(names), lambda name: name, lanes_rows=False)
                     for operand, name in self.program.outputs:
-                        write_lanes(w, operand.name, operand.dtype, self._value(name), "")
+                        self.express.store(operand, self._value(name))
             w.line("if (NT) ws::fence();")
         w.prune(0)
 

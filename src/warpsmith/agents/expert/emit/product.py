@@ -2,7 +2,7 @@
 
 In: a node (mm, addmm, bmm, baddbmm, mv, addmv, dot, linear, matmul). Out: a `Product`: which dimension of which factor
 runs over rows, columns, batch and the summed index, so that one generator writes them all; and the C++ constants
-that `product_code` is written in. A matrix times a vector is the vector times the matrix transposed: the last
+that the kernels in `gemm/cpu` are written in. A matrix times a vector is the vector times the matrix transposed: the last
 dimension of the result is always the columns.
 """
 
@@ -138,7 +138,7 @@ class Named:
 
 
 def declarations(named: Named) -> str:
-    """Sizes and strides as `product_code` calls them, where rows start, and `place`, the index of a row."""
+    """Sizes and strides as the kernels in `gemm/cpu` call them, where rows start, and `place`, the index of a row."""
     product = named.product
     lines = [
         f"typedef {named.left + '_t' if named.left else 'float'} left_t;",

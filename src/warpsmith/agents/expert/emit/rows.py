@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from ..op_builder import FLOATS
 from ..program import Operand, Program
-from .express import Express, write_lanes
+from .express import Express
 from .layout import Layout
 from .passes import Pass, describe, kept_steps, passes
 from .states import ROW_STATES, State
@@ -198,7 +198,7 @@ class Rows:
             with w.block(f"vectors({begin}, {end}, [&](int64_t j, int n, int) {INLINE}", "});"):
                 self._lanes(p, list(p.sources), keep_stash=False)
                 for operand, name in full:
-                    write_lanes(w, operand.name, operand.dtype, name, self.layout.reduce_offset(operand))
+                    self.express.store(operand, name)
 
     def _outer_reduces(self) -> ExitStack:
         return nested(

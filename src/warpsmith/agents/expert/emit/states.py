@@ -9,6 +9,7 @@ the first loop, `second` in the other one.
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..program import Expr
 from .text import Writer
 
@@ -193,11 +194,11 @@ class RowMoments(State):
     def _merge(self, w: Writer, count: str, mean: str, squares: str) -> None:
         """Chan's update of (count, mean, squared deviations) by those of a chunk."""
         with w.block(""):
-            w.line(f"const double more = {count}, gap = {mean} - {self.name}_total;")
-            w.line(f"const double all = {self.name}_count + more;")
-            w.line(f"{self.second_name}_total += {squares} + gap * gap * {self.name}_count * more / all;")
-            w.line(f"{self.name}_total += gap * more / all;")
-            w.line(f"{self.name}_count = all;")
+            text = render(
+                "reduce/cpu/merge_moments.h", count=count, mean=mean, squares=squares,
+                all_count=f"{self.name}_count", all_mean=f"{self.name}_total", all_squares=f"{self.second_name}_total",
+            )  # fmt: skip
+            w.paste(text)
 
     def value(self, w: Writer) -> None:
         w.line(f"const float {self.name} = REDUCE == 0 ? ws::nan : (float){self.name}_total;")
@@ -246,11 +247,11 @@ class RowSoftmax(State):
 
     def _merge(self, w: Writer, top: str, total: str) -> None:
         with w.block(""):
-            w.line(f"const float top = {top}, both = ws::max(top, {self.name}_total);")
-            w.line(f"const float old = {self.name}_total == both ? 1.0f : ws::exp({self.name}_total - both);")
-            w.line("const float fresh = top == both ? 1.0f : ws::exp(top - both);")
-            w.line(f"{self.second_name}_total = {self.second_name}_total * old + {total} * fresh;")
-            w.line(f"{self.name}_total = both;")
+            text = render(
+                "reduce/cpu/merge_softmax.h", top=top, sum=total,
+                all_top=f"{self.name}_total", all_sum=f"{self.second_name}_total",
+            )  # fmt: skip
+            w.paste(text)
 
     def value(self, w: Writer) -> None:
         w.line(f"const float {self.name} = {self.name}_total;")

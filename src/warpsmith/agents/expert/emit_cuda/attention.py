@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....kernels.templates import render
 from ....records import Graph, Region
 from ..emit.chain import epilogue
 from ..emit.product import Factor, Named, Product
@@ -23,70 +24,6 @@ from .product_wgmma import INCLUDE, wgmma_kernels
 from .source import CudaBody, Launch
 
 HEAD = "head"  # the first head of a round
-_ROUNDS = """
-// Heads of a round: whole dimensions from the last one on, then an even share of the next; at most `most`.
-constexpr int64_t together(const int64_t* shape, int dims, int64_t most) {
-  int64_t heads = 1;
-  for (int d = dims - 1; d >= 0; heads *= shape[d--]) {
-    if (heads * shape[d] <= most) continue;
-    for (int64_t n = most / heads; n > 1; n--)
-      if (shape[d] % n == 0) return heads * n;
-    break;
-  }
-  return heads;
-}
-// Where a head begins.
-constexpr int64_t begin(const int64_t* shape, const int64_t* stride, int dims, int64_t head) {
-  int64_t found = 0;
-  for (int d = dims - 1; d >= 0; head /= shape[d--]) found += head % shape[d] * stride[d];
-  return found;
-}
-"""
-_KEYS_FINISH = """
-template <int V>
-__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, const ws::Pack<float, V>& sums) {
-  ws::store_pack<V>(o.scores + (b * M + m) * N + n, sums);
-}
-"""
-_NORMS = """
-__device__ __forceinline__ float scaled(float score) { return score * SCALE; }
-// Of each row of scores the largest, and one over the sum of the exponentials. A warp a row.
-__global__ void __launch_bounds__(256) norms(Operands o) {
-  constexpr int V = keys::OUT_VEC;
-  const int64_t row = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
-  if (row >= ROWS) return;
-  const float* const scores = o.scores + row * keys::N;
-  float most = -INFINITY, sum = 0.0f;
-#pragma unroll 4
-  for (int64_t i = threadIdx.x % 32 * V; i < keys::N; i += 32 * V) {
-    const ws::Pack<float, V> some = ws::load_pack<V>(scores + i);
-#pragma unroll
-    for (int v = 0; v < V; v++) most = fmaxf(most, scaled(some.at[v]));
-  }
-  most = ws::warp_max(most);
-#pragma unroll 4
-  for (int64_t i = threadIdx.x % 32 * V; i < keys::N; i += 32 * V) {
-    const ws::Pack<float, V> some = ws::load_pack<V>(scores + i);
-#pragma unroll
-    for (int v = 0; v < V; v++) sum += expf(scaled(some.at[v]) - most);
-  }
-  sum = ws::warp_sum(sum);
-  if (threadIdx.x % 32 == 0) o.norms[2 * row] = most, o.norms[2 * row + 1] = 1.0f / sum;
-}
-__device__ __forceinline__ auto weights(const Operands& o, int64_t row) {
-  const float most = o.norms[2 * row], share = o.norms[2 * row + 1];
-  return [=](float score) { return expf(scaled(score) - most) * share; };
-}
-"""
-_VALUES_FINISH = """
-template <int V>
-__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, const ws::Pack<float, V>& sums) {
-  int64_t at[RANK];
-  place(b, m, at);
-  at[RANK - 1] = n;
-  epilogue<V>(o, sums, at);
-}
-"""
 _ROOM_ASSERT = (
     "static_assert(ALL == 0 || ROOM + (values::IMAGE + values::SCALES) * (keys::IMAGES > values::IMAGES ? keys::IMAGES : "
     'values::IMAGES) <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");'
@@ -127,11 +64,11 @@ def attention_body(graph: Graph, region: Region, made: str, found: Heads) -> Cud
     _constants(top, found)
     write_operands(top, [*names, "scores", "norms"])
     write_chain(w, epilogue(graph, region, made, ()), "epilogue", -1)
-    _product(w, "keys", keys, _KEYS_FINISH, "as_it_is")
-    for line in _NORMS.replace("SCALE", found.scale).splitlines():
+    _product(w, "keys", keys, render("attention/cuda/attention_store_scores.cuh"), "as_it_is")
+    for line in render("attention/cuda/attention_softmax_norms.cuh", scale=found.scale).splitlines():
         w.line(line)
     weights = "[&](int r) { return weights(o, b * M + first + r); }"
-    _product(w, "values", values, _VALUES_FINISH, weights)
+    _product(w, "values", values, render("attention/cuda/attention_store_output.cuh"), weights)
     w.line(_ROOM_ASSERT)
     starts = [f"{n} + begin({n}_shape, {n}_stride, DIMS, {HEAD})" for n in names]
     return CudaBody(
@@ -155,7 +92,7 @@ def _products(found: Heads) -> tuple[_Round, _Round]:
 
 def _constants(top: Writer, found: Heads) -> None:
     dims, rows = found.rank - 2, f"{found.out}_shape[{found.rank - 2}]"
-    for line in _ROUNDS.splitlines():
+    for line in render("attention/cuda/attention_head_rounds.cuh").splitlines():
         top.line(line)
     heads = [f"{found.out}_shape[{d}]" for d in range(dims)]
     for d, name in ((d, n) for d in range(dims) for n in (found.query, found.key, found.value)):
@@ -164,15 +101,18 @@ def _constants(top: Writer, found: Heads) -> None:
         )
     sizes = [*heads, rows, f"{found.key}_shape[{dims}]"]
     strides = [" * ".join(sizes[d + 1 :]) or "1" for d in range(found.rank)]
-    for line in f"""\
-typedef float scores_t, norms_t;
-static constexpr __constant__ int64_t scores_shape[] = {{{", ".join(sizes)}}};
-static constexpr __constant__ int64_t scores_stride[] = {{{", ".join(strides)}}};
-constexpr int64_t WIDTH = {found.query}_shape[{found.rank - 1}];
-constexpr int DIMS = {dims};
-constexpr int64_t ALL = {" * ".join(heads) or "1"}, ROUND = together({found.out}_shape, DIMS, HEADS), ROWS = ROUND * {rows};
-constexpr int64_t SCORES_ROOM = (ROWS * {sizes[-1]} + 31) / 32 * 32, ROOM = 4 * (SCORES_ROOM + (2 * ROWS + 31) / 32 * 32);
-""".splitlines():
+    text = render(
+        "attention/cuda/attention_sizes.cuh",
+        shape=", ".join(sizes),
+        strides=", ".join(strides),
+        width=f"{found.query}_shape[{found.rank - 1}]",
+        dims=dims,
+        heads=" * ".join(heads) or "1",
+        out_shape=f"{found.out}_shape",
+        rows=rows,
+        keys=sizes[-1],
+    )
+    for line in text.splitlines():
         top.line(line)
 
 

@@ -6,42 +6,21 @@ older GPU, the cluster is one block, and what it cannot keep is read again.
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..emit.passes import Pass
 from ..program import Program
 from .reducing import Reducing
 from .threads import Threads
 
-CLUSTERS = """\
-// Rows are shared by clusters of PARTS blocks.
-#if __CUDA_ARCH_LIST__ >= 900
-#include <cooperative_groups.h>
-constexpr int PARTS = CLUSTER;
-#define BLOCKS_MEET __cluster_dims__(PARTS, 1, 1)
-// Clusters of more than eight blocks are not portable and have to be allowed; an H100 has them.
-#define ALLOW(kernel) cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, PARTS > 8)
-#else
-constexpr int PARTS = 1;
-#define BLOCKS_MEET
-#define ALLOW(kernel) (void)0
-#endif
-"""
 
-_MERGING = """\
-#include "warpsmith_cuda_meeting.h"
-constexpr int SHARE = ws::ceil_div(PACKS, PARTS);
-// One state out of those of all threads of a row.
-template <class State>
-__device__ __forceinline__ void merge_all(State& state) {
-  __shared__ unsigned mine[sizeof(State) / 4];
-  ws::near_merge<GROUP, PARTS>(state, mine);
-  ws::meet_cluster();  // a block's memory must outlive what others read of it
-}
-"""
+def render_cluster_launch() -> str:
+    """Rows are shared by clusters of PARTS blocks."""
+    return render("reduce/cuda/cluster_launch.cuh")
 
 
 class ClusterThreads(Threads):
     def parting(self) -> str:
-        return CLUSTERS + _MERGING
+        return render_cluster_launch() + render("reduce/cuda/cluster_merge.cuh")
 
 
 class Cluster(Reducing):

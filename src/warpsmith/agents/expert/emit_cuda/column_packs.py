@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ....hardware import H200
+from ....kernels.templates import render
 from ..emit.passes import Pass, passes
 from ..emit.text import Writer
 from ..program import Operand, Program
@@ -19,7 +21,7 @@ from .lanes import CudaLayout, Lanes
 from .reducing import Reducing
 from .source import CudaBody, Launch, kernel_head
 
-ROOM = 48 << 10  # bytes of shared memory that a block always has
+ROOM = H200.smem_bytes_static
 
 
 def side_by_side(program: Program) -> Operand | None:
@@ -96,32 +98,20 @@ class ColumnPacks(Reducing):
         moving = [r.tag for r in self.layout.rows if self.layout.moves(self.operand, r)]
         whole = " && ".join(f"{name}_{tag} % C == 0" for tag in (*moving, self.layout.reduces[0].tag))
         words = max(states.words(s) for s in self.plan[0].reductions)
-        for line in (
-            f"constexpr int C = 16 / sizeof({name}_t), SIZE = WIDE * GROUP;  // columns of a pack, threads of a block",
-            f'static_assert({name}_col == 1 || COLUMNS == 1, "requires: columns side by side");',
-            'static_assert(REDUCE < 0x7fffffff, "requires: reductions of less than 2^31 elements");',
-            f"constexpr bool ALIKE = {whole};  // do all rows begin with a pack?",
-            f'static_assert(GROUP * {self.down} % C == 0, "requires: rows of a thread that begin alike");',
-            "constexpr int OWN = ALIKE ? WIDE * C : WIDE * C - (C - 1);  // columns of a block",
-            f"constexpr int PLACES = WIDE * C + C - 1, WORDS = {words};",
-            "// Blocks of a multiprocessor: as many as it has room for, where what a thread keeps is little.",
-            "constexpr int RESIDENT = (WORDS * C <= 8 ? 2048 : 1024) / SIZE;",
-            "constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)OWN);",
-            "constexpr int64_t BUNDLES = ROWS * ACROSS;",
-            "using index_t = ws::Int<ROWS>;",
-        ):
+        layout = render(
+            "reduce/cuda/column_reduction_vectorized_layout.cuh",
+            type=f"{name}_t",
+            column_stride=f"{name}_col",
+            row_stride=self.down,
+            aligned=whole,
+            words=words,
+        )
+        for line in layout.splitlines():
             top.line(line)
 
     def _place(self) -> None:
         w, name = self.w, self.operand.name
-        for line in (
-            "__shared__ unsigned room[GROUP * WORDS * PLACES];",
-            "[[maybe_unused]] const index_t row = blockIdx.x / (unsigned)ACROSS;",
-            "const int64_t base = (int64_t)(blockIdx.x % (unsigned)ACROSS) * OWN;",
-            "const bool inside = threadIdx.x < OWN && base + threadIdx.x < COLUMNS;",
-            "const int64_t col = inside ? base + threadIdx.x : COLUMNS - 1;  // whose result this thread stores",
-            "const int slot = threadIdx.x / WIDE;",
-        ):
+        for line in render("reduce/cuda/column_reduction_vectorized_place.cuh").splitlines():
             w.line(line)
         self.layout.pointers(w)
         w.line("// The pack of this thread in its first row, and its first column among those of the block.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ....kernels.templates import render
 from ..emit.layout import split_index
 from ..emit.passes import Pass, passes
 from ..program import Operand, Program
@@ -70,27 +71,18 @@ class ColumnRegisters(Reducing):
     def _declare(self) -> None:
         self.layout.declare(self.top)
         words = max(states.words(s) for s in self.plan[0].reductions)
-        for line in (
-            f"constexpr int V = {self.layout.width()}, SIZE = WIDE * GROUP;  // columns of a pack, threads of a block",
-            "constexpr int ITEMS = REDUCE > GROUP ? (int)ws::ceil_div(REDUCE, (int64_t)GROUP) : 1;  // rows of a thread",
-            f'static_assert(ITEMS * V <= {MOST}, "requires: rows that fit registers");',
-            f"constexpr int PLACES = WIDE * V, WORDS = {words};",
-            "constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)PLACES);",
-            "constexpr int64_t BUNDLES = ROWS * ACROSS;",
-            "using index_t = ws::Int<ROWS>;",
-        ):
+        layout = render(
+            "reduce/cuda/column_reduction_register_resident_layout.cuh",
+            pack=self.layout.width(),
+            most=MOST,
+            words=words,
+        )
+        for line in layout.splitlines():
             self.top.line(line)
         self.layout.aligned(self.top, self._operands())
 
     def _place(self) -> None:
-        for line in (
-            "__shared__ unsigned room[GROUP * WORDS * PLACES];",
-            "const int lane = threadIdx.x % WIDE, slot = threadIdx.x / WIDE;",
-            "[[maybe_unused]] const index_t row = blockIdx.x / (unsigned)ACROSS;",
-            "const int64_t first = (int64_t)(blockIdx.x % (unsigned)ACROSS) * PLACES + lane * V;",
-            "const bool inside = first < COLUMNS;",
-            "const int64_t begin = inside ? first : COLUMNS - V, col = begin;",
-        ):
+        for line in render("reduce/cuda/column_reduction_register_resident_place.cuh").splitlines():
             self.w.line(line)
         self.layout.pointers(self.w)
 

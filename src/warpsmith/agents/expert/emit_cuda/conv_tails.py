@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Program
 from .column_steps import Walk, column_steps
-from .conv_tails_text import ADD, COLUMNS_CONSTANTS, CONSTANTS, FINISH, FINISH_ALL, STORE, VALUE
 from .implicit import Convolved
 from .source import Launch
 
@@ -40,43 +40,50 @@ class Tail:
 
 
 def constants(tail: Tail) -> str:
-    return windows(tail, CONSTANTS) + (COLUMNS_CONSTANTS if tail.columns is not None else "")
-
-
-def windows(tail: Tail, text: str) -> str:
-    """With the sizes of the windows."""
-    for letter, size in zip("DHW", tail.window, strict=True):
-        text = text.replace(f"@WINDOW_{letter}", str(size))
+    text = render("conv/cuda/epilogue_window_layout.cuh", **windows(tail))
+    if tail.columns is not None:
+        text += render("conv/cuda/epilogue_channel_reduction_layout.cuh")
     return text
 
 
+def windows(tail: Tail) -> dict[str, int]:
+    """Placeholders: the sizes of the windows."""
+    return {f"window_{letter}": size for letter, size in zip("dhw", tail.window, strict=True)}
+
+
 def deliver(tail: Tail) -> str:
-    """What becomes of a tile of results: see `implicit_store`."""
-    text = combining(tail, VALUE).replace(
-        "@DRESS\n", "row = dressed<NEAR>(o, row, at);\n" if tail.dressed else "\n"
-    )
+    """Takes a tile of results to what follows, as `implicit.store_tile` does to the outputs."""
+    pointwise = "row = dressed<NEAR>(o, row, at);" if tail.dressed else ""
+    text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(tail))
     if tail.columns is not None:
         return text + _columns(tail.columns)
     if tail.summed:
-        return text + ADD.replace("@LATER", "later<1>(o, made, at)" if tail.later else "made")
-    return text + STORE
+        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_later(tail))
+    return text + render("conv/cuda/epilogue_window_store.cuh")
 
 
-def combining(tail: Tail, text: str) -> str:
-    """With how a window's values, `row.at[v]`, become one, `made`."""
+def apply_later(tail: Tail) -> str:
+    """A pooled value, `made`, after the pointwise nodes that follow the pooling."""
+    return "later<1>(o, made, at)" if tail.later else "made"
+
+
+def combining(tail: Tail) -> dict[str, str]:
+    """Placeholders: how a window's values, `row.at[v]`, become one, `made`."""
     start, step, end = {
         "max": ("-ws::infinity", "ws::max_nan(row.at[v], made)", "made"),
         "average": ("0.0f", "made + row.at[v]", f"made / {tail.divisor!r}f"),
         "": ("0.0f", "row.at[v]", "made"),
     }[tail.combine]
-    return text.replace("@START", start).replace("@COMBINE", step).replace("@FINISH", end)
+    return {"start": start, "combine": step, "finish": end}
 
 
 def finish(tail: Tail) -> str:
     """The kernel after the convolution, where there is one."""
-    kernel = {"": "", "places": FINISH, "all": FINISH_ALL}[tail.summed]
     count = "ENDS_D * ENDS_H * ENDS_W" + (" * ALL" if tail.summed == "all" else "")
-    return kernel.replace("@COUNT", f"(double)({count})" if tail.mean else "1.0")
+    divisor = f"(double)({count})" if tail.mean else "1.0"
+    if tail.summed == "places":
+        return render("conv/cuda/sum_tiles_per_channel.cuh", divisor=divisor)
+    return render("conv/cuda/sum_tiles_all_channels.cuh", divisor=divisor) if tail.summed else ""
 
 
 def finish_launch(tail: Tail, sums: str) -> Launch:

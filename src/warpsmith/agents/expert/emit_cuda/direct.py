@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....kernels.templates import render
 from ..emit.convolution import Window
 from ..emit.text import Writer
-from .direct_text import CONSTANTS, PARTS, STORED
 from .source import Launch
 
 
@@ -38,11 +38,16 @@ def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     direct_constants(top, loops)
     blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")
     launch = Launch("direct", blocks, "BLOCK", "SHARED" if loops.staged else "0", struct=True)
-    return [launch], PARTS + "\n" + STORED, ""
+    return [launch], render_register_tile() + "\n" + render("conv/cuda/direct_convolution.cuh"), ""
+
+
+def render_register_tile() -> str:
+    """What a thread does to make its part; wants `direct_constants`."""
+    return render("conv/cuda/direct_convolution_register_tile.cuh")
 
 
 def direct_constants(top: Writer, loops: Loops) -> None:
-    """All that `PARTS` wants."""
+    """All that `render_register_tile` wants."""
     window, rank = loops.window, loops.window.rank
     space, weight = rank - 2, window.weight
     ones = ["1"] * (3 - space)
@@ -68,7 +73,8 @@ def direct_constants(top: Writer, loops: Loops) -> None:
         deep, made = made, deep
     top.line(f"constexpr int64_t GROUPS = {loops.groups}, IMAGES = {window.extents[0]};")
     top.line(f"constexpr int64_t DEEP = {deep}, MADE = {made};  // channels of a group: input, output")
-    for line in CONSTANTS.replace("@TOGETHER", loops.together).splitlines():
+    layout = render("conv/cuda/direct_convolution_layout.cuh", maps_per_block=loops.together)
+    for line in layout.splitlines():
         top.line(line)
     _readers(top, loops)
 

@@ -9,32 +9,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Program
 from .column_steps import Walk, column_steps
-from .conv_tails import Tail, combining, finish, finish_launch, windows
-from .direct import Loops, direct_constants
-from .direct_tails_text import ADD, CONSTANTS, KERNEL, STORE, WHOLE
-from .direct_text import PARTS
+from .conv_tails import Tail, apply_later, combining, finish, finish_launch, windows
+from .direct import Loops, direct_constants, render_register_tile
 from .source import Launch
 
 
 def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`."""
     # Neighbouring threads make the channels of a place that are reduced.
-    shared = "1" if tail.columns is None else "(int)power_of(BLOCKS)"
-    direct_constants(top, replace(loops, together=shared))
-    for line in (windows(tail, CONSTANTS) + (WHOLE if tail.columns is not None else "")).splitlines():
-        top.line(line)
-    kernel = combining(tail, KERNEL).replace(
-        "@DRESS\n", "row = dressed<1>(o, row, at);\n" if tail.dressed else "\n"
-    )
     together = tail.columns is not None
-    kernel = kernel.replace(
-        "@MAP", "(int)threadIdx.x % TOGETHER" if together else "(int)(blockIdx.x % (unsigned)MAPS)"
+    shared = "(int)power_of(BLOCKS)" if together else "1"
+    direct_constants(top, replace(loops, together=shared))
+    layout = render("conv/cuda/direct_convolution_window_layout.cuh", **windows(tail))
+    if together:
+        layout += render("conv/cuda/direct_convolution_channel_reduction_layout.cuh")
+    for line in layout.splitlines():
+        top.line(line)
+    kernel = render(
+        "conv/cuda/direct_convolution_epilogue.cuh",
+        map="(int)threadIdx.x % TOGETHER" if together else "(int)(blockIdx.x % (unsigned)MAPS)",
+        tile="blockIdx.x" if together else "blockIdx.x / (unsigned)MAPS",
+        pointwise="row = dressed<1>(o, row, at);" if tail.dressed else "",
+        epilogue=_end(tail).rstrip("\n"),
+        **combining(tail),
     )
-    kernel = kernel.replace("@TILE", "blockIdx.x" if together else "blockIdx.x / (unsigned)MAPS")
-    kernel = kernel.replace("@END\n", _end(tail))
     launch = Launch(
         "direct",
         "IMAGES * TILES" if together else "IMAGES * TILES * MAPS",
@@ -44,15 +46,19 @@ def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Lau
         struct=True,
     )
     launches = [launch, *([finish_launch(tail, "workspace")] if tail.summed else [])]
-    return launches, f"{PARTS}\n{kernel}\n{finish(tail)}", _sums_bytes(loops, tail) if tail.summed else ""
+    return (
+        launches,
+        f"{render_register_tile()}\n{kernel}\n{finish(tail)}",
+        _sums_bytes(loops, tail) if tail.summed else "",
+    )
 
 
 def _end(tail: Tail) -> str:
     if tail.columns is not None:
         return _columns(tail.columns)
     if tail.summed:
-        return ADD.replace("@LATER", "later<1>(o, made, at)" if tail.later else "made")
-    return STORE
+        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_later(tail))
+    return render("conv/cuda/direct_convolution_epilogue_store.cuh")
 
 
 def _columns(program: Program) -> str:

@@ -13,32 +13,34 @@ all shapes.
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Program
 from .column_steps import Walk, column_steps
-from .flat_layout import CONSTANTS
-from .flat_text import COLUMNS, CONVOLVE, PACK, STORE
 from .implicit import Convolved, bias_of, channels_of, numbers, weight_of
 from .product_wgmma import INCLUDE
 from .source import Launch
 
 
 def flat_kernels(
-    top: Writer, shape: Convolved, deliver: str = STORE, whole: bool = False
+    top: Writer, shape: Convolved, deliver: str = "", whole: bool = False
 ) -> tuple[list[Launch], str, str]:
-    """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: what becomes of results; `whole`: it wants all
-    channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where all weights stay), CHANNELS, CHUNK (a
-    multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all), SLICE, STAGES, PATCHES (two or more), UNITS
-    (multiprocessors; right with any number) and NT."""
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes results, see `store_results`;
+    "": stores them; `whole`: it wants all channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where
+    all weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all),
+    SLICE, STAGES, PATCHES (two or more), UNITS (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
         f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"
     )
     numbers(top, shape)
-    for line in CONSTANTS.splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
-    kernels = PACK.replace("@WEIGHT", weight_of(shape)).replace("@IN", shape.source)
-    kernels += "\n" + bias_of(shape) + CONVOLVE.replace("@DELIVER\n", deliver)
+    weight, epilogue = weight_of(shape), (deliver or store_results()).rstrip("\n")
+    kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
+    kernels += render("conv/cuda/cast_image_to_fp16_nc8hwc8.cuh", source=shape.source)
+    kernels += render("conv/cuda/pack_weights_fp16.cuh", weight=weight) + "\n" + bias_of(shape)
+    kernels += render("conv/cuda/implicit_gemm_warp_specialized.cuh", epilogue=epilogue)
     packed, octets = "(unsigned char*)workspace", "(unsigned char*)workspace + PACKED_BYTES"
     exponents = "(int*)((char*)workspace + PACKED_BYTES + OCTETS_BYTES)"
     of_images, sampled = f"{exponents} + OUTS * GROUPS", f"{exponents} + OUTS * GROUPS + IMAGES"
@@ -53,14 +55,40 @@ def flat_kernels(
     return launches, kernels, _workspace(shape)
 
 
+def _render_layout() -> str:
+    """Constants: how the image lies as halves, which taps read what of it together, what a block makes."""
+    texts = (
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/convolution_phases.cuh"),
+        render("conv/cuda/implicit_gemm_k16_steps.cuh"),
+        render("conv/cuda/implicit_gemm_warp_specialized_layout.cuh"),
+    )  # fmt: skip
+    return "".join(texts)
+
+
+def store_results() -> str:
+    """Takes a warpgroup's results to the outputs: that of channel `first` + c of the block and cell `row0` + r, of each inner
+    phase, lies at mine[c * PITCH + r * INNER + inner]."""
+    return render(
+        "conv/cuda/implicit_gemm_warp_specialized_store.cuh", output_index=_render_output_index("q * V")
+    )
+
+
+def _render_output_index(result: str) -> str:
+    """Where a result belongs; `result`: its number, as C++."""
+    text = render("conv/cuda/implicit_gemm_warp_specialized_output_index.cuh", result=result)
+    return text.rstrip("\n")
+
+
 def columns(program: Program, dressed: bool) -> str:
     """For `flat_kernels`: reductions over the channels of a place, by one thread. `dressed`: is there a chain of that name?"""
     w = Writer()
     walk = Walk("for (int c = 0; c < (int)OUTS; c++)", "8", "take(c)", "inside", "inside")
     column_steps(w, program, walk)
-    steps = "".join(f"        {line}\n" for line in w.text().splitlines())
-    return COLUMNS.replace("@DRESSED", "dressed<1>(o, row, of)" if dressed else "row").replace(
-        "@STEPS", steps
+    return render(
+        "conv/cuda/implicit_gemm_warp_specialized_channel_reduction.cuh",
+        output_index=_render_output_index("q"),
+        value="dressed<1>(o, row, of)" if dressed else "row",
+        steps="\n".join(f"        {line}" for line in w.text().splitlines()),
     )
 
 

@@ -13,28 +13,40 @@ In: a convolution's numbers and the names of its operands. Out: three kernels, `
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..emit.text import Writer
-from .halves_layout import CONSTANTS
-from .halves_pack import PACK
-from .halves_text import CONVOLVE
-from .implicit import Convolved, bias_of, channels_of, numbers, weight_of
-from .implicit_store import STORE
+from .implicit import (
+    Convolved,
+    bias_of,
+    channels_of,
+    numbers,
+    render_grid,
+    render_slice_counts,
+    render_slice_of_block,
+    store_tile,
+    weight_of,
+)
 from .product_wgmma import INCLUDE
 from .source import Launch
 
 
 def halves_kernels(
-    top: Writer, shape: Convolved, terms: int, deliver: str = STORE
+    top: Writer, shape: Convolved, terms: int, deliver: str = ""
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: PIXELS, WIDE, DEEP, CHANNELS,
-    WARPGROUPS, CHUNK (a multiple of 8), SLICE, STAGES, UNITS (multiprocessors; right with any number) and NT. `deliver`: see `implicit_store`."""
+    WARPGROUPS, CHUNK (a multiple of 8), SLICE, STAGES, UNITS (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)
-    for line in CONSTANTS.splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
-    kernels = PACK.replace("@WEIGHT", weight_of(shape)) + "\n" + bias_of(shape)
-    kernels += CONVOLVE.replace("@IN", shape.source).replace("@DELIVER\n", deliver)
+    weight, epilogue = weight_of(shape), (deliver or store_tile()).rstrip("\n")
+    kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
+    kernels += render(
+        "conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=render_slice_of_block(), weight=weight
+    )
+    kernels += "\n" + bias_of(shape)
+    kernels += render("conv/cuda/implicit_gemm_split_fp16.cuh", source=shape.source, epilogue=epilogue)
     packed, exponents = "(unsigned char*)workspace", "(int*)((char*)workspace + PACKED_BYTES)"
     spare = "(char*)workspace + SPARE_AT"
     launches = [
@@ -43,6 +55,16 @@ def halves_kernels(
         Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {exponents}, {spare}", struct=True),
     ]  # fmt: skip
     return launches, kernels, _workspace(shape, terms)
+
+
+def _render_layout() -> str:
+    """Constants: how the sum is cut into octets, where the patch and the weights lie, what a block makes."""
+    texts = (
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), render_grid(),
+        render("conv/cuda/implicit_gemm_k16_steps.cuh"),
+        render("conv/cuda/implicit_gemm_split_fp16_layout.cuh", slice_counts=render_slice_counts()),
+    )  # fmt: skip
+    return "".join(texts)
 
 
 def _workspace(shape: Convolved, terms: int) -> str:

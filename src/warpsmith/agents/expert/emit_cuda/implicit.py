@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....kernels.templates import render
 from ..emit.text import Writer
-from .implicit_layout import CONSTANTS
-from .implicit_store import STORE
-from .implicit_text import CONVOLVE, PACK
 from .source import Launch
 
 
@@ -53,20 +51,60 @@ class Convolved:
         return found
 
 
-def implicit_kernels(top: Writer, shape: Convolved, deliver: str = STORE) -> tuple[list[Launch], str, str]:
+def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: PIXELS, CHANNELS, WIDE, DEEP, CHUNK, SLICE,
-    STAGES, FRAGMENTS and NT. `deliver`: what becomes of results, see `implicit_store`."""
+    STAGES, FRAGMENTS and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')
     numbers(top, shape)
-    for line in CONSTANTS.splitlines():
+    for line in _render_layout().splitlines():
         top.line(line)
-    kernels = PACK.replace("@WEIGHT", weight_of(shape))
-    kernels += "\n" + bias_of(shape) + CONVOLVE.replace("@IN", shape.source).replace("@DELIVER\n", deliver)
+    kernels = render(
+        "conv/cuda/pack_weights_tf32.cuh", slice_of_block=render_slice_of_block(), weight=weight_of(shape)
+    )
+    kernels += "\n" + bias_of(shape)
+    epilogue = (deliver or store_tile()).rstrip("\n")
+    kernels += render("conv/cuda/implicit_gemm_tf32_mma.cuh", source=shape.source, epilogue=epilogue)
     launches = [
         Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),
         Launch("convolve", "BLOCKS", "THREADS", "SHARED", "(const uint32_t*)workspace, (char*)workspace + SPARE_AT", struct=True),
     ]  # fmt: skip
     return launches, kernels, _workspace(shape)
+
+
+def _render_layout() -> str:
+    """Constants: the grid, and where everything lies."""
+    texts = (
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_tf32_tile.cuh"), render_grid(),
+        render("conv/cuda/implicit_gemm_tf32_layout.cuh", slice_counts=render_slice_counts()),
+    )  # fmt: skip
+    return "".join(texts)
+
+
+def render_grid() -> str:
+    """Constants of `implicit` and `halves`: phases and tiles of the output."""
+    return render("conv/cuda/convolution_phases.cuh") + render("conv/cuda/implicit_gemm_grid.cuh")
+
+
+def render_slice_counts() -> str:
+    """Members of a table that says how many slices of the weights a list (a phase) has."""
+    return render("conv/cuda/implicit_gemm_slice_counts.cuh").rstrip("\n")
+
+
+def render_slice_of_block() -> str:
+    """Says which slice of the weights a block packs."""
+    return render("conv/cuda/implicit_gemm_slice_of_block.cuh").rstrip("\n")
+
+
+def store_tile() -> str:
+    """Takes a tile of results of `implicit` or `halves` to the outputs.
+
+    In: `staged` in shared memory, which all threads see: the result without bias of channel c of the block and pixel p of its
+    tile at staged[c * STAGED + p], with p = ((z * TILE_H + y) * TILE_W + x) * INNER + inner phase; what lies outside the image
+    or beyond the last channel may be anything. In scope: image, group, block (of channels), outer (phase), x0, y0, z0 (the
+    tile's first place in the grid), `spare` (workspace behind the kernels' own) and the constants of `render_grid`. It may change
+    `staged` and wait for the block; no thread returns, for a block may make several tiles.
+    """
+    return render("conv/cuda/implicit_gemm_store.cuh")
 
 
 def weight_of(shape: Convolved) -> str:

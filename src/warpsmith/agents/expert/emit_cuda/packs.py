@@ -7,28 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Expr
 from .lanes import Lanes
 
-_COPY = """\
-// A pack to shared memory beside the arithmetic, where it can be copied in whole words.
-template <class T>
-constexpr bool copied = V * sizeof(T) == 4 || V * sizeof(T) == 8 || V * sizeof(T) % 16 == 0;
-template <bool COPIED, class T>
-__device__ __forceinline__ void copy_pack(ws::Pack<T, V>* to, const T* from, bool {flag} = true) {
-  constexpr int BYTES = V * sizeof(T) < 16 ? V * sizeof(T) : 16;
-  if constexpr (COPIED)
-    for (int i = 0; i < (int)(V * sizeof(T)) / BYTES; i++)
-      ws::{copy}<BYTES>((char*)to + i * BYTES, (const char*)from + i * BYTES, {flag});
-}
-"""
-
 
 def write_copies(w: Writer, hinted: bool = False) -> None:
     """`copy_pack`, to shared memory. `hinted`: its last argument says what only passes the L2 cache."""
-    names = ("copy_hinted", "passing") if hinted else ("copy_async", "there")
-    for line in _COPY.replace("{copy}", names[0]).replace("{flag}", names[1]).splitlines():
+    copy, flag = ("copy_hinted", "passing") if hinted else ("copy_async", "there")
+    for line in render("reduce/cuda/copy_pack_async.cuh", copy=copy, flag=flag).splitlines():
         w.line(line)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....kernels.templates import render
 from ..emit.product import Named
 from ..emit.text import Writer
 from ..ops import literal
@@ -45,27 +46,25 @@ def declare(top: Writer, made: CudaProduct) -> None:
     left_batch = [_step(left, d) for b in product.batch if (d := product.left.dims[b]) is not None]
     right_batch = [_step(right, d) for d in product.right.dims if d is not None]
     table = f"{left}_shape, {left}_stride, {rows[0]}, {rows[-1]}" if rows else ""
-    left_rows = [_step(left, d) for d in rows]
-    for line in f"""\
-typedef {left}_t left_t;
-typedef {right}_t right_t;
-constexpr int RANK = {max(1, product.rank)};
-constexpr int64_t BATCH = {named.batch}, M = {named.rows}, N = {named.columns}, K = {named.depth};
-constexpr int64_t LEFT_K = {_dense(left, product.left.inner)}, LEFT_M = {f"pace({table})" if rows else "0"};
-constexpr int64_t RIGHT_K = {_dense(right, product.right.inner)}, RIGHT_N = {_dense(right, product.right.outer)};
-constexpr bool LEFT_EVEN = {f"flat({table})" if rows else "true"};  // are all rows equally far apart?
-constexpr bool LEFT_ALONG = LEFT_K == 1, LEFT_ACROSS = !LEFT_ALONG && LEFT_EVEN && LEFT_M == 1;
-constexpr bool RIGHT_ALONG = RIGHT_K == 1, RIGHT_ACROSS = !RIGHT_ALONG && RIGHT_N == 1;
-constexpr int64_t LEFT_BATCH = {_any(left_batch)}, RIGHT_BATCH = {_any(right_batch)};  // bits of all strides
-constexpr int OF_LEFT = 16 / sizeof(left_t), OF_RIGHT = 16 / sizeof(right_t);
-constexpr int LEFT_VEC = LEFT_ALONG ? ws::widest(K | LEFT_BATCH | {_any(left_rows)}, OF_LEFT)
-                       : LEFT_ACROSS ? ws::widest(M | LEFT_BATCH | LEFT_K, OF_LEFT) : 1;
-constexpr int RIGHT_VEC = RIGHT_ALONG ? ws::widest(K | RIGHT_BATCH | RIGHT_N, OF_RIGHT)
-                        : RIGHT_ACROSS ? ws::widest(N | RIGHT_BATCH | RIGHT_K, OF_RIGHT) : 1;
-constexpr int OUT_VEC = ws::widest(N, 4);
-constexpr int64_t SLICES = K > 0 ? ws::ceil_div(K, (int64_t)BK) : 1;
-constexpr int PARTS = (int)(SLICES < SPLIT ? SLICES : SPLIT);
-constexpr int64_t SHARE = ws::ceil_div(SLICES, (int64_t)PARTS);  // slices of a part""".splitlines():
+    sizes = render(
+        "gemm/cuda/gemm_sizes.cuh",
+        left_type=f"{left}_t",
+        right_type=f"{right}_t",
+        rank=max(1, product.rank),
+        batch=named.batch,
+        rows=named.rows,
+        columns=named.columns,
+        depth=named.depth,
+        left_k=_dense(left, product.left.inner),
+        left_m=f"pace({table})" if rows else "0",
+        right_k=_dense(right, product.right.inner),
+        right_n=_dense(right, product.right.outer),
+        left_even=f"flat({table})" if rows else "true",
+        left_batch=_any(left_batch),
+        right_batch=_any(right_batch),
+        left_rows=_any([_step(left, d) for d in rows]),
+    )
+    for line in sizes.splitlines():
         top.line(line)
     _places(top, named)
     _outside(top, made.triangle)
@@ -130,7 +129,7 @@ def finish(w: Writer, made: CudaProduct) -> None:
             w.line("#pragma unroll")
             w.line(f"for (int v = 0; v < V; v++) sums.at[v] = {total};")
         w.line("epilogue<V>(o, sums, at);")
-    for line in DELIVER.splitlines():
+    for line in render("gemm/cuda/gemm_split_k.cuh").splitlines():
         w.line(line)
 
 
@@ -172,41 +171,3 @@ def _dense(name: str, d: int | None) -> str:
 def _any(strides: list[str]) -> str:
     """A power of two divides this when it divides all of them."""
     return f"({' | '.join(strides)})" if strides else "0"
-
-
-DELIVER = """
-// A tile in shared memory, rows PITCH floats apart, to the outputs or to `partial`, the sums of one part.
-template <int ROWS, int COLUMNS, int PITCH, int SIZE>
-__device__ __forceinline__ void deliver_tile(
-    const Operands& o, const float* tile, int64_t b, int64_t m, int64_t n, float* partial) {
-  constexpr int V = OUT_VEC, ACROSS = COLUMNS / V;
-  static_assert(COLUMNS % V == 0 && PITCH % V == 0, "whole packs");
-#pragma unroll 4
-  for (int i = threadIdx.x; i < ROWS * ACROSS; i += SIZE) {
-    const int row = i / ACROSS, column = i % ACROSS * V;
-    if (m + row >= M || n + column >= N) continue;
-    const ws::Pack<float, V> sums = ws::load_pack<V>(tile + row * PITCH + column);
-    if constexpr (PARTS == 1) finish<V>(o, b, m + row, n + column, sums);
-    else ws::store_pack<V>(partial + (b * M + m + row) * N + n + column, sums);
-  }
-}
-// The parts of each sum, in their order.
-__global__ void __launch_bounds__(256) combine(Operands o, const float* partial) {
-  constexpr int V = OUT_VEC;
-  constexpr int64_t ACROSS = N >= V ? N / V : 1, ALL = BATCH * M * N, ROWS = M > 0 ? M : 1;
-  const int64_t pack = (int64_t)blockIdx.x * 256 + threadIdx.x;
-  if (pack >= ALL / V) return;
-  double sums[V] = {};
-#pragma unroll 8
-  for (int part = 0; part < PARTS; part++) {
-    const ws::Pack<float, V> one = ws::load_pack<V>(partial + part * ALL + pack * V);
-#pragma unroll
-    for (int v = 0; v < V; v++) sums[v] += one.at[v];
-  }
-  ws::Pack<float, V> total;
-#pragma unroll
-  for (int v = 0; v < V; v++) total.at[v] = (float)sums[v];
-  const int64_t row = pack / ACROSS;
-  finish<V>(o, row / ROWS, row % ROWS, pack % ACROSS * V, total);
-}
-"""

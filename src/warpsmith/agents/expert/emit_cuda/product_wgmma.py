@@ -12,172 +12,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from ....records import Tunable
-from ..families.base import Technique, tunable
-from .product_halves import DEPTH, IMAGES, SIDE, split_kernel
+from ....kernels.templates import render
+from .product_halves import IMAGES, split_kernel
 from .source import Launch
 
 INCLUDE = '#include "warpsmith_cuda_wgmma.h"'
-RATE, BANDWIDTH = 2.1e14, 3.8e12  # of an H200: what three products of halves come to, bytes per second
-BLOCKS = 132  # multiprocessors of an H200; right with any number
-SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33)
-START_US = 4.0  # of both kernels
 
-_PRODUCT = """
-constexpr int STAGE = 2 * (IMAGE + SCALES), PITCH = 40, STAGING = 8 * 16 * PITCH * 4;  // bytes
-constexpr int SHARED = 1024 + STAGES * STAGE + STAGING + 2 * STAGES * 8;
-static_assert(STAGE % 1024 == 0, "the swizzle repeats every 1024 bytes");
-constexpr int THREADS = {threads};  // two warpgroups that multiply, {feeders}
-
-// A piece of work: a tile of the product, or the part of its sums that some slices make up.
-struct Piece {
-  int64_t b, m, n, left, right;  // left, right: the factors' first images
-  int part, slices;
-};
-__device__ __forceinline__ Piece piece(unsigned number) {
-  // Blocks that run together share rows and columns: GROUP tiles down, then over.
-  constexpr unsigned EACH = TILES > 0 ? (unsigned)TILES : 1, AREA = DOWN * OVER > 0 ? (unsigned)(DOWN * OVER) : 1;
-  constexpr unsigned WIDE = OVER > 0 ? GROUP * (unsigned)OVER : 1;
-  const unsigned tile = number % EACH % AREA, above = tile / WIDE * GROUP;
-  const unsigned high = (unsigned)DOWN - above < GROUP ? (unsigned)DOWN - above : GROUP;
-  const unsigned down = above + tile % WIDE % high, over = tile % WIDE / high;
-  Piece p;
-  p.b = number % EACH / AREA, p.m = (int64_t)down * TILE, p.n = (int64_t)over * TILE, p.part = (int)(number / EACH);
-  const int64_t first = p.part * SHARE, last = first + SHARE < SLICES ? first + SHARE : SLICES;
-  p.slices = outside(p.m, p.m + TILE - 1, p.n, p.n + TILE - 1) || last < first ? 0 : (int)(last - first);
-  p.left = (p.b * DOWN + down) * SLICES + first, p.right = LEFT_IMAGES + (p.b * OVER + over) * SLICES + first;
-  return p;
-}
-
-__global__ void __launch_bounds__(THREADS, 1) product(Operands o, const unsigned char* images, float* partial) {
-  unsigned char* const stages = ws::aligned_shared<1024>(ws::dynamic_shared());
-  float* const staging = reinterpret_cast<float*>(stages + STAGES * STAGE);
-  ws::Barrier* const full = reinterpret_cast<ws::Barrier*>(stages + STAGES * STAGE + STAGING);
-  ws::Barrier* const empty = full + STAGES;
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < STAGES; s++) ws::barrier_init(full + s, {fed}), ws::barrier_init(empty + s, {read});
-    ws::barrier_ready();
-  }
-  __syncthreads();
-  int stage = 0;
-  uint32_t phase = 0;
-  if (threadIdx.x >= 256) {
-{feed}    return;
-  }
-  ws::registers_more<{registers}>();
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  float* const mine = staging + warp * 16 * PITCH;
-{some}
-  float sums[64];
-  const auto begin = [&](float (&to)[64]) {
-    const unsigned char* const here = stages + stage * STAGE;
-    ws::barrier_wait(full + stage, phase);
-    constexpr uint64_t LOW = IMAGE / 2 >> 4;  // from a factor's high part to its low one, as descriptors count
-    const uint64_t left = ws::tile_descriptor(here + warp / 4 * 64 * 128), right = ws::tile_descriptor(here + IMAGE);
-    ws::products_begin();
-#pragma unroll
-    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + LOW + 2 * k, right + 2 * k, k > 0);
-#pragma unroll
-    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + 2 * k, right + LOW + 2 * k, true);
-#pragma unroll
-    for (int k = 0; k < 4; k++) ws::product_64x128(to, left + 2 * k, right + 2 * k, true);
-    ws::products_commit();
-    if (++stage == STAGES) stage = 0, phase ^= 1;
-  };
-  int behind = 0;  // the stage of the slice to add
-  const auto add = [&](const float (&from)[64]) {
-    const unsigned char* const here = stages + behind * STAGE;
-    const float* const rows = reinterpret_cast<const float*>(here + 2 * IMAGE) + warp * 16 + g;
-    const float* const columns = reinterpret_cast<const float*>(here + 2 * IMAGE + SCALES) + 2 * t;
-    const float upper = rows[0], lower = rows[8];
-#pragma unroll
-    for (int j = 0; j < 16; j++) {
-      const ws::Pack<float, 2> own = ws::load_pack<2>(columns + 8 * j);
-#pragma unroll
-      for (int i = 0; i < 4; i++) sums[4 * j + i] = fmaf(from[4 * j + i] * (i < 2 ? upper : lower), own.at[i % 2], sums[4 * j + i]);
-    }
-{give}    if (++behind == STAGES) behind = 0;
-  };
-  for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
-    const Piece p = piece(number);
-#pragma unroll
-    for (int i = 0; i < 64; i++) sums[i] = 0.0f;
-    if (p.slices > 0) {
-{multiply}    }
-#pragma unroll
-    for (int quarter = 0; quarter < 4; quarter++) {  // 16 x 32 results at a time, so that a row's neighbours go together
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const int at = 4 * (4 * quarter + j) + 2 * h;
-          ws::store_pack<2>(mine + (g + 8 * h) * PITCH + 8 * j + 2 * t, ws::Pack<float, 2>{{sums[at], sums[at + 1]}});
-        }
-      __syncwarp();
-      constexpr int V = OUT_VEC;
-#pragma unroll 1
-      for (int i = lane; i < 16 * 32 / V; i += 32) {
-        const int row = i / (32 / V), column = i % (32 / V) * V;
-        const int64_t m = p.m + warp * 16 + row, n = p.n + 32 * quarter + column;
-        if (m >= M || n >= N) continue;
-        const ws::Pack<float, V> whole = ws::load_pack<V>(mine + row * PITCH + column);
-        if constexpr (PARTS == 1) finish<V>(o, p.b, m, n, whole);
-        else ws::store_pack<V>(partial + ((p.part * BATCH + p.b) * M + m) * N + n, whole);
-      }
-      __syncwarp();
-    }
-  }
-}
-"""
-
-
-_FEED = """\
-    ws::registers_less<24>();
-    if (threadIdx.x != 256) return;
-    const unsigned char* const scales = images + IMAGES * IMAGE;
-    for (unsigned number = blockIdx.x; number < (unsigned)WORK; number += BLOCKS) {
-      const Piece p = piece(number);
-      for (int s = 0; s < p.slices; s++) {
-        unsigned char* const to = stages + stage * STAGE;
-        ws::barrier_wait(empty + stage, phase ^ 1);
-        ws::barrier_expect(full + stage, STAGE);
-        ws::bulk_copy(to, images + (p.left + s) * IMAGE, IMAGE, full + stage);
-        ws::bulk_copy(to + IMAGE, images + (p.right + s) * IMAGE, IMAGE, full + stage);
-        ws::bulk_copy(to + 2 * IMAGE, scales + (p.left + s) * SCALES, SCALES, full + stage);
-        ws::bulk_copy(to + 2 * IMAGE + SCALES, scales + (p.right + s) * SCALES, SCALES, full + stage);
-        if (++stage == STAGES) stage = 0, phase ^= 1;
-      }
-    }
-"""
 _GIVE = """\
     __syncwarp();
-    if (lane == 0) ws::barrier_arrive(empty + behind);
-"""
+    if (lane == 0) ws::barrier_arrive(empty + behind);"""
 _SOME = """\
   // Sums of one slice, and of the next one: those are under way while the first are scaled and added.
   float some[2][64] = {};"""
-_MULTIPLY = """\
-      int more = p.slices - 1;
-      begin(some[0]);
-      for (; more >= 2; more -= 2) {
-        begin(some[1]);
-        ws::products_wait<1>(some[0]);
-        add(some[0]);
-        begin(some[0]);
-        ws::products_wait<1>(some[1]);
-        add(some[1]);
-      }
-      if (more > 0) {
-        begin(some[1]);
-        ws::products_wait<1>(some[0]);
-        add(some[0]);
-        ws::products_wait<0>(some[1]);
-        add(some[1]);
-      } else {
-        ws::products_wait<0>(some[0]);
-        add(some[0]);
-      }
-"""
 
 
 @dataclass(frozen=True)
@@ -194,62 +40,22 @@ class Roles:
     multiply: str
     give: str  # after a stage was read
 
-    def filled(self, text: str) -> str:
-        for name, value in asdict(self).items():
-            text = text.replace(f"{{{name}}}", str(value))
-        return text
 
-
-COPIED = Roles(384, "one of which a thread asks for tiles", 1, 8, 240, _FEED, _SOME, _MULTIPLY, _GIVE)
+def _make_copying_roles() -> Roles:
+    """Tiles of both factors are copied."""
+    feed = render("gemm/cuda/gemm_3xfp16_wgmma_producer.cuh").rstrip("\n")
+    multiply = render("gemm/cuda/gemm_3xfp16_wgmma_mainloop.cuh").rstrip("\n")
+    return Roles(384, "one of which a thread asks for tiles", 1, 8, 240, feed, _SOME, multiply, _GIVE)
 
 
 def wgmma_kernels(
-    left: str, right: str, left_map: str = "as_it_is", roles: Roles = COPIED
+    left: str, right: str, left_map: str = "as_it_is", roles: Roles | None = None
 ) -> tuple[list[Launch], str]:
-    """As `split_kernel`, of both factors where tiles of both are copied."""
-    split, text = split_kernel(left, right, left_map, both=roles is COPIED)
+    """As `split_kernel`, of both factors where there are no `roles` of another kind: tiles of both are copied."""
+    split, text = split_kernel(left, right, left_map, both=roles is None)
     extra = f"{IMAGES}, (float*)workspace"
     product = Launch(
         "product", "(WORK < BLOCKS ? WORK : BLOCKS)", "THREADS", "SHARED", extra=extra, struct=True
     )
-    return [split, product], text + roles.filled(_PRODUCT)
-
-
-def wgmma_technique(
-    batch: int, rows: int, columns: int, depth: int, moved: int, share: float, stream: Tunable
-) -> Technique | None:
-    """`moved`: bytes of all operands; `share`: of the result that is computed. None for products that are small or thin
-    in some direction: tiles would be mostly empty, or splitting the factors the greater work."""
-    if min(rows, columns) < SIDE // 2 or depth < DEPTH // 2:
-        return None
-    tiles = max(1.0, share * batch * -(-rows // SIDE) * -(-columns // SIDE))
-    slices = -(-depth // DEPTH)
-
-    tunables, us = tuned(tiles, slices, batch * rows * columns, (8, 16, 4), stream)
-    factors = 4.0 * batch * depth * (rows + columns)
-    through = max(us, moved / BANDWIDTH * 1e6)
-    why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
-    return Technique("wgmma", why, "compute", tunables, us=through + 2 * factors / BANDWIDTH * 1e6 + START_US)
-
-
-def tuned(
-    tiles: float, slices: int, results: int, groups: tuple[int, ...], stream: Tunable
-) -> tuple[tuple[Tunable, ...], float]:
-    """With sums in as many parts as is best, and the microseconds that the products then take. `groups`: values of GROUP."""
-
-    def us(split: int) -> float:
-        waves = -(-tiles * split // BLOCKS)
-        flops = (
-            2.0 * SIDE * SIDE * DEPTH * (-(-slices // split) + 1)
-        )  # about a slice's time to begin and to store
-        parts = 8.0 * split * results / BANDWIDTH * 1e6 + START_US if split > 1 else 0.0
-        return waves * flops / (RATE / BLOCKS) * 1e6 + parts
-
-    most = max(1, slices // 4)
-    split = min((s for s in SPLITS if s <= most), key=us)
-    others = {s for s in (1, split // 2, 2 * split) if 1 <= s <= most} - {split}
-    tunables = (
-        tunable("BK", DEPTH), tunable("STAGES", 3, 2), tunable("GROUP", *groups), tunable("BLOCKS", BLOCKS),
-        tunable("SPLIT", split, *sorted(others)), stream,
-    )  # fmt: skip
-    return tunables, us(split)
+    kernel = render("gemm/cuda/gemm_3xfp16_wgmma.cuh", **asdict(roles or _make_copying_roles()))
+    return [split, product], text + kernel

@@ -19,26 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
+from ....kernels.templates import render
 from ..emit.passes import Pass, describe
 from ..program import Expr, Operand, Program
 from . import packs, states
-from .cluster import CLUSTERS
+from .cluster import render_cluster_launch
 from .rings import HELD, NEXT, Rings
 from .source import CudaBody, Launch, kernel_head
-
-_BEGIN = """\
-const int part = (int)blockIdx.x % parts, team = (int)blockIdx.x / parts, teams = (int)gridDim.x / parts;
-const int slot = threadIdx.x;
-constexpr bool inside = true;
-// Parts begin at multiples of 32 packs, so that none shares a line of the cache.
-const int share = ws::ceil_div(PACKS, parts * 32) * 32, low = part * share;
-const int high = low + share < PACKS ? low + share : PACKS;
-const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT : 0;  // steps that are read again
-const bool along = again == 0 && EARLY >= 0;  // is a row added while the one before is written?
-const int spare = ROOM - steps - LAG;
-const int early = !along || spare < 0 ? 0 : spare < steps ? spare : steps - 1;
-int from = 0, left = 0;  // where the next step lies that comes; how many were asked for from there on
-"""
 
 _NEAR = """\
 constexpr int parts = PARTS;
@@ -58,7 +45,8 @@ class Resident(Rings):
         self._declare()
         extra, attribute = ([], "BLOCKS_MEET ") if self.near else (["uint64_t* boxes", "int parts"], "")
         with w.block(kernel_head("rows", self.program, "SIZE", extra, attribute)):
-            for line in (_NEAR + _BEGIN if self.near else _BEGIN).splitlines():
+            begin = render("reduce/cuda/persistent_row_parts.cuh")
+            for line in (_NEAR + begin if self.near else begin).splitlines():
                 w.line(line)
             self._ask_ahead()
             self._add()
@@ -90,7 +78,7 @@ class Resident(Rings):
     def _room(self) -> None:
         for line in (
             '#include "warpsmith_cuda_meeting.h"', '#include "warpsmith_cuda_resident.h"',
-            *(CLUSTERS.splitlines() if self.near else []),
+            *(render_cluster_launch().splitlines() if self.near else []),
             f"constexpr int WORDS = {self.words};  // of a row's states",
         ):  # fmt: skip
             self.top.line(line)

@@ -9,22 +9,13 @@ In: a program with one pass that reduces and one that writes. Out: C++ that asks
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..program import Operand, Program
 from .lanes import bytes_of
 from .reducing import Reducing
 
 HELD = "[({0} * UNROLL + u) * GROUP + slot]"  # of the step at a place of a ring
 NEXT = "{0} = {0} + 1 == {1} ? 0 : {0} + 1;"  # place of a ring, its steps
-
-_ROOM = """\
-constexpr int FITTING = (KEEP * 1024 - BROUGHT * BROUGHT_BYTES) / STEP_BYTES;
-constexpr int ROOM = FITTING < 2 ? 2 : FITTING;  // steps of a row in shared memory
-constexpr int LEAD = AHEAD < ROOM / 2 ? AHEAD : ROOM / 2;  // that are for the next row even before this one is written
-constexpr int KEPT = ROOM - LEAD;  // of a row, until it is written
-constexpr int LAG = LEAD > EARLY ? LEAD - EARLY : 1;  // that are under way while a row is added and written
-constexpr int SHARED = ROOM * STEP_BYTES + BROUGHT * BROUGHT_BYTES;
-static_assert(SHARED <= 225 * 1024, "requires: two steps that fit shared memory");
-"""
 
 _BROUGHT = """\
 constexpr int FRONT = EARLY < 0 ? 4 : AHEAD > EARLY ? AHEAD - EARLY + 1 : 2, MOST = KEEP * 512 / BROUGHT_BYTES;
@@ -70,7 +61,7 @@ class Rings(Reducing):
             "constexpr int STEP = GROUP * UNROLL;  // packs of a block's step",
             f"constexpr int STEP_BYTES = STEP * V * (int)({sizes}), BROUGHT_BYTES = STEP * V * (int)({brought or 0});",
             *(_BROUGHT if self._coming() else "constexpr int BROUGHT = 0;").splitlines(),
-            *_ROOM.splitlines(),
+            *render("reduce/cuda/persistent_row_ring.cuh").splitlines(),
         ):
             top.line(line)
         self._copies(self._in_shared(), hinted=True)

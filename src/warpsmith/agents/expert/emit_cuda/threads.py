@@ -8,6 +8,7 @@ once more and store nothing, so that all take part in merging.
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ..emit.text import Writer
 from ..program import Program
 from .lanes import CudaLayout
@@ -48,12 +49,7 @@ class Threads:
         shared = ""
         if self.parts != "1":
             shared = f"constexpr int PARTS = {self.parts}, SHARE = ws::ceil_div(PACKS, PARTS);\n"
-        return f"""{shared}// One state out of those of all threads of a row.
-template <class State>
-__device__ __forceinline__ void merge_all(State& state) {{
-  {how};
-}}
-"""
+        return shared + render("reduce/cuda/thread_group_merge.cuh", merge=how)
 
     @property
     def blocks(self) -> str:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from ....errors import TaskError
 from ....records import Graph, Node, Region, Unit
 from ....tasks.regions import make_region
+from ...facts import Facts
 from ..emit.chain import Chain, epilogue, prologue, write_chain
 from ..emit.source import Body
 from ..emit.text import Writer
-from ..facts import Facts
 from ..program import Unsupported, operand_names
 from .base import Technique, unit_around
 from .fused import grow_after, grow_before

@@ -12,15 +12,14 @@ from collections.abc import Collection, Mapping
 from ....errors import TaskError
 from ....records import Graph, Node, Region, Unit
 from ....tasks.regions import make_region
+from ...facts import Facts
 from ..axes import base_name
-from ..emit.attention import WORKSPACE, macros, write_attention
+from ..emit.attention import WORKSPACE, helpers, macros, write_attention
 from ..emit.attention_chains import band_step, mask_chain, permuted_chain, score_chain
 from ..emit.attention_heads import Parts, head_count
-from ..emit.attention_helpers import HELPERS
 from ..emit.chain import Chain, epilogue
 from ..emit.source import Body
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS
 from ..program import Expr, Unsupported, operand_names
 from ..relations import order_of
@@ -80,7 +79,7 @@ class AttentionFamily(AnchoredFamily):
         w.use("read_bool")
         w.use("write")
         write_attention(w, parts)
-        body = Body(w, WORKSPACE, above=macros(parts), before=HELPERS)
+        body = Body(w, WORKSPACE, above=macros(parts), before=helpers())
         return unit_around(body, region, technique, self.name)
 
     def _parts(self, graph: Graph, region: Region) -> Parts:

@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 
 from ....records import Graph, Node, Region, Tunable, Unit
 from ....targets.front_matter import FrontMatter
+from ...facts import Facts
 from ..emit.source import Body, Shape, unit_file, write_body
-from ..facts import Facts
 from ..lower import lower
 from ..program import Program, operand_names
 

@@ -13,10 +13,11 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from math import prod
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region, TensorSpec, Unit
+from ...facts import Facts
 from ..algebra import SummedMap, summed_map
 from ..emit.text import SOME, Writer
-from ..facts import Facts
 from ..rewriting import rewritten_region
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, tunable, vector_tunable
@@ -74,19 +75,19 @@ class Collapse(AnchoredFamily):
         ours, theirs = [found.summed.of[y] for y in kept], [found.other.of[y] for y in kept]
         batches = [f"{s}_shape[{d}]" for d in ours if d is not None]
         start, first = _bias(found, names, kept)
-        marks = {
-            "@S": s, "@R": r, "@SK": str(found.summed.inner), "@RK": str(found.other.inner),
-            "@FIRST": str(dims[0]), "@LAST": str(dims[-1]), "@BATCHES": _product(batches),
-            "@COUNT": _product([f"{s}_shape[{d}]" for d in dims]), "@DIMS": str(len(kept)),
-            "@RANK": str(len(found.reduction.output.spec.shape)),
-            "@EXTENTS": ", ".join(f"{s}_shape[{a}]" if a is not None else f"{r}_shape[{b}]"
-                                  for a, b in zip(ours, theirs, strict=True)),
-            "@IN_S": _strides(s, ours), "@IN_R": _strides(r, theirs), "@BATCH": _places(s, ours),
-            "@INTO": ", ".join(str(y if found.keepdim else i) for i, y in enumerate(kept)),
-            "@START": start, "@FROM": first, "@SCALED": _scaled(found),
-        }  # fmt: skip
-        for text in (_SHAPES, _SUMS, _PRODUCT):
-            _write(w, text, marks)
+        text = render(
+            "gemm/cpu/summed_factor.h", summed=s, summed_shape=f"{s}_shape", summed_stride=f"{s}_stride",
+            other=r, other_stride=f"{r}_stride", summed_inner=found.summed.inner, other_inner=found.other.inner,
+            first=dims[0], last=dims[-1], batches=_product(batches),
+            count=_product([f"{s}_shape[{d}]" for d in dims]), dims=len(kept),
+            rank=len(found.reduction.output.spec.shape),
+            extents=", ".join(f"{s}_shape[{a}]" if a is not None else f"{r}_shape[{b}]"
+                              for a, b in zip(ours, theirs, strict=True)),
+            in_summed=_strides(s, ours), in_other=_strides(r, theirs), batch_of=_places(s, ours),
+            into=", ".join(str(y if found.keepdim else i) for i, y in enumerate(kept)),
+            start=start, total_start=first, scaled=_scaled(found),
+        )  # fmt: skip
+        w.paste(text)
         line = f"((uint64_t){s}_shape[{found.summed.inner}] + 31) / 16 * 16"
         return f"{line} * {_product(batches)} * sizeof(float)"
 
@@ -137,93 +138,3 @@ def _scaled(found: SummedMap) -> str:
     for sign, number in found.steps:
         text = f"{text} {sign} {number!r}"
     return f"({text}) / (double)COUNT" if found.mean else text
-
-
-def _write(w: Writer, text: str, marks: dict[str, str]) -> None:
-    for mark in sorted(marks, key=len, reverse=True):  # @SK before @S
-        text = text.replace(mark, marks[mark])
-    for line in text.splitlines():
-        w.line(line)
-
-
-# S is the factor that is summed, R the other one; `extent` … are of the result's dimensions.
-_SHAPES = """\
-constexpr int64_t K = @S_shape[@SK], COUNT = @COUNT, BATCHES = @BATCHES;
-constexpr int64_t LINE = (K + 31) / 16 * 16;  // of a batch's sums, floats
-constexpr int64_t along = @S_stride[@SK], across = pace(@S_shape, @S_stride, @FIRST, @LAST);
-static_assert(flat(@S_shape, @S_stride, @FIRST, @LAST), "requires: summed dimensions without gaps between them");
-constexpr int64_t extent[] = {@EXTENTS}, in_s[] = {@IN_S}, in_r[] = {@IN_R}, batch_of[] = {@BATCH};
-constexpr int into[] = {@INTO};
-float* const sums = (float*)workspace;
-const double start = @START;
-"""
-
-_SUMS = """\
-ws::parallel_ranges(THREADS, BATCHES * K, 1 + (1 << 15) / (COUNT + 1), [&](int64_t begin, int64_t end, int) {
-  for (int64_t q = begin, length; q < end; q += length) {
-    const int64_t batch = q / some(K), first = q % some(K);
-    length = end - q < K - first ? end - q : K - first;
-    int64_t rest = batch, offset = first * along;
-    for (int d = @DIMS - 1; d >= 0; --d) {
-      if (batch_of[d] == 0) continue;
-      offset += rest % extent[d] * in_s[d];
-      rest /= extent[d];
-    }
-    const auto* const from = @S + offset;
-    float* const to = sums + batch * LINE + first;
-    if constexpr (across == 1 && along != 1) {
-      for (int64_t k = 0; k < length; ++k) {
-        const auto at = [&](int64_t o) { return read<1>(from + k * along, o, VEC); };
-        const auto at_n = [&](int64_t o, int n) { return read<1>(from + k * along, o, n); };
-        to[k] = (float)ws::sum<UNROLL>(COUNT, at, at_n);
-      }
-    } else {
-      constexpr int64_t MOST = 2048;  // columns at a time, in the first-level cache
-      struct Many { char size[BLOCK]; };
-      for (int64_t start = 0; start < length; start += MOST) {
-        const int64_t columns = length - start < MOST ? length - start : MOST;
-        double total[MOST + VEC];
-        __builtin_memset(total, 0, (size_t)(columns + VEC) * sizeof(double));
-        const auto add = [&](int64_t o, auto block) {
-          for (int64_t k = 0; k < columns; k += VEC) {
-            const int n = (int)(columns - k < VEC ? columns - k : VEC);
-            ws::vf part{};
-#pragma GCC unroll 32
-            for (int64_t i = 0; i < (int64_t)sizeof(block); ++i)
-              part += read<along>(from + (o + i) * across, start + k, n);
-            *(ws::vd_mem*)(total + k) += ws::widen(part);
-          }
-        };
-        int64_t o = 0;
-        for (; o + BLOCK <= COUNT; o += BLOCK) add(o, Many{});
-        for (; o < COUNT; ++o) add(o, char{});
-        for (int64_t k = 0; k < columns; ++k) to[start + k] = (float)total[k];
-      }
-    }
-  }
-}, 64);
-"""
-
-_PRODUCT = """\
-int64_t results = 1;
-for (const int64_t n : extent) results *= n;
-ws::parallel_ranges(THREADS, results, 1 + (1 << 15) / (K + 1), [&](int64_t begin, int64_t end, int) {
-  for (int64_t result = begin; result < end; ++result) {
-    int64_t at[@RANK] = {}, rest = result, offset = 0, batch = 0;
-    for (int d = @DIMS - 1; d >= 0; --d) {
-      const int64_t i = rest % extent[d];
-      rest /= extent[d];
-      at[into[d]] = i;
-      offset += i * in_r[d];
-      batch += i * batch_of[d];
-    }
-    const auto* const row = @R + offset;
-    const float* const vector = sums + batch * LINE;
-    const auto term = [&](int64_t k) { return read<@R_stride[@RK]>(row, k, VEC) * ws::load(vector + k); };
-    const auto term_n = [&](int64_t k, int n) { return read<@R_stride[@RK]>(row, k, n) * ws::load_n(vector + k, n); };
-    const double total = @FROM + ws::sum<UNROLL>(K, term, term_n);
-    const float acc = (float)(@SCALED);
-    epilogue(&acc, at, 1);
-  }
-});
-"""

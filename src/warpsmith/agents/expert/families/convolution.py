@@ -12,10 +12,10 @@ from collections.abc import Collection
 from math import prod
 
 from ....records import Graph, Node, Region, Tunable
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.convolution import Window, workspace, write_flat, write_rows
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS
 from .anchored import Anchor, AnchoredFamily, Core, extents
 from .base import Technique, register_tunable, stream_tunable, tunable, vectors_beside

@@ -10,8 +10,8 @@ say; infinities can differ, where a scale is zero or a product overflows.
 from __future__ import annotations
 
 from ....records import Graph, Node, Region, Unit
+from ...facts import Facts
 from ..costs import folded_us
-from ..facts import Facts
 from ..folding import folded, folded_region
 from ..program import Unsupported
 from ..rewriting import folded_nodes, region_graph

@@ -14,9 +14,9 @@ from ....errors import TaskError
 from ....progress import counted
 from ....records import Graph, Node, Region, TensorSpec, Unit
 from ....tasks.regions import make_region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.source import Body
-from ..facts import Facts
 from ..growth import grow
 from ..mapping.helpers import helpers
 from ..mapping.moves import MOVES, mapping_of

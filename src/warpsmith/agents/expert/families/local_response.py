@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, stream_tunable, tunable, vector_tunable
@@ -22,51 +23,6 @@ POOLS = {"avg_pool2d": 2, "avg_pool3d": 3}
 LARGEST_WINDOW = 32  # channels; more of them leave the first-level cache
 
 _VIEWS = ("view", "reshape", "_unsafe_view", "squeeze")
-
-_CONSTANTS = """\
-constexpr int64_t SIZE = {size}, AHEAD = {ahead};  // channels of a window, and how many of them come after its own
-constexpr int64_t SAMPLES = out0_shape[0], CHANNELS = out0_shape[1], WIDTH = out0_shape[{last}];
-constexpr int64_t LINES = {lines};
-constexpr int64_t PITCH = (WIDTH + VEC - 1) / VEC * VEC;
-constexpr int64_t GROUP = PITCH == 0 || TILE < 2 * PITCH ? 1 : TILE / PITCH;  // lines at once
-constexpr int64_t GROUPS = (LINES + GROUP - 1) / GROUP;
-constexpr int64_t ROOM = GROUP * PITCH;
-"""
-_LOOPS = """\
-ws::parallel_ranges(THREADS, SAMPLES * GROUPS, 1, [&](int64_t begin, int64_t end, int part) {
-  float* const ring = (float*)workspace + part * (SIZE + 1) * ROOM;  // channel c in slot c % SIZE
-  float* const sums = ring + SIZE * ROOM;
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t first = task % GROUPS * GROUP;
-    const int64_t lines = first + GROUP < LINES ? GROUP : LINES - first;
-    const auto fill = [&](int64_t c) {
-      float* const slot = ring + c % SIZE * ROOM;
-      if (c >= CHANNELS) {
-        for (int64_t j = 0; j < lines * PITCH; ++j) slot[j] = 0;
-        return;
-      }
-      for (int64_t line = 0; line < lines; ++line) {
-        const int64_t at[] = AT;
-        prologue0(slot + line * PITCH, at, WIDTH);
-      }
-    };
-    for (int64_t j = 0; j < SIZE * ROOM; ++j) ring[j] = 0;
-    for (int64_t c = 0; c < AHEAD; ++c) fill(c);
-    for (int64_t c = 0; c < CHANNELS; ++c) {
-      fill(c + AHEAD);
-      for (int64_t j = 0; j < lines * PITCH; j += VEC) {
-        ws::vf sum = ws::load(ring + j);
-        for (int64_t k = 1; k < SIZE; ++k) sum += ws::load(ring + k * ROOM + j);
-        ws::store(sums + j, sum / (float)SIZE);
-      }
-      for (int64_t line = 0; line < lines; ++line) {
-        const int64_t at[] = AT;
-        epilogue(sums + line * PITCH, at, WIDTH);
-      }
-    }
-  }
-  if (NT) ws::fence();
-});"""
 
 
 class LocalResponse(AnchoredFamily):
@@ -100,12 +56,11 @@ class LocalResponse(AnchoredFamily):
         rank = len(anchor.graph.specs[anchor.value].shape)
         lines = " * ".join(f"out0_shape[{d}]" for d in range(2, rank - 1)) or "1"
         size = _window(anchor.node)[0]
-        return _CONSTANTS.format(size=size, ahead=(size - 1) // 2, last=rank - 1, lines=lines)
+        return render("lrn/cpu/constants.h", size=size, ahead=(size - 1) // 2, last=rank - 1, lines=lines)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         rank = len(anchor.graph.specs[anchor.value].shape)
-        for line in _LOOPS.replace("AT;", f"{{{_index(rank)}}};").splitlines():
-            w.line(line)
+        w.paste(render("lrn/cpu/channel_window.h", index=_index(rank)))
         width = f"(uint64_t)(out0_shape[{rank - 1}] + VEC)"
         size = _window(anchor.node)[0]
         return f"(uint64_t)THREADS * {size + 1} * ({width} > TILE ? {width} : TILE) * sizeof(float)"

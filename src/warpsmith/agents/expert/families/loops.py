@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....records import Graph, Node, Region, Tunable, Unit
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.passes import kept_steps
 from ..emit.source import Shape
-from ..facts import Facts
 from ..lower import lower
 from ..program import Program, Unsupported
 from .base import (

@@ -9,9 +9,9 @@ several elements of a row, and rows whose picked element is an integer or a mask
 from __future__ import annotations
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.source import Shape
-from ..facts import Facts
 from ..lower import lower
 from ..program import Program, Unsupported
 from ..relations import picked_dim

@@ -2,8 +2,11 @@
 the product), with the pointwise nodes before their left factor and after them.
 
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul of float32, bfloat16 or float16 tensors, any strides.
-Out: units in two techniques, `panels` and `dots` (see `emit.product_panels`, `emit.product_dots`). Declines what the
-library is known to do faster (`_library_wins`); the epilogue then becomes a region of its own.
+Out: units in two techniques, `panels` (`gemm/cpu/outer_product.h`) and `dots` (`gemm/cpu/inner_product.h`). Both define
+`multiply(left, right, scratch, fill, finish)`: `fill(to, at, k, n)` makes n floats of a row of the left factor from
+element k of the sum on; `finish(b, m, n, sums, count)` takes `count` results of row m of batch b from column n on, and
+may overwrite them. Declines what the library is known to do faster (`_library_wins`); the epilogue then becomes a region
+of its own.
 """
 
 from __future__ import annotations
@@ -11,20 +14,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.product import PRODUCTS, Named, Product, addend_lines, declarations, left_index, product_of
-from ..emit.product_code import COMMON, LOWER, START, TURN, UPPER, WHOLE
-from ..emit.product_dots import DOTS
-from ..emit.product_panels import PANELS
 from ..emit.text import INLINE, Writer
-from ..facts import Facts
 from ..ops import option
 from ..program import Unsupported
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Bottleneck, Technique, Tunable, register_tunable, stream_tunable, tunable, vectors_beside
 
-TRIANGLES = {"tril": LOWER, "triu": UPPER}
+TRIANGLES = {"tril": "gemm/cpu/lower_triangle.h", "triu": "gemm/cpu/upper_triangle.h"}
 BLOCK_BYTES = 1 << 19  # of the right factor that a block packs; within it the left factor is read once
 MAX_DEPTH = 4096  # as in the code
 FEW = 4  # rows or columns up to which a product of 16-bit factors is bound by memory
@@ -91,13 +92,17 @@ class MatMul(AnchoredFamily):
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         triangle = _triangle_of(anchor)
-        parts = [START, declarations(_named(anchor)), COMMON]
         if triangle is None:
-            parts.append(WHOLE)
+            order = render("gemm/cpu/full_product.h")
         else:
-            diagonal = int(option(triangle, 1, "diagonal", 0))
-            parts += [f"constexpr int64_t DIAGONAL = {diagonal};\n", TRIANGLES[base_name(triangle)], TURN]
-        return "".join([*parts, PANELS if technique.name.endswith("panels") else DOTS])
+            kernel = TRIANGLES[base_name(triangle)]
+            order = render(kernel, diagonal=int(option(triangle, 1, "diagonal", 0)))
+        panels = technique.name.endswith("panels")
+        loops = render("gemm/cpu/outer_product.h" if panels else "gemm/cpu/inner_product.h")
+        return "".join([
+            render("gemm/cpu/constants.h"), declarations(_named(anchor)), render("gemm/cpu/split_k.h"), order,
+            loops,
+        ])  # fmt: skip
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         named = _named(anchor)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....progress import counted
 from ....records import Graph, Node, Region, Unit
+from ...facts import Facts
 from ..axes import VIEWS, base_name
-from ..facts import Facts
 from ..lower import lower
 from ..ops import pointwise
 from ..program import Unsupported

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....kernels.templates import render
 from ..emit.text import INLINE, nested
 from .pool_source import VECTORS, PoolSource
 from .pool_windows import Window
@@ -66,14 +67,7 @@ class Rows(PoolSource):
 
     def _block(self) -> None:
         """The columns of input that a block of windows covers, and those of them that exist."""
-        w, last = self.w, self.rank - 1
-        w.line(f"at[{last}] = block * BLOCK;")
-        w.line(f"const int64_t length = Width::O - at[{last}] < BLOCK ? Width::O - at[{last}] : BLOCK;")
-        w.line(f"const int64_t low = Width::low(at[{last}]), final = at[{last}] + length - 1;")
-        w.line("const int64_t high = Width::low(final) + Width::reach(final);")
-        w.line("const int64_t from = low < 0 ? 0 : low, to = high < Width::I ? high : Width::I;")
-        w.line("float* const inner = line + (from - low);")
-        w.line("for (int64_t i = low; i < from; ++i) line[i - low] = EMPTY;")
+        self.w.paste(render("pool/cpu/row_block.h", index=f"at[{self.rank - 1}]"))
         self.taps(self._outer())
 
     def _pad_right(self) -> None:
@@ -174,22 +168,7 @@ class Rows(PoolSource):
         w.line(f"vectors(0, length, {VECTORS} {{ {store}; }});")
 
     def _best_of_line(self, outer: Sequence[tuple[str, int, Window]]) -> None:
-        w = self.w
-        place = "0"
+        row = "0"
         for name, d, _ in outer:
-            place = f"({place} * {name}::I + {name}::low(at[{d}]) + {name[0].lower()} * {name}::D)"
-        w.line(f"const int row_at = (int)({place} * Width::I);")
-        with w.block(f"vectors(0, length, {VECTORS}", "});"):
-            w.line("const ws::vi left = ws::iota() * (int)Width::S + (int)(low + j * Width::S);")
-            w.line("ws::vi inside = left;  // the first tap that exists")
-            step = "inside = inside < 0 ? inside + (int)Width::D : inside"
-            w.line(f"for (int64_t k = 1; k < Width::K; ++k) {step};")
-            w.line("ws::vf best = first ? ws::splat(EMPTY) : ws::load(made + j);")
-            w.line("ws::vi spot = first ? inside + row_at : ws::load(found + j);")
-            with w.block("for (int64_t k = 0; k < Width::K; ++k)"):
-                w.line("const ws::vf v = strided<Width::S>(line + (j * Width::S + k * Width::D), n);")
-                w.line("const ws::vm better = (v > best) | (v != v);")
-                w.line("best = ws::select(better, v, best);")
-                w.line("spot = ws::select(better, left + (int)(row_at + k * Width::D), spot);")
-            w.line("ws::store(made + j, best);")
-            w.line("ws::store(found + j, spot);")
+            row = f"({row} * {name}::I + {name}::low(at[{d}]) + {name[0].lower()} * {name}::D)"
+        self.w.paste(render("pool/cpu/max_with_position.h", row=row))

@@ -7,15 +7,15 @@ positions of maxima (`return_indices`) under channels-last, adaptive windows or 
 
 from __future__ import annotations
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region, TensorSpec
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import SOME, Writer
-from ..facts import Facts
 from .anchored import Anchor, AnchoredFamily
 from .base import Technique, stream_tunable, tunable, vector_tunable
 from .pool_channels import Channels
 from .pool_rows import Rows
-from .pool_source import HELPERS
 from .pool_windows import SPATIAL, Pool, read_pool
 
 RECOMPUTED = 2.5  # visits of an input element up to which a fused producer is computed anew at each
@@ -61,7 +61,7 @@ class Pooling(AnchoredFamily):
         return [Technique("lines", why, "memory", (tunable("BLOCK", 1024, 256, 4096), *common))]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
-        return SOME + HELPERS
+        return SOME + render("pool/cpu/windows.h")
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         pool = read_pool(anchor.graph, anchor.node)

@@ -10,17 +10,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
-from ..emit.scan import columns_body, helpers, rows_body, split_body
+from ..emit.scan import helpers
 from ..emit.text import Writer
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, Core
 from .base import Technique, grain_tunable, stream_tunable, tunable, vector_tunable
 from .scan_forms import Form, form
 
 OPERATIONS = {"cumsum": "sum", "cumprod": "product", "cummax": "maximum", "cummin": "minimum"}
+KERNELS = {
+    "rows": "scan/cpu/rows.h",
+    "rows-float": "scan/cpu/rows.h",
+    "split": "scan/cpu/split_rows.h",
+    "columns": "scan/cpu/columns.h",
+}
 FEW_COLUMNS = 4  # below this the lanes of a scan over an outer dimension stay empty
 
 
@@ -72,8 +79,7 @@ class Scan(AnchoredFamily):
         return helpers(kind, rank, axis_of(anchor.node, rank), how.reverse, how.exclusive, lanes, short)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        bodies = {"rows": rows_body, "rows-float": rows_body, "split": split_body, "columns": columns_body}
-        bodies[technique.name](w)
+        w.paste(render(KERNELS[technique.name]))
         return ""
 
     def _form(self, graph: Graph, node: Node, within: Collection[str]) -> Form:

@@ -12,32 +12,17 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+from ....kernels.templates import render
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import INLINE, SOME, Writer, nested
-from ..facts import Facts
 from ..ops import FLOATS, option
 from .anchored import Anchor, AnchoredFamily, extents
 from .base import Technique, stream_tunable, tunable, vector_tunable
 
 LINEAR = MappingProxyType({"upsample_linear1d": 1, "upsample_bilinear2d": 2, "upsample_trilinear3d": 3})
 NEAREST = MappingProxyType({"upsample_nearest1d": 1, "upsample_nearest2d": 2, "upsample_nearest3d": 3})
-HELPERS = """\
-// Where output element o comes from: two neighbours and the weight of the second. As torch rounds: in float32.
-struct Spot { int64_t first, second; float weight; };
-WS_FN Spot linear(int64_t o, int64_t in, int64_t out, float scale, bool corners) {
-  if (in == out) return {o, o, 0.0f};
-  float x = corners ? scale * (float)o : scale * ((float)o + 0.5f) - 0.5f;
-  x = x < 0.0f ? 0.0f : x;
-  const int64_t first = (int64_t)x < in - 1 ? (int64_t)x : in - 1;
-  const float weight = x - (float)first;
-  return {first, first + (first < in - 1), weight < 1.0f ? weight : 1.0f};
-}
-WS_FN Spot nearest(int64_t o, int64_t in, int64_t, float scale, bool) {
-  const int64_t first = (int64_t)((float)o * scale);
-  return first < in - 1 ? Spot{first, first, 0.0f} : Spot{in - 1, in - 1, 0.0f};
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -103,7 +88,7 @@ class Upsample(AnchoredFamily):
         return [Technique("stretched rows", why, "memory", common)]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
-        return SOME + HELPERS
+        return SOME + render("resize/cpu/source_index.h")
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         resize = read_resize(anchor.graph, anchor.node)
@@ -160,19 +145,11 @@ class _Rows:
 
     def _tables(self, line: str) -> None:
         """Scratch of a thread, and the columns' sources, found once."""
-        w = self.w
-        w.line("float* const line = (float*)workspace + thread * SCRATCH;")
-        w.line(f"float* const made = line + {line};")
-        w.line("float* const weight = made + MADE;")
-        w.line("int32_t* const left = (int32_t*)(weight + MADE);")
-        w.line("int32_t* const right = left + MADE;")
-        w.line("float* const kept = (float*)(right + MADE);")
-        w.line(
-            f"int64_t held[{self.kept}] = {{{', '.join(['-1'] * self.kept)}}};  // which input rows are kept"
-        )
-        with w.block("for (int64_t j = 0; j < O; ++j)"):
-            w.line(f"const Spot spot = {self.spot(self.last, 'j')};")
-            w.line("left[j] = (int32_t)spot.first, right[j] = (int32_t)spot.second, weight[j] = spot.weight;")
+        text = render(
+            "resize/cpu/row_buffers.h", line_floats=line, rows=self.kept, no_rows=", ".join(["-1"] * self.kept),
+            source=self.spot(self.last, "j"),
+        )  # fmt: skip
+        self.w.paste(text)
 
     def _row(self) -> None:
         w = self.w

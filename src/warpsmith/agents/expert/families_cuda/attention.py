@@ -12,12 +12,11 @@ from collections.abc import Collection
 from math import prod
 
 from ....records import Graph, Node, Region, Unit
+from ...facts import Facts
 from ..axes import base_name
 from ..costs import region_bytes
 from ..emit_cuda.attention import Heads, attention_body
 from ..emit_cuda.product_halves import DEPTH
-from ..emit_cuda.product_wgmma import BANDWIDTH, BLOCKS, wgmma_technique
-from ..facts import Facts
 from ..families.attention import ATTENTION
 from ..families.attention_pattern import LIBRARY, attention_at
 from ..families.attention_rewrites import Attention
@@ -25,8 +24,9 @@ from ..families.base import Technique, tunable
 from ..ops import literal, option
 from ..program import Unsupported, operand_names
 from .anchored import CudaAnchored
-from .base import cuda_unit
+from .base import cuda_unit, is_streamed
 from .matmul import WGMMA_ARCH
+from .schedules.gemm_wgmma import DRAM_SHARE, wgmma_technique
 
 
 class CudaAttention(CudaAnchored):
@@ -47,18 +47,21 @@ class CudaAttention(CudaAnchored):
         found = self._found(graph, region)
         if found is None or facts.arch not in ("", WGMMA_ARCH):
             return []
+        hardware = facts.hardware
         *heads, rows, depth = graph.specs[found.query].shape
         columns, wide = found.raw[-1], found.final.output.spec.shape[-1]
         moved = region_bytes(graph, region)
-        stream = tunable("NT", int(graph.specs[region.outputs[0]].nbytes > 32 << 20))
-        keys = wgmma_technique(prod(heads), rows, columns, depth, moved, 1.0, stream)
-        values = wgmma_technique(prod(heads), rows, wide, columns, moved, 1.0, stream)
+        stream = tunable("NT", int(is_streamed(graph, region, hardware)))
+        keys = wgmma_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
+        values = wgmma_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
         if keys is None or values is None:
             return []
-        passes = 3 * 4.0 * prod(found.raw) / BANDWIDTH * 1e6  # over the scores, beyond those of products
+        passes = hardware.dram_us(
+            3 * 4.0 * prod(found.raw), DRAM_SHARE
+        )  # over the scores, beyond those of products
         tunables = (
             tunable("HEADS", 64, 16, 128, 32), tunable("BK", DEPTH), tunable("STAGES", 3), tunable("GROUP", 8),
-            tunable("BLOCKS", BLOCKS), tunable("SPLIT", 1), stream,
+            tunable("BLOCKS", hardware.sm_count), tunable("SPLIT", 1), stream,
         )  # fmt: skip
         why = "both products by warpgroup from scaled halves, weights made as the second one's are split: as exact as float32"
         return [Technique("wgmma", why, "compute", tunables, us=(keys.us or 0) + (values.us or 0) + passes)]

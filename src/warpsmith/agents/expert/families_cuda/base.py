@@ -5,14 +5,13 @@ Sizes are for a GPU of about a hundred multiprocessors; they decide defaults and
 
 from __future__ import annotations
 
+from ....hardware import Hardware
 from ....records import Graph, Region, Tunable, Unit
 from ....targets.front_matter import FrontMatter
 from ..emit_cuda.source import CudaBody, cuda_unit_file
 from ..families.base import Technique, tunable
 from ..program import Program, operand_names
 
-MULTIPROCESSORS = 128
-SHARED_KIB = (48, 96, 160, 216)  # of a block: always, and what sm_80 and sm_90 allow at most
 WIDTH = {
     "float64": 8,
     "int64": 8,
@@ -51,6 +50,22 @@ def power(n: float) -> int:
     while found < n:
         found *= 2
     return found
+
+
+def smem_kib(hardware: Hardware) -> tuple[int, ...]:
+    """Sizes of shared memory that a block may keep a row in, beside its static one; the smallest is there without asking."""
+    return tuple(kib for kib in (48, 96, 160, 216) if kib << 10 <= hardware.smem_bytes_per_block)
+
+
+def is_streamed(graph: Graph, region: Region, hardware: Hardware) -> bool:
+    """Whether what is written is too much for the L2 cache to be of use."""
+    return sum(graph.specs[v].nbytes for v in region.outputs) > hardware.streamed_bytes
+
+
+def stream(graph: Graph, region: Region, hardware: Hardware) -> Tunable:
+    """Whether stores pass the caches by."""
+    streamed = is_streamed(graph, region, hardware)
+    return tunable("NT", int(streamed), int(not streamed))
 
 
 def unroll(narrow: bool) -> Tunable:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....records import Graph, Region, Unit
-from ..costs import LAUNCH_US, region_bytes
-from ..facts import Facts
+from ...facts import Facts
+from ..costs import region_bytes
 from ..families.base import Technique
 from ..families.collapse import Collapse, pattern
 from ..program import Unsupported
@@ -20,7 +20,9 @@ from ..rewriting import rewritten_region
 
 class CudaCollapse(Collapse):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        us = region_bytes(graph, region) / facts.bandwidth * 1e6 + LAUNCH_US["cuda"] * len(region.nodes)
+        us = region_bytes(graph, region) / facts.bandwidth * 1e6 + facts.hardware.aten_call_us * len(
+            region.nodes
+        )
         return [replace(t, tunables=(), us=us) for t in super().techniques(graph, region, facts)]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:

@@ -21,9 +21,10 @@ from ..families.base import Technique
 from ..program import Unsupported, operand_names
 from .base import cuda_unit
 from .conv_tails import Follows, window_of
-from .convolution import WIDTHS, CudaConvolution, tile_of
+from .convolution import CudaConvolution
 from .convolution_kinds import NO_LIMITS, Kind, Limits, read_kind, side_by_side
-from .flat_tiles import Whole
+from .schedules.conv_flat import Whole
+from .schedules.conv_implicit import WIDTHS, implicit_schedule
 from .tailed import Tailed, found_in, result_sizes, write_chains
 
 
@@ -38,7 +39,11 @@ class ConvolutionTail(Tailed, CudaConvolution):
         together = zip(window_of(found), phases, (1, 1, side_by_side(kind)), strict=True)
         whole = all(n == 1 or p == q for n, p, q in together)
         channels = not found.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
-        return whole and channels and tile_of(kind, node.output.spec.shape, _limits(kind, found)) is not None
+        return (
+            whole
+            and channels
+            and implicit_schedule(kind, node.output.spec.shape, _limits(kind, found)) is not None
+        )
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
         found = found_in(graph, region, node)

@@ -12,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import gcd, prod
 
+from ....hardware import Hardware
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..costs import region_bytes
 from ..emit.text import Writer
 from ..emit_cuda.direct import Loops, direct_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core
-from ..families.base import Bottleneck, Technique, tunable
+from ..families.base import Bottleneck, Technique
 from ..families.convolution import Convolution, window_of
 from .anchored import CudaAnchored
-from .base import in_load, power
+from .base import in_load, power, stream
 from .convolution_kinds import MOST_IN_A_ROW, MOST_PHASES, Kind, groups_text, is_direct, read_kind
+from .schedules.conv_direct import SUMS, ConvDirectSchedule, arithmetic_us, memory_us, phases_of
 
 STRIPS, STAGED = "strips", "staged"
-SUMS = 64  # that a thread keeps
 MAX_REACH, MAX_TAPS = 96, 1024
-BANDWIDTH, FLOPS = 3.5e12, 4e13  # bytes and operations a second that a good kernel of this kind reaches
 
 
 class DirectConvolution(CudaAnchored):
@@ -44,7 +44,7 @@ class DirectConvolution(CudaAnchored):
         dense = all(_dense(graph, v) and graph.specs[v].numel for v in ends)
         reach = (kind.kernel[-1] - 1) * kind.dilation[-1]
         fits = reach <= MAX_REACH and kind.kernel[-1] <= 32 and prod(kind.kernel) <= MAX_TAPS
-        return dense and fits and prod(_phases(kind)) <= MOST_PHASES and kind.stride[-1] <= MOST_IN_A_ROW
+        return dense and fits and prod(phases_of(kind)) <= MOST_PHASES and kind.stride[-1] <= MOST_IN_A_ROW
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         """Zeros around a transposed convolution's input are not its padding."""
@@ -65,7 +65,7 @@ class DirectConvolution(CudaAnchored):
         if anchor is None or kind is None:
             return []
         lone = kind.channels == 1 and kind.made <= 2
-        offered = [_strips(anchor, kind), _staged(anchor, kind)]
+        offered = [_strips(facts.hardware, anchor, kind), _staged(facts.hardware, anchor, kind)]
         return offered if lone else offered[::-1]
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
@@ -76,45 +76,38 @@ class DirectConvolution(CudaAnchored):
         return direct_kernels(top, Loops(window, kind.transposed, groups, pack, technique.name == STAGED))
 
 
-def _strips(anchor: Anchor, kind: Kind) -> Technique:
+def _strips(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
     why = "output rows below each other share a thread: a row of the image, once read, serves all of them"
     channels = min(power(kind.made), 4)
     slower = 1.0 if kind.channels == 1 and kind.made <= 2 else 1.3  # each weight is read by every thread
-    return _technique(STRIPS, why, anchor, kind, channels, SUMS // 2, slower)
+    return _technique(hardware, STRIPS, why, anchor, kind, channels, SUMS // 2, slower)
 
 
-def _staged(anchor: Anchor, kind: Kind) -> Technique:
+def _staged(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
     why = "a thread makes several channels and pixels at once, with weights out of shared memory"
     channels = min(power(kind.made), 4 if kind.transposed else 8)
     slower = 1.1 if kind.channels == 1 and kind.made <= 2 else 1.0
-    return _technique(STAGED, why, anchor, kind, channels, SUMS, slower)
+    return _technique(hardware, STAGED, why, anchor, kind, channels, SUMS, slower)
 
 
 def _technique(
-    name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
-) -> Technique:
+    hardware: Hardware, name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
+) -> Technique:  # fmt: skip
     graph, region = anchor.graph, anchor.region
     wide, used = _columns(anchor, kind, 4 if name == STAGED else pack_of(anchor))
-    room = sums // (channels * used * prod(_phases(kind)))
-    strip = next((s for s in (8, 4, 2) if s <= room), 1)
-    if len(kind.kernel) == 1:
-        strip = 1
-    large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-    tunables = (
-        tunable("STRIP", strip, *(s for s in (strip // 2, 2 * strip) if s >= 1 and len(kind.kernel) > 1)),
-        tunable("CHANNELS", channels, *(c for c in (channels // 2, 2 * channels) if 1 <= c < 2 * kind.made)),
-        tunable("VEC", wide, *(v for v in (wide // 2, 2 * wide) if v >= 1)),
-        tunable("BLOCK", 128, 256), tunable("NT", int(large), int(not large)),
-    )  # fmt: skip
-    moved = region_bytes(graph, region) / BANDWIDTH
-    worked = 2 * kind.terms * prod(graph.specs[anchor.value].shape) / FLOPS
-    bottleneck: Bottleneck = "memory" if moved > worked else "compute"
-    return Technique(name, why, bottleneck, tunables, us=1e6 * slower * max(moved, worked))
-
-
-def _phases(kind: Kind) -> tuple[int, ...]:
-    """Of the rows and columns of a transposed convolution."""
-    return kind.stride[-2:] if kind.transposed else (1,)
+    room = sums // (channels * used * prod(phases_of(kind)))
+    strip = next((s for s in (8, 4, 2) if s <= room), 1) if len(kind.kernel) > 1 else 1
+    tunables = ConvDirectSchedule(strip, channels, wide).tunables(
+        strip=[s for s in (strip // 2, 2 * strip) if s >= 1 and len(kind.kernel) > 1],
+        channels=[c for c in (channels // 2, 2 * channels) if 1 <= c < 2 * kind.made],
+        vec=[v for v in (wide // 2, 2 * wide) if v >= 1],
+        block=(256,),
+    )
+    moving = memory_us(hardware, region_bytes(graph, region))
+    working = arithmetic_us(hardware, 2 * kind.terms * prod(graph.specs[anchor.value].shape))
+    bottleneck: Bottleneck = "memory" if moving > working else "compute"
+    tunables = (*tunables, stream(graph, region, hardware))
+    return Technique(name, why, bottleneck, tunables, us=slower * max(moving, working))
 
 
 def _columns(anchor: Anchor, kind: Kind, most: int) -> tuple[int, int]:

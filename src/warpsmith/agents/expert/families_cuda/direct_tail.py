@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....records import Graph, Node, Region, Tunable, Unit
+from ...facts import Facts
 from ..emit.text import Writer
 from ..emit_cuda.chain import write_chain, write_operands
 from ..emit_cuda.direct import Loops
 from ..emit_cuda.direct_tails import direct_tail_kernels
 from ..emit_cuda.source import CudaBody
-from ..facts import Facts
-from ..families.base import Technique, tunable
+from ..families.base import Technique
 from ..families.convolution import window_of as loops_of
 from ..program import Unsupported, operand_names
 from .base import cuda_unit
 from .conv_tails import Follows, window_of
 from .convolution_kinds import Kind, groups_text, read_kind
-from .direct_convolution import STAGED, SUMS, DirectConvolution, pack_of
+from .direct_convolution import STAGED, DirectConvolution, pack_of
+from .schedules.conv_direct import SUMS, ConvDirectSchedule, phases_of
 from .tailed import Tailed, found_in, result_sizes, write_chains
 
 
@@ -41,10 +42,10 @@ class DirectTail(Tailed, DirectConvolution):
         if anchor is None or kind is None or found is None:
             return []
         (staged,) = (t for t in super().techniques(graph, region, facts) if t.name == STAGED)
-        own = tuple(_tunables(list(_parts(graph, anchor.node, kind, found))))
-        rest = tuple(t for t in staged.tunables if t.name in ("BLOCK", "NT"))
+        own = _tunables(list(_parts(graph, anchor.node, kind, found)))
+        storing = tuple(t for t in staged.tunables if t.name == "NT")
         why = f"{staged.why}; what follows takes them from registers"
-        return [replace(staged, why=why, tunables=(*own, *rest))]
+        return [replace(staged, why=why, tunables=(*own, *storing))]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -66,11 +67,10 @@ class DirectTail(Tailed, DirectConvolution):
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
-def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[tuple[int, int, int]]:
-    """STRIP, CHANNELS and VEC whose parts are whole windows and leave room in registers, the best first."""
+def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[ConvDirectSchedule]:
+    """Schedules whose parts are whole windows and leave room in registers, the best first."""
     _, high, wide = window_of(found)
-    phases = kind.stride[-2:] if kind.transposed else (1, 1)
-    down, across = (*(1,) * (2 - len(phases)), *phases)
+    down, across = phases_of(kind)
     if found.columns and kind.groups > 1:
         return
     width = graph.specs[node.output.name].shape[-1]
@@ -84,15 +84,20 @@ def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[tup
         for strip in (8, 4, 2, 1):
             for vec in (1, 2, 4):
                 rows, columns = strip * down, vec * across
+                schedule = ConvDirectSchedule(strip, channels, vec)
                 whole = rows % high == 0 and columns % wide == 0 and (not flat or strip == 1)
                 dense = kind.transposed or flat or width % vec == 0
-                if whole and dense and channels * rows * columns * kept <= 1.5 * SUMS:
-                    yield strip, channels, vec
+                if whole and dense and schedule.sums(kind) * kept <= 1.5 * SUMS:
+                    yield schedule
 
 
-def _tunables(parts: list[tuple[int, int, int]]) -> Iterator[Tunable]:
+def _tunables(parts: list[ConvDirectSchedule]) -> tuple[Tunable, ...]:
     """Values of each that go with the best of the others."""
-    best = parts[0]
-    for i, name in enumerate(("STRIP", "CHANNELS", "VEC")):
-        others = [p[i] for p in parts if all(p[j] == best[j] for j in range(3) if j != i)]
-        yield tunable(name, best[i], *others)
+    best, first = parts[0], parts[0].values()
+
+    def beside(name: str) -> list[int]:
+        values = (p.values() for p in parts)
+        return [v[name] for v in values if all(v[n] == first[n] for n in first if n != name)]
+
+    others = {field: beside(name) for field, name in best.names().items()}
+    return best.tunables(**others | {"block": [256]})

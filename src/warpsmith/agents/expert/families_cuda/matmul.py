@@ -12,7 +12,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ....records import Graph, Node, Region
+from ...facts import Facts
 from ..axes import base_name
+from ..costs import region_bytes
 from ..emit.product import Named, Product, product_of
 from ..emit.text import Writer
 from ..emit_cuda.product import CudaProduct, Triangle, combining, declare, finish, parts_bytes
@@ -20,18 +22,20 @@ from ..emit_cuda.product_halves import halves_bytes
 from ..emit_cuda.product_mma import INCLUDE as MMA
 from ..emit_cuda.product_mma import mma_kernels
 from ..emit_cuda.product_skinny import MOST, Skinny, skinny_kernels, skinny_slice
-from ..emit_cuda.product_thin import thin_kernels, thin_technique
+from ..emit_cuda.product_thin import thin_kernels
 from ..emit_cuda.product_wgmma import INCLUDE as WGMMA
-from ..emit_cuda.product_wgmma import wgmma_kernels, wgmma_technique
+from ..emit_cuda.product_wgmma import wgmma_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core
-from ..families.base import Technique, tunable
+from ..families.base import Technique
 from ..families.matmul import MatMul, Sizes
 from ..ops import option
 from ..program import Unsupported
 from .anchored import CudaAnchored
-from .matmul_tiles import mma_technique, skinny_technique
+from .base import stream
+from .schedules.gemm_mma import mma_technique
+from .schedules.gemm_skinny import skinny_technique
+from .schedules.gemm_wgmma import thin_technique, wgmma_technique
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
@@ -62,20 +66,19 @@ class CudaMatMul(CudaAnchored):
             return []
         made = product_of(graph, anchor.node)
         sizes = Sizes(*made.sizes(graph, anchor.node))
-        written = sum(graph.specs[v].nbytes for v in region.outputs)
-        moved = written + sum(graph.specs[v].nbytes for v in region.inputs)
-        stream = tunable("NT", 1, 0) if written > 32 << 20 else tunable("NT", 0, 1)
+        moved, hardware = region_bytes(graph, region), facts.hardware
+        storing = stream(graph, region, hardware)
         found: list[Technique | None] = []
         if (skinny := _skinny(graph, anchor.node, made)) is not None:
-            found.append(skinny_technique(sizes, skinny, moved, stream))
+            found.append(skinny_technique(hardware, sizes, skinny, moved, storing))
         if anchor.node.output.spec.dtype == "float32":
             share = 1.0 if _triangle(anchor) is None else 0.5
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
             if facts.arch in ("", WGMMA_ARCH):
-                found.append(wgmma_technique(*shape, moved, share, stream))
+                found.append(wgmma_technique(hardware, *shape, moved, share, storing))
                 if _along(graph, made) and share == 1.0:
-                    found.append(thin_technique(*shape, moved, stream))
-            found.append(mma_technique(sizes, moved, share, stream))
+                    found.append(thin_technique(hardware, *shape, moved, storing))
+            found.append(mma_technique(hardware, sizes, moved, share, storing))
         offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
         fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
         return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered

@@ -6,12 +6,14 @@ where the row waits between passes: in registers, in shared memory, or in device
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ....hardware import Hardware
 from ....progress import counted
 from ....records import Graph, Node, Region, Tunable, Unit
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.passes import passes
 from ..emit_cuda.cluster import Cluster
@@ -19,12 +21,11 @@ from ..emit_cuda.column_packs import ROOM, ColumnPacks, room, side_by_side
 from ..emit_cuda.column_registers import ColumnRegisters, in_columns
 from ..emit_cuda.lanes import CudaLayout
 from ..emit_cuda.pointwise import pointwise_body
-from ..emit_cuda.reducing import Holding, Reducing
+from ..emit_cuda.reducing import Reducing
 from ..emit_cuda.resident import Resident
 from ..emit_cuda.rings import Rings
 from ..emit_cuda.source import CudaBody
 from ..emit_cuda.split import Split
-from ..facts import Facts
 from ..families.base import (
     Bottleneck,
     Family,
@@ -39,17 +40,24 @@ from ..families.norm import NORM
 from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
-from .base import MULTIPROCESSORS, SHARED_KIB, WIDTH, ahead, cuda_unit, in_load, pack, power, unroll
-from .resident import staying
+from .base import WIDTH, ahead, cuda_unit, in_load, pack, power, smem_kib, stream, unroll
+from .schedules.reduce_resident import staying
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
-CLUSTER_BYTES = 108 << 10  # of a row in a block of a cluster: two such blocks share a multiprocessor
 WIDE = 64  # columns side by side in a block
 PACKS_WIDE = 32  # packs of columns side by side in a block
 _COMPOUND = COMPOUND | NORM.ops
-HOLDING: Mapping[str, Holding] = MappingProxyType(
-    {"registers": "registers", "shared": "shared"}
-)  # others read a row again
+# How the body of a technique is written; that of others reads a row again.
+BODIES: Mapping[str, Callable[[Program], CudaBody]] = MappingProxyType({
+    "resident": lambda program: Resident(program, near=True).body(),
+    "teams": lambda program: Resident(program, near=False).body(),
+    "cluster": lambda program: Cluster(program).body(),
+    "split": lambda program: Split(program).body(),
+    "packs": lambda program: ColumnPacks(program).body(),
+    "column-registers": lambda program: ColumnRegisters(program).body(),
+    "registers": lambda program: Reducing(program, "registers").body(),
+    "shared": lambda program: Reducing(program, "shared").body(),
+})  # fmt: skip
 
 
 class Pointwise(PointwiseFamily):
@@ -60,7 +68,7 @@ class Pointwise(PointwiseFamily):
         if program is None or program.mode != "pointwise":
             return []
         tunables = (
-            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *_common(graph, region, program),
+            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *_common(graph, region, program, facts.hardware),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
         return [Technique("fused", why, _bottleneck(program), tunables)]
@@ -84,7 +92,7 @@ class ReducingFamily:
         if program is None or program.mode == "pointwise":
             return []
         compound = any(base_name(graph.by_name[n]) in _COMPOUND for n in region.nodes)
-        shaped = Shaped(graph, region, program, compound)
+        shaped = Shaped(graph, region, program, compound, facts.hardware)
         stays = shaped.resident()
         cluster = shaped.cluster() if all(t.name != "resident" for t in stays) else None
         held = (shaped.registers(), shaped.column_registers(), shaped.shared(), cluster, *stays)
@@ -99,8 +107,11 @@ class ReducingFamily:
 class Shaped:
     """A region with reductions at its main shapes, and what they say for each technique."""
 
-    def __init__(self, graph: Graph, region: Region, program: Program, compound: bool) -> None:
+    def __init__(
+        self, graph: Graph, region: Region, program: Program, compound: bool, hardware: Hardware
+    ) -> None:
         self.graph, self.region, self.program, self.compound = graph, region, program, compound
+        self.hardware, self.kib = hardware, smem_kib(hardware)
         self.n, self.rows = elements_per_reduction(program, graph), extent_of_rows(program)
         self.columns = extent_of_group(program, len(program.groups) - 1) if program.mode == "columns" else 0
         self.vec = 1 if self.columns else pack(program, graph)
@@ -139,25 +150,26 @@ class Shaped:
         """One block a row."""
         if not self.row_bytes or self.columns or self.n < 1024:
             return None
-        keep = next((k for k in SHARED_KIB if 1024 * k >= self.row_bytes), SHARED_KIB[-1])
+        keep = next((k for k in self.kib if 1024 * k >= self.row_bytes), self.kib[-1])
         whole = 1024 * keep >= self.row_bytes
         why = "a block keeps its row in shared memory between passes; what does not fit is read again"
         sizes = [
-            tunable("KEEP", keep, *(k for k in SHARED_KIB if k < keep)),
+            tunable("KEEP", keep, *(k for k in self.kib if k < keep)),
             tunable("GROUP", 1024 if self.row_bytes > 65536 else 512, 256, 512, 1024), unroll(self.columns > 0), ahead(),
         ]  # fmt: skip
         return self._technique("shared", why, sizes, 1.3 if whole else 1.0, self.compound)
 
     def cluster(self) -> Technique | None:
         """A cluster of up to sixteen blocks a row; of eight unless tried."""
-        if self.columns or self.row_bytes < CLUSTER_BYTES:
+        most = 512 * self.kib[-1]  # of a row in a block: two such blocks share a multiprocessor
+        if self.columns or self.row_bytes < most:
             return None
-        blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * CLUSTER_BYTES), 8)
-        whole = self.row_bytes <= blocks * 1024 * SHARED_KIB[-1]
+        blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * most), 8)
+        whole = self.row_bytes <= blocks * 1024 * self.kib[-1]
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
         sizes = [
             tunable("CLUSTER", blocks, *(c for c in (2 * blocks, blocks // 2) if c > 1)),
-            tunable("GROUP", 512, 1024, 256), unroll(False), ahead(), tunable("KEEP", *SHARED_KIB[::-1]),
+            tunable("GROUP", 512, 1024, 256), unroll(False), ahead(), tunable("KEEP", *self.kib[::-1]),
         ]  # fmt: skip
         return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
 
@@ -168,8 +180,8 @@ class Shaped:
         simple = len(plan) == 2 and plan[-1].last and not program.ends
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
-        found = staying(self.row_bytes, self.rows, Rings(program).beside)
-        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
+        found = staying(self.hardware, self.row_bytes, self.rows, Rings(program).beside)
+        return [self._technique(s.technique, s.why, list(s.sizes), s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
@@ -189,19 +201,23 @@ class Shaped:
         groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * each) <= ROOM]
         why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
         sizes = [tunable("GROUP", *groups), tunable("UNROLL", 2, 4, 8), tunable("WIDE", PACKS_WIDE, 16)]
-        enough = self.rows * self.columns >= 2 * MULTIPROCESSORS * PACKS_WIDE * each
+        enough = self.rows * self.columns >= 2 * self.hardware.sm_count_rounded * PACKS_WIDE * each
         return self._sized("packs", why, sizes, 1.3 if enough else 0.7)
 
     def split(self) -> Technique | None:
         """Blocks share a row where rows are too few to fill the GPU."""
         wide = power(min(WIDE, self.columns)) if self.columns else 1
         bundles = -(-self.rows // wide)
-        long = self.row_bytes > 8 * 1024 * SHARED_KIB[-1]  # too long even for a cluster
-        if not self.program.reductions or self.n < 2048 or bundles >= (64 if long else 4) * MULTIPROCESSORS:
+        long = self.row_bytes > 8 * 1024 * self.kib[-1]  # too long even for a cluster
+        if (
+            not self.program.reductions
+            or self.n < 2048
+            or bundles >= (64 if long else 4) * self.hardware.sm_count_rounded
+        ):
             return None
         group = 8 if self.columns else 256 if self.n < 1 << 16 else 512
         # Many parts, so that the last ones end together.
-        wanted = max(power(16 * MULTIPROCESSORS / bundles), 4 if long else 1)
+        wanted = max(power(16 * self.hardware.sm_count_rounded / bundles), 4 if long else 1)
         parts = min(wanted, power(self.n / (group * self.vec * 4)))
         if parts < 2:
             return None
@@ -212,7 +228,7 @@ class Shaped:
             tunable("GROUP", group, *self._around(group)),
             unroll(self.columns > 0),
         ]
-        few = bundles < MULTIPROCESSORS
+        few = bundles < self.hardware.sm_count_rounded
         return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
 
     def _held_bytes(self, program: Program) -> int:
@@ -241,22 +257,17 @@ class Shaped:
         return self._sized(name, why, own, gain, single)
 
     def _sized(self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False) -> Technique:
-        common = _common(self.graph, self.region, self.program)
+        common = _common(self.graph, self.region, self.program, self.hardware)
         return Technique(name, why, _bottleneck(self.program), (*own, *common), single_pass=single, gain=gain)
 
 
 def reducing_body(program: Program, technique: str) -> CudaBody:
-    if technique in ("resident", "teams"):
-        return Resident(program, near=technique == "resident").body()
-    if technique == "cluster":
-        return Cluster(program).body()
-    if technique == "split":
-        return Split(program).body()
-    if technique == "packs":
-        return ColumnPacks(program).body()
-    if technique == "column-registers":
-        return ColumnRegisters(program).body()
-    return Reducing(program, HOLDING.get(technique, "none")).body()
+    return BODIES.get(technique, _read_again)(program)
+
+
+def _read_again(program: Program) -> CudaBody:
+    """A row is read again in each pass."""
+    return Reducing(program, "none").body()
 
 
 def _lowered(graph: Graph, region: Region) -> Program | None:
@@ -270,15 +281,13 @@ def _within_warp(own: list[Tunable]) -> bool:
     return any(t.name == "GROUP" and min(t.domain) <= 32 for t in own)
 
 
-def _common(graph: Graph, region: Region, program: Program) -> list[Tunable]:
+def _common(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
     """How many neighbours a load takes; whether what is written passes the caches by."""
     found = []
     if program.mode != "columns":
         width = pack(program, graph)
         found.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
-    large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-    found.append(tunable("NT", 1, 0) if large else tunable("NT", 0, 1))
-    return found
+    return [*found, stream(graph, region, hardware)]
 
 
 def _bottleneck(program: Program) -> Bottleneck:

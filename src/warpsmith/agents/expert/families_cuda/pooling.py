@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
+from ....hardware import Hardware
 from ....records import Graph, Node, Region, Tunable
+from ...facts import Facts
 from ..emit.text import Writer
 from ..emit_cuda.pool_boxes import box_kernels
 from ..emit_cuda.pool_planes import plane_kernels
 from ..emit_cuda.pool_taps import tap_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor, Core, extents
 from ..families.base import Technique, tunable
 from ..families.pool_windows import Pool, Window, read_pool
 from ..families.pooling import Pooling, channels_last
 from .anchored import CudaAnchored
-from .base import MULTIPROCESSORS, in_load, power
+from .base import in_load, power, stream
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
@@ -47,9 +48,8 @@ class CudaPooling(CudaAnchored):
         pool = read_pool(graph, anchor.node) if anchor is not None else None
         if anchor is None or pool is None:
             return []
-        large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
         apart = all(w.kernel <= w.stride for w in pool.windows)
-        common = (tunable("BLOCK", 128, 256, 512), tunable("NT", int(large), int(not large)))
+        common = (tunable("BLOCK", 128, 256, 512), stream(graph, region, facts.hardware))
         width = in_load(anchor.node.output.spec.dtype)
         vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
         if channels_last(graph, anchor.node, pool):
@@ -70,7 +70,12 @@ class CudaPooling(CudaAnchored):
         why = "a block goes through the planes of a volume: rows, then planes in registers, then columns are combined"
         # Neighbouring windows that are dilated have few rows in common: a box of outputs shares little.
         dilated = any(w.dilation > 1 for w in pool.windows[:2])
-        own = (self._deep(anchor.node), tunable("BLOCK", 512, 256, 384), tunable("VEC", 4, 2, 1), common[1])
+        own = (
+            self._deep(anchor.node, facts.hardware),
+            tunable("BLOCK", 512, 256, 384),
+            tunable("VEC", 4, 2, 1),
+            common[1],
+        )
         planes = Technique("planes", why, "memory", own, gain=1.4 if dilated else 1.1)
         return [planes, *found] if dilated else [*found, planes]
 
@@ -108,12 +113,12 @@ class CudaPooling(CudaAnchored):
         return rows, tunable("DEEP", 1, 2) if deep > 1 else tunable("DEEP", 1)
 
     @staticmethod
-    def _deep(node: Node) -> Tunable:
+    def _deep(node: Node, hardware: Hardware) -> Tunable:
         """Planes of the result that a block makes: as many as leave enough blocks."""
         *lead, depth, height, _ = node.output.spec.shape
         blocks = prod(lead) * -(-height // ROWS)
         deep = 64
-        while deep > 8 and blocks * -(-depth // deep) < BLOCKS * MULTIPROCESSORS:
+        while deep > 8 and blocks * -(-depth // deep) < BLOCKS * hardware.sm_count_rounded:
             deep //= 2
         return tunable("DEEP", deep, *(d for d in (deep // 2, 2 * deep) if d <= 64))
 

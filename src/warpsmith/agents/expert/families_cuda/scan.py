@@ -5,17 +5,17 @@ from __future__ import annotations
 from math import prod
 
 from ....records import Graph, Region
+from ...facts import Facts
 from ..axes import base_name
 from ..emit.text import Writer
 from ..emit_cuda.scan import scan_kernels
 from ..emit_cuda.source import Launch
-from ..facts import Facts
 from ..families.anchored import Anchor
 from ..families.base import Technique, tunable
 from ..families.scan import OPERATIONS, Scan, axis_of
 from ..families.scan_forms import form
 from .anchored import CudaAnchored
-from .base import MULTIPROCESSORS, in_load, power
+from .base import in_load, power, stream
 
 
 class CudaScan(CudaAnchored):
@@ -28,8 +28,7 @@ class CudaScan(CudaAnchored):
             return []
         shape = graph.specs[anchor.value].shape
         wide = in_load(graph.specs[anchor.value].dtype)
-        large = sum(graph.specs[v].nbytes for v in region.outputs) > 32 << 20
-        common = (tunable("VEC", wide, 2 * wide, wide // 2), tunable("NT", int(large), int(not large)))
+        common = (tunable("VEC", wide, 2 * wide, wide // 2), stream(graph, region, facts.hardware))
         if axis_of(anchor.node, len(shape)) != len(shape) - 1:
             why = "a thread goes down neighbouring columns, several rows under way"
             tunables = (tunable("UNROLL", 8, 4, 16), tunable("BLOCK", 128, 64, 256), *common)
@@ -39,7 +38,7 @@ class CudaScan(CudaAnchored):
         sizes = (tunable("BLOCK", block, *(b for b in (block // 2, 2 * block) if 32 <= b <= 1024)), *common)
         why = "a block a row, tile by tile: packs in registers, warps by shuffles, the next tile under way"
         found = [Technique("rows", why, "memory", (*sizes, tunable("SPLIT", 1)))]
-        parts = min(power(4 * MULTIPROCESSORS / max(1, rows)), n // (block * 4))
+        parts = min(power(4 * facts.hardware.sm_count_rounded / max(1, rows)), n // (block * 4))
         if parts > 1:
             why = "few long rows: blocks total their parts of a row, then scan them"
             split = tunable("SPLIT", parts, *(p for p in (parts // 2, 2 * parts) if p > 1))

@@ -1,0 +1,120 @@
+"""A judge that is open on one task, and the run in the archive that its results belong to.
+
+In: candidates of authors. Out: results, each in the archive before it is handed back. A win is judged again
+in fresh processes and must pass the sanitizers, as in a search. The run begins with the first candidate and
+is finished when the session is closed, so that `warpsmith report` and `warpsmith export` know it like any
+other.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal
+
+from ..agents.base import Attempt
+from ..archive.store import Archive
+from ..config import Config
+from ..executors.local import LocalExecutor
+from ..judge.judge import Judge
+from ..pipeline import best_of
+from ..processes.buffers import Scratch
+from ..records import Candidate, Result, RunSummary, Task
+from ..targets.base import Target
+
+
+class AuthorSession:
+    """Opened when made; `scratch` is closed with it. Raises TaskError, ToolchainError, JudgeError."""
+
+    def __init__(
+        self, task: Task, target: Target, config: Config, archive: Archive, scratch: Scratch,
+        progress: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.task, self.target, self._config, self._archive = task, target, config, archive
+        self._progress = progress
+        self.run_id = ""
+        self._started = time.monotonic()
+        self._attempts: list[Attempt] = []
+        self._seed = secrets.randbits(31)  # nobody can write a kernel for it
+        self._scratch = scratch
+        self.judge = Judge(
+            task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
+            progress=progress, baselines=config.baselines, peaks_cache=config.cache,
+            memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
+        )  # fmt: skip
+        try:
+            self.judge.open()
+        except BaseException:
+            self._release()
+            raise
+        self._executor = LocalExecutor(self.judge)
+
+    def judge_candidate(self, candidate: Candidate) -> Result:
+        """The verdict on a candidate: kept, and confirmed when it is a win."""
+        self._begin()
+        self._progress("building, verifying and timing the candidate")
+        result = next(iter(self._executor.run([candidate])))
+        self._archive.add_result(self.run_id, candidate, result)
+        if result.win:
+            result = self._executor.confirm(candidate)
+            keep = self._archive.add_confirmation if result.status == "ok" else self._archive.add_result
+            keep(self.run_id, candidate, result)
+        self._attempts.append(Attempt(candidate, result))
+        return result
+
+    def close(self) -> None:
+        """Finish the run and end every process. Safe to call twice."""
+        run_id, self.run_id = self.run_id, ""
+        try:
+            if run_id:
+                self._archive.finish_run(self._summary(run_id))
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self.judge.close()
+        self._scratch.close()
+
+    def _begin(self) -> None:
+        if self.run_id:
+            return
+        judge, self.run_id = self.judge, secrets.token_hex(6)
+        settings = {"authors": True, "config": self._config.model_dump(mode="json")}
+        self._archive.begin_run(
+            self.run_id, self.task, self.target.name, self._seed, settings, judge.environment
+        )
+        self._archive.note_run(self.run_id, tuple(judge.baselines.values()), judge.limit, judge.admission)
+
+    def _summary(self, run_id: str) -> RunSummary:
+        judge, attempts = self.judge, self._attempts
+        best = max((a for a in attempts if a.speedup > 0), key=_rank, default=None)
+        won = best is not None and best.result.win and judge.admission.admitted
+        status: Literal["win", "no-win", "failed"]
+        status = "win" if won else "no-win" if best is not None else "failed"
+        reason = "" if won else _why_not(best, attempts, judge.admission.admitted)
+        return RunSummary(
+            run_id=run_id, task=self.task.name, target=self.target.name, status=status, reason=reason,
+            best=best_of(best) if best is not None else None,
+            baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
+            evaluations=len(attempts), stages=dict(Counter(a.result.status for a in attempts)),
+            seconds=round(time.monotonic() - self._started, 2),
+            seconds_by_stage={k: round(v, 3) for k, v in judge.seconds.items()},
+            limit_us=judge.limit.seconds * 1e6, seed=self._seed, stopped="its authors handed in no more",
+            admitted=judge.admission.admitted, hardware=judge.environment.hardware,
+        )  # fmt: skip
+
+
+def _rank(attempt: Attempt) -> tuple[bool, float]:
+    timing = attempt.result.timing
+    return timing is not None and timing.confirmed, attempt.speedup
+
+
+def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> str:
+    if best is None:
+        why = Counter(a.result.reason for a in attempts).most_common(1)
+        return f"nothing valid was handed in: {why[0][0]}" if why else "nothing was handed in"
+    if not admitted:
+        return "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
+    return "no candidate is faster than the best baseline with its interval above 1"

@@ -1,0 +1,141 @@
+"""The views that an author is shown, one record each: the same for a prompt folder, for a terminal and for MCP."""
+
+from __future__ import annotations
+
+from ..records import Ratio, Record
+
+
+class TaskRow(Record):
+    """A task that can be asked for."""
+
+    task: str  # what to pass as the task
+    name: str
+    where: str  # "suite core", "archive"
+    about: str = ""  # first line of its documentation
+
+
+class Operand(Record):
+    """An input or output of a region, in the order of the ABI."""
+
+    name: str  # "in0", "out0" in task.h
+    value: str  # the graph's name of it
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]  # in elements
+    role: str  # "input", "param", "buffer", "constant", "value", "result" (the module returns it)
+
+
+class RegionView(Record):
+    number: int  # place among the proposed regions, from 1; 0: not one of them
+    nodes: tuple[str, ...]
+    ops: tuple[str, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    signature: str  # what the archive and the knowledge base are searched by
+    flops: int  # of the reference
+    least_bytes: int  # inputs read once, outputs written once
+    limit_us: float | None = None  # speed-of-light floor alone; None: this machine's rates are not known
+    bound: str = ""  # "memory" or "compute": which of the two makes the limit
+    techniques: tuple[str, ...] = ()  # that the built-in expert knows for it
+
+
+class TaskView(Record):
+    task: str  # what to pass as the task
+    name: str
+    task_id: str  # content hash
+    target: str
+    note: str  # e.g. shape variants that had to be skipped
+    source: str  # the module's Python, where it is one file
+    graph: tuple[str, ...]  # one line a node
+    variants: tuple[str, ...]  # other shapes at which a unit must be right, one line each
+    flops: int
+    least_bytes: int
+    limit_us: float | None = None
+    bound: str = ""
+    baselines: dict[str, float] = {}  # name → median microseconds; empty: not measured here yet
+    hardware: str = ""
+    regions: tuple[RegionView, ...] = ()
+
+
+class HeaderView(Record):
+    """What a unit for a region includes, how it is written, and one that works."""
+
+    region: RegionView
+    task_h: str  # at the main shapes
+    rules: str  # markdown
+    helpers: str = ""  # path of the header of small parts, on the machine that serves this
+    example: str = ""  # a unit that the built-in expert wrote for the region; empty: it cannot
+    others: tuple[str, ...] = ()  # correct units of other tasks for like regions, from the archive
+
+
+class AttemptRow(Record):
+    """One judged candidate, as the history tells it."""
+
+    candidate: str  # id
+    author: str
+    operator: str
+    status: str
+    technique: str
+    reason: str = ""  # of a failure, or why it was written
+    speedup: Ratio | None = None  # over the best baseline
+    limit_share: float = 0.0
+    confirmed: bool = False
+    here: bool = True  # judged on this machine
+
+
+class BoardRow(Record):
+    rank: int
+    candidate: str
+    author: str
+    technique: str
+    speedup: Ratio
+    median_us: float
+    limit_share: float
+    confirmed: bool  # measured again in fresh processes, and no sanitizer objected
+    hardware: str
+    note: str = ""  # "quarantined" or "judged elsewhere"
+
+
+class NodeTime(Record):
+    node: str
+    op: str
+    us: float  # as ATen, alone
+
+
+class ProfileView(Record):
+    """Where the reference spends its time on this machine, and what was seen of the fastest units."""
+
+    task: str
+    hardware: str
+    limit_us: float
+    bound: str
+    least_bytes: int
+    flops: int
+    baselines: dict[str, float]  # name → median microseconds
+    nodes: tuple[NodeTime, ...]  # slowest first
+    units: tuple[str, ...] = ()  # of the fastest candidates: one line each
+    notes: tuple[str, ...] = ()
+
+
+class VerdictView(Record):
+    candidate: str  # id: to be built upon with `onto`
+    task: str
+    target: str
+    author: str
+    correct: bool
+    status: str  # "ok", or the stage that ended it
+    reason: str = ""  # one line
+    evidence: tuple[
+        str, ...
+    ] = ()  # of a failure: diagnostics, failed checks; of a success: what was seen of each unit
+    win: bool = False  # confirmed faster than the best baseline, its interval above 1
+    confirmed: bool = False
+    speedup: tuple[Ratio, ...] = ()  # over each baseline, the best baseline first
+    median_us: float | None = None
+    limit_share: float = 0.0  # share of the speed-of-light limit
+    labels: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()  # nodes of each unit
+    parent: str = ""
+    notes: tuple[str, ...] = ()
+    hardware: str = ""
+    run: str = ""  # `warpsmith report RUN`

@@ -1,0 +1,117 @@
+"""Whether a task can tell right from wrong: every mutant must fail on it before it counts.
+
+In: a task and its evidence. Out: an `Admission`. On each input family the reference worker makes the mutants
+(zeros, a constant, a stale replay, an input handed back, one op dropped, low-precision twins) and judges them
+with the rules that candidates are judged by. A mutant that no family catches is admitted, and the task is
+quarantined with the reason. A dropped op that changes no bit on any family is an equivalent mutant (an added
+zero, a ReLU after a ReLU): it is noted, and does not count. Within a bound of time nothing is tried less hard: what it
+does not suffice for is said, and the task is not admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from ...progress import counted
+from ...records import Admission, Task, Variant
+from ..correctness.evidence import CALL_SECONDS, Case, Evidence
+from .time_bound import TimeBound
+
+DROPPED_OPS = 8  # dropped one at a time, nearest the output first
+ADMITTED = "admitted"
+EQUIVALENT = "equivalent"
+UNDECIDED = "undecided"  # the time was over
+GRACE_SECONDS = 5.0  # for an answer that says what there was no time for
+
+
+def admit(
+    task: Task, evidence: Evidence, families: Sequence[str], seed: int, *, bound: TimeBound | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Admission:  # fmt: skip
+    """Try families in order until every mutant has been caught on one, or the time is over. Uses the smallest variant."""
+    bound, trials = bound or TimeBound(), Trials()
+    variant = smallest(task)
+    for number, family in enumerate(families):
+        if not bound.over:
+            progress(f"trying wrong answers on {family} inputs, {number + 1} of {len(families)} ({bound})")
+        mutate = partial(_mutate, evidence, variant, family, seed, trials.settled, bound)
+        answer = bound.attempt(mutate)
+        if answer is not None:
+            trials.add(family, answer)
+        if answer is None or answer.get("untried"):
+            return trials.cut_short(families[number:], len(families))
+        if trials.used and all(trials.caught.values()):
+            break
+    return trials.admission()
+
+
+class Trials:
+    """What the families tried so far have caught."""
+
+    def __init__(self) -> None:
+        self.caught: dict[str, str] = {}  # mutant → rule and family, or ""
+        self._touched: set[str] = set()  # mutants that differed from the reference somewhere
+        self.used = 0  # families on which the reference is finite
+
+    @property
+    def settled(self) -> list[str]:
+        return [mutant for mutant, rule in self.caught.items() if rule]
+
+    def add(self, family: str, answer: dict[str, Any]) -> None:
+        if not answer["valid"]:
+            return
+        self.used += 1
+        for mutant, rule in answer["caught"].items():
+            self.caught[mutant] = f"{rule} on {family}" if rule else ""
+        for mutant in answer.get("untried", ()):
+            self.caught.setdefault(mutant, "")
+        self._touched |= set(answer["caught"]) - set(answer["same"])
+
+    def admission(self) -> Admission:
+        if not self.used:
+            return Admission(
+                admitted=False, mutants={}, reasons=("the reference gives NaN or inf on every input family",)
+            )
+        mutants = {name: rule or (_unseen(name, self._touched)) for name, rule in self.caught.items()}
+        reasons = tuple(_reason(name) for name, rule in mutants.items() if rule == ADMITTED)
+        return Admission(admitted=not reasons, mutants=mutants, reasons=reasons)
+
+    def cut_short(self, families: Sequence[str], count: int) -> Admission:
+        """No task is admitted before every mutant has been caught. `families`: those not tried, or not to the end, of `count`."""
+        mutants = {name: rule or UNDECIDED for name, rule in self.caught.items()}
+        undecided = [name for name, rule in mutants.items() if rule == UNDECIDED]
+        what = (
+            f"{len(undecided)} of {counted(len(mutants), 'wrong answer')}" if mutants else "any wrong answer"
+        )
+        places = ", ".join(families)
+        text = f"{what} on {len(families)} of {count} input families ({places})"
+        return Admission(admitted=False, mutants=mutants, unchecked=(text,))
+
+
+def smallest(task: Task) -> Variant:
+    """The variant with the fewest elements over all its values."""
+    return min(task.variants, key=lambda v: sum(prod(s.shape) for s in v.graph.specs.values()))
+
+
+def _mutate(
+    evidence: Evidence, variant: Variant, family: str, seed: int, known: list[str], bound: TimeBound
+) -> dict[str, Any]:
+    cases = [Case(variant.name, family, seed + i) for i in (0, 1)]
+    values, others = (str(evidence.values(case)) for case in cases)
+    seconds = bound.remaining
+    timeout = CALL_SECONDS if seconds is None else seconds + GRACE_SECONDS
+    return evidence.workers.call(
+        "mutate", timeout, variant=variant.name, values=values, others=others, seed=seed, dropped=DROPPED_OPS,
+        family=family, known=known, seconds=seconds,
+    )  # fmt: skip
+
+
+def _unseen(mutant: str, touched: set[str]) -> str:
+    return EQUIVALENT if mutant.startswith("dropped") and mutant not in touched else ADMITTED
+
+
+def _reason(mutant: str) -> str:
+    return f"a wrong answer passes: {mutant}"

@@ -1,0 +1,60 @@
+"""Which input families at which shapes: a few strong ones while searching, all of them to confirm.
+
+In: a task. Out: lists of cases. The main shape gets the task's own inputs at a fresh seed and sign-mixed
+ones; the other shapes (ragged, smaller, so cheap) get those that break shortcuts: magnitudes that overflow an
+exp, rows without variance. A family on which the reference itself is not finite is skipped by the verifier;
+`shuffled` keeps the own values' signs and stands in for such tasks.
+"""
+
+from __future__ import annotations
+
+from ...records import Graph, Task
+from ..device.memory import live_bytes
+from .evidence import Case
+from .input_families import FAMILIES, OWN
+
+STAND_IN = "shuffled"
+MAIN_SEARCH = ("normal", STAND_IN)
+OTHER_SEARCH = ("normal", "large", "constant-rows", STAND_IN)
+CONFIRM = ("normal", "shuffled", "heavy", "large", "constant-rows")
+ADMISSION = (
+    "normal", OWN, "large", "shuffled", "tiny", "constant-rows", "offset", "heavy", "sparse", "close",
+    "integers",
+)  # fmt: skip
+LARGE = 512 << 20  # bytes of inputs and intermediates
+UNIT_RUNS = 5  # of each unit alone in the isolated runner
+
+
+class Plan:
+    """`seed`: of the families that stay the same over a search, so that their truths are computed once."""
+
+    def __init__(self, task: Task, seed: int, quick: bool) -> None:
+        self.task, self.seed, self.quick = task, seed, quick
+
+    def search(self, fresh: Case) -> list[Case]:
+        """None for a quick search of what takes long: there the outputs of timed runs are all that is looked at."""
+        main = self.task.main.name
+        if self.quick and self._large(self.task.main.graph):
+            return []
+        cases = [fresh, *(Case(main, f, self.seed) for f in MAIN_SEARCH)]
+        if not self.quick:
+            cases += [Case(v.name, f, self.seed) for v in self.task.variants[1:] for f in OTHER_SEARCH]
+        return cases
+
+    def confirm(self, fresh: Case, seed: int) -> list[Case]:
+        """Every family at the smallest shape, the strongest at the others, with a seed of its own; of those that take
+        long, two, the second drawn by the seed.
+        """
+        cases = [fresh]
+        smallest = min(self.task.variants, key=lambda v: sum(i.spec.numel for i in v.graph.inputs))
+        for variant in self.task.variants:
+            families = tuple(FAMILIES) if variant is smallest else CONFIRM
+            if variant is not smallest and self._large(variant.graph):
+                families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
+            own = fresh.seed if variant.name == fresh.variant else None  # large ones take seconds to draw
+            cases += [Case(variant.name, f, seed, own) for f in families]
+        return cases
+
+    def _large(self, graph: Graph) -> bool:
+        """Whether the truth about a case has so many bytes that to make and to compare it takes many seconds."""
+        return sum(i.spec.nbytes for i in graph.inputs) + live_bytes(graph) > LARGE

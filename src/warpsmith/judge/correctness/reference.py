@@ -1,0 +1,453 @@
+"""The reference worker: the trusted side's torch process. It interprets exported graphs and never runs the
+task's Python.
+
+Requests name files: a task's JSON, values files in the graph's input order, and stems of files to write.
+Answers are small. For each set of outputs it writes `<stem>.native` (as the graph has them), `<stem>.oracle`
+(float64; integers as they are) and `<stem>.noise` (see `oracle.py`), and for a region also `<stem>.inputs`:
+what the unit gets, taken from the native run of the whole graph. `truth_specs` says how those files are laid
+out; the supervisor reads them with it. On CUDA all of it is computed there, with torch's own defaults for
+TF32, and the fp64 oracle in fp64.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from ...processes.worker import serve
+from ...records import Graph, Region, Task, TensorSpec
+from ...runtime.interpreter import run_graph
+from ...runtime.tensors import copied_to, open_tensors, write_tensors
+from ..device.eviction import flush_bytes
+from ..device.patience import PATIENCE, PAUSE
+from ..layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
+from ..timing.cuda_clock import flush_for
+from ..timing.input_perturbation import Slice
+from ..timing.stopwatch import memory
+from .error_budget import HALVES, ErrorBudget, Piece, compute_error_budget
+from .family_values import fill
+from .intermediates import Intermediates
+from .mutants import mutants
+from .on_device_comparison import PIECE, compare_on_device
+from .oracle import Oracle, TruthTensors
+from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
+from .tolerance import Tolerance, Truth
+
+PROFILE_REPEATS = 7
+KEPT_BYTES = 2 << 30  # of truths that stay on the device
+INTERMEDIATE_BYTES = (
+    1 << 30
+)  # of the graph's own values that stay in memory, so that no region computes them again
+IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
+TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
+Handler = Callable[..., Any]
+CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch gives to cuDNN
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to know of an output. As in `tolerance.Tolerance` the truth's noise is what each element may miss by, where
+    there is a rule for the whole.
+    """
+
+    name: str
+    truth: TruthTensors
+    rule: ErrorBudget | None
+
+    @classmethod
+    def of(cls, name: str, dtype: str, truth: TruthTensors) -> Known:
+        element, rule = allowed(dtype, truth)
+        return cls(name, replace(truth, noise=element), rule)
+
+    @property
+    def draws(self) -> int:
+        return self.truth.draws if self.truth.native.is_floating_point() else self.truth.noise.shape[0]
+
+    @property
+    def rule_fields(self) -> tuple[float, bool] | None:
+        return (self.rule.rms, self.rule.steady) if self.rule is not None else None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory."""
+        tensors = (self.truth.native, self.truth.oracle, self.truth.noise)
+        return sum(t.numel() * t.element_size() for t in tensors)
+
+
+class Reference:
+    """State of the worker: tasks, and oracles per (variant, region)."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._oracles: dict[tuple[str, str, bool], Oracle] = {}
+        self._task = ""
+        self._device = "cpu"
+        self._graphs: dict[tuple[str, str], Graph] = {}
+        self._kept: OrderedDict[tuple[Any, ...], list[Known]] = OrderedDict()
+        self._intermediates = Intermediates(INTERMEDIATE_BYTES)
+
+    def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
+        """`device` "cpu" or "cuda": where everything is computed. Files stay in host memory."""
+        torch.set_num_threads(threads)
+        self._device = device
+        task = Task.model_validate_json(Path(task_file).read_bytes())
+        self._tasks[task.id], self._task = task, task.id
+        return {"task": task.id}
+
+    def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
+        fill(family, seed, self._graph(variant).inputs, Path(own), Path(path), self._device)
+
+    def expected(
+        self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
+        draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (), reach: float = 1.0,
+        tf32: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
+        the most, and at the `least`; `reach`: see `Oracle.truths`. `rows`: those of each output that are wanted, from and to; all where there are none.
+        `tf32`: whether float32 may be computed in TF32 where torch does by default.
+        """
+        graph = self._graph(variant)
+        with _allowing(tf32):
+            names, truths = self._truths(variant, values, stem, seed, region, family, draws, least, reach)
+        return self._write(graph, names, truths, stem, rows)
+
+    def _truths(
+        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None, least: int = 1,
+        reach: float = 1.0, perturbed: Sequence[Slice] = (),
+    ) -> tuple[tuple[str, ...], dict[str, TruthTensors]]:  # fmt: skip
+        """Names of the outputs, and their truths. Of a region, its inputs are written under the stem, if there is one."""
+        graph = self._graph(variant)
+        tensors = self._values(graph, values, perturbed)
+        if region is not None:
+            region = Region.model_validate(region)
+            tensors = self._region_inputs(variant, values, graph, tensors, region, stem)
+        oracle = self._oracle(variant, graph, region)
+        made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least, reach=reach)
+        return oracle.outputs, made
+
+    def _region_inputs(
+        self, variant: str, values: str, graph: Graph, tensors: Tensors, region: Region, stem: str
+    ) -> Tensors:
+        """Native values of a region's inputs, written under the stem, if there is one."""
+        native: Tensors | None = tensors
+        if not set(region.inputs) <= tensors.keys():
+            native = self._intermediates.find((self._task, variant, values), graph, tensors)
+        if native is None:
+            native = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
+        made = {name: native[name] for name in region.inputs}
+        if stem:
+            specs = [graph.specs[i] for i in region.inputs]
+            write_tensors(Path(f"{stem}.inputs"), specs, [made[i] for i in region.inputs])
+        return made
+
+    def truth(
+        self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = ""
+    ) -> dict[str, Any]:
+        """As `expected` of a region; but the truth stays here, for `agrees`, and only the inputs are written."""
+        found = self._known(variant, values, stem, seed, region, family, None)
+        return {
+            "finite": all(k.truth.finite for k in found), "draws": [k.draws for k in found],
+            "exact": [k.truth.exact for k in found], "error_budgets": [k.rule_fields for k in found],
+        }  # fmt: skip
+
+    def agrees(
+        self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
+        draws: int | None = None, rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (), tf32: bool = True,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Whether outputs in a file surely agree with the truth (see `on_device_comparison.py`): {"agrees", "worst", "ulp"}. `perturbed`:
+        slices of the values that were halved before the call.
+        """
+        specs = self._graph(variant).specs
+        with _allowing(tf32):
+            found = self._known(variant, values, "", seed, region, family, draws, rows, perturbed)
+        wanted = [specs[k.name] for k in found]
+        if rows:
+            wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
+        worst, ulp = 0.0, 0.0
+        for known, spec, made in zip(found, wanted, self._opened(wanted, outputs), strict=True):
+            shares = compare_on_device(spec.dtype, known.truth, known.rule, made)
+            if shares is None:
+                return {"agrees": False}
+            worst, ulp = max(worst, shares[0]), max(ulp, shares[1])
+        return {"agrees": True, "worst": worst, "ulp": ulp}
+
+    def _known(
+        self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None,
+        rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (),
+    ) -> list[Known]:  # fmt: skip
+        """Each output's truth and budget; those of a region are kept while there is room."""
+        key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
+        graph = self._graph(variant)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            if stem:
+                given = self._values(graph, values)
+                self._region_inputs(variant, values, graph, given, Region.model_validate(region), stem)
+            return self._kept[key]
+        names, truths = self._truths(variant, values, stem, seed, region, family, draws, perturbed=perturbed)
+        found = []
+        for number, name in enumerate(names):
+            truth = truths[name].rows(*rows[number]) if rows else truths[name]
+            found.append(Known.of(name, graph.specs[name].dtype, truth))
+        if region is not None:
+            self._keep(key, found)
+        return found
+
+    def _keep(self, key: tuple[Any, ...], found: list[Known]) -> None:
+        room = KEPT_BYTES - sum(k.nbytes for k in found)
+        if room < 0:
+            return
+        self._kept[key] = found
+        for old in list(self._kept)[:-1]:
+            if sum(k.nbytes for kept in self._kept.values() for k in kept) <= KEPT_BYTES:
+                break
+            del self._kept[old]
+
+    def outputs(self, variant: str, values: str, path: str) -> None:
+        """Native outputs of the whole graph, in order."""
+        graph = self._graph(variant)
+        names = output_names(graph)
+        made = Stepper(graph).run(self._values(graph, values), names)
+        write_tensors(Path(path), [graph.specs[n] for n in names], [made[n] for n in names])
+
+    def stated(
+        self, variant: str, rewrite: Any, inputs: list[str], outputs: list[str], values: str, path: str,
+        calls: int = 0, cold: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A unit that is its own rewrite, on values of its region's inputs: its outputs to a file, or the nanoseconds of
+        `calls` calls. Raises TaskError for what does not run or makes something else than the region.
+        """
+        specs, given = self._graph(variant).specs, Graph.model_validate(rewrite)
+        graph = given if self._device == "cpu" else on_device(given, self._device)
+        check_stated(graph, specs, inputs, outputs)
+        tensors = dict(zip(inputs, self._opened([specs[n] for n in inputs], values), strict=True))
+        if not calls:
+            made = run_graph(graph, tensors, wanted=set(outputs))
+            check_layout(made, specs)
+            write_tensors(Path(path), [specs[n] for n in outputs], [made[n] for n in outputs])
+            return {"nanoseconds": []}
+        flush = flush_for(self._device, flush_bytes(torch.get_num_threads()) if cold else 0)
+        spent = []
+        for _ in range(calls):
+            if flush is not None:
+                flush.sum()
+            spent.append(self._nanoseconds(lambda: run_graph(graph, tensors, wanted=set(outputs))))
+        return {"nanoseconds": spent}
+
+    def mutate(
+        self, variant: str, values: str, others: str, seed: int, dropped: int, family: str, known: list[str],
+        seconds: float | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Which rule catches each mutant on these values; "" where none does. `same`: no bit differs from the
+        reference. `known`: mutants that need no further look. `untried`: those for which the `seconds` do not suffice.
+        """
+        end = inf if seconds is None else time.monotonic() + seconds
+        graph = self._graph(variant)
+        tensors = self._values(graph, values)
+        oracle = self._oracle(variant, graph, None)
+        truths = oracle.truths(tensors, seed, family=family)
+        if not all(t.finite for t in truths.values()):
+            return {"valid": False}
+        judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
+        given = self._values(graph, others)
+        caught, same, untried, longest = {}, [], [], 0.0
+        for name, mutant in mutants(graph, oracle.outputs, tensors, given, dropped).items():
+            if name in known or (name == TF32_TWIN and self._in_tf32(graph)):
+                continue  # the TF32 twin is what the reference itself does
+            begin = time.monotonic()
+            if begin + longest > end:
+                untried.append(name)
+                continue
+            made = mutant()
+            if all(torch.equal(made[o], t.native) for o, (t, _) in judged.items()):
+                same.append(name)
+                caught[name] = ""
+            else:
+                rules = (budget.broken(_numpy(made[o])) for o, (_, budget) in judged.items())
+                caught[name] = next(filter(None, rules), "")
+            longest = max(longest, time.monotonic() - begin)
+        return {"valid": True, "caught": caught, "same": same, "untried": untried}
+
+    def profile_nodes(self, variant: str, values: str) -> dict[str, Any]:
+        """Median microseconds of each node run alone as ATen, inputs warm."""
+        graph = self._graph(variant)
+        stepper, spent = Stepper(graph), {}
+
+        def timed(node: Any, read: Tensors, made: Tensors) -> Tensors:
+            runs = []
+            for _ in range(PROFILE_REPEATS):
+                runs.append(self._nanoseconds(lambda: stepper.step(node, read)))
+                if sum(runs) > 0.3e9:
+                    break
+            spent[node.name] = median(runs) / 1e3
+            return made
+
+        stepper.run(self._values(graph, values), output_names(graph), outward=timed)
+        return {"microseconds": spent}
+
+    def tidied(self, handler: Handler) -> Handler:
+        """The same, and after it the GPU's memory is given back where it is much: timed processes need it, too, but to give it
+        back takes longer than many a request. Where there is none left, other runs may have it for a while: it is tried again.
+        """
+
+        def handled(**fields: Any) -> Any:
+            end = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    return handler(**fields)
+                except torch.OutOfMemoryError:
+                    if self._device == "cpu" or time.monotonic() > end:
+                        raise
+                    self._kept.clear()
+                    self._intermediates.clear()
+                finally:
+                    if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
+                        torch.cuda.empty_cache()
+                time.sleep(PAUSE)  # when what the failed try held is let go
+
+        return handled
+
+    def _in_tf32(self, graph: Graph) -> list[str]:
+        """The nodes that torch computes in TF32 here: by default cuDNN's convolutions and RNNs."""
+        on = self._device == "cuda" and torch.backends.cudnn.allow_tf32
+        return [n.name for n in graph.nodes if on and any(part in n.op for part in CUDNN)]
+
+    def _nanoseconds(self, work: Callable[[], object]) -> int:
+        if self._device == "cpu":
+            start = time.perf_counter_ns()
+            work()
+            return time.perf_counter_ns() - start
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        before.record()
+        work()
+        after.record()
+        after.synchronize()
+        return int(before.elapsed_time(after) * 1e6)
+
+    def _graph(self, variant: str) -> Graph:
+        key = (self._task, variant)
+        if key not in self._graphs:
+            graph = self._tasks[self._task].variant(variant).graph
+            self._graphs[key] = graph if self._device == "cpu" else on_device(graph, self._device)
+        return self._graphs[key]
+
+    def _oracle(self, variant: str, graph: Graph, region: Region | None) -> Oracle:
+        key = (f"{self._task} {variant}", region.id if region else "", torch.backends.cudnn.allow_tf32)
+        if key not in self._oracles:
+            if region is None:
+                self._oracles[key] = Oracle(graph, output_names(graph), self._in_tf32(graph))
+            else:
+                part = subgraph(graph, region.nodes, region.inputs, region.outputs)
+                self._oracles[key] = Oracle(part, region.outputs, self._in_tf32(part))
+        return self._oracles[key]
+
+    def _values(self, graph: Graph, path: str, perturbed: Sequence[Slice] = ()) -> Tensors:
+        tensors = self._opened([i.spec for i in graph.inputs], path)
+        if perturbed and self._device == "cpu":  # what is on a device is a copy anyway
+            tensors = [memory(t).clone().as_strided(t.shape, t.stride()) for t in tensors]
+        for index, *bounds in perturbed:
+            memory(tensors[index])[slice(*bounds)] *= 0.5
+        return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
+
+    def _opened(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:
+        tensors = open_tensors(Path(path), specs)
+        return tensors if self._device == "cpu" else [copied_to(t, self._device) for t in tensors]
+
+    def _write(
+        self, graph: Graph, names: Sequence[str], truths: dict[str, TruthTensors], stem: str,
+        rows: Sequence[tuple[int, int]],
+    ) -> dict[str, Any]:  # fmt: skip
+        specs = [graph.specs[n] for n in names]
+        finite = all(truths[n].finite for n in names)
+        made = [truths[n] for n in names]
+        if rows:
+            made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
+            specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
+        given = [Known.of(n, s.dtype, t) for n, s, t in zip(names, specs, made, strict=True)]
+        draws = [k.draws for k in given]
+        write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
+        write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
+        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.truth.noise for k in given])
+        return {
+            "finite": finite, "draws": draws, "exact": [t.exact for t in made],
+            "error_budgets": [k.rule_fields for k in given],
+        }  # fmt: skip
+
+
+def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBudget | None]:
+    """What each element may miss by, and the whole; the noise as it is where values are compared otherwise."""
+    if dtype not in FLOATS or made.exact:
+        return made.noise, None
+    native, oracle, noise = (t.reshape(-1) for t in (made.native, made.oracle, made.noise))
+    elements, at = torch.empty_like(oracle), 0
+
+    def pieces() -> Iterator[Piece]:
+        for start in range(0, oracle.numel(), PIECE[oracle.device.type]):
+            part = slice(start, start + PIECE[oracle.device.type])
+            ideal = oracle[part].to(native.dtype).double() if dtype in HALVES else None
+            yield Piece(native[part].double(), oracle[part], noise[part], ideal)
+
+    def keep(piece: torch.Tensor) -> None:
+        nonlocal at
+        elements[at : at + piece.numel()] = piece
+        at += piece.numel()
+
+    rule = compute_error_budget(torch, dtype, made.draws, pieces, keep)
+    return elements.view(made.oracle.shape), rule
+
+
+@contextmanager
+def _allowing(tf32: bool) -> Iterator[None]:
+    """TF32 where torch has it by default, or nowhere."""
+    backends = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [b.allow_tf32 for b in backends]
+    for backend, allowed in zip(backends, before, strict=True):
+        backend.allow_tf32 = allowed and tf32  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for backend, allowed in zip(backends, before, strict=True):
+            backend.allow_tf32 = allowed  # type: ignore[attr-defined]
+
+
+def _budget(dtype: str, made: TruthTensors) -> Tolerance:
+    elements, rule = allowed(dtype, made)
+    native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
+    return Tolerance(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
+
+
+def _idle_bytes() -> int:
+    """Of the GPU's memory, that this process has and does not use."""
+    return int(torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
+
+
+def _numpy(tensor: torch.Tensor) -> Any:
+    tensor = tensor.cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.uint16).numpy()
+    return tensor.contiguous().numpy()
+
+
+def main() -> None:
+    torch.set_grad_enabled(False)
+    reference = Reference()
+    handlers: dict[str, Handler] = {
+        "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
+        "truth": reference.truth, "agrees": reference.agrees, "outputs": reference.outputs, "stated": reference.stated,
+        "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
+    }  # fmt: skip
+    serve({name: reference.tidied(handler) for name, handler in handlers.items()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A graph run one node at a time, with hooks on what goes into each node and what comes out.
+
+In: a graph (whole, or cut to a region) and tensors for its inputs. Out: the wanted values. The hooks are how
+the oracle's rounding noise and the admission mutants get in. Nodes run through
+`runtime.interpreter.run_graph`, the trusted side's only way to execute ATen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ...errors import TaskError
+from ...records import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec
+from ...runtime.interpreter import run_graph, takes_device
+from ...runtime.rewrites import forbidden
+from ...tasks.values import torch_dtype
+
+STATED_ROOM, STATED_SLACK = 4, 1 << 24  # times the bytes of a task's values, and bytes besides
+Tensors = dict[str, torch.Tensor]
+Inward = Callable[[Node, torch.Tensor], torch.Tensor]
+Outward = Callable[
+    [Node, Tensors, Tensors], Tensors
+]  # (node, what it read, what it made) -> what it shall have made
+
+
+class Stepper:
+    """Reusable: the one-node graphs are made once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._single = {n.name: _one_node(graph, n) for n in graph.nodes}
+        self._last = {name: node.name for node in graph.nodes for name in node.uses}
+
+    def run(
+        self,
+        values: Mapping[str, torch.Tensor],
+        wanted: Iterable[str],
+        *,
+        float64: bool = False,
+        inward: Inward | None = None,
+        outward: Outward | None = None,
+    ) -> Tensors:
+        keep = set(wanted)
+        alive = dict(values)
+        for node in self.graph.nodes:
+            read = {name: widen(alive[name]) if float64 else alive[name] for name in node.uses}
+            # What went in is dropped before something of its size comes out.
+            given = {name: inward(node, t) for name, t in read.items()} if inward else dict(read)
+            made = self.step(node, given, float64=float64)
+            given.clear()
+            alive |= outward(node, read, made) if outward else made
+            for name in node.uses:
+                if self._last[name] == node.name and name not in keep:
+                    alive.pop(name, None)
+        return {name: widen(alive[name]) if float64 else alive[name] for name in keep}
+
+    def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
+        made = {v.name for v in node.outputs if v is not None}
+        return run_graph(self._single[node.name], read, float64=float64, wanted=made)
+
+
+def on_device(graph: Graph, device: str) -> Graph:
+    """The graph with every device that its nodes name, or leave to torch's default, replaced by this one: an
+    exported graph is one of the CPU.
+    """
+    return Graph.model_construct(**{**dict(graph), "nodes": tuple(_moved(n, device) for n in graph.nodes)})
+
+
+def _moved(node: Node, device: str) -> Node:
+    there = {"device": device}
+    args = tuple(there if _is_device(a) else a for a in node.args)
+    kwargs = {k: there if _is_device(v) else v for k, v in node.kwargs.items()}
+    if not node.uses and "device" not in kwargs and takes_device(node.op):
+        kwargs["device"] = there
+    return Node.model_construct(**{**dict(node), "args": args, "kwargs": kwargs})
+
+
+def _is_device(argument: Any) -> bool:
+    return isinstance(argument, dict) and "device" in argument
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def subgraph(graph: Graph, nodes: Iterable[str], inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
+    """The given nodes as a graph of their own. The pieces come from a validated graph, so they are not
+    validated again.
+    """
+    names = set(nodes)
+    return Graph.model_construct(
+        inputs=tuple(
+            GraphInput.model_construct(name=i, spec=graph.specs[i], role="input", target="") for i in inputs
+        ),
+        nodes=tuple(n for n in graph.nodes if n.name in names),
+        outputs=tuple(GraphOutput(value=o) for o in outputs),
+        tree="",
+    )
+
+
+def check_stated(
+    graph: Graph, specs: Mapping[str, TensorSpec], inputs: Iterable[str], outputs: Iterable[str]
+) -> None:
+    """Raise TaskError where operations that a unit states make something else than `outputs` of `inputs` at these specs,
+    or far more bytes on the way than the task's own values have. They are run on tensors without memory.
+    """
+    given = {n: _without_memory(specs[n]) for n in inputs}
+    if reason := forbidden(graph):
+        raise TaskError(reason)
+    made = run_graph(graph, given, wanted={v.name for n in graph.nodes for v in n.outputs if v is not None})
+    room = STATED_ROOM * sum(spec.numel * ITEM_BYTES[spec.dtype] for spec in specs.values())
+    if sum(t.numel() * t.element_size() for t in made.values()) > room + STATED_SLACK:
+        raise TaskError("they make more bytes on the way than the whole task has")
+    for name in outputs:
+        want, found = _without_memory(specs[name]), made[name]
+        if (found.shape, found.dtype) != (want.shape, want.dtype):
+            raise TaskError(f"{name} is {found.dtype}{list(found.shape)}, not {want.dtype}{list(want.shape)}")
+
+
+def check_layout(made: Tensors, specs: Mapping[str, TensorSpec]) -> None:
+    """Raise TaskError where a value lies in memory otherwise than the graph says: nodes behind it may rely on that."""
+    for name, tensor in made.items():
+        axes = zip(specs[name].shape, specs[name].stride, tensor.stride(), strict=True)
+        if any(n > 1 and s != t for n, s, t in axes):
+            raise TaskError(f"{name} has strides {list(tensor.stride())}, not {list(specs[name].stride)}")
+
+
+def _without_memory(spec: TensorSpec) -> torch.Tensor:
+    return torch.empty_strided(spec.shape, spec.stride, dtype=torch_dtype(spec.dtype), device="meta")
+
+
+def ancestors(graph: Graph, wanted: Iterable[str]) -> Graph:
+    """The part of the graph that the wanted values depend on, with the graph's own inputs."""
+    wanted = list(wanted)
+    needed, nodes = set(wanted), []
+    for node in reversed(graph.nodes):
+        if any(v is not None and v.name in needed for v in node.outputs):
+            needed.update(node.uses)
+            nodes.append(node)
+    return Graph.model_construct(
+        inputs=graph.inputs,
+        nodes=tuple(reversed(nodes)),
+        outputs=tuple(GraphOutput(value=o) for o in wanted),
+        tree="",
+    )
+
+
+def _one_node(graph: Graph, node: Node) -> Graph:
+    made = [v.name for v in node.outputs if v is not None]
+    return subgraph(graph, [node.name], node.uses, made)

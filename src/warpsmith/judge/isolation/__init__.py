@@ -1,0 +1,1 @@
+"""Where untrusted native code runs alone: its buffers, the supervisor's side, and the confined native runners."""

@@ -1,0 +1,109 @@
+"""Trusted process that measures the peak rates of a GPU with torch's own kernels.
+
+In (a request): `measure`. Out: the fields of `limits.Peaks`. Bandwidth counts bytes read plus written, for a
+set that fits the L2 cache and for one far larger; each is the best of several kernels and runs. In the cache
+the kernels run from a CUDA graph, and the difference between two sizes tells the rate, so that neither
+launching nor starting a kernel counts against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...processes.worker import serve
+from ..timing.cuda_clock import start_cuda
+
+REPEATS = 10
+GRAPHED = 40  # kernels in a graph
+LEAST_SHARE = 0.25  # of a run's time, in the cache, that moving bytes takes at least
+SQUARE = 8192  # rows and columns of the matrices; FP32 takes half
+MEMORY_MOST = 2 << 30  # bytes of a set in memory
+
+Kernel = Callable[[], object]
+
+
+def measure() -> dict[str, Any]:
+    """Raises JudgeError where CUDA does not start."""
+    start_cuda()
+    cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
+    free = torch.cuda.mem_get_info()[0]
+    small, large = max(cache // 2, 1 << 20), min(MEMORY_MOST, free // 4)
+    quick, memory = _cached_rates(small), _memory_rates(large)
+    return {
+        "threads": 0, "last_cache": cache,
+        **{name: {small: quick[name], large: memory[name]} for name in ("read", "copy_", "stream")},
+        "flops": _product(torch.float32, SQUARE // 2, tf32=False),
+        "tf32": _product(torch.float32, SQUARE, tf32=True),
+        "narrow": _product(torch.bfloat16, SQUARE, tf32=False),
+    }  # fmt: skip
+
+
+def _kernels(size: int) -> dict[str, Kernel]:
+    """Kernels that touch `size` bytes in all, by what they do."""
+    whole = torch.ones(size // 4, device="cuda")
+    left, right = whole[: size // 8], whole[size // 8 : size // 8 * 2]
+    total = torch.empty((), device="cuda")
+    return {
+        "read": lambda: torch.sum(whole, dim=0, out=total),
+        "copy_": lambda: left.copy_(right),
+        "stream": lambda: whole.fill_(1.0),
+    }
+
+
+def _memory_rates(size: int) -> dict[str, float]:
+    return {name: size / _seconds(kernel) for name, kernel in _kernels(size).items()}
+
+
+def _cached_rates(size: int) -> dict[str, float]:
+    part = size // 4
+    whole, less = _kernels(size), _kernels(part)
+    rates = {}
+    for name in whole:
+        all_of_it = _seconds(_graph(whole[name]))
+        longer = max(all_of_it - _seconds(_graph(less[name])), LEAST_SHARE * all_of_it)
+        rates[name] = GRAPHED * (size - part) / longer
+    return rates
+
+
+def _product(dtype: torch.dtype, n: int, *, tf32: bool) -> float:
+    """Operations per second of a matrix product, a multiply-add counted as two."""
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    a = torch.randn(n, n, device="cuda").to(dtype)
+    b, made = a.t().contiguous(), torch.empty_like(a)
+    return 2.0 * n**3 / _seconds(lambda: torch.mm(a, b, out=made))
+
+
+def _graph(kernel: Kernel) -> Kernel:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        kernel()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(GRAPHED):
+            kernel()
+    return graph.replay
+
+
+def _seconds(kernel: Kernel) -> float:
+    """Best of some runs, after one that is not counted."""
+    times = []
+    for _ in range(REPEATS + 1):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        kernel()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return min(times[1:])
+
+
+def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
+    return {"measure": measure}
+
+
+if __name__ == "__main__":
+    serve(handlers())

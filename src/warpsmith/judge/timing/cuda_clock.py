@@ -1,0 +1,283 @@
+"""The clock of an NVIDIA GPU: a `Stopwatch` whose values, outputs and cache eviction live on the device.
+
+In: as `Stopwatch`, in a process whose CUDA context is its own. Out: nanoseconds between two CUDA events around
+each call. The eviction of the L2 cache is queued right before the first event and keeps the device busy while
+the host launches the call, so that a short call's events hold no launch gap; a call whose launching takes
+longer than that pays for it, as it would deployed. After each call the host waits for the whole device, and a
+third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
+the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
+does, so it is measured anew before each block of calls, after waits as long as a call. What the events say is
+bound by the host's clock and by the supervisor's (`interleaved_rounds.agree`).
+
+Sources: CUDA C++ Programming Guide, "Events" (resolution about half a microsecond) and "L2 access management".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import JudgeError
+from ...machine import device_files
+from ...processes.buffers import extent_bytes
+from ...processes.sandbox import restrict
+from ...records import Graph, TensorSpec
+from ...runtime.tensors import open_tensors
+from ..device.memory import KEPT_BYTES
+from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory
+
+EVICTION = 4  # times the L2 cache that is read to evict it
+UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
+
+LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
+QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
+QUIET_MOST, QUIET_LEAST = 20.0, 0.1  # seconds to wait for that, and where it did not come the last time
+TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
+BLOCK_TAILS = 9  # of them before a block of calls
+TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
+TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
+LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
+
+
+class CudaStopwatch(Stopwatch):
+    device = "cuda"
+    recycled = 1 << 62  # the caching allocator hands out every block again
+
+    def __init__(
+        self, graph: Graph, callee: Callee, flush: Tensor | None, blocks: Sequence[Block] = ()
+    ) -> None:
+        super().__init__(graph, callee, flush, blocks)
+        self.stream = torch.cuda.current_stream()
+        self._kept: dict[str, list[Tensor]] = {}
+        self._reset_persisting = _persisting_reset()
+        self._patience, self._alone = QUIET_MOST, True
+        self._nothing = torch.zeros(1, device=self.device)
+        self._call_ns = 0.0  # what a call took last
+        self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
+
+    def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
+        """As `Stopwatch.time`. Without `fresh` the calls follow one another between two events, and each is
+        said to have taken its share.
+        """
+        if not fresh:
+            return self._batch(n)
+        times: list[float] = []
+        tails: list[float] = []
+        rng, start = random.Random(seed), time.perf_counter_ns()
+        with torch.no_grad():
+            for _ in range(n):
+                self.result = None
+                self._overwrite()
+                self._reset()
+                self._change(rng)
+                self._lead(evictions)
+                ns, tail = self._one()
+                times.append(ns)
+                tails.append(tail)
+        self._call_ns = median(times)
+        charged = [max(1, round(ns)) for ns in self._with_tails(times, tails)]
+        between = max(0, time.perf_counter_ns() - start - sum(charged))
+        return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
+
+    def _with_tails(self, times: list[float], tails: list[float]) -> list[float]:
+        """The times, longer by what the calls left running where they usually left something."""
+        if not outlasted(median(tails), self.usual_tail):
+            return times
+        return [ns + max(0.0, tail - self.usual_tail) for ns, tail in zip(times, tails, strict=True)]
+
+    def _one(self) -> tuple[float, float]:
+        """Nanoseconds of a call on the device, and from then to when all of its work was done."""
+        start, end, late = _events(3)
+        start.record(self.stream)
+        self.result = self.callee.call()
+        tail = tail_of(self.stream, end, late)
+        return start.elapsed_time(end) * 1e6, tail
+
+    def _batch(self, n: int) -> dict[str, Any]:
+        """Calls in a row. Waiting for the device is part of the batch, on either clock."""
+        start, end = _events(2)
+        begin, call = time.perf_counter_ns(), self.callee.call
+        with torch.no_grad():
+            start.record(self.stream)
+            for _ in range(n):
+                self.result = None
+                self.result = call()
+            torch.cuda.synchronize()
+            end.record(self.stream)
+            end.synchronize()
+        each = max(1, round(start.elapsed_time(end) * 1e6 / n))
+        self._call_ns = float(each)
+        return {"ns": [each] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * each)}
+
+    def _lead(self, evictions: int) -> None:
+        """Work for the device that hides the launch of the next call: evict the cache, or only wait."""
+        if evictions and self.flush is not None:
+            if self._reset_persisting is not None:
+                self._reset_persisting()
+            for _ in range(evictions):
+                self.flush.sum()
+        else:
+            torch.cuda._sleep(LEAD_CYCLES)
+
+    def _tail_of_nothing(self, count: int) -> float:
+        """Nanoseconds: the median tail of empty calls, each about as long as a call took last."""
+        cycles = LEAD_CYCLES + round(CYCLES_A_NS * min(self._call_ns, LONGEST_NS))
+        tails = []
+        for _ in range(count):
+            torch.cuda._sleep(cycles)
+            tails.append(tail_of(self.stream, *_events(2)))
+        return median(tails)
+
+    def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
+        """As `Stopwatch.prepare`; the memory that is overwritten between calls is asked for now, not in a block
+        that somebody's clock bounds.
+        """
+        self._alone = alone
+        return super().prepare(values, warmup)
+
+    def again(self, warmup: int) -> dict[str, Any]:
+        answer = super().again(warmup)
+        self._overwrite()
+        torch.cuda.synchronize()
+        if not self._alone:
+            return answer
+        quiet = self._until_quiet()
+        self.usual_tail = min(self._tail_of_nothing(BLOCK_TAILS), self.first_tail + TAIL_MOST_NS)
+        return {**answer, "quiet": quiet}
+
+    def _until_quiet(self) -> bool:
+        """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one
+        at work even nothing takes that long. Says whether it came to that; if not, the next time it waits less.
+        """
+        deadline, quick = time.monotonic() + self._patience, 0
+        while quick < QUIET_CALLS and time.monotonic() < deadline:
+            start = time.perf_counter_ns()
+            self._nothing.zero_()
+            torch.cuda.synchronize()
+            quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
+        self._patience = QUIET_MOST if quick == QUIET_CALLS else QUIET_LEAST
+        return quick == QUIET_CALLS
+
+    def _clear(self) -> None:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # other memory for the next block
+
+    def _given(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
+        """The values on the device. Those of the last files stay there: a block must not wait for a copy."""
+        known = self._kept.get(str(values))
+        if known is not None:
+            return known
+        host = open_tensors(values, specs, writable=False)
+        made = [_place(t, s, 0, self.device) for t, s in zip(host, specs, strict=True)]
+        most = max(1, KEPT_BYTES // max(1, sum(map(extent_bytes, specs))))
+        for old in list(self._kept)[: len(self._kept) + 1 - most]:
+            del self._kept[old]
+        self._kept[str(values)] = made
+        return made
+
+    def _copy(self, shared: Tensor, spec: TensorSpec) -> Tensor:
+        return _place(shared, spec, random.randrange(SPREAD) * UNIT, self.device)
+
+    def _lay_out(self) -> None:
+        """Nothing: the caching allocator's blocks start at multiples of 512 bytes."""
+
+    def _elsewhere(self, blocks: Sequence[Block]) -> list[Block]:
+        """Nothing: the caching allocator hands out the block that was given back last."""
+        return []
+
+    def _finish(self) -> None:
+        torch.cuda.synchronize()
+
+
+def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.Event) -> float:
+    """Nanoseconds from when what was queued is done, which `end` says, to when the host has seen that all is."""
+    end.record(stream)
+    torch.cuda.synchronize()
+    late.record(stream)
+    late.synchronize()
+    return end.elapsed_time(late) * 1e6
+
+
+def outlasted(tail: float, usual: float) -> bool:
+    """Whether calls with such a tail, in nanoseconds, left work behind."""
+    return tail >= usual * (1 + TAIL_NOISE) + TAIL_NOISE_NS
+
+
+def make_stopwatch(
+    device: str, graph: Graph, callee: Callee, flush_bytes: int, blocks: Sequence[Block] = ()
+) -> Stopwatch:
+    """The stopwatch of a device, "cpu" or "cuda"."""
+    made = Stopwatch if device == "cpu" else CudaStopwatch
+    return made(graph, callee, flush_for(device, flush_bytes), blocks)
+
+
+def flush_for(device: str, flush_bytes: int) -> Tensor | None:
+    """Memory to read between cold calls. On CUDA the cache's own size decides how much, unless it is 0."""
+    if device == "cpu" or not flush_bytes:
+        return flush_buffer(flush_bytes)
+    cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
+    return torch.ones(EVICTION * cache // 4, device="cuda")
+
+
+def start_cuda() -> None:
+    """Make this process's CUDA context. Raises JudgeError with the driver's reason."""
+    try:
+        torch.ones(1, device="cuda").sum().item()
+    except (RuntimeError, AssertionError) as error:
+        raise JudgeError(f"CUDA does not start: {str(error).splitlines()[0]}") from error
+
+
+def confine(
+    device: str, writable: Sequence[Path], memory_bytes: int | None, *, context_first: bool = False,
+    new_processes: bool = True,
+) -> str:  # fmt: skip
+    """`sandbox.restrict` for a timing process, without network; returns the level in force.
+
+    On CUDA the process may also use the device's files, and its address space is not limited: the driver
+    reserves far more than it uses. `context_first` makes the context before, where the driver cannot do so
+    under the restrictions; its threads then stay outside Landlock, and the level says so.
+    """
+    if device == "cpu":
+        return restrict(writable, memory_bytes=memory_bytes, network=False, new_processes=new_processes)
+    if context_first:
+        start_cuda()
+    level = restrict(
+        [*writable, *device_files()], memory_bytes=None, network=False, new_processes=new_processes
+    )
+    start_cuda()
+    return f"{level}, memory not limited (CUDA)"
+
+
+def _place(source: Tensor, spec: TensorSpec, offset: int, device: str) -> Tensor:
+    """A tensor's memory on the device, `offset` bytes into an allocation of its own."""
+    extent = extent_bytes(spec)
+    if extent == 0:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=source.dtype, device=device)
+    room = torch.empty(extent + UNIT * SPREAD, dtype=torch.uint8, device=device)
+    # Through DLPack it is no view of bytes any more: torch.compile would trace such a view back to its base.
+    flat = torch.from_dlpack(room[offset : offset + extent].view(source.dtype))
+    flat.copy_(memory(source))
+    return flat.as_strided(spec.shape, spec.stride)
+
+
+def _events(count: int) -> list[torch.cuda.Event]:
+    return [torch.cuda.Event(enable_timing=True) for _ in range(count)]
+
+
+def _persisting_reset() -> Callable[[], int] | None:
+    """What gives lines that a kernel made persisting back to the normal L2, where the device has such."""
+    with open("/proc/self/maps") as maps:
+        paths = sorted({line.split()[-1] for line in maps if "libcudart" in line})
+    for path in paths:
+        reset: Callable[[], int] | None = getattr(ctypes.CDLL(path), "cudaCtxResetPersistingL2Cache", None)
+        if reset is not None and reset() == 0:
+            return reset
+    return None

@@ -1,0 +1,187 @@
+"""What could be put together from all that can be written, and what it promises.
+
+In: cuts of a graph, techniques for their regions, and the experience with times. Out: covers of the graph, each with the time that is
+likeliest, as a sum: of its units, of what it leaves to ATen as measured, and of the calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...agents.base import Attempt
+from ...agents.expert.costs import hoped_us, node_us
+from ...records import Region, Unit
+from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
+from ..tuner import every_setting, with_values
+from .base import SearchContext
+
+MOST = 1_000  # ideas, and settings of a technique, that are looked at
+ABOVE = (
+    0.5  # of the logarithm of a region's time: by how much it is expected above the least that is hoped for
+)
+LITTLE = 0.1  # of a candidate's time: below it what ATen takes there is mostly noise
+CURIOUS = 0.7  # standard deviations by which a unit that was not measured may be faster than is likeliest
+Cover = dict[str, int]  # region → number of a unit in its pool
+
+
+@dataclass(frozen=True)
+class PredictedCandidate:
+    log_us: float
+    plan: int  # the cut that it began with
+    cover: Cover
+
+
+class CandidateSpace:
+    """All that could be written: the cuts, and for each region every technique at every setting, without and with one more flag."""
+
+    def __init__(self, context: SearchContext, experience: Experience) -> None:
+        self.graph, self.facts = context.situation.graph, context.situation.facts
+        plans = context.team.reasoning.plans(context.situation, MOST)
+        self.regions: dict[str, Region] = {r.id: r for plan in plans for r in plan}
+        self.plans = [[r.id for r in plan] for plan in plans]
+        self.pools: dict[str, Pool] = {}
+        bases = _techniques(context)
+        for region in self.regions.values():
+            units = [u for base in bases if base.region.id == region.id for u in _settings(context, base)]
+            if units:
+                level = math.log(max(1.0, hoped_us(self.graph, region, self.facts))) + ABOVE
+                self.pools[region.id] = experience.pool(region.id, units, level)
+
+    def aten_us(self, attempts: Sequence[Attempt]) -> tuple[float, dict[str, float]]:
+        """Of the whole reference, and of each region. Operations take longer in a candidate, where caches are cold, than
+        alone: by the factor seen in candidates so far.
+        """
+        nodes = {n.name: node_us(self.graph, n, self.facts) for n in self.graph.nodes}
+        alone = whole = sum(nodes.values())
+        for attempt in attempts:
+            left, us = _left(attempt, nodes, self.facts.hardware.unit_call_us)
+            alone, whole = alone + left, whole + us
+        scale = whole / alone if alone > 0 else 1.0
+        regions = {name: scale * sum(nodes[n] for n in r.nodes) for name, r in self.regions.items()}
+        return scale * sum(nodes.values()), regions
+
+
+class Predictions:
+    """At one moment. `known`: units, by region, that are like others in other words."""
+
+    def __init__(
+        self,
+        offer: CandidateSpace,
+        experience: Experience,
+        context: SearchContext,
+        known: Collection[tuple[str, Key]],
+    ) -> None:
+        self._offer, situation = offer, context.situation
+        self._total, self._aten = offer.aten_us(situation.attempts)
+        timed = list_timed_units(situation.attempts)
+        experience.learn(timed, {region: pool.level for region, pool in offer.pools.items()})
+        logs = {(u.group[-1], make_key(u)): math.log(u.seconds * 1e6) for u in timed}
+        judged = {(u.region.id, make_key(u)) for a in situation.attempts for u in a.candidate.units}
+        self._judged = {_name_units(a.candidate.units) for a in situation.attempts}
+        self._logs: dict[str, Floats] = {}
+        self._new: dict[str, list[int]] = {}  # region → units that were not measured, most promising first
+        for region, pool in offer.pools.items():
+            likeliest, spread = experience.log_us(pool)
+            found = likeliest - CURIOUS * spread
+            places = [(region, key) for key in pool.keys]
+            for at, place in enumerate(places):
+                gone = place in judged or place in known
+                found[at] = logs.get(place, math.inf if gone else found[at])
+            order = [int(at) for at in np.argsort(found, kind="stable")]
+            self._logs[region] = found
+            self._new[region] = [at for at in order if places[at] not in logs and found[at] < math.inf]
+
+    def best(self, n: int) -> list[PredictedCandidate]:
+        """At most `n` that were not judged, best first: each cut at its best, and with one unit that is new."""
+        found = [p for cover in self._covers() for p in (cover, *self._vary(cover, n))]
+        new = {
+            name: p
+            for p in sorted(found, key=lambda p: -p.log_us)
+            if (name := self._name(p)) not in self._judged
+        }
+        return sorted(new.values(), key=lambda p: p.log_us)[:n]
+
+    def log_us(self, units: Iterable[Unit]) -> float:
+        """Of a candidate; infinite where one of its units is not on offer."""
+        us = self._total
+        for unit in units:
+            pool, key = self._offer.pools.get(unit.region.id), make_key(unit)
+            if pool is None or key not in pool.keys:
+                return math.inf
+            us -= self._compute_saving(unit.region.id, pool.keys.index(key))
+        return _log(us)
+
+    def _covers(self) -> Iterator[PredictedCandidate]:
+        """Each cut without the regions that ATen does faster, and with those of other cuts that fit in beside it."""
+        first = {region: int(np.argmin(logs)) for region, logs in self._logs.items()}
+        saved = {region: self._compute_saving(region, at) for region, at in first.items()}
+        by_gain = sorted((r for r in saved if saved[r] > 0), key=lambda r: -saved[r])
+        for number, plan in enumerate(self._offer.plans):
+            cover: Cover = {}
+            taken: set[str] = set()
+            for region in [*(r for r in plan if saved.get(r, 0.0) > 0), *by_gain]:
+                nodes = self._offer.regions[region].nodes
+                if not taken.intersection(nodes):
+                    cover[region] = first[region]
+                    taken.update(nodes)
+            if cover:
+                yield PredictedCandidate(_log(self._total - sum(saved[r] for r in cover)), number, cover)
+
+    def _vary(self, promise: PredictedCandidate, n: int) -> Iterator[PredictedCandidate]:
+        for region, at in promise.cover.items():
+            for other in self._new[region][:n]:
+                us = (
+                    math.exp(promise.log_us)
+                    + self._compute_saving(region, at)
+                    - self._compute_saving(region, other)
+                )
+                yield PredictedCandidate(_log(us), promise.plan, {**promise.cover, region: other})
+
+    def _compute_saving(self, region: str, at: int) -> float:
+        """Microseconds that a unit saves against ATen."""
+        log, call_us = float(self._logs[region][at]), self._offer.facts.hardware.unit_call_us
+        return self._aten[region] - math.exp(log) - call_us if log < math.inf else -math.inf
+
+    def _name(self, promise: PredictedCandidate) -> frozenset[tuple[str, Key]]:
+        return frozenset((region, self._offer.pools[region].keys[at]) for region, at in promise.cover.items())
+
+
+def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple[float, float]:
+    """Microseconds of the operations that a candidate leaves to ATen: alone, and what was seen there. Zeros where it is little."""
+    timing, units = attempt.result.timing, attempt.candidate.units
+    left = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
+    if timing is None or len(timing.unit_us) < len(units) or left < LITTLE * timing.median_us:
+        return 0.0, 0.0
+    return left, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
+
+
+def _techniques(context: SearchContext) -> list[Unit]:
+    """One unit for each technique of each region, the most promising first."""
+    found: dict[tuple[str, str, str], Unit] = {}
+    for idea in context.team.reasoning.propose(context.situation, MOST):
+        key = idea.region.id, idea.family, idea.technique
+        if key not in found:
+            for unit in context.team.synthesis.write(context.situation.graph, idea, 1, context.situation):
+                found[key] = unit
+    return list(found.values())
+
+
+def _settings(context: SearchContext, unit: Unit) -> Iterator[Unit]:
+    """The unit as it is written, then at its other settings; then each of these with one more flag."""
+    others = (with_values(unit, values) for values in (every_setting(unit) or [])[:MOST])
+    plain = [unit, *(u for u in others if u.values != unit.values)]
+    yield from plain
+    for one in plain:
+        yield from context.team.compile.flag_variants(one)
+
+
+def _name_units(units: Iterable[Unit]) -> frozenset[tuple[str, Key]]:
+    return frozenset((u.region.id, make_key(u)) for u in units)
+
+
+def _log(us: float) -> float:
+    return math.log(max(us, 1e-3)) if us < math.inf else math.inf

@@ -1,0 +1,88 @@
+"""The truth about a graph: what counts as honest noise."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpsmith.judge.correctness.oracle import POOL_SIZE, Noise, Oracle
+from warpsmith.tasks.export import export_program, program_graph
+
+
+class Convolution(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(8, 4, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) * 2.0
+
+
+def cut(tensor: torch.Tensor) -> torch.Tensor:
+    """To ten bits of mantissa, as tensor cores may."""
+    return (tensor.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def test_tf32_counts_as_noise_where_the_reference_uses_it() -> None:
+    torch.manual_seed(0)
+    module, x = Convolution(), torch.randn(2, 8, 12, 12)
+    graph = program_graph(export_program(module, (x,), {}, "test.py"), "test.py")
+    values = {i.name: x if i.role == "input" else module.conv.weight.detach() for i in graph.inputs}
+    outputs = tuple(o.value for o in graph.outputs if o.value is not None)
+    (conv,) = (n.name for n in graph.nodes if "conv" in n.op)
+    plain, loose = (Oracle(graph, outputs, names).truths(values, 1)[outputs[0]] for names in ((), (conv,)))
+    exact = torch.nn.functional.conv2d(x.double(), module.conv.weight.detach().double()) * 2
+    missed = (
+        torch.nn.functional.conv2d(cut(x).double(), cut(module.conv.weight.detach()).double()) * 2 - exact
+    )
+    assert torch.equal(plain.oracle, loose.oracle)
+    assert missed.square().mean().sqrt() > 100 * plain.noise.square().mean().sqrt()
+    assert 0.5 < missed.square().mean().sqrt() / loose.noise.square().mean().sqrt() < 2
+
+
+@pytest.mark.parametrize("count", [2, 1000, POOL_SIZE, 2 * POOL_SIZE + 3])
+@pytest.mark.parametrize("layout", ["plain", "transposed", "expanded"])
+def test_noise_goes_through_the_pool_again_and_again(count: int, layout: str) -> None:
+    """Element by element from a random place on, in the tensor's own layout."""
+    x = torch.arange(2.0 * count, dtype=torch.float64).view(2, count) + 1
+    x = {"plain": x, "transposed": x.t(), "expanded": x[:1].expand(2, count)}[layout]
+    noise, again = Noise(3), Noise(3)
+    got = noise.disturb(x, 1e-3)
+    start = int(torch.randint(POOL_SIZE, (), generator=again._generator))
+    places = (start + torch.arange(x.numel())) % POOL_SIZE
+    wanted = x * (again._pool[places].view(x.shape) * 1e-3 + 1)
+    assert torch.allclose(got, wanted, rtol=1e-15, atol=0)
+    assert got.stride() == (x * 1.0).stride()
+    assert noise.disturb(x, 0.0) is x
+
+
+class Clamped(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x.sum(1) + x[:, 0]).clamp(min=0.0)
+
+
+def test_noise_reaches_beyond_a_kink() -> None:
+    """A sum some standard deviations of its rounding below zero: honest sums of a billion elements come out above it."""
+    torch.manual_seed(0)
+    x = torch.randn(4000, 64)
+    # From well below zero to well above it, by the same rounding errors.
+    x[:, 0] = (torch.linspace(-1e-4, 1e-4, 4000).double() - x[:, 1:].double().sum(1) / 2).float()
+    module = Clamped()
+    graph = program_graph(export_program(module, (x,), {}, "test.py"), "test.py")
+    values = {i.name: x for i in graph.inputs}
+    (output,) = (o.value for o in graph.outputs if o.value is not None)
+    wide = x.double()
+    before = wide.sum(1) + wide[:, 0]
+    oracle = Oracle(graph, (output,))
+    far, near = (oracle.truths(values, 5, least_draws=24, reach=reach)[output] for reach in (8.0, 1.0))
+    linear = before > 1e-4
+    size = near.noise[linear].mean()
+    assert float(far.noise[linear].mean() / size) == pytest.approx(
+        1, rel=0.1
+    )  # where nothing is cut off both say the same
+    beyond, out_of_reach = (before < -4 * size) & (before > -5 * size), before < -80 * size
+    assert beyond.sum() > 10
+    assert out_of_reach.any()
+    assert float(near.noise[beyond].mean()) < 0.02 * size
+    assert float(far.noise[beyond].mean()) > 0.3 * size
+    assert not far.noise[out_of_reach].any()

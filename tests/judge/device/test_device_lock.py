@@ -1,0 +1,294 @@
+"""Many compute together, one measures alone, and gets its turn."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from warpsmith.errors import JudgeError
+from warpsmith.judge.device.device_lock import FOLLOWS_SECONDS, REST_SECONDS, WAITING, DeviceLock, try_flock
+
+PATIENCE = 5.0
+
+
+def test_computing_is_shared() -> None:
+    lock, together = DeviceLock(), threading.Barrier(3, timeout=PATIENCE)
+
+    def work() -> None:
+        with lock.shared():
+            together.wait()  # only if all three are inside at the same time
+
+    with ThreadPoolExecutor(3) as pool:
+        for job in [pool.submit(work) for _ in range(3)]:
+            job.result(PATIENCE)
+
+
+def test_measuring_is_alone_and_goes_first() -> None:
+    lock, order = DeviceLock(), []
+    inside, leave, queued = threading.Event(), threading.Event(), threading.Event()
+
+    def compute(name: str) -> None:
+        with lock.shared():
+            order.append(name)
+            inside.set()
+            assert leave.wait(PATIENCE)
+
+    def measure() -> None:
+        queued.set()
+        with lock.exclusive():
+            order.append("measured")
+
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(compute, "first")
+        assert inside.wait(PATIENCE)
+        measured = pool.submit(measure)
+        assert queued.wait(PATIENCE)
+        end = time.monotonic() + PATIENCE
+        while not lock._waiting and time.monotonic() < end:
+            time.sleep(0.001)
+        second = pool.submit(compute, "second")
+        assert order == ["first"]
+        leave.set()
+        for job in (first, measured, second):
+            job.result(PATIENCE)
+    assert order == ["first", "measured", "second"]
+
+
+def test_a_turn_ends_with_an_error() -> None:
+    lock = DeviceLock()
+    for kind in (lock.exclusive, lock.shared):
+        try:
+            with kind():
+                raise ValueError
+        except ValueError:
+            pass
+    with lock.exclusive():
+        pass
+
+
+def test_a_turn_may_be_taken_again() -> None:
+    lock = DeviceLock()
+    with lock.exclusive(), lock.exclusive(), lock.shared():
+        pass
+    waits = pytest.raises(RuntimeError, match="its own thread computes")
+    with lock.shared(), lock.shared(), waits, lock.exclusive():
+        pass
+    with lock.exclusive():
+        pass
+
+
+def test_runs_share_a_file(tmp_path: Path) -> None:
+    """Two locks opened apart, as two processes open them."""
+    said: list[str] = []
+    one, two = (DeviceLock(tmp_path / "gpu.lock", said.append) for _ in range(2))
+    with one.shared(), two.shared():
+        assert not said, "computing is shared"
+    order, entered = [], threading.Event()
+
+    def other(kind: str) -> None:
+        entered.set()
+        with getattr(two, kind)():
+            order.append(kind)
+
+    for kind in ("shared", "exclusive"):
+        entered.clear()
+        with ThreadPoolExecutor(1) as pool:
+            with one.exclusive():
+                job = pool.submit(other, kind)
+                assert entered.wait(PATIENCE)
+                end = time.monotonic() + PATIENCE
+                while not said and time.monotonic() < end:
+                    time.sleep(0.001)
+                order.append("alone")
+            job.result(PATIENCE)
+        assert order == ["alone", kind]
+        assert set(said) == {WAITING}
+        order.clear(), said.clear()
+
+
+def test_a_measurement_of_another_run_goes_first(tmp_path: Path) -> None:
+    first, measurer, late = (DeviceLock(tmp_path / "gpu.lock") for _ in range(3))
+    order, inside, leave = [], threading.Event(), threading.Event()
+
+    def compute(lock: DeviceLock, name: str) -> None:
+        with lock.shared():
+            order.append(name)
+            inside.set()
+            assert leave.wait(PATIENCE)
+
+    def measure() -> None:
+        with measurer.exclusive():
+            order.append("measured")
+
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(compute, first, "first")]
+        assert inside.wait(PATIENCE)
+        jobs.append(pool.submit(measure))
+        end = time.monotonic() + PATIENCE
+        while gate_free(tmp_path / "gpu.gate") and time.monotonic() < end:
+            time.sleep(0.001)
+        jobs.append(pool.submit(compute, late, "late"))
+        time.sleep(0.05)
+        assert order == ["first"], "who would compute waits behind who would measure"
+        leave.set()
+        for job in jobs:
+            job.result(PATIENCE)
+    assert order == ["first", "measured", "late"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_computes_in_the_background_is_paused_for_a_measurement(apart: bool, tmp_path: Path) -> None:
+    """Of its own run, or of another one that shares the file."""
+    mine = DeviceLock(tmp_path / "gpu.lock")
+    other = DeviceLock(tmp_path / "gpu.lock") if apart else mine
+    running, said = threading.Event(), []
+
+    def pause() -> None:
+        running.clear()
+        said.append("paused")
+
+    with mine.background(pause, running.set):
+        assert running.wait(PATIENCE)
+        with mine.shared(), mine.background(pause, running.set):
+            assert running.is_set(), "whoever has a turn needs no other"
+        for _ in range(2):
+            with ThreadPoolExecutor(1) as pool:
+                assert not pool.submit(measured, other, running).result(PATIENCE)
+            assert running.wait(PATIENCE), "it goes on after the measurement"
+    assert running.is_set()
+    assert said == ["paused"] * 3, "first, and for each measurement"
+    with other.exclusive():
+        assert said == ["paused"] * 3, "nothing is left to pause"
+
+
+def test_two_in_the_background_both_give_way_to_another_run(tmp_path: Path) -> None:
+    """Each begins again as soon as it was paused: were it let in while the other computes, one of them always would."""
+    mine, other, done = DeviceLock(tmp_path / "lock"), DeviceLock(tmp_path / "lock"), threading.Event()
+
+    def measure() -> None:
+        for _ in range(5):
+            with other.exclusive():
+                pass
+        done.set()
+
+    nothing = threading.Event().clear
+    with ThreadPoolExecutor(1) as pool:
+        with mine.background(nothing, nothing), mine.background(nothing, nothing):
+            measures = pool.submit(measure)
+            in_time = done.wait(10 * PATIENCE)
+        measures.result(PATIENCE)
+    assert in_time
+
+
+def measured(lock: DeviceLock, running: threading.Event) -> bool:
+    """Whether it ran at any time of a measurement."""
+    with lock.exclusive():
+        return running.wait(0.2)
+
+
+def gate_free(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_measurements_follow_one_another_and_then_others_go_on_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To stop all who compute takes time, too. Where nobody computes nobody is to be spared."""
+    monkeypatch.setattr("warpsmith.judge.device.device_lock.REST_SECONDS", 3.0)
+    monkeypatch.setattr("warpsmith.judge.device.device_lock.FOLLOWS_SECONDS", 0.5)
+    path = tmp_path / "gpu.lock"
+    one, two, computer = (DeviceLock(path) for _ in range(3))
+    with one.exclusive():
+        pass
+    start = time.monotonic()
+    with two.exclusive():
+        pass
+    assert time.monotonic() - start < 2.0, "nobody computes"
+    running = threading.Event()
+    with computer.background(running.clear, running.set):
+        assert running.wait(PATIENCE)
+        start = time.monotonic()
+        with one.exclusive():
+            first = time.monotonic() - start
+        with two.exclusive():
+            second = time.monotonic() - start
+        assert first < 2.0, "it follows the one before at once"
+        assert second < 2.0
+        assert running.wait(PATIENCE)
+        time.sleep(max(0.0, 0.7 - (time.monotonic() - start - second)))
+        with one.exclusive():
+            third = time.monotonic() - start
+        assert 2.0 < third - second < 20.0, "others had their time"
+
+
+def test_who_waits_for_the_others_time_to_end_does_not_shut_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who computes would take it for somebody who wants to measure, and stop."""
+    path = tmp_path / "gpu.lock"
+    waits, computes = (DeviceLock(path)._file for _ in range(2))
+    assert waits is not None
+    assert computes is not None
+    computes.acquire(exclusive=False)
+    ended = time.time() - (FOLLOWS_SECONDS + REST_SECONDS) / 2
+    os.utime(path.with_suffix(".gate"), (ended, ended))
+    asked: list[tuple[int, int]] = []
+
+    def seen(file: int, how: int) -> bool:
+        asked.append((file, how & ~fcntl.LOCK_NB))
+        return try_flock(file, how)
+
+    monkeypatch.setattr("warpsmith.judge.device.device_lock.try_flock", seen)
+    assert not waits._try(exclusive=True)
+    assert asked == [(waits._main, fcntl.LOCK_EX), (waits._probe, fcntl.LOCK_SH)], "it only looks at the gate"
+    os.utime(path.with_suffix(".gate"), (0, 0))
+    assert not computes.is_wanted()
+    waiter = threading.Thread(target=waits.acquire, args=(True,), daemon=True)
+    waiter.start()
+    end = time.monotonic() + PATIENCE
+    while not computes.is_wanted() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert computes.is_wanted(), "afterwards it does"
+    computes.release()
+    waiter.join(PATIENCE)
+    assert not waiter.is_alive()
+
+
+def test_who_would_measure_while_another_does_queues_behind_it(tmp_path: Path) -> None:
+    """The gate is shut already: who queues stops nobody who would not have stopped."""
+    path = tmp_path / "gpu.lock"
+    measures, waits, computes = (DeviceLock(path)._file for _ in range(3))
+    assert measures is not None
+    assert waits is not None
+    assert computes is not None
+    measures.acquire(exclusive=True)
+    ended = time.time() - (FOLLOWS_SECONDS + REST_SECONDS) / 2  # of the measurement before
+    os.utime(path.with_suffix(".gate"), (ended, ended))
+    taken: list[bool] = []
+    waiter = threading.Thread(target=lambda: taken.append(waits._try(exclusive=True)), daemon=True)
+    waiter.start()
+    waiter.join(0.2)
+    assert waiter.is_alive()
+    measures.release()
+    waiter.join(PATIENCE)
+    assert taken == [True]
+    assert not computes._try(exclusive=False), "it is alone"
+    waits.release()
+
+
+def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JudgeError, match="cannot open"):
+        DeviceLock(tmp_path / "gpu.lock")
+    assert not (tmp_path / "elsewhere").exists()

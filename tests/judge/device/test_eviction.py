@@ -1,0 +1,13 @@
+from warpsmith import machine
+from warpsmith.judge.device.eviction import flush_bytes
+from warpsmith.judge.isolation import runner
+from warpsmith.judge.timing import timing_session as timing_field
+
+
+def test_flush_is_four_times_the_last_cache():
+    caches = machine.cache_bytes()
+    assert flush_bytes(64) >= flush_bytes(1) >= min(4 * caches[max(caches)], 256 << 20)
+
+
+def test_units_and_deployed_calls_are_timed_equally_cold():
+    assert timing_field.flush_bytes is runner.flush_bytes is flush_bytes

@@ -1,0 +1,59 @@
+"""Sessions: when a process gets other values at other addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warpsmith.judge.timing.interleaved_rounds import WARMUP, InterleavedRounds
+from warpsmith.judge.timing.timed_process import Block
+
+
+class Noting:
+    """A process that answers at once, and says what it was asked."""
+
+    expected, quiet = 1e-5, True
+
+    def __init__(self, name: str) -> None:
+        self.name, self.asked = name, []
+
+    def prepare(self, values: Path, warmup: int, alone: bool = True) -> float:
+        self.asked.append((str(values), warmup))
+        return 0.0
+
+    def again(self, warmup: int) -> None:
+        self.asked.append(("again", warmup))
+
+    def block(self, n: int, evictions: int, seed: int) -> Block:
+        return Block((10,) * n, 0, 10 * n)
+
+    def settle(self) -> None: ...
+
+    def rest(self) -> None:
+        self.asked.append(("rest", 0))
+
+
+def asked(rounds: int, rests: bool = False, **options: Any) -> list[list[str]]:
+    mine, other = Noting("candidate"), Noting("eager")
+    values = [Path("a"), Path("b")]
+    session = InterleavedRounds([mine, other], values, (), Path, cold=False, rests=rests, **options)  # type: ignore[list-item]
+    session.run(rounds, [5, 5])
+    assert all(warmup == WARMUP for name, warmup in mine.asked + other.asked if name != "rest")
+    assert all(len(blocks) == rounds for blocks in session.blocks.values())
+    return [[name for name, _ in p.asked] for p in (mine, other)]
+
+
+@pytest.mark.parametrize(
+    ("moves", "expected"),
+    [(1, ["a", "b", "a", "b", "a"]), (2, ["a", "again", "b", "again", "a"]), (4, ["a", *["again"] * 3, "b"])],
+)
+def test_values_move_after_so_many_rounds(moves: int, expected: list[str]) -> None:
+    assert asked(5, moves=moves) == [expected, expected]
+
+
+def test_who_has_rested_is_prepared_anew() -> None:
+    mine, other = asked(3, rests=True, moves=3)
+    assert mine == ["a", "again", "again"]
+    assert other == ["a", "rest"] * 3
