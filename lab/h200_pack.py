@@ -47,7 +47,7 @@ from warpsmith.errors import UsageError, WarpsmithError
 WORK = Path(__file__).parent / "h200_work.sh"
 MARK = "pack.jsonl"  # what the pack holds
 # Of Warpsmith, what a bundle's content depends on.
-MAKES = ("agents", "bundles", "kernels", "records", "search", "tasks")
+MAKES = ("agents", "bundles", "hardware.py", "kernels", "records", "search", "tasks")
 SURE, LOST = 1.1, 0.9  # times as fast as the fastest baseline: wins, loses
 
 
