@@ -5,7 +5,7 @@
 
 The folder is a checkout of github.com/ScalingIntelligence/KernelBench, which is fetched and never committed. Its shapes
 are too large for a CPU; they are reduced by rule (`shrunk_task.py`), and each row says to what. Each task runs in a
-process of its own, as `warpsmith optimize` would run it, and is killed with all it started after `--timeout`. `--jobs`
+process of its own, as `warpsmith optimize` would run it, and is killed with all it started after `--limit-s`. `--jobs`
 tasks run at a time, each on `--cores` physical cores of its own (one hyperthread of each); memory bandwidth and the last
 cache they share. Builds, measured peaks and torch.compile's caches go to `--cache`.
 

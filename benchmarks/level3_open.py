@@ -4,15 +4,16 @@
 
 The folder is a checkout of github.com/ScalingIntelligence/KernelBench, which is fetched and never committed; two tasks
 need the package einops. Each task runs in a process of its own: it is loaded, then a judge is opened on it (the machine's
-limit, inputs, admission, baselines, each part alone). It is killed with all it started after `--timeout`, and its row says
+limit, inputs, admission, baselines, each part alone). It is killed with all it started after `--limit-s`, and its row says
 in which stage. On a CPU the sizes are reduced by rule (`shrunk_task.py`), and each row says to what.
 
-On a machine with a GPU, at KernelBench's own sizes, four tasks side by side, ended by itself after ten minutes:
+On a machine with a GPU, at KernelBench's own sizes, four tasks side by side, ended by itself after ten minutes
+(`docs/bundles.md` says how to pack it as a kit):
 
-    PYTHONPATH=$PWD/src:$PWD/.extra python benchmarks/level3_open.py .kb --target cuda --jobs 4 --timeout 150 \
-        --seconds 570 --baselines eager compile --cache /tmp/level3 --out "$OUT/level3_open" [--known FILE.jsonl]
+    python benchmarks/level3_open.py KernelBench/KernelBench --target cuda --jobs 4 --limit-s 150 \
+        --seconds 570 --baselines eager compile --cache /tmp/level3 --out level3_open [--known FILE.jsonl]
 
-where `.kb/level3` holds the task files and `.extra` the package einops. Writes <out>.jsonl, one row a task as it is done,
+Writes <out>.jsonl, one row a task as it is done,
 and <out>.md. The same command goes on where it was stopped; `--known` names rows of an earlier run that lie elsewhere.
 Tasks that `--seconds` cuts short get no row.
 """

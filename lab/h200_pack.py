@@ -1,8 +1,8 @@
 """Everything that `h200_campaign.py` needs on a machine with a GPU and without the internet, in one folder that can be copied there.
 
 In: a checkout of KernelBench, the rows of `h200_report.py` that say which tasks have a verdict, rows of `cuda_look.py`. Out: a folder with a
-bundle for each task and for the canaries (packed here, where it costs no GPU time), Warpsmith's source as it lies here, wheels of what it needs beside torch and
-NumPy, and `run.sh`, which installs, judges and packs the results. The same command packs what has changed since; `--force` packs all anew.
+bundle for each task and for the canaries (packed here, where it costs no GPU time); for the rest it is a kit as `warpsmith bundle kit` writes it
+(`warpsmith/bundles/kit.py`), whose `work.sh` runs the campaign. The same command packs what has changed since; `--force` packs all anew.
 
 The order is that in which most verdicts may come: tasks whose looks win, then those without a look, then those within 10% of the fastest
 baseline, then those that lose; in each group what takes least of the GPU's memory first.
@@ -10,33 +10,28 @@ baseline, then those that lose; in each group what takes least of the GPU's memo
     python lab/h200_pack.py KERNELBENCH OUT [--task NAME …] [--rows ROWS] [--again NAME …] [--looks FILE …] [--baselines FILE]
         [--candidates N] [--memory GIB] [--whole NAME …] [--authored] [--dtype bfloat16] [--python 3.12] [--no-wheels] [--force]
 
-There (a campaign outlives the command that started it; `OUT` is a folder for `camp.tgz`):
+There (a campaign outlives the command that started it; `OUT` is a folder for `results.tgz`):
 
-    OUT=results bash PACK/run.sh start SECONDS LANES [WAIT]     # show what it says for WAIT seconds
+    OUT=results bash PACK/run.sh start SECONDS LANES     # show what it says for $WAIT seconds
     OUT=results bash PACK/run.sh wait SECONDS
 
-On a machine that has nothing of it yet, a campaign goes on from an earlier `camp.tgz` that lies beside `run.sh`.
-Here again: unpack `camp.tgz` to a folder, which is a CAMPAIGN for `h200_report.py --before ROWS`.
+On a machine that has nothing of it yet, a campaign goes on from an earlier `results.tgz` that lies beside `run.sh`.
+Here again: unpack `results.tgz` to a folder, which is a CAMPAIGN for `h200_report.py --before ROWS`.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import math
 import os
-import re
 import shutil
-import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +40,12 @@ from h200_campaign import LEVELS, Campaign, Work, settled, which_tasks
 from h200_canaries import CANARIES, FIRST
 from h200_report import Row, best_of, earlier
 from narrow_task import DTYPES
-from packaging.requirements import Requirement
 
+from warpsmith.bundles import kit
 from warpsmith.errors import UsageError, WarpsmithError
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
+WORK = Path(__file__).parent / "h200_work.sh"
 MARK = "pack.jsonl"  # what the pack holds
-THERE = ("torch", "numpy")  # on a machine with a GPU, with all that they bring
-GLIBC = (34, 31, 28, 27, 24, 17, 12, 5)  # pip matches each exactly
-MANYLINUX = (*(f"manylinux_2_{n}_x86_64" for n in GLIBC), "manylinux2014_x86_64", "manylinux1_x86_64")
 # Of Warpsmith, what a bundle's content depends on.
 MAKES = ("agents", "bundles", "kernels", "records", "search", "tasks")
 SURE, LOST = 1.1, 0.9  # times as fast as the fastest baseline: wins, loses
@@ -107,78 +98,6 @@ def chosen(tasks: Sequence[str], again: Sequence[str], done: set[str]) -> list[s
     return [n for n in names if n in again or n not in done]
 
 
-def source_files() -> list[Path]:
-    """Of Warpsmith and its benchmarks, as they lie here: what a bundle was packed with is what judges it. Raises UsageError."""
-    command = [
-        "git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "src", "benchmarks",
-    ]  # fmt: skip
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if listed.returncode != 0:
-        raise UsageError(f"{ROOT} is no git checkout: {listed.stderr.strip()}")
-    return [ROOT / n for n in sorted(listed.stdout.split("\0")) if n and (ROOT / n).is_file()]
-
-
-def pack_source(out: Path) -> None:
-    """The same bytes for the same content."""
-    with gzip.GzipFile(out, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
-        for file in source_files():
-            about = tarfile.TarInfo(str(file.relative_to(ROOT)))
-            about.size = file.stat().st_size
-            with file.open("rb") as content:
-                archive.addfile(about, content)
-
-
-def changed() -> int:
-    """Files under src that are not as in the last commit."""
-    command = ["git", "-C", str(ROOT), "status", "--porcelain", "src"]
-    return len(subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines())
-
-
-def requirements(python: str) -> list[str]:
-    """`name==version` of what Warpsmith needs beside what is there, as it is installed here. Raises UsageError."""
-    there = {
-        "extra": "",
-        "python_version": python,
-        "python_full_version": f"{python}.0",
-        "sys_platform": "linux",
-    }
-    found: dict[str, str] = {}
-    waiting = ["warpsmith"]
-    while waiting:
-        name = waiting.pop()
-        try:
-            about = metadata.distribution(name)
-        except metadata.PackageNotFoundError as error:
-            raise UsageError(f"{name} is not installed here: its version is not known") from error
-        if name != "warpsmith":
-            found[name] = about.version
-        for needed in map(Requirement, about.requires or ()):
-            key = re.sub(r"[-_.]+", "-", needed.name).lower()
-            wanted = needed.marker is None or needed.marker.evaluate(there)
-            if wanted and key not in (*found, *THERE):
-                waiting.append(key)
-    return sorted(f"{name}=={version}" for name, version in found.items())
-
-
-def download(out: Path, python: str) -> None:
-    """Wheels, unless they are there. Raises UsageError."""
-    wanted, listed = requirements(python), out / "wheels.txt"
-    text = "".join(f"{line}\n" for line in (f"python {python}", *wanted))
-    if listed.exists() and listed.read_text() == text:
-        return
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    command = [
-        sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--implementation", "cp",
-        "--python-version", python, *(f"--platform={p}" for p in MANYLINUX), "-d", str(out), *wanted,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        said = next((x for x in done.stderr.splitlines() if x.startswith("ERROR")), done.stderr.strip())
-        raise UsageError(f"no wheels: {said[:300]}")
-    listed.write_text(text)
-
-
 class Packer:
     """Packs bundles into a folder, each unless it is there and made of the same."""
 
@@ -192,8 +111,8 @@ class Packer:
             os.sched_getaffinity(0), tuple(more),
         )  # fmt: skip
         self.source = hashlib.sha256()
-        folders = [ROOT / "src" / "warpsmith" / name for name in MAKES]
-        for file in source_files():
+        folders = [kit.PACKAGE / name for name in MAKES]
+        for file in kit.source_files().values():
             if file.name in ("cuda_expert.py", "authored.py") or any(map(file.is_relative_to, folders)):
                 self.source.update(file.read_bytes())
 
@@ -233,17 +152,6 @@ class Packer:
             key.update(unit.read_bytes())
         key.update(files(given.kernelbench, [name])[0].read_bytes())
         return key.hexdigest()[:16]
-
-
-def begin(out: Path) -> None:
-    """Make the folder. Raises UsageError for one that holds something else."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is no folder")
-    if out.exists() and any(out.iterdir()) and not (out / MARK).is_file():
-        raise UsageError(f"{out} holds something else than a pack: name a new folder")
-    for folder in ("bundles", "log"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    (out / MARK).touch()
 
 
 def write_mark(out: Path, made: Iterable[Packed]) -> None:
@@ -320,11 +228,10 @@ def pack(given: argparse.Namespace) -> None:
     seen = looks(given.looks)
     promises = expected(seen, rows, fastest_baselines(given.baselines) if given.baselines else {})
     packer = Packer(given, seen)
-    if uncommitted := changed():
+    if uncommitted := kit.count_uncommitted():
         print(f"{uncommitted} files under src are not as in the last commit: they are packed as they are")
-    begin(out)
-    if not given.no_wheels:
-        download(out / "wheels", given.python)
+    kit.begin_kit(out)
+    (out / "log").mkdir(exist_ok=True)
     with ThreadPoolExecutor(given.jobs) as packers:
         made = sorted(packers.map(lambda name: packer.task(name, promises.get(name)), names), key=turn)
         canaries = [] if given.no_canaries or given.dtype else list(packers.map(packer.canary, CANARIES))
@@ -335,10 +242,10 @@ def pack(given: argparse.Namespace) -> None:
     for old in {f.name for f in (out / "bundles").iterdir()} - {w.bundle.name for w in [*good, *canaries]}:
         shutil.rmtree(out / "bundles" / old)
     copy_tasks(given.kernelbench, out / "kernelbench", [w.name for w in good])
-    pack_source(out / "warpsmith.tar.gz")
     names = [w.name for w in good]
-    script = (HERE / "h200_run.sh").read_text().replace('DTYPE=""', f'DTYPE="{given.dtype or ""}"')
-    (out / "run.sh").write_text(script.replace("TASKS=()", f"TASKS=({' '.join(names)})"))
+    work = WORK.read_text().replace('DTYPE=""', f'DTYPE="{given.dtype or ""}"')
+    work = work.replace("TASKS=()", f"TASKS=({' '.join(names)})")
+    kit.finish_kit(out, work, None if given.no_wheels else given.python)
     size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file()) / 2**20
     print(f"order: {' '.join(names)}")
     print(f"wrote {out}: {len(good)} tasks, {len(made) - len(good)} not packed, {size:.1f} MiB")

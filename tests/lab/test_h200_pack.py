@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from warpsmith.bundles import kit
+
 ROOT = Path(__file__).resolve().parents[2]
 SOFTMAX = (
     "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, 1)\n"
@@ -50,8 +52,9 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(h200_campaign.Campaign, "pack", pack)
     monkeypatch.setattr(h200_pack, "CANARIES", ())
-    monkeypatch.setattr(h200_pack, "source_files", lambda: [ROOT / "lab" / "cuda_expert.py"])
-    monkeypatch.setattr(h200_pack, "changed", lambda: 0)
+    name = "lab/cuda_expert.py"
+    monkeypatch.setattr(kit, "source_files", lambda: {name: ROOT / name})
+    monkeypatch.setattr(kit, "count_uncommitted", lambda: 0)
     level = tmp_path / "kb" / "KernelBench" / "level1"
     level.mkdir(parents=True)
     for number in range(1, 6):
@@ -92,7 +95,7 @@ def test_what_has_no_verdict_is_packed_what_may_win_first(
     assert sorted(f.name for f in Path("out/kernelbench/KernelBench/level1").iterdir()) == [
         f"{n}_Task.py" for n in (2, 4, 5)
     ]
-    assert "TASKS=(level1/2 level1/5 level1/4)" in Path("out/run.sh").read_text()
+    assert "TASKS=(level1/2 level1/5 level1/4)" in Path("out/work.sh").read_text()
     with tarfile.open("out/warpsmith.tar.gz") as source:
         assert source.getnames() == ["lab/cuda_expert.py"]
     packed.clear()
@@ -124,7 +127,7 @@ def test_canaries_are_packed_beside_the_tasks_and_stay(
     assert h200_pack.main(command) == 0
     assert len(packed) == 2, "as they were"
     assert sorted(f.name for f in Path("out/bundles").iterdir()) == ["canary_level1_5", "level1_1"]
-    assert "TASKS=(level1/1)" in Path("out/run.sh").read_text()
+    assert "TASKS=(level1/1)" in Path("out/work.sh").read_text()
     assert "1 tasks, 0 not packed" in capsys.readouterr().out
     assert h200_pack.main([*command, "--no-canaries"]) == 0
     assert [f.name for f in Path("out/bundles").iterdir()] == ["level1_1"]
@@ -196,7 +199,7 @@ def test_looks_are_ranked_the_best_of_each_near_technique_first(tmp_path: Path) 
         (["kb", "out", "--looks", "text"], "text holds no rows of cuda_look.py"),
         (["kb", "out", "--rows", "text"], "text holds no rows of h200_report.py"),
         (["kb", "out", "--baselines", "text"], "text holds no rows with task"),
-        (["kb", "foreign"], "foreign holds something else than a pack"),
+        (["kb", "foreign"], "foreign holds something else than a kit"),
         (["kb", "text"], "text is no folder"),
     ],
 )
@@ -230,31 +233,6 @@ def test_nothing_to_judge_is_one_line(packed: list[str], capsys: pytest.CaptureF
     assert not Path("out/run.sh").exists()
 
 
-def test_source_is_told_by_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import h200_pack
-
-    from warpsmith.errors import UsageError
-
-    monkeypatch.setattr(h200_pack, "ROOT", tmp_path)
-    with pytest.raises(UsageError, match="is no git checkout"):
-        h200_pack.source_files()
-
-
-def test_what_is_needed_leaves_out_what_is_there_and_extras() -> None:
-    import h200_pack
-
-    names = {line.partition("==")[0] for line in h200_pack.requirements("3.12")}
-    assert {"pydantic", "pydantic-core", "psutil", "typer", "typing-extensions", "plotly"} <= names
-    assert not names & {
-        "torch",
-        "numpy",
-        "sympy",
-        "openai",
-        "scikit-learn",
-        "warpsmith",
-    }
-
-
 def run_sh(tmp_path: Path, *arguments: str, **more: str) -> tuple[int, list[str]]:
     stub = tmp_path / "python"
     stub.write_text(STUB)
@@ -274,7 +252,7 @@ def run_sh(tmp_path: Path, *arguments: str, **more: str) -> tuple[int, list[str]
 
 
 def results(tmp_path: Path) -> set[str]:
-    with tarfile.open(tmp_path / "back" / "camp.tgz") as archive:
+    with tarfile.open(tmp_path / "back" / "results.tgz") as archive:
         return set(archive.getnames())
 
 
@@ -282,29 +260,29 @@ def test_a_campaign_goes_on_over_several_calls(packed: list[str], tmp_path: Path
     import h200_pack
 
     assert h200_pack.main(["kb", "out", "--task", "level1/1", "--task", "level1/2", "--no-wheels"]) == 0
-    assert subprocess.run(["bash", "-n", "out/run.sh"]).returncode == 0
+    assert subprocess.run(["bash", "-n", "out/work.sh"]).returncode == 0
     assert run_sh(tmp_path, "wait", "5") == (
         2,
-        ["error: no campaign was started: run.sh start SECONDS LANES"],
+        ["error: no work was started: run.sh start SECONDS"],
     )
     for bad in ((), ("start", "60"), ("start", "60", "x"), ("wait", "0"), ("stop",)):
         assert run_sh(tmp_path, *bad)[0] == 2
-    code, said = run_sh(tmp_path, "start", "60", "4", "1", SLOW="yes", OPTIONS="--gpu-memory 99")
+    code, said = run_sh(tmp_path, "start", "60", "4", WAIT="1", SLOW="yes", OPTIONS="--gpu-memory 99")
     assert (code, len(said)) == (0, 2)
     asked = said[0].split()
     assert asked[-4:] == ["--task", "level1/2", "--gpu-memory", "99"]
     assert asked[asked.index("--seconds") + 1], asked[asked.index("--lanes") + 1] == ("60", "4")
-    assert said[1].endswith("the campaign goes on")
-    assert "./campaign.log" in results(tmp_path)
+    assert said[1].endswith("the work goes on")
+    assert "./work.log" in results(tmp_path)
     assert "./results/verdict" not in results(tmp_path)
-    code, said = run_sh(tmp_path, "start", "60", "4", "1", SLOW="yes")
-    assert said[0] == "a campaign is running: it goes on"
+    code, said = run_sh(tmp_path, "start", "60", "4", WAIT="1", SLOW="yes")
+    assert said[0] == "work is under way: it goes on"
     code, said = run_sh(tmp_path, "wait", "20")
     assert code == 3, "its exit status"
     assert said[-2].startswith(f"{tmp_path}/work/warpsmith/src:{tmp_path}/work/site")
-    assert said[-1].endswith("the campaign has ended")
+    assert said[-1].endswith("the work has ended")
     assert "./results/verdict" in results(tmp_path)
-    assert (tmp_path / "work" / "camp" / "bundles" / "level1_1" / "manifest.json").is_file()
+    assert (tmp_path / "work" / "out" / "bundles" / "level1_1" / "manifest.json").is_file()
 
 
 def test_a_campaign_whose_process_nobody_has_waited_for_is_over(packed: list[str], tmp_path: Path) -> None:
@@ -314,7 +292,7 @@ def test_a_campaign_whose_process_nobody_has_waited_for_is_over(packed: list[str
     assert run_sh(tmp_path, "start", "60", "4")[0] == 3
     (tmp_path / "work" / "pid").write_text(str(os.getpid()))  # as a process that is still listed
     code, said = run_sh(tmp_path, "wait", "60")
-    assert (code, said[-1].endswith("the campaign has ended")) == (3, True)
+    assert (code, said[-1].endswith("the work has ended")) == (3, True)
 
 
 def test_a_campaign_goes_on_from_results_of_the_same_bundles(packed: list[str], tmp_path: Path) -> None:
@@ -328,10 +306,10 @@ def test_a_campaign_goes_on_from_results_of_the_same_bundles(packed: list[str], 
     ):
         (before / name / "bundle").mkdir(parents=True)
         (before / name / "bundle" / "signature.json").write_text(text)
-    with tarfile.open("out/camp.tgz", "w:gz") as archive:
+    with tarfile.open("out/results.tgz", "w:gz") as archive:
         archive.add(before, "results")
     assert run_sh(tmp_path, "start", "60", "4")[0] == 3
-    camp = tmp_path / "work" / "camp"
+    camp = tmp_path / "work" / "out"
     assert (camp / "results" / "level1_1").is_dir()
     assert (camp / "aside" / "level1_2").is_dir()
     assert not (camp / "results" / "level1_2").exists()

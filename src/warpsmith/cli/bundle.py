@@ -106,6 +106,43 @@ def create(
     print(f"wrote {out}: {what}, root {bundle.root[:16]}, {'signed' if key else 'hashed, not signed'}")
 
 
+@bundle_app.command()
+def kit(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder, or a kit that is written anew.")],
+    bundle: Annotated[
+        list[Path] | None, typer.Option("--bundle", help="A bundle to judge there. Repeatable.")
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option("--work", metavar="FILE", help="A bash script to run there instead of judging bundles."),
+    ] = None,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("--with", metavar="PATH", help="A file or folder, to OUT/files. Repeatable."),
+    ] = None,
+    package: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--package", metavar="NAME", help="One more package, as it is installed here. Repeatable."
+        ),
+    ] = None,
+    python: Annotated[str, typer.Option("--python", help="Version of Python there.")] = "3.12",
+    no_wheels: Annotated[
+        bool, typer.Option("--no-wheels", help="What Warpsmith needs is installed there.")
+    ] = False,
+) -> None:
+    """Pack bundles, Warpsmith's source, wheels and a script for a machine without the internet."""
+    from ..bundles.kit import pack_kit
+
+    if not bundle and work is None:
+        raise UsageError("nothing to do there: give --bundle or --work")
+    count = pack_kit(out, bundle or (), work, include or (), None if no_wheels else python, package or ())
+    size = sum(f.stat().st_size for f in out.rglob("*") if f.is_file()) / 2**20
+    print(
+        f"wrote {out}: {counted(count, 'bundle')}, {size:.1f} MiB; there: bash {out.name}/run.sh start SECONDS"
+    )
+
+
 @bundle_app.command("run")
 def run_command(
     bundle: BundleArgument,
