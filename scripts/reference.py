@@ -276,7 +276,7 @@ def record_lines(path: Path, node: ast.ClassDef, title: str = "") -> list[str]:
 
 
 def class_rows(path: Path, name: str) -> list[tuple[str, str, str, str]]:
-    """(field, type, default, comment at the line's end) of each annotated field of a class."""
+    """(field, type, default, comments at the ends of its lines) of each annotated field of a class."""
     text = path.read_text()
     source = text.splitlines()
     body = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name).body
@@ -284,10 +284,11 @@ def class_rows(path: Path, name: str) -> list[tuple[str, str, str, str]]:
     for field in body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             default = ast.unparse(field.value) if field.value is not None else ""
-            end = source[(field.end_lineno or 1) - 1].encode()[field.end_col_offset or 0 :].decode()
-            rows.append(
-                (field.target.id, ast.unparse(field.annotation), default, end.partition("#")[2].strip())
-            )
+            last = field.end_lineno or 1
+            end = source[last - 1].encode()[field.end_col_offset or 0 :].decode()
+            notes = [line.partition("  # ")[2] for line in source[field.lineno - 1 : last - 1]]
+            note = " ".join(filter(None, (*notes, end.partition("#")[2].strip())))
+            rows.append((field.target.id, ast.unparse(field.annotation), default, note))
     return rows
 
 

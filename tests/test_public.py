@@ -39,6 +39,7 @@ def test_reference_pages_say_something() -> None:
     assert "## warpsmith optimize" in pages["cli.md"]
     assert "`--budget N`" in pages["cli.md"]
     assert "| `archive` |" in pages["config.md"]
+    assert "what is free when None" in pages["config.md"]  # a comment on a line of its own
     assert "## RunSummary" in pages["records.md"]
     assert "| `example_kwargs` |" in pages["python.md"]
 

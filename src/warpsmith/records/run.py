@@ -15,9 +15,7 @@ class Budget(Record):
     """
 
     evaluations: int | None = 60  # candidates judged
-    seconds: float | None = (
-        120.0  # wall time from the opened task on, baselines included; a fifth is kept to confirm
-    )
+    seconds: float | None = 120.0  # wall time, baselines included; a fifth is kept to confirm
     usd: float | None = None  # dollars for language models
     tokens: int | None = None  # of language models, input and output together
 
