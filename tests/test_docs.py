@@ -118,6 +118,13 @@ def split_commands(line: str) -> Iterator[list[str]]:
             command.append(word)
 
 
+def read_with_imports(script: Path) -> str:
+    """The script and what it imports from beside it: options that several share are declared there."""
+    text = script.read_text(encoding="utf-8")
+    beside = [script.parent / f"{name}.py" for name in re.findall(r"^from (\w+) import", text, re.MULTILINE)]
+    return "\n".join([text, *(p.read_text(encoding="utf-8") for p in beside if p.is_file())])
+
+
 def problem_of(words: list[str]) -> str:
     """What is wrong with a command; empty for nothing, or for programs that are not ours."""
     name, *rest = words or [""]
@@ -132,7 +139,7 @@ def problem_of(words: list[str]) -> str:
         return next((f"there is no extra {e}" for e in extras if e not in known_extras), "")
     if name == "python" and rest and rest[0].endswith(".py"):
         script = ROOT / rest[0]
-        text = script.read_text(encoding="utf-8") if script.is_file() else ""
+        text = read_with_imports(script) if script.is_file() else ""
         missing = [w for w in rest[1:] if w.startswith("--") and w.partition("=")[0] not in text]
         return f"there is no {rest[0]}" if not text else f"{rest[0]} has no {missing[0]}" if missing else ""
     return ""
