@@ -52,7 +52,7 @@ class Recorder(Judge):
 
     def measured(self, unit: Unit, place: lands.Point) -> lands.Point:
         """`place`: its coordinates."""
-        built = self._built([self._alone(unit)])[0]
+        built = self._build([self._alone(unit)])[0]
         spent = round(built.seconds, 2)
         if built.status != "ok":
             return place.model_copy(
@@ -69,7 +69,7 @@ class Recorder(Judge):
 
     def again(self, unit: Unit, point: lands.Point) -> lands.Point | None:
         """The same once more, in a process of its own; None where it does not work any more."""
-        built = self._built([self._alone(unit)])[0]
+        built = self._build([self._alone(unit)])[0]
         found = self._verified_and_timed(unit, built, point) if built.status == "ok" else None
         return found if found is not None and found.status == "ok" else None
 
@@ -101,7 +101,7 @@ class Recorder(Judge):
     def deployed(self, units: Sequence[Unit]) -> Timing | None:
         """The whole as deployed, in the search's time; None where it could not be measured."""
         candidate = self._alone(*units)
-        built, main = self._built([candidate])[0], self.task.main.name
+        built, main = self._build([candidate])[0], self.task.main.name
         libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
         try:
             return self.bench.time(candidate, libraries, self._next_values).timing

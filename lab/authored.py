@@ -22,7 +22,7 @@ from pathlib import Path
 from warpsmith.bundles.bundle import Bundle, make_bundle
 from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import UsageError, WarpsmithError
-from warpsmith.judge.device.memory import needed_bytes
+from warpsmith.judge.device.memory import estimate_bytes
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Task
 from warpsmith.tasks.load import load_task, read_source
@@ -56,14 +56,14 @@ def load_within(file: Path, scratch: Scratch, memory: float) -> Task:
     Raises TaskError, and UsageError where there is no batch to divide.
     """
     task = load_task(str(file), scratch=scratch, timeout=TIMEOUT)
-    excess = needed_bytes(task.graph, "cuda") / memory
+    excess = estimate_bytes(task.graph, "cuda") / memory
     if excess <= 1:
         return task
     batch = constants(parse(read_source(str(file)).text, str(file))).get(BATCH)
     fewer = batch // 2 ** ceil(log2(excess)) if isinstance(batch, int) else 0
     if fewer >= 1:
         task = load_task(str(file), scratch=scratch, overrides={BATCH: fewer}, timeout=TIMEOUT)
-    if needed_bytes(task.graph, "cuda") > memory:  # parameters have no batch
+    if estimate_bytes(task.graph, "cuda") > memory:  # parameters have no batch
         raise UsageError(
             f"{file} cannot be judged in so little memory by a smaller {BATCH}: give more, or leave it out"
         )
@@ -88,7 +88,7 @@ def pack(
 
 def _line(task: Task, unit: Path) -> str:
     changed = "".join(f"   {name} = {value}" for name, value in task.variants[0].overrides.items())
-    needed = f"{needed_bytes(task.graph, 'cuda') / 2**30:6.1f} GiB to judge"
+    needed = f"{estimate_bytes(task.graph, 'cuda') / 2**30:6.1f} GiB to judge"
     return f"{unit.stem:58s} {task.graph.least_bytes / 2**20:7.0f} MiB moved at least {needed}{changed}"
 
 

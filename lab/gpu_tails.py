@@ -18,7 +18,7 @@ from statistics import median
 
 import torch
 
-from warpsmith.judge.timing.cuda_clock import LEAD_CYCLES, outlasted, tail_of
+from warpsmith.judge.timing.cuda_clock import LEAD_CYCLES, outlasts, tail_of
 
 CALLS = 5  # of a block
 BUSY = (0, 14, 28)  # processes of the host that copy memory meanwhile
@@ -59,7 +59,7 @@ def blocks(seconds: float) -> list[dict[str, float]]:
 
 def line(busy: int, found: list[dict[str, float]]) -> str:
     charged = {
-        kind: sum(outlasted(b["call"] * 1e3, b[kind] * 1e3) for b in found) for kind in ("empty", "long")
+        kind: sum(outlasts(b["call"] * 1e3, b[kind] * 1e3) for b in found) for kind in ("empty", "long")
     }
     tails = ", ".join(f"{kind} {median(b[kind] for b in found):.1f}" for kind in found[0])
     return (

@@ -35,7 +35,7 @@ from narrow_task import DTYPES
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import WarpsmithError
-from warpsmith.judge.device.memory import crowded, kept_files, live_bytes, needed_bytes
+from warpsmith.judge.device.memory import count_kept_files, estimate_bytes, is_crowded, live_bytes
 from warpsmith.processes.buffers import extent_bytes
 
 HERE = Path(__file__).parent
@@ -284,16 +284,16 @@ def needs(bundle: Bundle) -> tuple[float, float]:
     """
     graph = next(iter(bundle.tasks.values())).graph
     inputs, live = sum(extent_bytes(i.spec) for i in graph.inputs) / GIB, live_bytes(graph) / GIB
-    at_once = 1 if crowded(graph) else TIMED  # processes whose calls take memory at a time
+    at_once = 1 if is_crowded(graph) else TIMED  # processes whose calls take memory at a time
     timed = (
-        TIMED * (inputs * min(3, kept_files(graph)) + CONTEXT)
+        TIMED * (inputs * min(3, count_kept_files(graph)) + CONTEXT)
         + at_once * (inputs + live)
         + 4 * inputs
         + 7 * live
         + min(TRUTHS, 3 * (inputs + live))
     )
     tuned = BASELINES * (3 * inputs + CONTEXT) + 2 * inputs
-    return max(LEAST_GIB, needed_bytes(graph, "cuda") / GIB), max(timed, tuned)
+    return max(LEAST_GIB, estimate_bytes(graph, "cuda") / GIB), max(timed, tuned)
 
 
 def finished(out: Path) -> set[str]:

@@ -1,8 +1,8 @@
-"""Writes the generated pages of docs/reference/: the command line, the settings, the records and the
+"""Writes the generated pages of docs/reference/: the command line, the Python API, the settings, the records and the
 columns of shared files.
 
-In: the typer application, the source of `config.py` and `records/` with its comments, the tables of columns. Out:
-markdown.
+In: the typer application, signatures and docstrings, the source of `config.py` and `records/` with its comments, the tables of
+columns. Out: markdown.
 `python scripts/reference.py` writes the pages; `tests/test_public.py` checks that they are current.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -17,7 +18,9 @@ from typing import Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
+from warpsmith import api, errors, progress, watching
 from warpsmith.cli import app
+from warpsmith.runtime.module import OptimizedModule
 from warpsmith.sharing.columns import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +33,7 @@ def pages() -> dict[Path, str]:
     folder = ROOT / "docs" / "reference"
     return {
         folder / "cli.md": GENERATED + cli_page(),
+        folder / "python.md": GENERATED + python_page(),
         folder / "config.md": GENERATED + config_page(),
         folder / "records.md": GENERATED + records_page(),
         folder / "shared-columns.md": GENERATED + columns_page(),
@@ -107,6 +111,115 @@ def value_name(kind: Any) -> str:
     return "N" if "int" in text else "PATH" if "Path" in text else "TEXT"
 
 
+FUNCTIONS = (api.optimize, api.optimize_task, api.run_suite, api.judge_solution)
+OBSERVERS = (
+    progress.SilentObserver, progress.PlainObserver, progress.RichObserver, watching.NotebookObserver,
+)  # fmt: skip
+
+
+def python_page() -> str:
+    lines = [
+        "# Python API", "",
+        "`import warpsmith` is light: torch is imported with the first name that needs it.",
+        "[Tutorials](../tutorials/cpu.md) show it in use.", "",
+    ]  # fmt: skip
+    for function in FUNCTIONS:
+        lines += [
+            f"## warpsmith.{function.__name__}",
+            "",
+            *callable_lines(function, function.__name__),
+        ]
+    lines += ["## warpsmith.OptimizedModule", "", *docstring_lines(inspect.getdoc(OptimizedModule) or "", {})]
+    lines += method_lines(OptimizedModule, ("report", "state_dict"))
+    run = PACKAGE / "records" / "run.py"
+    for node in ast.parse(run.read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Budget":
+            lines += record_lines(run, node, "warpsmith.Budget")
+    lines += [
+        "## warpsmith.RunSummary", "",
+        "What a run found. `optimize_task` returns it, `OptimizedModule.summary` holds it, `--json` prints it. Its fields are with",
+        "the [records](records.md#runsummary); `left` names each part of the module that stays ATen, and why.", "",
+        "## warpsmith.Config", "",
+        f"{inspect.getdoc(api.Config)} `Config.load()` reads file and environment; `Config(name=value)` takes the defaults and",
+        "what is named. Its fields are the [settings](config.md).", "",
+        "## Observers", "",
+        f"`warpsmith.progress.Observer`: {lowered(inspect.getdoc(progress.Observer) or '')}", "",
+        *method_lines(progress.Observer, ("stage", "evaluated", "note", "finish")),
+        "| ready-made | |", "|---|---|",
+        *(f"| `{o.__module__}.{o.__name__}` | {first_sentence(o)} |" for o in OBSERVERS), "",
+        "## Errors", "",
+        "Every error is a `warpsmith.WarpsmithError` with one line: what is wrong, and what to do. The classes are in",
+        "`warpsmith.errors`. The command line prints the line and ends with the code.", "",
+        "```text", *(inspect.getdoc(errors) or "").split("\n")[2:], "```", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def method_lines(owner: type, names: tuple[str, ...]) -> list[str]:
+    lines = []
+    for name in names:
+        lines += [f"### {owner.__name__}.{name}", "", *callable_lines(getattr(owner, name), name)]
+    return lines
+
+
+def callable_lines(function: Callable[..., Any], name: str) -> list[str]:
+    """The signature as code, then the docstring."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    inner = ",\n".join(f"    {text}" for text in signature_texts(parameters))
+    returns = inspect.signature(function).return_annotation
+    code = f"def {name}({chr(10) + inner + ',' + chr(10) if inner else ''}) -> {returns}: ..."
+    types = {p.name: p for p in parameters}
+    return ["```python", code, "```", "", *docstring_lines(inspect.getdoc(function) or "", types)]
+
+
+def signature_texts(parameters: list[inspect.Parameter]) -> list[str]:
+    texts: list[str] = []
+    for number, parameter in enumerate(parameters):
+        before = parameters[number - 1].kind if number else None
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and before is not parameter.kind:
+            texts.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        texts.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
+    return texts
+
+
+SECTION = re.compile(r"^(Args|Attributes|Returns|Raises):$", re.MULTILINE)
+ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def docstring_lines(text: str, parameters: dict[str, inspect.Parameter]) -> list[str]:
+    """Markdown of a docstring in sections: what is named becomes a table. Raises ValueError for a parameter without a word."""
+    about, *sections = SECTION.split(text)
+    lines = [about.strip(), ""]
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        if title == "Returns":
+            lines += [f"**Returns** {lowered(' '.join(body.split()))}", ""]
+            continue
+        entries = [(name, " ".join(words.split())) for name, words in ENTRY.findall(body)]
+        if title == "Args" and [name for name, _ in entries] != list(parameters):
+            raise ValueError(
+                f"a docstring names {[name for name, _ in entries]}, its function {list(parameters)}"
+            )
+        what = {"Args": "argument", "Attributes": "attribute", "Raises": "raises"}[title]
+        lines += [
+            f"| {what} | |",
+            "|---|---|",
+            *(f"| `{name}` | {bar(words)} |" for name, words in entries),
+            "",
+        ]
+    return lines
+
+
+def first_sentence(item: Any) -> str:
+    return " ".join((inspect.getdoc(item) or "").partition("\n\n")[0].split())
+
+
+def lowered(text: str) -> str:
+    """A sentence that goes on after other words. Code and abbreviations keep their capitals."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
 def config_page() -> str:
     rows = class_rows(PACKAGE / "config.py", "Config")
     lines = [
@@ -147,10 +260,10 @@ def records_page() -> str:
     return "\n".join(lines)
 
 
-def record_lines(path: Path, node: ast.ClassDef) -> list[str]:
+def record_lines(path: Path, node: ast.ClassDef, title: str = "") -> list[str]:
     about = " ".join((ast.get_docstring(node) or "").split())
     lines = [
-        f"## {node.name}",
+        f"## {title or node.name}",
         "",
         *([about, ""] if about else []),
         "| field | type | default | |",
@@ -163,7 +276,7 @@ def record_lines(path: Path, node: ast.ClassDef) -> list[str]:
 
 
 def class_rows(path: Path, name: str) -> list[tuple[str, str, str, str]]:
-    """(field, type, default, comment at the line's end) of each annotated field of a class."""
+    """(field, type, default, comments at the ends of its lines) of each annotated field of a class."""
     text = path.read_text()
     source = text.splitlines()
     body = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == name).body
@@ -171,10 +284,11 @@ def class_rows(path: Path, name: str) -> list[tuple[str, str, str, str]]:
     for field in body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             default = ast.unparse(field.value) if field.value is not None else ""
-            end = source[(field.end_lineno or 1) - 1].encode()[field.end_col_offset or 0 :].decode()
-            rows.append(
-                (field.target.id, ast.unparse(field.annotation), default, end.partition("#")[2].strip())
-            )
+            last = field.end_lineno or 1
+            end = source[last - 1].encode()[field.end_col_offset or 0 :].decode()
+            notes = [line.partition("  # ")[2] for line in source[field.lineno - 1 : last - 1]]
+            note = " ".join(filter(None, (*notes, end.partition("#")[2].strip())))
+            rows.append((field.target.id, ast.unparse(field.annotation), default, note))
     return rows
 
 

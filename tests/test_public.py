@@ -15,7 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def reference_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    return script("reference")
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +39,26 @@ def test_reference_pages_say_something() -> None:
     assert "## warpsmith optimize" in pages["cli.md"]
     assert "`--budget N`" in pages["cli.md"]
     assert "| `archive` |" in pages["config.md"]
+    assert "what is free when None" in pages["config.md"]  # a comment on a line of its own
     assert "## RunSummary" in pages["records.md"]
+    assert "| `example_kwargs` |" in pages["python.md"]
+
+
+def test_a_parameter_without_a_word_is_noticed() -> None:
+    def judge(task: str, seed: int) -> None:
+        """Judge a task.
+
+        Args:
+            task: Its file.
+        """
+
+    with pytest.raises(ValueError, match="seed"):
+        reference_script().callable_lines(judge, "judge")
+
+
+def test_the_figure_is_current() -> None:
+    figure = script("figure")
+    assert figure.FIGURE.read_text() == figure.drawn(), "run `python scripts/figure.py`"
 
 
 def test_exit_codes_page_lists_every_code() -> None:

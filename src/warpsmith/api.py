@@ -58,12 +58,32 @@ def optimize_task(
     reuse: bool = False,
     replay: str | None = None,
 ) -> RunSummary:
-    """Optimize a task file or `package.module:Class`. Raises TaskError, ToolchainError, ArchiveError, JudgeError; UsageError
-    when a language model that is named cannot be asked. One that is lost on the way is the summary's `fault`.
+    """Search for a faster, verified implementation of a task file or `package.module:Class`.
 
-    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit. With `reuse`, a run that was finished on this
-    machine with the same settings is returned instead of run again. With `replay`, the run with this id is searched again from its
-    record alone: no judge, no network, no key. `progress` as in `optimize`.
+    Every result goes to the archive. The same call after a crash goes on from there. A language model that is lost on the way ends
+    the search early; the summary's `fault` names it.
+
+    Args:
+        spec: A path to a KernelBench-format file, or `package.module:Class`.
+        target: `"cpu"` or `"cuda"`.
+        budget: As in `optimize`.
+        seed: Seed of every random choice; drawn when None.
+        config: Settings; read from `warpsmith.toml` and the environment when None.
+        observer: Hears of the progress instead of the terminal.
+        progress: As in `optimize`.
+        overrides: Values for constants of the task's file, by name, such as `{"batch_size": 64}`.
+        reuse: Return a run that was finished on this machine with the same settings instead of a new one.
+        replay: Id of a recorded run of this task, which is searched again from its record: no judge, no network, no key.
+
+    Returns:
+        A `RunSummary`.
+
+    Raises:
+        UsageError: A language model that is named cannot be asked, or a value is wrong.
+        TaskError: The task cannot be loaded, exported or run.
+        ToolchainError: There is no compiler, or it does not work.
+        ArchiveError: The archive cannot be opened, read or written.
+        JudgeError: A trusted process was lost, or the disk is full.
     """
     config, limits = config or Config.load(), parse_budget(budget)
     if replay is None:
@@ -92,12 +112,31 @@ def run_suite(
     samples: int = 1,
     finished: Finished | None = None,
 ) -> list[RunSummary]:
-    """Every task of a suite (a name or a directory), in order. A run that was finished with the same settings is not run again.
+    """Run `optimize_task` on every task of a suite, in order. A run that was finished with the same settings is not run again.
 
     A task that cannot be run becomes a summary of status "failed" with the reason; the others go on. After a summary with a
-    `fault` (its language model is lost) none does. With `samples` above 1 each task is searched so often, with seeds that
-    count up from `seed` (or 0), and without what one search could take from another: results, lessons, units of other tasks.
-    `finished` is called after each run with its summary and how many are still to come.
+    `fault` (its language model is lost) none does.
+
+    Args:
+        suite: A suite's name, such as `"core"`, or a folder of task files.
+        target: `"cpu"` or `"cuda"`.
+        budget: For each task, as in `optimize`.
+        seed: Seed of every random choice; drawn when None.
+        config: Settings; read from `warpsmith.toml` and the environment when None.
+        observer: Hears of the progress instead of the terminal.
+        progress: As in `optimize`.
+        limit: The first so many tasks only; all when None.
+        samples: Searches of each task, with seeds that count up from `seed` (or 0). Above 1 no search takes results, lessons or
+            kernels from another.
+        finished: A function that is called after each run with its summary and the number of runs still to come.
+
+    Returns:
+        A list of `RunSummary`, one for each run.
+
+    Raises:
+        UsageError: The suite is not known, or a value is wrong.
+        ToolchainError: There is no compiler, or it does not work.
+        ArchiveError: The archive cannot be opened, read or written.
     """
     config, limits = config or Config.load(), parse_budget(budget)
     check(config, limits)
@@ -127,10 +166,28 @@ def judge_solution(
     progress: bool | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> Result:
-    """Judge a C++ unit that covers a whole task, in fresh processes against every baseline.
+    """Judge a kernel file that covers a whole task, in fresh processes against every baseline.
 
-    The seed is drawn when none is given, so that nobody can write a kernel for it. On a quarantined task, on which cheats pass,
-    the verdict is labelled so.
+    On a quarantined task, on which cheats pass, the verdict has the label "quarantined".
+
+    Args:
+        solution: A C++ or CUDA C++ file whose first line is `// warpsmith-unit: 1`.
+        task_spec: A path to a KernelBench-format file, or `package.module:Class`.
+        target: `"cpu"` or `"cuda"`.
+        seed: Seed of inputs and orders. It is drawn when None, so that nobody can write a kernel for it.
+        config: Settings; read from `warpsmith.toml` and the environment when None.
+        observer: Hears of the progress instead of the terminal.
+        progress: As in `optimize`.
+        overrides: Values for constants of the task's file, by name.
+
+    Returns:
+        A `Result`: build, verdict, timing. A wrong kernel is a result, not an error.
+
+    Raises:
+        UsageError: The file is not a kernel file, or cannot be read.
+        TaskError: The task cannot be loaded, exported or run.
+        ToolchainError: There is no compiler, or it does not work.
+        JudgeError: A trusted process was lost, or the disk is full.
     """
     config = config or Config.load()
     seed = secrets.randbits(31) if seed is None else seed
@@ -256,17 +313,33 @@ def optimize(
     observer: Observer | None = None,
     progress: bool | None = None,
 ) -> OptimizedModule:
-    """A faster, verified drop-in for a module (or plain function) at the shapes of the example inputs.
+    """Return a faster, verified drop-in for a module or plain function, at the shapes of the example inputs.
 
-    `example_inputs`: a tensor, a sequence of arguments, or a mapping of keywords (then `example_kwargs` adds to it); of any
-    classes that hold tensors, as `forward` takes them. `target`: the module's own device where it is None. Raises UsageError,
-    TaskError, ToolchainError, ArchiveError, JudgeError.
+    The result shares its parameters with the original, which stays as it is. Calls that are like the example run the confirmed
+    kernels; the original answers all others (see `OptimizedModule`). Where nothing faster was found it answers every call.
 
-    Parameters are shared with the original, which also answers for every other shape, dtype or mode, and when gradients are needed.
-    When nothing faster was found the returned module runs the original; `.summary` says what was measured.
+    Args:
+        module: An `nn.Module` in the mode and on the device to optimize for, or a function of tensors.
+        example_inputs: A tensor, a sequence of positional arguments, or a mapping of keywords, with the shapes and dtypes to
+            optimize for. Arguments may be of any class that Python can copy and that holds tensors.
+        example_kwargs: More keyword arguments of the call.
+        target: `"cpu"` or `"cuda"`; the device that the module is on when None.
+        budget: `"90s"`, `"2m"`, a number of seconds, or a `Budget`. A time leaves the number of candidates open. None is
+            `Budget()`: 60 candidates and 120 seconds.
+        seed: Seed of every random choice; drawn when None.
+        config: Settings; read from `warpsmith.toml` and the environment when None.
+        observer: Hears of the progress instead of the terminal.
+        progress: None shows progress on a terminal and in a notebook, True always, False never.
 
-    `budget`: "2m", "90s", seconds, or a `Budget`; a time is then the only limit. `progress`: None shows it on a terminal and in a
-    notebook, True always, False never; an `observer` is told instead.
+    Returns:
+        An `OptimizedModule`.
+
+    Raises:
+        UsageError: Module, inputs, target and budget do not fit together.
+        TaskError: The module cannot be exported; the message names the operation, class or line.
+        ToolchainError: There is no compiler, or it does not work.
+        ArchiveError: The archive cannot be opened, read or written.
+        JudgeError: A trusted process was lost, or the disk is full.
     """
     from .runtime.module import OptimizedModule, as_module
     from .tasks.memory import export_module

@@ -40,6 +40,8 @@ LATER = (
 
 
 class Config(BaseModel):
+    """The settings of a run."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     archive: ArchiveSetting = user_data_path("warpsmith") / "archive.db"  # keeps every result: file or URL

@@ -7,6 +7,7 @@ WarpsmithError                exit 1
 ├── ArchiveError              exit 4: the archive cannot be opened, read or written
 ├── JudgeError                exit 5: a trusted process was lost or the disk is full
 ├── ModelError                exit 6: a language model cannot be reached, or refuses the key
+├── OutOfTime                 exit 7: the time was over before a task was checked
 └── Interrupted               exit 130: Ctrl-C; what was finished is in the archive
 """
 

@@ -22,25 +22,33 @@ PLAIN_INTERVAL = 2.0  # seconds between two plain lines about evaluations
 
 
 class Observer(Protocol):
-    """What a run reports. Calls come from one thread and must return at once."""
+    """Hears of a run. Any object with these four methods will do. Calls come from one thread and must return at once."""
 
     def stage(self, text: str) -> None:
-        """What is happening now: "loading examples/softmax.py", "timing baseline compile"."""
+        """Another step begins: "loading examples/softmax.py", "timing baseline compile"."""
 
     def evaluated(
         self, done: int, total: int | None, status: str, best_text: str, seconds_left: float | None
     ) -> None:
-        """One more candidate was judged. `total`, `seconds_left`: None where the budget sets no limit."""
+        """One more candidate was judged.
+
+        Args:
+            done: Candidates judged so far.
+            total: The budget's number of candidates; None without a limit.
+            status: How it ended: `"ok"`, `"incorrect"`, `"build-failed"`, ….
+            best_text: The best so far with its baseline; empty while nothing is faster.
+            seconds_left: Seconds until the search ends; None without a limit.
+        """
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """The run has something to say that is worth a line of its own."""
 
     def finish(self, summary: RunSummary) -> None:
         """The run of one task is over."""
 
 
 class SilentObserver:
-    """Says nothing."""
+    """Stay silent."""
 
     def stage(self, text: str) -> None: ...
 

@@ -13,7 +13,7 @@ import pytest
 
 from warpsmith.bundles.bundle import Bundle, read_bundle
 from warpsmith.errors import UsageError
-from warpsmith.judge.device.memory import needed_bytes
+from warpsmith.judge.device.memory import estimate_bytes
 from warpsmith.processes.buffers import Scratch
 from warpsmith.targets import source_rules
 from warpsmith.targets.cuda import CudaTarget
@@ -107,14 +107,14 @@ def test_a_task_that_needs_too_much_memory_gets_a_smaller_batch(bundle: Bundle, 
 
     file = authored.task_file(checkout, LAB / "authored" / "level1_25_Swish.cu")
     whole = next(t for t in bundle.tasks.values() if t.name == "25_Swish")
-    needed = needed_bytes(whole.graph, "cuda")
+    needed = estimate_bytes(whole.graph, "cuda")
     with Scratch() as scratch:
         less = authored.load_within(file, scratch, needed / 3)
         with pytest.raises(UsageError, match="cannot be judged in so little memory"):
             authored.load_within(file, scratch, needed / 1e6)
     assert whole.variants[0].overrides == {}
     assert less.variants[0].overrides == {"batch_size": 16}
-    assert needed_bytes(less.graph, "cuda") <= needed / 3
+    assert estimate_bytes(less.graph, "cuda") <= needed / 3
 
 
 def test_a_checkout_without_the_task_and_a_name_without_a_unit_are_said(

@@ -45,35 +45,37 @@ def build_all(
                 for unit in candidate.units:
                     key = (name, unit.code_key)
                     if key not in jobs:
-                        jobs[key] = pool.submit(_timed, target, unit, task, name)
+                        jobs[key] = pool.submit(_build_unit, target, unit, task, name)
         done = {key: job.result() for key, job in jobs.items()}
-    return [_of(candidate, task, names, done) for candidate in candidates]
+    return [_collect(candidate, task, names, done) for candidate in candidates]
 
 
-def _timed(target: Target, unit: Unit, task: Task, variant: str) -> tuple[Build, float]:
+def _build_unit(target: Target, unit: Unit, task: Task, variant: str) -> tuple[Build, float]:
     start = time.monotonic()
     graph = task.variant(variant).graph
-    build = target.build(unit, graph, variant) if unit.compiled else _stated(unit, variant)
+    build = target.build(unit, graph, variant) if unit.compiled else _make_aten_build(unit, variant)
     return build, time.monotonic() - start
 
 
-def _stated(unit: Unit, variant: str) -> Build:
+def _make_aten_build(unit: Unit, variant: str) -> Build:
     """The build of a unit that the library runs."""
     reason = forbidden(unit.rewrite) if unit.rewrite is not None else "it states no operations"
-    found = (Diagnostic(line=0, kind="symbol", message=reason),) if reason else ()
-    return Build(unit_key=unit.code_key, variant=variant, ok=not reason, compiler="ATen", diagnostics=found)
+    diagnostics = (Diagnostic(line=0, kind="symbol", message=reason),) if reason else ()
+    return Build(
+        unit_key=unit.code_key, variant=variant, ok=not reason, compiler="ATen", diagnostics=diagnostics
+    )
 
 
-def _of(
+def _collect(
     candidate: Candidate, task: Task, variants: Sequence[str], done: dict[Key, tuple[Build, float]]
 ) -> Built:
     keys = [(v, u.code_key) for v in variants for u in candidate.units]
-    found = {key: done[key] for key in dict.fromkeys(keys)}
-    builds = tuple(build for build, _ in found.values())
-    seconds = sum(spent for _, spent in found.values())
-    libraries = {key: build for key, (build, _) in found.items() if build.ok}
+    results = {key: done[key] for key in dict.fromkeys(keys)}
+    builds = tuple(build for build, _ in results.values())
+    seconds = sum(spent for _, spent in results.values())
+    libraries = {key: build for key, (build, _) in results.items() if build.ok}
     stated = {u.code_key: {text.strip()[:LONGEST] for text in u.requires} for u in candidate.units}
-    for (variant, code), (build, _) in found.items():
+    for (variant, code), (build, _) in results.items():
         # An assertion in the source may say "requires:", too: only what the unit states excuses a variant.
         if build.ok or (variant != task.main.name and stated[code].intersection(unmet(build))):
             continue

@@ -27,7 +27,7 @@ from .correctness.evidence import Case
 from .correctness.plan import STAND_IN, UNIT_RUNS
 from .correctness.verify import Verification
 from .device import gpu_state
-from .device.memory import checked_calls, needed_bytes
+from .device.memory import count_checked_calls, estimate_bytes
 from .device.patience import NO_MEMORY
 from .judge_session import JudgeSession
 from .labels import labels
@@ -43,7 +43,7 @@ Verified = tuple[Verification, float]  # and the seconds that it took
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one stage of one candidate."""
+    """The outcome of one stage of one candidate."""
 
     status: Status = "ok"
     reason: str = ""
@@ -60,22 +60,22 @@ class Judge(JudgeSession):
         """Results in the candidates' order. All are built before the first is timed, and before this round's
         seeds are drawn.
         """
-        wanted = list(candidates)
+        batch = list(candidates)
         self._fresh_baselines = False
-        built = self._built(wanted, (self.task.main.name,) if self.quick else None)
-        with self._trusted("no fresh inputs"):
+        built = self._build(batch, (self.task.main.name,) if self.quick else None)
+        with self._guard_trusted("no fresh inputs"):
             self._fresh_values()
         cases = self.plan.search(self._fresh[0])
-        many = self._at_once()
-        verified = self._verified_together(wanted, built, cases, many) if many > 1 else [None] * len(wanted)
-        for candidate, build, known in zip(wanted, built, verified, strict=True):
-            yield self._judged(candidate, build, cases, confirm=False, verified=known)
+        at_once = self._at_once()
+        verified = self._verify_together(batch, built, cases, at_once) if at_once > 1 else [None] * len(batch)
+        for candidate, build, verification in zip(batch, built, verified, strict=True):
+            yield self._judge_one(candidate, build, cases, confirm=False, verified=verification)
 
     def confirm(self, candidate: Candidate) -> Result:
         """A fresh run: processes, seeds and samples share nothing with the search. Confirmations in a row
         share the fresh baselines.
         """
-        built = self._built([candidate])[0]
+        built = self._build([candidate])[0]
         try:
             self._start_afresh()
         except BaselineLost as error:
@@ -84,9 +84,9 @@ class Judge(JudgeSession):
         cases = self.plan.confirm(self._fresh[0], self._draw())
         try:
             if built.status == "ok":
-                with self._trusted("no rewritten reference"):
+                with self._guard_trusted("no rewritten reference"):
                     self._time_rewritten(candidate)
-            return self._judged(candidate, built, cases, confirm=True)
+            return self._judge_one(candidate, built, cases, confirm=True)
         finally:
             self.bench.pool.drop_rewritten()
             for case in cases:
@@ -94,16 +94,16 @@ class Judge(JudgeSession):
                     self.evidence.forget(case)
 
     def _start_afresh(self) -> None:
-        with self._trusted("no fresh baselines"):
+        with self._guard_trusted("no fresh baselines"):
             self._fresh_values(3)
             if not self._fresh_baselines:
                 with self._stage("confirm-baselines", "starting fresh baselines"):
                     self.bench.pool.restart(fresh_values=self._next_values)
                 self._fresh_baselines = True
 
-    def _built(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
+    def _build(self, candidates: Sequence[Candidate], variants: Sequence[str] | None = None) -> list[Built]:
         """In order, at all variants or those named. What does not fit this task is refused before anything is built."""
-        outcomes = [self._wellformed(c) for c in candidates]
+        outcomes = [self._check_regions(c) for c in candidates]
         fit = [c for c, o in zip(candidates, outcomes, strict=True) if o.status == "ok"]
         built = iter(build_all(fit, self.task, self.target, variants))
         return [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
@@ -115,33 +115,33 @@ class Judge(JudgeSession):
         if self.device == "cpu":
             return 1
         room = min(gpu_state.free_bytes(), self._room()) // ROOM_SHARE
-        each = needed_bytes(self.task.graph, self.device)
-        return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // each))
+        bytes_each = estimate_bytes(self.task.graph, self.device)
+        return max(1, min(MOST_AT_ONCE, len(machine.affinity()) // 2, room // bytes_each))
 
-    def _verified_together(
+    def _verify_together(
         self, candidates: Sequence[Candidate], built: Sequence[Built], cases: Sequence[Case], many: int
     ) -> list[Future[Verified] | None]:
-        """All verified when this returns, so that nothing disturbs the timing."""
+        """Verify several at a time; all are done when this returns, so that nothing disturbs the timing."""
         self.progress(f"verifying {counted(len(candidates), 'candidate')}, {many} at a time")
         with ThreadPoolExecutor(many) as pool:
             return [
-                pool.submit(self._verified, c, b, cases, False) if b.status == "ok" else None
+                pool.submit(self._verify, c, b, cases, False) if b.status == "ok" else None
                 for c, b in zip(candidates, built, strict=True)
             ]
 
-    def _verified(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Verified:
+    def _verify(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Verified:
         start = time.monotonic()
-        found = self.verifier.verify(
+        verification = self.verifier.verify(
             candidate, built.libraries, cases, timed=UNIT_RUNS if confirm or not self.quick else 0, stand_in="" if confirm else STAND_IN,
             most=None if confirm else SEARCHED,
         )  # fmt: skip
-        return found, time.monotonic() - start
+        return verification, time.monotonic() - start
 
-    def _judged(
+    def _judge_one(
         self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool,
         verified: Future[Verified] | None = None,
     ) -> Result:  # fmt: skip
-        """One candidate through every stage. A trusted process that is lost is restarted once."""
+        """Take one candidate through every stage. A trusted process that is lost is restarted once."""
         lost = (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost)
         try:
             return self._attempt(candidate, built, cases, confirm, verified)
@@ -164,19 +164,19 @@ class Judge(JudgeSession):
         if built.status != "ok":
             return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
         verification, seconds["verify"] = (
-            verified.result() if verified else self._verified(candidate, built, cases, confirm)
+            verified.result() if verified else self._verify(candidate, built, cases, confirm)
         )
         if not verification.ok:
             outcome = Outcome(verification.status, verification.reason)
             return self._result(candidate, built, outcome, verification, seconds=seconds)
         start = time.monotonic()
-        outcome, timing, checks = self._timed(candidate, built, confirm)
+        outcome, timing, checks = self._time(candidate, built, confirm)
         seconds["time"] = time.monotonic() - start
         verification = replace(verification, checks=verification.checks + checks)
         timing = timing.model_copy(update={"unit_us": verification.unit_us}) if timing else None
         return self._result(candidate, built, outcome, verification, timing, seconds)
 
-    def _timed(
+    def _time(
         self, candidate: Candidate, built: Built, confirm: bool
     ) -> tuple[Outcome, Timing | None, tuple[Check, ...]]:
         """Time it as deployed, then check what the timed calls returned, then the speed of light."""
@@ -187,7 +187,7 @@ class Judge(JudgeSession):
             run = self.bench.time(
                 candidate, libraries, self._next_values, rounds=self._rounds() if confirm else None,
                 baselines=names,
-                checks=checked_calls(self.task.graph) if confirm else 1,
+                checks=count_checked_calls(self.task.graph) if confirm else 1,
             )  # fmt: skip
         except WorkerTimeout as error:
             return Outcome("timeout", f"as deployed: {error}"), None, ()
@@ -222,22 +222,26 @@ class Judge(JudgeSession):
     def _rounds(self) -> int:
         return GPU_CONFIRM_ROUNDS if self.device == "cuda" else CONFIRM_ROUNDS
 
-    def _wellformed(self, candidate: Candidate) -> Outcome:
-        """Whether the units' regions are what they say on this task's graph."""
+    def _check_regions(self, candidate: Candidate) -> Outcome:
+        """Check that the units' regions are what they say on this task's graph."""
         if candidate.task_id != self.task.id:
             return Outcome("refused", "the candidate was written for another task")
-        taken: set[str] = set()
+        covered: set[str] = set()
         for unit in candidate.units:
             try:
-                true = make_region(self.task.graph, unit.region.nodes)
+                actual = make_region(self.task.graph, unit.region.nodes)
             except (WarpsmithError, KeyError, ValueError) as error:
                 return Outcome("refused", f"not a region of this task: {error}")
-            mine = unit.region
-            if (true.nodes, set(true.inputs), true.outputs) != (mine.nodes, set(mine.inputs), mine.outputs):
+            stated = unit.region
+            if (actual.nodes, set(actual.inputs), actual.outputs) != (
+                stated.nodes,
+                set(stated.inputs),
+                stated.outputs,
+            ):
                 return Outcome("refused", "a region's inputs or outputs are not what its nodes read and make")
-            if taken & set(unit.region.nodes):
+            if covered & set(unit.region.nodes):
                 return Outcome("refused", "two units cover the same node")
-            taken |= set(unit.region.nodes)
+            covered |= set(unit.region.nodes)
         try:
             deployed_graph(self.task.graph, candidate.units)
         except TaskError as error:
@@ -259,16 +263,16 @@ class Judge(JudgeSession):
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id,
             target=self.target.name, status=outcome.status, reason=outcome.reason, builds=built.builds,
-            verdict=verdict, timing=timing, profile=self._seen(candidate, outcome, verification),
+            verdict=verdict, timing=timing, profile=self._profile_units(candidate, outcome, verification),
             seconds={k: round(v, 4) for k, v in (seconds or {}).items()}, environment=self.environment.id,
             seed=self.seed,
             judged_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
 
-    def _seen(
+    def _profile_units(
         self, candidate: Candidate, outcome: Outcome, verification: Verification | None
     ) -> Profile | None:
-        """What was measured of each unit of a correct candidate alone."""
+        """Profile each unit of a correct candidate alone."""
         if verification is None or outcome.status != "ok":
             return None
         return region_profiles(

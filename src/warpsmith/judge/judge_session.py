@@ -1,7 +1,7 @@
-"""Everything that is opened on one task: trusted processes, values, seeds, baselines, admission and the
+"""A judge's session on one task: trusted processes, values, seeds, baselines, admission and the
 speed-of-light floor.
 
-In: a task and a seed. Out: an `JudgeSession`, which `Judge` builds on. The baselines compile while the trusted side
+In: a task and a seed. Out: a `JudgeSession`, which `Judge` builds on. The baselines compile while the trusted side
 makes inputs and admits the task; each of them must then agree with the exported graph before any candidate is
 measured against it. Every seed comes from the one given; no candidate process ever sees one.
 """
@@ -33,9 +33,9 @@ from .correctness.plan import ADMISSION, Plan
 from .correctness.verify import FEW_DRAWS, Limits, Verifier
 from .correctness.workers import Workers
 from .device.device_lock import DeviceLock, lock_file
-from .device.memory import check_memory, kept_files
+from .device.memory import check_memory, count_kept_files
 from .layout import output_names
-from .roofline.limits import Peaks, known_peaks, limit, measure_peaks
+from .roofline.limits import Peaks, limit, load_peaks, measure_peaks
 from .timing.baselines import EAGER, NAMES, audit, baseline_names
 from .timing.bench import Bench
 from .timing.interleaved_rounds import TimedSample
@@ -97,7 +97,7 @@ class JudgeSession:
         """
         check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
-        with self._trusted("the judge could not start"):
+        with self._guard_trusted("the judge could not start"):
             self._measure_limit()  # first: while the baselines compile the machine is busy
             self._start_bench()
             with self._stage("admission", "checking that wrong answers fail on this task"):
@@ -117,7 +117,7 @@ class JudgeSession:
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
             cache, threads = self._peaks_cache, self.environment.threads
-            peaks = None if refresh else known_peaks(cache, threads, device=self.device)
+            peaks = None if refresh else load_peaks(cache, threads, device=self.device)
             if peaks is None:
                 with self.device_lock.exclusive():
                     peaks = measure_peaks(cache, threads, refresh=refresh, device=self.device)
@@ -192,7 +192,7 @@ class JudgeSession:
             self.disagreeing[EAGER] = agreement.note
 
     def _draws(self, confirm: bool) -> int:
-        """Of noise, with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""
+        """Count the draws of noise with which a timed run's outputs are checked: a large output has like elements enough to pool one over."""
         return FEW_DRAWS if confirm or self._sampled_elements is None else 1
 
     @property
@@ -202,7 +202,7 @@ class JudgeSession:
         return SAMPLED if all(graph.specs[name].numel >= SAMPLED for name in output_names(graph)) else None
 
     def _time_rewritten(self, candidate: Candidate) -> None:
-        """Where the candidate's algebra can be done in ATen, too, that is one more baseline until the bench drops it.
+        """Add one more baseline until the pool drops it, where the candidate's algebra can be done in ATen, too.
         One that is wrong is dropped at once, with a note.
         """
         try:
@@ -238,7 +238,7 @@ class JudgeSession:
         for case in getattr(self, "_fresh", []):
             self.evidence.forget(case)
         if self.device == "cuda":
-            count = min(count, kept_files(self.task.graph))
+            count = min(count, count_kept_files(self.task.graph))
         self._fresh = [Case(self.task.main.name, OWN, self._draw()) for _ in range(count)]
         for case in self._fresh:
             self.evidence.values(case)
@@ -267,8 +267,8 @@ class JudgeSession:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
 
     @contextmanager
-    def _trusted(self, what: str) -> Iterator[None]:
-        """A trusted process lost outside of any candidate's judgement ends the run."""
+    def _guard_trusted(self, what: str) -> Iterator[None]:
+        """End the run where a trusted process is lost outside of any candidate's judgement."""
         try:
             yield
         except (WorkerDied, WorkerTimeout, WorkerFailed) as error:

@@ -1,4 +1,4 @@
-"""What kind of win a candidate is: from its units and their evidence to the labels of its verdict.
+"""Labels of a win: from a candidate's units and their evidence to the labels of its verdict.
 
 `kernel` (generated code does the work), `algorithmic` (fewer operations than the reference, or other ones of the
 library: allowed, counted apart), `library` (no generated code: only library calls); `general` or `specialised`; `deterministic` or

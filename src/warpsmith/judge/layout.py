@@ -1,4 +1,4 @@
-"""How the reference worker's answers lie in files: the agreement between it and the supervisor. No torch."""
+"""The layout of the reference worker's answers in files, which it and the supervisor share. No torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = tuple[int, int]  # of a tensor, from and to
 
 
 def rows_of(spec: TensorSpec, start: int, stop: int) -> TensorSpec:
-    """Of some rows of a tensor, in memory as the tensor has them; a scalar is its own."""
+    """Return the layout of some rows of a tensor, in memory as the tensor has them; a scalar has one row."""
     return spec.model_copy(update={"shape": (stop - start, *spec.shape[1:])}) if spec.shape else spec
 
 

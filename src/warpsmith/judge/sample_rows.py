@@ -1,4 +1,4 @@
-"""Which rows of an output are looked at, drawn where nobody can foresee them. No torch."""
+"""Rows of an output that a check looks at, drawn where nobody can foresee them. No torch."""
 
 from __future__ import annotations
 

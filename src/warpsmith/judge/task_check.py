@@ -40,7 +40,7 @@ class TaskCheck(JudgeSession):
         bound = bound or TimeBound()
         check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
-        with self._trusted("the task could not be checked"), bound.stopping(self._kill):
+        with self._guard_trusted("the task could not be checked"), bound.stopping(self._kill):
             self.progress(f"starting the reference ({bound})")
             self._start_workers()
             admission = admit(

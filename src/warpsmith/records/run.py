@@ -9,11 +9,14 @@ from .result import Ratio
 
 
 class Budget(Record):
-    """What a run may spend; evaluations, time and money are separate. None: no limit."""
+    """The limits of one run. None is no limit; the first limit that is reached ends the search.
 
-    evaluations: int | None = 60
-    seconds: float | None = 120.0
-    usd: float | None = None  # for language models
+    The first round is always judged, and one or two candidates are always confirmed, so a run may take longer than `seconds`.
+    """
+
+    evaluations: int | None = 60  # candidates judged
+    seconds: float | None = 120.0  # wall time, baselines included; a fifth is kept to confirm
+    usd: float | None = None  # dollars for language models
     tokens: int | None = None  # of language models, input and output together
 
 

@@ -27,9 +27,19 @@ from .deployed import deploy
 
 
 class OptimizedModule(torch.nn.Module):
-    """Drop-in for `original`, whose parameters it shares.
+    """A drop-in for `original`, whose parameters it shares.
 
-    `fallbacks` counts calls that the original answered, `fast_calls` the others.
+    The kernels run in calls that are like the example: the same shapes, dtypes, device, training modes, number of hooks and
+    constant arguments, outside `torch.compile` and autocast, and where no tensor needs gradients. The original answers every
+    other call, and nothing is raised for it. It can be copied and pickled, kernels included; on another processor the original
+    runs.
+
+    Attributes:
+        original: The module that was given, unchanged.
+        summary: The `RunSummary` of the search; None where there was none.
+        fast_calls: Calls that the kernels answered.
+        fallbacks: Calls that the original answered.
+        last_fallback: Why the original answered last; empty where it never did.
     """
 
     def __init__(
@@ -100,18 +110,18 @@ class OptimizedModule(torch.nn.Module):
         return inputs, matched[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With the kernels themselves, so that a copy or a pickle runs where the processor is the same; elsewhere the original runs."""
+        """Copies and pickles take the kernels along. They run where the processor is the same; elsewhere the original runs."""
         return _revive, (
             self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type),
         )  # fmt: skip
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The original's, under the original's names."""
+        """Return the original's state under the original's names, so that checkpoints fit both."""
         return self.original.state_dict(*args, **kwargs)
 
     def report(self) -> str:
-        """What was measured: speedup with its baseline, interval, hardware and share of the limit; then a line for each part of the
-        module that was left as it is, with the reason.
+        """Return what was measured: speedup, its baseline and 95% interval, time of a call, share of the physical limit, hardware
+        and labels. A line follows for each part of the module that was left as it is, with the reason.
         """
         left = self.summary.left if self.summary is not None else ()
         return "\n".join([self._claim(), *(f"  left as it is: {line}" for line in left)])

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ..errors import TaskError, WarpsmithError
-from ..judge.timing.stopwatch import arrange, updated_inputs
+from ..judge.timing.stopwatch import arrange, map_updated_inputs
 from ..records import Graph, GraphInput, GraphOutput, TaskSource, TensorSpec
 from ..tasks.arguments import decode
 from ..tasks.convert import tensor_spec
@@ -59,7 +59,7 @@ class Solution:
 
     def __init__(self, graph: Graph, module: torch.nn.Module, *, copy: bool, device: str) -> None:
         self.graph, self.module, self.device = graph, module.to(device), device
-        self.updated = updated_inputs(graph)
+        self.updated = map_updated_inputs(graph)
         if '"of": ' in graph.call:
             raise TaskError(
                 "the task's arguments are objects of classes: it judges units, not ModelNew files"
@@ -108,7 +108,7 @@ class Solution:
             self._check(number, leaf, self.graph.specs[output.value or ""])
         return arrange(self.graph, iter(found), self._update)
 
-    def owned(self, result: Any) -> list[Tensor]:
+    def find_owned(self, result: Any) -> list[Tensor]:
         """None: whose memory a module returns is not known."""
         return []
 

@@ -22,7 +22,7 @@ from ..errors import WarpsmithError
 from ..judge.correctness.evidence import Case
 from ..judge.correctness.input_families import OWN
 from ..judge.correctness.plan import MAIN_SEARCH
-from ..judge.device.memory import checked_calls
+from ..judge.device.memory import count_checked_calls
 from ..judge.judge_session import BASELINES, JudgeSession
 from ..judge.labels import UNIT_CLOCK_SLACK, precision
 from ..judge.roofline.limits import hard_floor
@@ -96,7 +96,7 @@ class SolutionJudge(JudgeSession):
         folder = self._root / f"solution-{self._judged}"
         seconds: dict[str, float] = {}
         try:
-            with self._trusted("the judge lost a process"):
+            with self._guard_trusted("the judge lost a process"):
                 finding = self._verify(source, text, folder, seconds)
                 if finding.fault is None and timed:
                     self._time(finding, seconds)
@@ -167,7 +167,7 @@ class SolutionJudge(JudgeSession):
             process = trial.start(main)
             with process.worker:
                 run = self.bench.measure(
-                    process, opponents, values, rounds=rounds, checks=checked_calls(self.task.graph)
+                    process, opponents, values, rounds=rounds, checks=count_checked_calls(self.task.graph)
                 )
         except BaselineLost:
             raise

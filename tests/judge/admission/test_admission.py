@@ -14,7 +14,7 @@ import torch
 from warpsmith.errors import TaskError
 from warpsmith.judge.admission.admission import admit, smallest
 from warpsmith.judge.correctness.evidence import Case, Evidence
-from warpsmith.judge.correctness.mutants import Tail, _dropping, droppable, mutants, truncated
+from warpsmith.judge.correctness.mutants import Tail, _dropping, droppable, mutants, round_mantissa
 from warpsmith.judge.correctness.oracle import Oracle
 from warpsmith.judge.correctness.plan import ADMISSION
 from warpsmith.judge.correctness.rounding import op_name
@@ -128,9 +128,9 @@ def test_an_argmax_is_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bits", [7, 10])
 def test_truncated_keeps_so_many_bits(bits: int) -> None:
     x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
-    off = (truncated(x, bits) - x).abs() / x.abs()
+    off = (round_mantissa(x, bits) - x).abs() / x.abs()
     assert 0.3 * 2.0**-bits < off.max() <= 2.0 ** -(bits + 1) * 1.001
-    raw = truncated(x, bits).numpy().view(np.uint32)
+    raw = round_mantissa(x, bits).numpy().view(np.uint32)
     assert not (raw & ((1 << (23 - bits)) - 1)).any()
 
 

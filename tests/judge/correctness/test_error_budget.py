@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from warpsmith.judge.correctness import reference, tolerance
 from warpsmith.judge.correctness.oracle import TruthTensors
-from warpsmith.judge.correctness.reference import allowed
+from warpsmith.judge.correctness.reference import split_budget
 from warpsmith.judge.correctness.tolerance import Tolerance, Truth, from_float64
 
 SPECIAL = (0.0, -0.0, 1e-310, 3e38, 1e-30, float("inf"), float("nan"))
@@ -48,7 +48,7 @@ def test_numpy_and_torch_agree(dtype: str, piece: int, values: list[float], draw
     ours = in_numpy(dtype, truth)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(reference.PIECE, "cpu", piece)
-        elements, rule = allowed(dtype, truth)
+        elements, rule = split_budget(dtype, truth)
         patch.setattr(tolerance, "PIECE", piece)
         again = in_numpy(dtype, truth)
     assert rule is not None
@@ -61,7 +61,7 @@ def test_numpy_and_torch_agree(dtype: str, piece: int, values: list[float], draw
 def test_a_budget_that_was_made_elsewhere_judges_the_same() -> None:
     oracle = np.random.default_rng(0).normal(size=(64, 33))
     truth = made("float32", oracle, 2)
-    elements, rule = allowed("float32", truth)
+    elements, rule = split_budget("float32", truth)
     native = from_float64(oracle, "float32")
     given = Tolerance(Truth("float32", truth.native.numpy(), oracle, elements.numpy(), 2), rule)
     assert given.compare(native).ok
@@ -75,8 +75,8 @@ def test_a_budget_that_was_made_elsewhere_judges_the_same() -> None:
 def test_what_must_agree_in_every_bit_needs_no_allowance() -> None:
     truth = made("float32", np.ones(4), 1)
     exact = TruthTensors(truth.native, truth.oracle, truth.noise, 1, True)
-    assert allowed("float32", exact) == (truth.noise, None)
+    assert split_budget("float32", exact) == (truth.noise, None)
     whole = TruthTensors(
         torch.ones(3, dtype=torch.int64), torch.ones(3, dtype=torch.int64), torch.zeros(2, 3), 1, False
     )
-    assert allowed("int64", whole)[1] is None
+    assert split_budget("int64", whole)[1] is None

@@ -56,7 +56,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> reference.Reference:
 
 def test_a_request_that_finds_no_memory_waits_for_it(worker: reference.Reference) -> None:
     worker._kept["an", "earlier", "truth"] = []
-    assert worker.tidied(Full(2))(value=7) == 7
+    assert worker.release_memory_after(Full(2))(value=7) == 7
     assert not worker._kept  # what others may have meanwhile
 
 
@@ -67,7 +67,7 @@ def test_no_longer_than_others_may_take_and_not_on_a_processor(
     monkeypatch.setattr(reference, "PATIENCE", -1.0 if device == "cuda" else 60.0)
     worker._device, asked = device, Full(5)
     with pytest.raises(torch.OutOfMemoryError):
-        worker.tidied(asked)(value=7)
+        worker.release_memory_after(asked)(value=7)
     assert asked.asked == 1
 
 
@@ -176,7 +176,7 @@ def whole_request(worker: reference.Reference, scratch: Scratch) -> dict[str, An
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("request_name", ["truth", "expected"])
+@pytest.mark.parametrize("request_name", ["truth", "compute_truth"])
 def test_a_truth_that_found_no_memory_after_its_inputs_were_written_is_had_again(
     worker: reference.Reference, scratch: Scratch, monkeypatch: pytest.MonkeyPatch, request_name: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_truth_that_found_no_memory_after_its_inputs_were_written_is_had_again
 
     worker._device = "cuda"
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    assert worker.tidied(handle)(**fields)["finite"]
+    assert worker.release_memory_after(handle)(**fields)["finite"]
     assert full.asked == 2
     inputs = open_tensors(Path(f"{fields['stem']}.inputs"), [SPEC])[0]
     assert torch.equal(inputs, open_tensors(Path(fields["values"]), [SPEC, SPEC])[1].relu())
@@ -211,7 +211,7 @@ def test_a_request_that_is_repeated_gives_the_same_files(
 ) -> None:
     """Whoever asked may have lost the answer."""
     fields = whole_request(worker, scratch)
-    for name in ("truth", "truth", "expected", "expected"):
+    for name in ("truth", "truth", "compute_truth", "compute_truth"):
         getattr(worker, name)(**fields)
     assert sorted(p.suffix for p in scratch.path.glob("expected-*")) == [
         ".inputs",

@@ -221,7 +221,7 @@ def test_no_room_on_the_device_is_not_the_candidates_fault(
         monkeypatch.setattr(CudaRunner, "close", lambda _: None)
 
         def refuse(*_: object, process: CudaRunner = process) -> None:
-            raise process._refused(OUT_OF_MEMORY)
+            raise process._explain_status(OUT_OF_MEMORY)
 
         monkeypatch.setattr(CandidateRunner, "run", refuse)
         found = bench.verify()

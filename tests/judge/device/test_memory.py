@@ -9,9 +9,9 @@ from warpsmith.judge.device.memory import (
     CHECKS,
     CHECKS_LEAST,
     check_memory,
-    checked_calls,
-    crowded,
-    needed_bytes,
+    count_checked_calls,
+    estimate_bytes,
+    is_crowded,
 )
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
 from warpsmith.testing import chain_task
@@ -31,13 +31,13 @@ def graph(elements: int) -> Graph:
     [(0, CHECKS), (1 << 20, CHECKS), (1 << 25, 8), (1 << 28, CHECKS_LEAST), (1 << 34, CHECKS_LEAST)],
 )
 def test_large_samples_are_fewer(elements: int, checks: int) -> None:
-    assert checked_calls(graph(elements)) == checks
+    assert count_checked_calls(graph(elements)) == checks
 
 
 def test_where_a_gpu_computes_the_host_holds_less() -> None:
     task = chain_task()
-    least = needed_bytes(task.graph, "cuda")
-    assert least < needed_bytes(task.graph) / 1.5
+    least = estimate_bytes(task.graph, "cuda")
+    assert least < estimate_bytes(task.graph) / 1.5
     check_memory(task, least, "cuda")
     with pytest.raises(TaskError, match="to be judged"):
         check_memory(task, least)
@@ -45,4 +45,4 @@ def test_where_a_gpu_computes_the_host_holds_less() -> None:
 
 @pytest.mark.parametrize(("elements", "rest"), [(1 << 26, False), (1 << 27, False), (1 << 28, True)])
 def test_processes_on_a_gpu_rest_where_a_call_takes_more_than_a_gibibyte(elements: int, rest: bool) -> None:
-    assert crowded(graph(elements)) is rest  # as much goes in as comes out
+    assert is_crowded(graph(elements)) is rest  # as much goes in as comes out

@@ -12,7 +12,7 @@ from relu_task import relu_task
 
 from warpsmith.errors import JudgeError
 from warpsmith.judge.device import patience
-from warpsmith.judge.device.patience import Patience, describe_no_memory, found_no_memory
+from warpsmith.judge.device.patience import Patience, describe_no_memory, is_out_of_memory
 from warpsmith.judge.timing import baselines as baselines_module
 from warpsmith.judge.timing.baselines import Baselines
 from warpsmith.judge.timing.bench import Bench
@@ -212,12 +212,12 @@ def test_none_left_is_told_with_the_reason(
 )
 def test_missing_memory_has_many_names(said: str) -> None:
     error = WorkerFailed(said.partition(":")[0], said)
-    assert found_no_memory(error)
+    assert is_out_of_memory(error)
     lost = BaselineLost("the eager baseline failed")
-    assert not found_no_memory(lost)
+    assert not is_out_of_memory(lost)
     lost.__cause__ = error
-    assert found_no_memory(lost)
-    assert not found_no_memory(BROKEN)
+    assert is_out_of_memory(lost)
+    assert not is_out_of_memory(BROKEN)
 
 
 def test_patience_begins_when_memory_is_missing_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def test_bandwidth_never_rises_with_size():
 
 def test_merging_keeps_the_better_of_each_rate():
     other = PEAKS.model_copy(update={"flops": 50 * GB, "read": {128 * KIB: 300 * GB, 1 << 26: 10 * GB}})
-    merged = PEAKS.merged(other)
+    merged = PEAKS.merge(other)
     assert (merged.flops, merged.read) == (100 * GB, {128 * KIB: 300 * GB, 1 << 26: 20 * GB})
 
 

@@ -17,7 +17,7 @@ from relu_task import SPEC, TEXT, relu_task
 from warpsmith.errors import JudgeError, TaskError, WarpsmithError
 from warpsmith.judge.layout import rows_of
 from warpsmith.judge.timing.baselines import audit
-from warpsmith.judge.timing.bench import BaselineLost, Bench, charged_us
+from warpsmith.judge.timing.bench import BaselineLost, Bench, mean_charged_us
 from warpsmith.judge.timing.bench_worker import Stopwatch
 from warpsmith.judge.timing.input_perturbation import (
     FLOATING,
@@ -170,7 +170,7 @@ class Recorder:
         self.seen.append(self.values[0].clone())
         return self.seen[-1]
 
-    def owned(self, result):
+    def find_owned(self, result):
         return []
 
     def leaves(self, result):
@@ -206,11 +206,11 @@ class TestBlock:
     def test_what_was_charged_is_kept(self):
         block = self.process({"ns": [4000, 6000], "between_ns": 7, "charged_ns": 3000}).block(2, 0, 1)
         assert (block.ns, block.charged_ns) == ((4000, 6000), 3000)
-        assert charged_us([block, Block((1000,), 0, 9000)]) == 1.0
+        assert mean_charged_us([block, Block((1000,), 0, 9000)]) == 1.0
 
     def test_nothing_else_counts_as_charged(self):
         assert self.process({"ns": [4000], "between_ns": 7}).block(1, 0, 1).charged_ns == 0
-        assert charged_us([]) == 0.0
+        assert mean_charged_us([]) == 0.0
 
     @pytest.mark.parametrize("field", ["ns", "between_ns", "charged_ns"])
     @pytest.mark.parametrize("number", [inf, nan, 10**400, "1", True, None])

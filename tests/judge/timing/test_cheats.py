@@ -209,6 +209,6 @@ def test_an_audit_shows_an_eviction_too_short_to_be_missed(evicts: bool, audit: 
     assert all(len(b) == 6 for b in session.blocks.values())
     if caught:
         with pytest.raises(ClocksDisagree, match="leaves out what makes them comparable"):
-            session._between_agrees()
+            session._check_gaps()
     else:
-        session._between_agrees()
+        session._check_gaps()

@@ -216,7 +216,7 @@ class SideStream:
             self.matrix @ self.matrix
         return torch.relu(self.values[0])
 
-    def owned(self, result):
+    def find_owned(self, result):
         return []
 
     def leaves(self, result):

@@ -120,7 +120,7 @@ class Callee:
         self.seen.append(self.values[0].clone())
         return torch.relu(self.values[0])
 
-    def owned(self, result):
+    def find_owned(self, result):
         return []
 
     def leaves(self, result):
@@ -207,7 +207,7 @@ class TestStopwatch:
         for _ in range(6):
             watch.prepare(str(values), 0)
         assert len(callee.addresses) > 1
-        assert watch._given(values, [SPEC]) is watch.shared
+        assert watch._load_values(values, [SPEC]) is watch.shared
 
     def test_an_input_that_was_written_is_seen(self, gpu: FakeGpu, values: Path) -> None:
         callee = Callee(gpu)

@@ -1,4 +1,4 @@
-"""Whether a task can tell right from wrong: every mutant must fail on it before it counts.
+"""Task admission by mutation: every wrong answer must fail on a task before it counts.
 
 In: a task and its evidence. Out: an `Admission`. On each input family the reference worker makes the mutants
 (zeros, a constant, a stale replay, an input handed back, one op dropped, low-precision twins) and judges them
@@ -49,7 +49,7 @@ def admit(
 
 
 class Trials:
-    """What the families tried so far have caught."""
+    """Collects what the families tried so far have caught."""
 
     def __init__(self) -> None:
         self.caught: dict[str, str] = {}  # mutant → rule and family, or ""
@@ -75,7 +75,9 @@ class Trials:
             return Admission(
                 admitted=False, mutants={}, reasons=("the reference gives NaN or inf on every input family",)
             )
-        mutants = {name: rule or (_unseen(name, self._touched)) for name, rule in self.caught.items()}
+        mutants = {
+            name: rule or (_classify_uncaught(name, self._touched)) for name, rule in self.caught.items()
+        }
         reasons = tuple(_reason(name) for name, rule in mutants.items() if rule == ADMITTED)
         return Admission(admitted=not reasons, mutants=mutants, reasons=reasons)
 
@@ -83,11 +85,11 @@ class Trials:
         """No task is admitted before every mutant has been caught. `families`: those not tried, or not to the end, of `count`."""
         mutants = {name: rule or UNDECIDED for name, rule in self.caught.items()}
         undecided = [name for name, rule in mutants.items() if rule == UNDECIDED]
-        what = (
+        subject = (
             f"{len(undecided)} of {counted(len(mutants), 'wrong answer')}" if mutants else "any wrong answer"
         )
-        places = ", ".join(families)
-        text = f"{what} on {len(families)} of {count} input families ({places})"
+        names = ", ".join(families)
+        text = f"{subject} on {len(families)} of {count} input families ({names})"
         return Admission(admitted=False, mutants=mutants, unchecked=(text,))
 
 
@@ -100,16 +102,16 @@ def _mutate(
     evidence: Evidence, variant: Variant, family: str, seed: int, known: list[str], bound: TimeBound
 ) -> dict[str, Any]:
     cases = [Case(variant.name, family, seed + i) for i in (0, 1)]
-    values, others = (str(evidence.values(case)) for case in cases)
+    values, other_values = (str(evidence.values(case)) for case in cases)
     seconds = bound.remaining
     timeout = CALL_SECONDS if seconds is None else seconds + GRACE_SECONDS
     return evidence.workers.call(
-        "mutate", timeout, variant=variant.name, values=values, others=others, seed=seed, dropped=DROPPED_OPS,
+        "mutate", timeout, variant=variant.name, values=values, others=other_values, seed=seed, dropped=DROPPED_OPS,
         family=family, known=known, seconds=seconds,
     )  # fmt: skip
 
 
-def _unseen(mutant: str, touched: set[str]) -> str:
+def _classify_uncaught(mutant: str, touched: set[str]) -> str:
     return EQUIVALENT if mutant.startswith("dropped") and mutant not in touched else ADMITTED
 
 

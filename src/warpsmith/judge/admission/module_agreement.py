@@ -1,4 +1,4 @@
-"""Whether the user's module gives what its exported graph gives.
+"""Checks that the user's module gives what its exported graph gives.
 
 In: what a call of the module returned, and the process that runs it. Out: a `ModuleAgreement`. cuDNN computes float32 convolutions in TF32 unless it is told otherwise, and which algorithm it takes depends on
 the caller. Behind batch statistics and a softmax that difference can exceed any budget, though the graph means the same.
@@ -73,12 +73,14 @@ def _check_in_float32(
         process.rest()
     finally:
         process.allow_tf32(True)
-    given = process.folder / "given-float32"
-    again = TimedSample(sample.name, outputs, sample.rows, sample.file, sample.inputs, (), given)
+    given_path = process.folder / "given-float32"
+    sample_without_tf32 = TimedSample(
+        sample.name, outputs, sample.rows, sample.file, sample.inputs, (), given_path
+    )
     try:
-        return verifier.check_whole(variant, again, seed, draws, tf32=False)
+        return verifier.check_whole(variant, sample_without_tf32, seed, draws, tf32=False)
     finally:
-        again.remove()
+        sample_without_tf32.remove()
 
 
 def _disagreement(task: Task, check: Check) -> TaskError:

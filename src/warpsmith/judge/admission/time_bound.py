@@ -41,7 +41,7 @@ class TimeBound:
         return f"{duration(self._spent)}{limit}"
 
     def attempt(self, call: Callable[[], T]) -> T | None:
-        """What the call returns; None where it failed after the time was over, or is not begun for that."""
+        """Return what the call returns; None where it failed after the time was over, or is not begun for that."""
         if self.over:
             return None
         try:

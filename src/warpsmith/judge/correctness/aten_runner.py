@@ -1,4 +1,4 @@
-"""What verifies a unit that is its own rewrite, in the place of a `CandidateRunner`: the reference worker interprets it.
+"""The runner of a unit that is its own rewrite, in the place of a `CandidateRunner`: the reference worker interprets it.
 
 In: the unit, the raw bytes of its region's inputs. Out: raw bytes of outputs, and times. The unit is data, its
 operations come from a list (`runtime.rewrites`), and all of them are the library's own and write to nothing but their
@@ -48,8 +48,8 @@ class AtenRunner:
         start = time.monotonic()
         self._ask(0)
         wall = time.monotonic() - start
-        made = ValuesFile(self._made, [specs[n] for n in self._unit.region.outputs])
-        outputs = [made.raw(i).copy() for i in range(len(self._unit.region.outputs))]
+        results = ValuesFile(self._made, [specs[n] for n in self._unit.region.outputs])
+        outputs = [results.raw(i).copy() for i in range(len(self._unit.region.outputs))]
         return RunOutput(outputs, True, True, wall, wall)
 
     def time(self, n: int, cold: bool) -> list[int]:

@@ -1,4 +1,4 @@
-"""What each element of an output may miss its oracle by, and the whole tensor: the sums behind `tolerance.Tolerance`.
+"""Error budgets: by how much each element of an output, and the whole tensor, may miss the oracle. `tolerance.Tolerance` applies them.
 
 In: an output's native reference, oracle and noise in float64, in pieces, as arrays of numpy or of torch, on any device.
 Out: an `ErrorBudget`. The reference worker asks for it where the arrays lie, with torch: an output of a billion elements is
@@ -52,32 +52,32 @@ Keep = Callable[[Array], None]  # takes what the elements of the next piece may 
 
 
 def compute_error_budget(xp: Any, dtype: str, draws: int, pieces: Pieces, keep: Keep) -> ErrorBudget:
-    """`xp`: the module numpy or torch; `draws`: of noise, behind each element."""
+    """Compute an output's budget. `xp`: the module numpy or torch; `draws`: of noise, behind each element."""
 
     def parts() -> Iterator[tuple[Array, Array]]:
         for piece in pieces():
-            missed, noise, own = _sizes(xp, piece)
-            yield own, missed * missed + noise * noise
+            missed, noise, magnitude = _sizes(xp, piece)
+            yield magnitude, missed * missed + noise * noise
 
-    typical = pooled(xp, draws, parts)
+    typical = pool_by_magnitude(xp, draws, parts)
     unit, floor, steady, sums = UNIT_ROUNDOFF[dtype], FLOOR[dtype], True, _Sums()
     for piece in pieces():
-        missed, noise, own = _sizes(xp, piece)
-        like = typical(own)
-        spread = xp.sqrt(xp.where(like > noise * noise, like, noise * noise))
-        nearest = 2 * OWN_ULP[dtype] * unit * own + floor
+        missed, noise, magnitude = _sizes(xp, piece)
+        typical_square = typical(magnitude)
+        spread = xp.sqrt(xp.where(typical_square > noise * noise, typical_square, noise * noise))
+        nearest = 2 * OWN_ULP[dtype] * unit * magnitude + floor
         allowed = nearest + REACH * spread
         # Where the reference itself misses by more, the inputs are ill-conditioned: rounding to a half flips
         # a tie of logits, say. Whoever shares its error may still round otherwise.
         over = missed > allowed
         steady = steady and not bool(over.any())
         keep(xp.where(over, missed + nearest + REACH * noise, allowed))
-        sums.add(xp, spread, missed, own, piece)
+        sums.add(xp, spread, missed, magnitude, piece)
     return ErrorBudget(sums.budget(dtype), steady)
 
 
 def _sizes(xp: Any, piece: Piece) -> tuple[Array, Array, Array]:
-    """Of the reference's error, the noise and the value, 0 where they are not finite."""
+    """Return magnitudes of the reference's error, the noise and the value, 0 where they are not finite."""
     missed = xp.abs(piece.native - piece.oracle)
     return tuple(_finite(xp, a) for a in (missed, piece.noise, xp.abs(piece.oracle)))  # type: ignore[return-value]
 
@@ -87,24 +87,24 @@ def _finite(xp: Any, array: Array) -> Array:
 
 
 class _Sums:
-    """Of squares over all pieces."""
+    """Adds up squares over all pieces."""
 
     def __init__(self) -> None:
         self.count, self.spread, self.missed, self.rounding = 0, 0.0, 0.0, 0.0
         self.scale, self.own, self.fourth = 0.0, 0.0, 0.0  # own: of values as shares of the largest so far
 
-    def add(self, xp: Any, spread: Array, missed: Array, own: Array, piece: Piece) -> None:
-        if not len(own):
+    def add(self, xp: Any, spread: Array, missed: Array, magnitude: Array, piece: Piece) -> None:
+        if not len(magnitude):
             return
-        self.count += len(own)
+        self.count += len(magnitude)
         self.spread += float((spread * spread).sum())
         self.missed += float((missed * missed).sum())
-        scale = max(self.scale, float(own.max()))
+        scale = max(self.scale, float(magnitude.max()))
         if scale > self.scale:
             shrunk = (self.scale / scale) ** 2
             self.own, self.fourth, self.scale = self.own * shrunk, self.fourth * shrunk * shrunk, scale
         if scale > 0:
-            squares = (own / scale) ** 2
+            squares = (magnitude / scale) ** 2
             self.own += float(squares.sum())
             self.fourth += float((squares * squares).sum())
         if piece.ideal is not None:
@@ -123,28 +123,30 @@ class _Sums:
 
         if dtype in HALVES:
             return float(HALF_MULTIPLE * luck * max(rms(self.rounding), rms(self.missed)) + FLOOR[dtype])
-        own = self.scale * rms(self.own)
-        return float(luck * (RMS_MULTIPLE * rms(self.spread) + 2 * UNIT_ROUNDOFF[dtype] * own) + FLOOR[dtype])
+        rms_value = self.scale * rms(self.own)
+        return float(
+            luck * (RMS_MULTIPLE * rms(self.spread) + 2 * UNIT_ROUNDOFF[dtype] * rms_value) + FLOOR[dtype]
+        )
 
 
-def pooled(
+def pool_by_magnitude(
     xp: Any, draws: int, parts: Callable[[], Iterator[tuple[Array, Array]]]
 ) -> Callable[[Array], Array]:
-    """Mean of squares over elements whose magnitude has a like exponent; windows widen until `POOL` draws lie inside.
+    """Average squares over elements whose magnitude has a like exponent; windows widen until `POOL` draws lie inside.
     `parts`: magnitudes and squares. Returns a function of magnitudes.
     """
     counts, sums = np.zeros(EXPONENTS), np.zeros(EXPONENTS)
-    for own, squares in parts():
-        place = _place(xp, own)
-        counts += _numpy(xp.bincount(place, minlength=EXPONENTS))
-        sums += _numpy(xp.bincount(place, weights=squares, minlength=EXPONENTS))
+    for magnitude, squares in parts():
+        bins = _place(xp, magnitude)
+        counts += _numpy(xp.bincount(bins, minlength=EXPONENTS))
+        sums += _numpy(xp.bincount(bins, weights=squares, minlength=EXPONENTS))
     means = _window_means(counts, sums, draws)
     table: list[Array] = []
 
-    def lookup(own: Array) -> Array:
+    def lookup(magnitude: Array) -> Array:
         if not table:
-            table.append(means if xp is np else xp.as_tensor(means, device=own.device))
-        return table[0][_place(xp, own)]
+            table.append(means if xp is np else xp.as_tensor(means, device=magnitude.device))
+        return table[0][_place(xp, magnitude)]
 
     return lookup
 
@@ -161,16 +163,16 @@ def _numpy(array: Array) -> Counts:
 def _window_means(counts: Counts, sums: Counts, draws: int) -> Counts:
     """For each place that an element lies in. The place of zeros counts as the neighbour of the smallest ones."""
     means, used = np.zeros(EXPONENTS), np.flatnonzero(counts[1:]) + 1
-    places = np.arange(used[0], used[-1] + 1) if len(used) else np.array([], dtype=int)
+    bins = np.arange(used[0], used[-1] + 1) if len(used) else np.array([], dtype=int)
     if counts[0]:
-        places = np.concatenate([[0], places])
-    if not len(places):
+        bins = np.concatenate([[0], bins])
+    if not len(bins):
         return means
-    here, total = counts[places], sums[places]
-    counts_to, sums_to = (np.concatenate([[0.0], np.cumsum(a)]) for a in (here, total))
+    bin_counts, total = counts[bins], sums[bins]
+    counts_to, sums_to = (np.concatenate([[0.0], np.cumsum(a)]) for a in (bin_counts, total))
     need = min(-(-POOL // draws), counts.sum())
-    for bin_ in np.flatnonzero(here):
-        means[places[bin_]] = _window_mean(int(bin_), total, counts_to, need, sums_to)
+    for bin_ in np.flatnonzero(bin_counts):
+        means[bins[bin_]] = _window_mean(int(bin_), total, counts_to, need, sums_to)
     return means
 
 

@@ -1,4 +1,4 @@
-"""Inputs and the truth about them, made once by the trusted workers and kept while there is room.
+"""Inputs and the truth about them, computed once by the trusted workers and kept while there is room.
 
 In: a *case* (variant, input family, seed) and, for a unit, its region. Out: the raw input bytes the unit gets
 and a budget for each of its outputs. `Evidence` is the supervisor's side of the reference worker; the files
@@ -44,11 +44,11 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Given:
+class RegionInputs:
     """The inputs of a region among the tensors of a file."""
 
     file: ValuesFile
-    places: Sequence[int]
+    positions: Sequence[int]
 
 
 class Expected:
@@ -64,13 +64,13 @@ class Expected:
         more: Callable[[], Expected] | None = None,
         fetch: Callable[[], object] | None = None,
         agrees: Agrees | None = None,
-        given: Given | None = None,
+        elsewhere: RegionInputs | None = None,
     ):
         """`rows`: those of each output that `outputs` and the files hold; empty: all. `more`: the same truth from many
-        draws of noise. `fetch`: writes the files of the outputs, where the truth is elsewhere; `agrees`: asks there. `given`: the inputs,
+        draws of noise. `fetch`: writes the files of the outputs, where the truth is elsewhere; `agrees`: asks there. `elsewhere`: the inputs,
         where they are in no file of their own.
         """
-        self.more, self._fetch, self._agrees, self._elsewhere = more, fetch, agrees, given
+        self.more, self._fetch, self._agrees, self._inputs_elsewhere = more, fetch, agrees, elsewhere
         self.stem, self._input_specs, self._output_specs = stem, inputs, outputs
         self.valid: bool = answer["finite"]
         self._draws, self._exact = answer["draws"], answer["exact"]
@@ -78,26 +78,26 @@ class Expected:
         self._rows = tuple(rows)
 
     @cached_property
-    def _given(self) -> Given:
-        if self._elsewhere is not None:
-            return self._elsewhere
-        return Given(
+    def _region_inputs(self) -> RegionInputs:
+        if self._inputs_elsewhere is not None:
+            return self._inputs_elsewhere
+        return RegionInputs(
             ValuesFile(Path(f"{self.stem}.inputs"), self._input_specs), range(len(self._input_specs))
         )
 
     @cached_property
     def inputs(self) -> list[Array]:
         """Raw bytes of the region's inputs."""
-        return [self._given.file.raw(i) for i in self._given.places]
+        return [self._region_inputs.file.raw(i) for i in self._region_inputs.positions]
 
     @cached_property
     def float_inputs(self) -> tuple[Array, ...]:
         """For forensics: the inputs of the outputs' own kind."""
-        file = self._given.file
-        return tuple(file.array(i) for i in self._given.places if file.specs[i].dtype == "float32")
+        file = self._region_inputs.file
+        return tuple(file.array(i) for i in self._region_inputs.positions if file.specs[i].dtype == "float32")
 
     def parts(self, arrays: Sequence[Array]) -> list[Array]:
-        """What the truth is known of, of whole outputs."""
+        """Cut whole outputs to the rows that the truth is known of."""
         rows = self._rows or (ALL,) * len(arrays)
         return [part(a, r) for a, r in zip(arrays, rows, strict=True)]
 
@@ -122,12 +122,12 @@ class Expected:
         noise = ValuesFile(Path(f"{self.stem}.noise"), noise_specs(self._output_specs, self._draws)).arrays()
         truths = zip(self._output_specs, native, oracle, noise, self._draws, self._exact, strict=True)
         finite = True if self.valid else None  # all of them are, or somebody must look
-        found = (Truth(s.dtype, a, b, c, max(d, 1), e, finite) for s, a, b, c, d, e in truths)
-        return [Tolerance(t, given) for t, given in zip(found, self._error_budgets, strict=True)]
+        built = (Truth(s.dtype, a, b, c, max(d, 1), e, finite) for s, a, b, c, d, e in truths)
+        return [Tolerance(t, budget) for t, budget in zip(built, self._error_budgets, strict=True)]
 
     @property
     def usable(self) -> bool:
-        """Whether these inputs can tell right from wrong: the reference is finite and keeps its budget."""
+        """True where these inputs can tell right from wrong: the reference is finite and keeps its budget."""
         return self.valid and all(a is None or a.steady for a in self._error_budgets)
 
     @cached_property
@@ -162,10 +162,10 @@ class Evidence:
                 self.workers.materialise(case.variant, case.seed, path)
             else:
                 seed = self._own_seed if case.scaled_by is None else case.scaled_by
-                own = self.values(Case(case.variant, OWN, seed))
+                own_values = self.values(Case(case.variant, OWN, seed))
                 self.workers.call(
                     "inputs", CALL_SECONDS, variant=case.variant, family=case.family, seed=case.seed,
-                    own=str(own),
+                    own=str(own_values),
                     path=str(path),
                 )  # fmt: skip
             self._values[case] = path
@@ -194,7 +194,7 @@ class Evidence:
     def whole_agrees(
         self, variant: str, sample: TimedSample, seed: int, draws: int | None, tf32: bool = True
     ) -> tuple[float, float] | None:
-        """As `Expected.agree`, of what a timed call of the whole graph returned."""
+        """Compare what a timed call of the whole graph returned, as `Expected.agree` does."""
         if self.workers.device == "cpu":
             return None
         return self._compare_on_device(
@@ -213,8 +213,10 @@ class Evidence:
         fields = {
             "variant": variant, "values": str(values), "seed": seed, "region": region.model_dump(mode="json"), "family": family,
         }  # fmt: skip
-        given = graph_inputs(graph, region, values)
-        answer = self.workers.call("truth", CALL_SECONDS, stem=str(stem) if given is None else "", **fields)
+        inputs_in_graph = graph_inputs(graph, region, values)
+        answer = self.workers.call(
+            "truth", CALL_SECONDS, stem=str(stem) if inputs_in_graph is None else "", **fields
+        )
 
         def fetch() -> None:
             with self.lock:
@@ -233,14 +235,14 @@ class Evidence:
                     return self._compare_on_device(outputs=str(held), **fields)
             file = ValuesFile(self.scratch.new("outputs"), specs, create=True)
             try:
-                for number, given in enumerate(raw):
-                    file.raw(number)[:] = given
+                for number, output in enumerate(raw):
+                    file.raw(number)[:] = output
                 with self.lock:
                     return self._compare_on_device(outputs=str(file.path), **fields)
             finally:
                 file.remove()
 
-        return Expected(stem, inputs, outputs, answer, (), more, fetch, agrees, given)
+        return Expected(stem, inputs, outputs, answer, (), more, fetch, agrees, inputs_in_graph)
 
     def _ask(
         self, variant: str, values: Path, seed: int, region: Region | None, family: str,
@@ -261,19 +263,19 @@ class Evidence:
             with self.lock:
                 return self._ask(variant, values, seed, region, family, None, rows, APPEAL_DRAWS, tf32)
 
-        taken = [slice(*r) for r in rows]
-        return Expected(stem, inputs, outputs, answer, taken, None if least > 1 else more)
+        slices = [slice(*r) for r in rows]
+        return Expected(stem, inputs, outputs, answer, slices, None if least > 1 else more)
 
     def _keep(self, key: tuple[Case, str], made: Expected) -> None:
         self._expected[key] = made
         room = self._capacity - made.nbytes
-        for old in list(self._expected)[:-1]:
-            room -= self._expected[old].nbytes
-        for old in list(self._expected)[:-1]:
+        for oldest in list(self._expected)[:-1]:
+            room -= self._expected[oldest].nbytes
+        for oldest in list(self._expected)[:-1]:
             if room >= 0:
                 break
-            room += self._expected[old].nbytes
-            self._expected.pop(old).remove()
+            room += self._expected[oldest].nbytes
+            self._expected.pop(oldest).remove()
 
     def forget(self, case: Case) -> None:
         """Drop a case's values and all that was derived from them."""
@@ -284,12 +286,14 @@ class Evidence:
             self._expected.pop(key).remove()
 
 
-def graph_inputs(graph: Graph, region: Region, values: Path) -> Given | None:
-    """What a region reads, in a file of the graph's own inputs; None where others make some of it."""
-    places = {item.name: index for index, item in enumerate(graph.inputs)}
-    if not set(region.inputs) <= set(places):
+def graph_inputs(graph: Graph, region: Region, values: Path) -> RegionInputs | None:
+    """Find what a region reads among the graph's own inputs in a file; None where nodes make some of it."""
+    positions = {item.name: index for index, item in enumerate(graph.inputs)}
+    if not set(region.inputs) <= set(positions):
         return None
-    return Given(ValuesFile(values, [i.spec for i in graph.inputs]), [places[n] for n in region.inputs])
+    return RegionInputs(
+        ValuesFile(values, [i.spec for i in graph.inputs]), [positions[n] for n in region.inputs]
+    )
 
 
 def part(array: Array, rows: slice, axis: int = 0) -> Array:
@@ -309,25 +313,31 @@ def check_outputs(
     These draws disturb by as many standard deviations as an element may miss by, since of a billion elements some do lie so far
     from where rounding would have them, on the other side of the kink.
     """
-    wanted = range(len(arrays)) if only is None else only
-    found, doubtful = _compared(expected, arrays, wanted, most)
+    numbers = range(len(arrays)) if only is None else only
+    result, doubtful = _compare_outputs(expected, arrays, numbers, most)
     if doubtful and expected.more is not None:
-        again = expected.more()
-        found, _ = _compared(again, arrays, wanted, None)
-        again.remove()
-    return found
+        refined = expected.more()
+        result, _ = _compare_outputs(refined, arrays, numbers, None)
+        refined.remove()
+    return result
 
 
-def _compared(
+def _compare_outputs(
     expected: Expected, arrays: Sequence[Array], wanted: Sequence[int], most: int | None
 ) -> tuple[tuple[bool, str, str, float, float], bool]:
-    """What `check_outputs` returns, and whether it is doubtful."""
+    """Return what `check_outputs` returns, and whether it is doubtful."""
     worst, ulp = 0.0, 0.0
-    given = expected.float_inputs if expected._input_specs else ()
+    float_inputs = expected.float_inputs if expected._input_specs else ()
     for number in wanted:
-        verdict = expected.tolerances[number].compare(arrays[number], given, most)
+        verdict = expected.tolerances[number].compare(arrays[number], float_inputs, most)
         if not verdict.ok:
-            place = f"output {number}: " if len(arrays) > 1 else ""
-            return (False, verdict.rule, place + verdict.detail, verdict.error, verdict.ulp), verdict.doubtful
+            prefix = f"output {number}: " if len(arrays) > 1 else ""
+            return (
+                False,
+                verdict.rule,
+                prefix + verdict.detail,
+                verdict.error,
+                verdict.ulp,
+            ), verdict.doubtful
         worst, ulp = max(worst, verdict.error), max(ulp, verdict.ulp)
     return (True, "", "", worst, ulp), False

@@ -74,7 +74,7 @@ def integers(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
 def shuffled(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     """The task's own values, permuted and scaled by log-normal factors: their signs and their scale stay."""
     flat = own.reshape(-1)
-    moved = _permuted(rng, flat) if flat.numel() <= PERMUTED else flat.roll(flat.numel() // 3)
+    moved = _permute(rng, flat) if flat.numel() <= PERMUTED else flat.roll(flat.numel() // 3)
     return _gauss(rng, own).mul_(0.3).exp_().mul_(moved.reshape(own.shape))
 
 
@@ -92,15 +92,15 @@ def fill(
     """
     specs = [i.spec for i in inputs]
 
-    def made() -> Iterator[torch.Tensor]:
-        for index, (item, old) in enumerate(zip(inputs, open_tensors(own, specs), strict=True)):
-            rng = torch.Generator(device).manual_seed(_own_seed(seed, index))
-            yield _fresh(family, rng, item, copied_to(old, device))
+    def generate() -> Iterator[torch.Tensor]:
+        for index, (item, own_tensor) in enumerate(zip(inputs, open_tensors(own, specs), strict=True)):
+            rng = torch.Generator(device).manual_seed(_input_seed(seed, index))
+            yield _fresh(family, rng, item, copied_to(own_tensor, device))
 
-    write_tensors(path, specs, made())
+    write_tensors(path, specs, generate())
 
 
-def _own_seed(seed: int, index: int) -> int:
+def _input_seed(seed: int, index: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7])
 
 
@@ -155,7 +155,7 @@ def _discrete(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     flat = own.reshape(-1)
     if own.dtype == torch.bool and (flat == flat[0]).all():
         return _uniform(rng, own) < 0.5
-    return _permuted(rng, flat).reshape(own.shape)
+    return _permute(rng, flat).reshape(own.shape)
 
 
 def _gauss(rng: torch.Generator, like: torch.Tensor) -> torch.Tensor:
@@ -171,5 +171,5 @@ def _integers(rng: torch.Generator, like: torch.Tensor, low: int, high: int) -> 
     return torch.randint(low, high, like.shape, generator=rng, dtype=like.dtype, device=like.device)
 
 
-def _permuted(rng: torch.Generator, flat: torch.Tensor) -> torch.Tensor:
+def _permute(rng: torch.Generator, flat: torch.Tensor) -> torch.Tensor:
     return flat[torch.randperm(flat.numel(), generator=rng, device=flat.device)]

@@ -1,4 +1,4 @@
-"""What a wrong output looks like: from the values, the oracle and the mask of bad elements to one line of
+"""Forensics of a wrong output: from the values, the oracle and the mask of bad elements to one line of
 likely cause.
 
 Used in messages to people and to agents that repair a candidate; never to decide whether an output is right.
@@ -21,15 +21,22 @@ def likely_cause(actual: Array, oracle: Array, bad: Array, inputs: tuple[Array, 
     """
     if actual.size == 0:
         return ""
-    place = _location(actual, oracle, bad)
-    for guess in (_special, _degenerate, _copied(inputs), _misplaced, _linear, _rounded):
+    location = _locate(actual, oracle, bad)
+    for guess in (
+        _guess_nonfinite,
+        _guess_constant,
+        _guess_copy(inputs),
+        _guess_permutation,
+        _guess_linear,
+        _guess_rounding,
+    ):
         text = guess(actual, oracle, bad)
         if text:
-            return f"{text}; {place}" if place and not bad.all() else text
-    return place
+            return f"{text}; {location}" if location and not bad.all() else text
+    return location
 
 
-def _special(actual: Array, oracle: Array, bad: Array) -> str:
+def _guess_nonfinite(actual: Array, oracle: Array, bad: Array) -> str:
     wrong = ~np.isfinite(actual) & np.isfinite(oracle)
     if not wrong.any():
         return ""
@@ -37,7 +44,7 @@ def _special(actual: Array, oracle: Array, bad: Array) -> str:
     return f"{int(wrong.sum())} {' and '.join(kinds)} where the reference is finite"
 
 
-def _degenerate(actual: Array, oracle: Array, bad: Array) -> str:
+def _guess_constant(actual: Array, oracle: Array, bad: Array) -> str:
     if actual.size > 1 and (actual == actual.flat[0]).all() and not (oracle == oracle.flat[0]).all():
         return "all zeros" if actual.flat[0] == 0 else "one constant everywhere"
     if bad.any() and (actual[bad] == 0).all() and (oracle[bad] != 0).any():
@@ -45,29 +52,29 @@ def _degenerate(actual: Array, oracle: Array, bad: Array) -> str:
     return ""
 
 
-def _copied(inputs: tuple[Array, ...]) -> Callable[[Array, Array, Array], str]:
+def _guess_copy(inputs: tuple[Array, ...]) -> Callable[[Array, Array, Array], str]:
     def guess(actual: Array, oracle: Array, bad: Array) -> str:
-        for number, given in enumerate(inputs):
-            if given.size == actual.size and np.array_equal(given.reshape(-1), actual.reshape(-1)):
+        for number, tensor in enumerate(inputs):
+            if tensor.size == actual.size and np.array_equal(tensor.reshape(-1), actual.reshape(-1)):
                 return f"it is input {number}, unchanged"
         return ""
 
     return guess
 
 
-def _misplaced(actual: Array, oracle: Array, bad: Array) -> str:
+def _guess_permutation(actual: Array, oracle: Array, bad: Array) -> str:
     if actual.size < 4 or actual.size > 1 << 20 or bad.mean() < 0.1:
         return ""
-    ours, truth = np.sort(actual, axis=None), np.sort(oracle, axis=None)
+    values, truth = np.sort(actual, axis=None), np.sort(oracle, axis=None)
     scale = max(float(np.abs(truth).max()), 1e-300)
     spread = float(truth[-1] - truth[0])
-    apart = float(np.abs(actual - oracle).max()) > 1e-3 * scale
-    if apart and spread > 1e-3 * scale and np.abs(ours - truth).max() <= 1e-5 * scale:
+    differs = float(np.abs(actual - oracle).max()) > 1e-3 * scale
+    if differs and spread > 1e-3 * scale and np.abs(values - truth).max() <= 1e-5 * scale:
         return "right values in wrong places (a transposed or permuted index)"
     return ""
 
 
-def _linear(actual: Array, oracle: Array, bad: Array) -> str:
+def _guess_linear(actual: Array, oracle: Array, bad: Array) -> str:
     """A constant factor or offset on all bad elements."""
     values, truth = actual[bad], oracle[bad]
     if values.size < 4 or np.ptp(truth) == 0:
@@ -86,7 +93,7 @@ def _linear(actual: Array, oracle: Array, bad: Array) -> str:
     return ""
 
 
-def _rounded(actual: Array, oracle: Array, bad: Array) -> str:
+def _guess_rounding(actual: Array, oracle: Array, bad: Array) -> str:
     if bad.mean() < 0.02:
         return ""
     scale = np.sqrt(np.mean(np.square(oracle)))
@@ -104,8 +111,8 @@ def _rounded(actual: Array, oracle: Array, bad: Array) -> str:
     return ""
 
 
-def _location(actual: Array, oracle: Array, bad: Array) -> str:
-    """Where the bad elements lie, over the last axis and over the rest."""
+def _locate(actual: Array, oracle: Array, bad: Array) -> str:
+    """Say where the bad elements lie, over the last axis and over the rest."""
     if not bad.any() or bad.all() or bad.ndim == 0:
         return "every element" if bad.ndim and bad.all() and bad.size > 1 else ""
     table = bad.reshape(-1, bad.shape[-1])

@@ -37,39 +37,39 @@ INTEGER_OF = {
 def mutants(
     graph: Graph, outputs: tuple[str, ...], values: Tensors, others: Tensors, dropped: int
 ) -> dict[str, Callable[[], Tensors]]:
-    """What makes the outputs of each mutant, by name. `others`: values of another seed. `dropped`: ops to drop at the
+    """Return functions that compute the outputs of each mutant, by name. `others`: values of another seed. `dropped`: ops to drop at the
     most, nearest the output first.
     """
     stepper, targets = Stepper(graph), list(droppable(graph))[:dropped]
     tail = Tail(graph, targets, outputs)
-    known = stepper.run(values, {*outputs, *tail.reads})
-    native = {o: known[o] for o in outputs}
+    computed = stepper.run(values, {*outputs, *tail.reads})
+    native = {o: computed[o] for o in outputs}
     stale = cache(partial(stepper.run, others, outputs))
-    found: dict[str, Callable[[], Tensors]] = {
+    makers: dict[str, Callable[[], Tensors]] = {
         "zeros": lambda: {o: torch.zeros_like(t) for o, t in native.items()},
         "constant": lambda: {o: _constant(stale()[o]) for o in outputs},
         "stale replay": stale,
     }
-    for name, given in values.items():
-        if any(_alike(given, t) for t in native.values()):
-            found[f"input {name}"] = partial(_handed_back, given, native)
+    for name, tensor in values.items():
+        if any(_alike(tensor, t) for t in native.values()):
+            makers[f"input {name}"] = partial(_return_input, tensor, native)
     for node in targets:
-        found[f"dropped {op_name(node)} ({node.name})"] = partial(tail.without, node, known)
+        makers[f"dropped {op_name(node)} ({node.name})"] = partial(tail.without, node, computed)
     for bits in low_bits(graph):
-        found[f"{bits}-bit mantissa"] = partial(_low_precision, stepper, values, outputs, bits)
-    return found
+        makers[f"{bits}-bit mantissa"] = partial(_low_precision, stepper, values, outputs, bits)
+    return makers
 
 
 class Tail:
-    """What follows the first of the dropped nodes: only that is run again to drop one of them."""
+    """The nodes from the first dropped one on: only they are run again to drop one of them."""
 
     def __init__(self, graph: Graph, targets: Sequence[Node], outputs: tuple[str, ...]) -> None:
         names = {node.name for node in targets}
         first = next((i for i, node in enumerate(graph.nodes) if node.name in names), len(graph.nodes))
         nodes = graph.nodes[first:]
-        made = {v.name for node in nodes for v in node.outputs if v is not None}
+        produced = {v.name for node in nodes for v in node.outputs if v is not None}
         self.outputs = outputs
-        self.reads = {name for node in nodes for name in node.uses} - made
+        self.reads = {name for node in nodes for name in node.uses} - produced
         self._stepper = Stepper(subgraph(graph, [n.name for n in nodes], self.reads, outputs))
 
     def without(self, node: Node, known: Tensors) -> Tensors:
@@ -87,9 +87,9 @@ def droppable(graph: Graph) -> Iterator[Node]:
 
 
 def _fits(graph: Graph, name: str, node: Node) -> bool:
-    given, made = graph.specs[name], node.output.spec
-    return len(given.shape) <= len(made.shape) and all(
-        a in (1, b) for a, b in zip(reversed(given.shape), reversed(made.shape), strict=False)
+    source, target = graph.specs[name], node.output.spec
+    return len(source.shape) <= len(target.shape) and all(
+        a in (1, b) for a, b in zip(reversed(source.shape), reversed(target.shape), strict=False)
     )
 
 
@@ -119,7 +119,7 @@ def _alike(given: torch.Tensor, made: torch.Tensor) -> bool:
     return given.numel() == made.numel() and given.is_floating_point() and made.is_floating_point()
 
 
-def _handed_back(given: torch.Tensor, native: Tensors) -> Tensors:
+def _return_input(given: torch.Tensor, native: Tensors) -> Tensors:
     return {o: given.reshape(t.shape).to(t.dtype) if _alike(given, t) else t for o, t in native.items()}
 
 
@@ -131,13 +131,13 @@ def low_bits(graph: Graph) -> tuple[int, ...]:
 
 def _low_precision(stepper: Stepper, values: Tensors, outputs: tuple[str, ...], bits: int) -> Tensors:
     def outward(node: Node, read: Tensors, made: Tensors) -> Tensors:
-        return {name: truncated(t, bits) for name, t in made.items()}
+        return {name: round_mantissa(t, bits) for name, t in made.items()}
 
-    return stepper.run({n: truncated(t, bits) for n, t in values.items()}, outputs, outward=outward)
+    return stepper.run({n: round_mantissa(t, bits) for n, t in values.items()}, outputs, outward=outward)
 
 
-def truncated(tensor: torch.Tensor, bits: int) -> torch.Tensor:
-    """Rounded to `bits` of mantissa (half away from zero)."""
+def round_mantissa(tensor: torch.Tensor, bits: int) -> torch.Tensor:
+    """Round to `bits` of mantissa (half away from zero)."""
     if not tensor.is_floating_point() or tensor.numel() == 0:
         return tensor
     drop = MANTISSA[tensor.dtype] - bits

@@ -1,4 +1,4 @@
-"""Whether an output agrees with the truth, found where the truth lies: on the device, with torch.
+"""On-device comparison of an output with the truth, where the truth lies, with torch.
 
 In: what the reference worker knows of an output (`TruthTensors`, what each element may miss by) and the output. Out: the worst
 shares of the budget if it surely keeps it by the rules of `tolerance.Tolerance`, None where somebody must look more closely: what is wrong,
@@ -41,7 +41,7 @@ def compare_on_device(
             return None
         size = (2 * UNIT_ROUNDOFF[dtype] * oracle[part].abs()).clamp_min(FLOOR[dtype])
         worst, ulp = max(worst, share), max(ulp, float((error / size).max()))
-    whole = (square / max(flat.numel(), 1)) ** 0.5 / rule.rms
-    if not whole <= 1.0:
+    rms_share = (square / max(flat.numel(), 1)) ** 0.5 / rule.rms
+    if not rms_share <= 1.0:
         return None
-    return max(worst, whole), ulp if worst > TELLING else 0.0
+    return max(worst, rms_share), ulp if worst > TELLING else 0.0

@@ -41,13 +41,13 @@ class TruthTensors:
     exact: bool
 
     def rows(self, start: int, stop: int) -> TruthTensors:
-        """Of some rows; a scalar is its own."""
+        """Cut the truth to some rows; a scalar has one."""
         if self.native.ndim == 0:
             return self
-        kept = slice(start, stop)
+        rows = slice(start, stop)
         before = (slice(None),) * (self.noise.ndim - self.native.ndim)
         return replace(
-            self, native=self.native[kept], oracle=self.oracle[kept], noise=self.noise[(*before, kept)]
+            self, native=self.native[rows], oracle=self.oracle[rows], noise=self.noise[(*before, rows)]
         )
 
     @property
@@ -71,15 +71,19 @@ class Noise:
         self._pool = self._pool.to(tensor.device)  # drawn on the CPU: a seed means the same everywhere
         start = int(torch.randint(POOL_SIZE, (), generator=self._generator))
         flat = tensor.reshape(-1)
-        made = torch.empty_like(flat, dtype=torch.float64)
+        disturbed = torch.empty_like(flat, dtype=torch.float64)
         for low, factors in self._pieces(start, flat.numel()):
             part = flat[low : low + factors.numel()].double()
-            torch.addcmul(part, part, factors, value=size, out=made[low : low + factors.numel()])
-        result = made.view(tensor.shape)
-        return result if tensor.is_contiguous() else torch.empty_like(tensor, dtype=made.dtype).copy_(result)
+            torch.addcmul(part, part, factors, value=size, out=disturbed[low : low + factors.numel()])
+        result = disturbed.view(tensor.shape)
+        return (
+            result
+            if tensor.is_contiguous()
+            else torch.empty_like(tensor, dtype=disturbed.dtype).copy_(result)
+        )
 
     def _pieces(self, start: int, count: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """What the elements from there on get, the pool again and again."""
+        """Yield the noise of the elements from `start` on, the pool again and again."""
         low = 0
         while low < count:
             piece = self._pool[start : start + count - low]
@@ -115,14 +119,14 @@ class Oracle:
             exact = {o: exact[o] or bool((native[o] == oracle[o]).all()) for o in self.outputs}
         noise, draws = self._noise(values, oracle, exact, seed, most_draws, least_draws, reach)
         ties = self._ties(values, exact, seed)
-        made = {}
+        truths = {}
         for name in self.outputs:
             floating = native[name].is_floating_point()
             spread = noise[name] if floating else ties[name]
-            made[name] = TruthTensors(
+            truths[name] = TruthTensors(
                 native[name], oracle[name], spread, draws if floating else 1, exact[name]
             )
-        return made
+        return truths
 
     def _noise(
         self,
@@ -145,7 +149,7 @@ class Oracle:
         draws = max(draws, least)
         source = Noise(seed)
         for _ in range(draws):
-            disturbed = self._disturbed(values, source, reach)
+            disturbed = self._run_disturbed(values, source, reach)
             for name in rough:
                 noise[name] += (disturbed[name] - oracle[name]).nan_to_num_(0, 0, 0).square_()
         return {o: (t / draws).sqrt_() / reach for o, t in noise.items()}, draws
@@ -159,10 +163,10 @@ class Oracle:
                 o: torch.empty((0, *specs[o].shape), dtype=getattr(torch, specs[o].dtype)) for o in discrete
             }
         source = Noise(seed + 1)
-        runs = [self._disturbed(values, source, TIE_REACH) for _ in range(TIE_DRAWS)]
+        runs = [self._run_disturbed(values, source, TIE_REACH) for _ in range(TIE_DRAWS)]
         return {o: torch.stack([run[o] for run in runs]) for o in discrete}
 
-    def _disturbed(self, values: Tensors, source: Noise, reach: float) -> Tensors:
+    def _run_disturbed(self, values: Tensors, source: Noise, reach: float) -> Tensors:
         def inward(node: Node, tensor: torch.Tensor) -> torch.Tensor:
             size = self.rounding[node.name].inward * self._unit(node)[0]
             if node.name in self.tf32:

@@ -1,4 +1,4 @@
-"""Which input families at which shapes: a few strong ones while searching, all of them to confirm.
+"""The plan of input families and shapes: a few strong ones while searching, all of them to confirm.
 
 In: a task. Out: lists of cases. The main shape gets the task's own inputs at a fresh seed and sign-mixed
 ones; the other shapes (ragged, smaller, so cheap) get those that break shortcuts: magnitudes that overflow an
@@ -51,10 +51,12 @@ class Plan:
             families = tuple(FAMILIES) if variant is smallest else CONFIRM
             if variant is not smallest and self._large(variant.graph):
                 families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
-            own = fresh.seed if variant.name == fresh.variant else None  # large ones take seconds to draw
-            cases += [Case(variant.name, f, seed, own) for f in families]
+            scaled_by = (
+                fresh.seed if variant.name == fresh.variant else None
+            )  # large ones take seconds to draw
+            cases += [Case(variant.name, f, seed, scaled_by) for f in families]
         return cases
 
     def _large(self, graph: Graph) -> bool:
-        """Whether the truth about a case has so many bytes that to make and to compare it takes many seconds."""
+        """True where the truth about a case has so many bytes that computing and comparing it takes many seconds."""
         return sum(i.spec.nbytes for i in graph.inputs) + live_bytes(graph) > LARGE

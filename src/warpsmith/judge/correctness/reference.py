@@ -54,8 +54,8 @@ CUDNN = ("conv", "lstm", "gru", "rnn")  # parts of the names of ops that torch g
 
 
 @dataclass(frozen=True)
-class Known:
-    """What there is to know of an output. As in `tolerance.Tolerance` the truth's noise is what each element may miss by, where
+class OutputTruth:
+    """An output's truth and error budget. As in `tolerance.Tolerance` the truth's noise is what each element may miss by, where
     there is a rule for the whole.
     """
 
@@ -64,8 +64,8 @@ class Known:
     rule: ErrorBudget | None
 
     @classmethod
-    def of(cls, name: str, dtype: str, truth: TruthTensors) -> Known:
-        element, rule = allowed(dtype, truth)
+    def of(cls, name: str, dtype: str, truth: TruthTensors) -> OutputTruth:
+        element, rule = split_budget(dtype, truth)
         return cls(name, replace(truth, noise=element), rule)
 
     @property
@@ -78,7 +78,7 @@ class Known:
 
     @property
     def nbytes(self) -> int:
-        """Of the device's memory."""
+        """Bytes of the device's memory that it takes."""
         tensors = (self.truth.native, self.truth.oracle, self.truth.noise)
         return sum(t.numel() * t.element_size() for t in tensors)
 
@@ -92,7 +92,7 @@ class Reference:
         self._task = ""
         self._device = "cpu"
         self._graphs: dict[tuple[str, str], Graph] = {}
-        self._kept: OrderedDict[tuple[Any, ...], list[Known]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], list[OutputTruth]] = OrderedDict()
         self._intermediates = Intermediates(INTERMEDIATE_BYTES)
 
     def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
@@ -106,13 +106,14 @@ class Reference:
     def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
         fill(family, seed, self._graph(variant).inputs, Path(own), Path(path), self._device)
 
-    def expected(
+    def compute_truth(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
         draws: int | None = None, least: int = 1, rows: Sequence[tuple[int, int]] = (), reach: float = 1.0,
         tf32: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """Truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
-        the most, and at the `least`; `reach`: see `Oracle.truths`. `rows`: those of each output that are wanted, from and to; all where there are none.
+        """Compute and write the truth of the whole graph, or of a region on the native values of its inputs. `draws`: of noise, at
+        the most, and at the `least`; `reach`: see `Oracle.truths`. `rows`: those of each output that are wanted, from and to; all
+        where there are none.
         `tf32`: whether float32 may be computed in TF32 where torch does by default.
         """
         graph = self._graph(variant)
@@ -131,8 +132,8 @@ class Reference:
             region = Region.model_validate(region)
             tensors = self._region_inputs(variant, values, graph, tensors, region, stem)
         oracle = self._oracle(variant, graph, region)
-        made = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least, reach=reach)
-        return oracle.outputs, made
+        truths = oracle.truths(tensors, seed, family=family, most_draws=draws, least_draws=least, reach=reach)
+        return oracle.outputs, truths
 
     def _region_inputs(
         self, variant: str, values: str, graph: Graph, tensors: Tensors, region: Region, stem: str
@@ -143,47 +144,47 @@ class Reference:
             native = self._intermediates.find((self._task, variant, values), graph, tensors)
         if native is None:
             native = Stepper(ancestors(graph, region.inputs)).run(tensors, region.inputs)
-        made = {name: native[name] for name in region.inputs}
+        inputs = {name: native[name] for name in region.inputs}
         if stem:
             specs = [graph.specs[i] for i in region.inputs]
-            write_tensors(Path(f"{stem}.inputs"), specs, [made[i] for i in region.inputs])
-        return made
+            write_tensors(Path(f"{stem}.inputs"), specs, [inputs[i] for i in region.inputs])
+        return inputs
 
     def truth(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = ""
     ) -> dict[str, Any]:
-        """As `expected` of a region; but the truth stays here, for `agrees`, and only the inputs are written."""
-        found = self._known(variant, values, stem, seed, region, family, None)
+        """Compute the truth of a region as `compute_truth` does; but it stays here, for `agrees`, and only the inputs are written."""
+        truths = self._find_truths(variant, values, stem, seed, region, family, None)
         return {
-            "finite": all(k.truth.finite for k in found), "draws": [k.draws for k in found],
-            "exact": [k.truth.exact for k in found], "error_budgets": [k.rule_fields for k in found],
+            "finite": all(k.truth.finite for k in truths), "draws": [k.draws for k in truths],
+            "exact": [k.truth.exact for k in truths], "error_budgets": [k.rule_fields for k in truths],
         }  # fmt: skip
 
     def agrees(
         self, variant: str, values: str, outputs: str, seed: int, region: Any = None, family: str = "",
         draws: int | None = None, rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (), tf32: bool = True,
     ) -> dict[str, Any]:  # fmt: skip
-        """Whether outputs in a file surely agree with the truth (see `on_device_comparison.py`): {"agrees", "worst", "ulp"}. `perturbed`:
+        """Say whether outputs in a file surely agree with the truth (see `on_device_comparison.py`): {"agrees", "worst", "ulp"}. `perturbed`:
         slices of the values that were halved before the call.
         """
         specs = self._graph(variant).specs
         with _allowing(tf32):
-            found = self._known(variant, values, "", seed, region, family, draws, rows, perturbed)
-        wanted = [specs[k.name] for k in found]
+            truths = self._find_truths(variant, values, "", seed, region, family, draws, rows, perturbed)
+        layouts = [specs[k.name] for k in truths]
         if rows:
-            wanted = [rows_of(s, *r) for s, r in zip(wanted, rows, strict=True)]
+            layouts = [rows_of(s, *r) for s, r in zip(layouts, rows, strict=True)]
         worst, ulp = 0.0, 0.0
-        for known, spec, made in zip(found, wanted, self._opened(wanted, outputs), strict=True):
-            shares = compare_on_device(spec.dtype, known.truth, known.rule, made)
+        for expected, spec, output in zip(truths, layouts, self._load(layouts, outputs), strict=True):
+            shares = compare_on_device(spec.dtype, expected.truth, expected.rule, output)
             if shares is None:
                 return {"agrees": False}
             worst, ulp = max(worst, shares[0]), max(ulp, shares[1])
         return {"agrees": True, "worst": worst, "ulp": ulp}
 
-    def _known(
+    def _find_truths(
         self, variant: str, values: str, stem: str, seed: int, region: Any, family: str, draws: int | None,
         rows: Sequence[tuple[int, int]] = (), perturbed: Sequence[Slice] = (),
-    ) -> list[Known]:  # fmt: skip
+    ) -> list[OutputTruth]:  # fmt: skip
         """Each output's truth and budget; those of a region are kept while there is room."""
         key = (variant, values, seed, tuple(region["nodes"]) if region is not None else ())
         graph = self._graph(variant)
@@ -194,46 +195,46 @@ class Reference:
                 self._region_inputs(variant, values, graph, given, Region.model_validate(region), stem)
             return self._kept[key]
         names, truths = self._truths(variant, values, stem, seed, region, family, draws, perturbed=perturbed)
-        found = []
+        result = []
         for number, name in enumerate(names):
             truth = truths[name].rows(*rows[number]) if rows else truths[name]
-            found.append(Known.of(name, graph.specs[name].dtype, truth))
+            result.append(OutputTruth.of(name, graph.specs[name].dtype, truth))
         if region is not None:
-            self._keep(key, found)
-        return found
+            self._keep(key, result)
+        return result
 
-    def _keep(self, key: tuple[Any, ...], found: list[Known]) -> None:
+    def _keep(self, key: tuple[Any, ...], found: list[OutputTruth]) -> None:
         room = KEPT_BYTES - sum(k.nbytes for k in found)
         if room < 0:
             return
         self._kept[key] = found
-        for old in list(self._kept)[:-1]:
-            if sum(k.nbytes for kept in self._kept.values() for k in kept) <= KEPT_BYTES:
+        for oldest in list(self._kept)[:-1]:
+            if sum(k.nbytes for entry in self._kept.values() for k in entry) <= KEPT_BYTES:
                 break
-            del self._kept[old]
+            del self._kept[oldest]
 
     def outputs(self, variant: str, values: str, path: str) -> None:
         """Native outputs of the whole graph, in order."""
         graph = self._graph(variant)
         names = output_names(graph)
-        made = Stepper(graph).run(self._values(graph, values), names)
-        write_tensors(Path(path), [graph.specs[n] for n in names], [made[n] for n in names])
+        results = Stepper(graph).run(self._values(graph, values), names)
+        write_tensors(Path(path), [graph.specs[n] for n in names], [results[n] for n in names])
 
-    def stated(
+    def run_stated(
         self, variant: str, rewrite: Any, inputs: list[str], outputs: list[str], values: str, path: str,
         calls: int = 0, cold: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
-        """A unit that is its own rewrite, on values of its region's inputs: its outputs to a file, or the nanoseconds of
+        """Run a unit that is its own rewrite on values of its region's inputs: write its outputs to a file, or return the nanoseconds of
         `calls` calls. Raises TaskError for what does not run or makes something else than the region.
         """
-        specs, given = self._graph(variant).specs, Graph.model_validate(rewrite)
-        graph = given if self._device == "cpu" else on_device(given, self._device)
+        specs, stated = self._graph(variant).specs, Graph.model_validate(rewrite)
+        graph = stated if self._device == "cpu" else on_device(stated, self._device)
         check_stated(graph, specs, inputs, outputs)
-        tensors = dict(zip(inputs, self._opened([specs[n] for n in inputs], values), strict=True))
+        tensors = dict(zip(inputs, self._load([specs[n] for n in inputs], values), strict=True))
         if not calls:
-            made = run_graph(graph, tensors, wanted=set(outputs))
-            check_layout(made, specs)
-            write_tensors(Path(path), [specs[n] for n in outputs], [made[n] for n in outputs])
+            results = run_graph(graph, tensors, wanted=set(outputs))
+            check_layout(results, specs)
+            write_tensors(Path(path), [specs[n] for n in outputs], [results[n] for n in outputs])
             return {"nanoseconds": []}
         flush = flush_for(self._device, flush_bytes(torch.get_num_threads()) if cold else 0)
         spent = []
@@ -258,21 +259,21 @@ class Reference:
         if not all(t.finite for t in truths.values()):
             return {"valid": False}
         judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
-        given = self._values(graph, others)
+        other_tensors = self._values(graph, others)
         caught, same, untried, longest = {}, [], [], 0.0
-        for name, mutant in mutants(graph, oracle.outputs, tensors, given, dropped).items():
+        for name, mutant in mutants(graph, oracle.outputs, tensors, other_tensors, dropped).items():
             if name in known or (name == TF32_TWIN and self._in_tf32(graph)):
                 continue  # the TF32 twin is what the reference itself does
             begin = time.monotonic()
             if begin + longest > end:
                 untried.append(name)
                 continue
-            made = mutant()
-            if all(torch.equal(made[o], t.native) for o, (t, _) in judged.items()):
+            results = mutant()
+            if all(torch.equal(results[o], t.native) for o, (t, _) in judged.items()):
                 same.append(name)
                 caught[name] = ""
             else:
-                rules = (budget.broken(_numpy(made[o])) for o, (_, budget) in judged.items())
+                rules = (budget.find_broken_rule(_numpy(results[o])) for o, (_, budget) in judged.items())
                 caught[name] = next(filter(None, rules), "")
             longest = max(longest, time.monotonic() - begin)
         return {"valid": True, "caught": caught, "same": same, "untried": untried}
@@ -282,7 +283,7 @@ class Reference:
         graph = self._graph(variant)
         stepper, spent = Stepper(graph), {}
 
-        def timed(node: Any, read: Tensors, made: Tensors) -> Tensors:
+        def measure(node: Any, read: Tensors, made: Tensors) -> Tensors:
             runs = []
             for _ in range(PROFILE_REPEATS):
                 runs.append(self._nanoseconds(lambda: stepper.step(node, read)))
@@ -291,15 +292,15 @@ class Reference:
             spent[node.name] = median(runs) / 1e3
             return made
 
-        stepper.run(self._values(graph, values), output_names(graph), outward=timed)
+        stepper.run(self._values(graph, values), output_names(graph), outward=measure)
         return {"microseconds": spent}
 
-    def tidied(self, handler: Handler) -> Handler:
-        """The same, and after it the GPU's memory is given back where it is much: timed processes need it, too, but to give it
+    def release_memory_after(self, handler: Handler) -> Handler:
+        """Wrap a handler: after it the GPU's memory is given back where it is much: timed processes need it, too, but to give it
         back takes longer than many a request. Where there is none left, other runs may have it for a while: it is tried again.
         """
 
-        def handled(**fields: Any) -> Any:
+        def handle(**fields: Any) -> Any:
             end = time.monotonic() + PATIENCE
             while True:
                 try:
@@ -314,7 +315,7 @@ class Reference:
                         torch.cuda.empty_cache()
                 time.sleep(PAUSE)  # when what the failed try held is let go
 
-        return handled
+        return handle
 
     def _in_tf32(self, graph: Graph) -> list[str]:
         """The nodes that torch computes in TF32 here: by default cuDNN's convolutions and RNNs."""
@@ -352,14 +353,14 @@ class Reference:
         return self._oracles[key]
 
     def _values(self, graph: Graph, path: str, perturbed: Sequence[Slice] = ()) -> Tensors:
-        tensors = self._opened([i.spec for i in graph.inputs], path)
+        tensors = self._load([i.spec for i in graph.inputs], path)
         if perturbed and self._device == "cpu":  # what is on a device is a copy anyway
             tensors = [memory(t).clone().as_strided(t.shape, t.stride()) for t in tensors]
         for index, *bounds in perturbed:
             memory(tensors[index])[slice(*bounds)] *= 0.5
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
-    def _opened(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:
+    def _load(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:
         tensors = open_tensors(Path(path), specs)
         return tensors if self._device == "cpu" else [copied_to(t, self._device) for t in tensors]
 
@@ -369,23 +370,25 @@ class Reference:
     ) -> dict[str, Any]:  # fmt: skip
         specs = [graph.specs[n] for n in names]
         finite = all(truths[n].finite for n in names)
-        made = [truths[n] for n in names]
+        tensors = [truths[n] for n in names]
         if rows:
-            made = [t.rows(*r) for t, r in zip(made, rows, strict=True)]
+            tensors = [t.rows(*r) for t, r in zip(tensors, rows, strict=True)]
             specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
-        given = [Known.of(n, s.dtype, t) for n, s, t in zip(names, specs, made, strict=True)]
-        draws = [k.draws for k in given]
-        write_tensors(Path(f"{stem}.native"), specs, [t.native for t in made])
-        write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in made])
-        write_tensors(Path(f"{stem}.noise"), noise_specs(specs, draws), [k.truth.noise for k in given])
+        known_outputs = [OutputTruth.of(n, s.dtype, t) for n, s, t in zip(names, specs, tensors, strict=True)]
+        draws = [k.draws for k in known_outputs]
+        write_tensors(Path(f"{stem}.native"), specs, [t.native for t in tensors])
+        write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in tensors])
+        write_tensors(
+            Path(f"{stem}.noise"), noise_specs(specs, draws), [k.truth.noise for k in known_outputs]
+        )
         return {
-            "finite": finite, "draws": draws, "exact": [t.exact for t in made],
-            "error_budgets": [k.rule_fields for k in given],
+            "finite": finite, "draws": draws, "exact": [t.exact for t in tensors],
+            "error_budgets": [k.rule_fields for k in known_outputs],
         }  # fmt: skip
 
 
-def allowed(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBudget | None]:
-    """What each element may miss by, and the whole; the noise as it is where values are compared otherwise."""
+def split_budget(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBudget | None]:
+    """Return what each element may miss by, and the rule for the whole; the noise as it is where values are compared otherwise."""
     if dtype not in FLOATS or made.exact:
         return made.noise, None
     native, oracle, noise = (t.reshape(-1) for t in (made.native, made.oracle, made.noise))
@@ -421,13 +424,13 @@ def _allowing(tf32: bool) -> Iterator[None]:
 
 
 def _budget(dtype: str, made: TruthTensors) -> Tolerance:
-    elements, rule = allowed(dtype, made)
+    elements, rule = split_budget(dtype, made)
     native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
     return Tolerance(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
 
 
 def _idle_bytes() -> int:
-    """Of the GPU's memory, that this process has and does not use."""
+    """Bytes of the GPU's memory that this process has and does not use."""
     return int(torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
@@ -442,11 +445,11 @@ def main() -> None:
     torch.set_grad_enabled(False)
     reference = Reference()
     handlers: dict[str, Handler] = {
-        "open": reference.open, "inputs": reference.inputs, "expected": reference.expected,
-        "truth": reference.truth, "agrees": reference.agrees, "outputs": reference.outputs, "stated": reference.stated,
+        "open": reference.open, "inputs": reference.inputs, "expected": reference.compute_truth,
+        "truth": reference.truth, "agrees": reference.agrees, "outputs": reference.outputs, "stated": reference.run_stated,
         "mutate": reference.mutate, "profile_nodes": reference.profile_nodes,
     }  # fmt: skip
-    serve({name: reference.tidied(handler) for name, handler in handlers.items()})
+    serve({name: reference.release_memory_after(handler) for name, handler in handlers.items()})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How much rounding an honest implementation of each ATen op brings in: the noise model of the judge's Monte
-Carlo arithmetic.
+"""The noise model of the judge's Monte Carlo arithmetic: how much rounding an honest implementation of each ATen op
+brings in.
 
 In: a graph node and the specs of its values. Out: two relative magnitudes, in units of roundoff, by which the
 oracle's values are disturbed on the way into and out of that node. Running the fp64 oracle with such random
@@ -102,13 +102,13 @@ def rounding(graph: Graph, node: Node, repeated: bool = False) -> Rounding:
 
 
 def _counts(graph: Graph, node: Node) -> bool:
-    """Whether a node makes integers of integers, as a step counter does."""
+    """True where a node makes integers of integers, as a step counter does."""
     specs = [graph.specs[name] for name in node.uses] + [v.spec for v in node.outputs if v is not None]
     return not any(s.dtype.startswith(("float", "bfloat", "complex")) for s in specs)
 
 
 def terms(graph: Graph, node: Node) -> int:
-    """How many terms are added up for one output element."""
+    """Count the terms that are added up for one output element."""
     specs = graph.specs
     ins = [specs[name] for name in node.uses if name in specs]
     out = next((v.spec for v in node.outputs if v is not None), None)
@@ -153,10 +153,10 @@ def _product_terms(name: str, ins: list[TensorSpec], out: TensorSpec) -> int:
 
 
 def exact_on_integers(graph: Graph) -> bool:
-    """Whether small integers stay exact through every node: sums, products and moves only."""
+    """True where small integers stay exact through every node: sums, products and moves only."""
     return all(op_name(n) in LINEAR or rounding(graph, n).exact for n in graph.nodes)
 
 
 def exact(graph: Graph) -> bool:
-    """Whether no node rounds at all."""
+    """True where no node rounds at all."""
     return all(rounding(graph, n).exact for n in graph.nodes)

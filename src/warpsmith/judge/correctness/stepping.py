@@ -48,33 +48,33 @@ class Stepper:
         for node in self.graph.nodes:
             read = {name: widen(alive[name]) if float64 else alive[name] for name in node.uses}
             # What went in is dropped before something of its size comes out.
-            given = {name: inward(node, t) for name, t in read.items()} if inward else dict(read)
-            made = self.step(node, given, float64=float64)
-            given.clear()
-            alive |= outward(node, read, made) if outward else made
+            arguments = {name: inward(node, t) for name, t in read.items()} if inward else dict(read)
+            results = self.step(node, arguments, float64=float64)
+            arguments.clear()
+            alive |= outward(node, read, results) if outward else results
             for name in node.uses:
                 if self._last[name] == node.name and name not in keep:
                     alive.pop(name, None)
         return {name: widen(alive[name]) if float64 else alive[name] for name in keep}
 
     def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
-        made = {v.name for v in node.outputs if v is not None}
-        return run_graph(self._single[node.name], read, float64=float64, wanted=made)
+        names = {v.name for v in node.outputs if v is not None}
+        return run_graph(self._single[node.name], read, float64=float64, wanted=names)
 
 
 def on_device(graph: Graph, device: str) -> Graph:
     """The graph with every device that its nodes name, or leave to torch's default, replaced by this one: an
     exported graph is one of the CPU.
     """
-    return Graph.model_construct(**{**dict(graph), "nodes": tuple(_moved(n, device) for n in graph.nodes)})
+    return Graph.model_construct(**{**dict(graph), "nodes": tuple(_move(n, device) for n in graph.nodes)})
 
 
-def _moved(node: Node, device: str) -> Node:
-    there = {"device": device}
-    args = tuple(there if _is_device(a) else a for a in node.args)
-    kwargs = {k: there if _is_device(v) else v for k, v in node.kwargs.items()}
+def _move(node: Node, device: str) -> Node:
+    target = {"device": device}
+    args = tuple(target if _is_device(a) else a for a in node.args)
+    kwargs = {k: target if _is_device(v) else v for k, v in node.kwargs.items()}
     if not node.uses and "device" not in kwargs and takes_device(node.op):
-        kwargs["device"] = there
+        kwargs["device"] = target
     return Node.model_construct(**{**dict(node), "args": args, "kwargs": kwargs})
 
 
@@ -107,17 +107,21 @@ def check_stated(
     """Raise TaskError where operations that a unit states make something else than `outputs` of `inputs` at these specs,
     or far more bytes on the way than the task's own values have. They are run on tensors without memory.
     """
-    given = {n: _without_memory(specs[n]) for n in inputs}
+    arguments = {n: _without_memory(specs[n]) for n in inputs}
     if reason := forbidden(graph):
         raise TaskError(reason)
-    made = run_graph(graph, given, wanted={v.name for n in graph.nodes for v in n.outputs if v is not None})
+    results = run_graph(
+        graph, arguments, wanted={v.name for n in graph.nodes for v in n.outputs if v is not None}
+    )
     room = STATED_ROOM * sum(spec.numel * ITEM_BYTES[spec.dtype] for spec in specs.values())
-    if sum(t.numel() * t.element_size() for t in made.values()) > room + STATED_SLACK:
+    if sum(t.numel() * t.element_size() for t in results.values()) > room + STATED_SLACK:
         raise TaskError("they make more bytes on the way than the whole task has")
     for name in outputs:
-        want, found = _without_memory(specs[name]), made[name]
-        if (found.shape, found.dtype) != (want.shape, want.dtype):
-            raise TaskError(f"{name} is {found.dtype}{list(found.shape)}, not {want.dtype}{list(want.shape)}")
+        want, result = _without_memory(specs[name]), results[name]
+        if (result.shape, result.dtype) != (want.shape, want.dtype):
+            raise TaskError(
+                f"{name} is {result.dtype}{list(result.shape)}, not {want.dtype}{list(want.shape)}"
+            )
 
 
 def check_layout(made: Tensors, specs: Mapping[str, TensorSpec]) -> None:
@@ -132,10 +136,10 @@ def _without_memory(spec: TensorSpec) -> torch.Tensor:
     return torch.empty_strided(spec.shape, spec.stride, dtype=torch_dtype(spec.dtype), device="meta")
 
 
-def ancestors(graph: Graph, wanted: Iterable[str]) -> Graph:
+def ancestors(graph: Graph, names: Iterable[str]) -> Graph:
     """The part of the graph that the wanted values depend on, with the graph's own inputs."""
-    wanted = list(wanted)
-    needed, nodes = set(wanted), []
+    names = list(names)
+    needed, nodes = set(names), []
     for node in reversed(graph.nodes):
         if any(v is not None and v.name in needed for v in node.outputs):
             needed.update(node.uses)
@@ -143,11 +147,11 @@ def ancestors(graph: Graph, wanted: Iterable[str]) -> Graph:
     return Graph.model_construct(
         inputs=graph.inputs,
         nodes=tuple(reversed(nodes)),
-        outputs=tuple(GraphOutput(value=o) for o in wanted),
+        outputs=tuple(GraphOutput(value=o) for o in names),
         tree="",
     )
 
 
 def _one_node(graph: Graph, node: Node) -> Graph:
-    made = [v.name for v in node.outputs if v is not None]
-    return subgraph(graph, [node.name], node.uses, made)
+    names = [v.name for v in node.outputs if v is not None]
+    return subgraph(graph, [node.name], node.uses, names)

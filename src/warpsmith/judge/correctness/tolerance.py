@@ -1,4 +1,4 @@
-"""How far an output may be from the truth: one budget per element, one per tensor, from evidence rather than
+"""The tolerance of an output: one error budget per element, one per tensor, from evidence rather than
 from a constant.
 
 In: for each output the native-dtype reference, the fp64 oracle on the same inputs, and the *noise*: the root
@@ -93,21 +93,21 @@ def from_float64(array: Array, dtype: str) -> Array:
 
 
 class Tolerance:
-    """What one output may miss its oracle by. Built once, used for every candidate."""
+    """Compares outputs with one truth, by its error budget. Built once, used for every candidate."""
 
-    def __init__(self, truth: Truth, given: ErrorBudget | None = None) -> None:
-        """`given`: with it, `truth.noise` holds what each element may miss by; without it, that is found here."""
+    def __init__(self, truth: Truth, budget: ErrorBudget | None = None) -> None:
+        """`budget`: with it, `truth.noise` holds what each element may miss by; without it, that is found here."""
         self.truth = truth
         self.steady = True  # whether the reference keeps its own budget
         if truth.floating and not truth.exact:
-            if given is None:
-                made: list[Array] = []
+            if budget is None:
+                pieces: list[Array] = []
                 with np.errstate(invalid="ignore", over="ignore"):
-                    given = compute_error_budget(np, truth.dtype, truth.draws, self._pieces, made.append)
-                self.element = np.concatenate(made or [np.empty(0)]).reshape(truth.oracle.shape)
+                    budget = compute_error_budget(np, truth.dtype, truth.draws, self._pieces, pieces.append)
+                self.element = np.concatenate(pieces or [np.empty(0)]).reshape(truth.oracle.shape)
             else:
                 self.element = truth.noise
-            self.steady, self.rms = given.steady, given.rms
+            self.steady, self.rms = budget.steady, budget.rms
 
     def _pieces(self) -> Iterator[Piece]:
         truth = self.truth
@@ -134,15 +134,17 @@ class Tolerance:
                 return self._fail("non-finite", actual, inputs, np.inf)
             shares.append(float((error / allowed).max(initial=0.0)))
             square += float(np.square(error).sum())
-        worst, whole = max(shares), self._whole(square, actual)
+        worst, rms_share = max(shares), self._whole(square, actual)
         if worst > 1:
             return self._fail("budget", actual, inputs, worst)
-        if whole > 1:
-            return self._fail("rms-budget", actual, inputs, whole)
-        return Comparison(True, error=max(worst, whole), ulp=self._ulp(actual) if worst > TELLING else 0.0)
+        if rms_share > 1:
+            return self._fail("rms-budget", actual, inputs, rms_share)
+        return Comparison(
+            True, error=max(worst, rms_share), ulp=self._ulp(actual) if worst > TELLING else 0.0
+        )
 
-    def broken(self, actual: Array) -> str:
-        """The rule that `actual` breaks, as `compare` finds it, "" for none; what is wrong stays unsaid, and the first part that is
+    def find_broken_rule(self, actual: Array) -> str:
+        """Return the rule that `actual` breaks, as `compare` finds it, "" for none; what is wrong stays unsaid, and the first part that is
         wrong suffices.
         """
         if not self.truth.floating or self.truth.exact:
@@ -161,7 +163,7 @@ class Tolerance:
         return float(np.sqrt(square / max(actual.size, 1))) / self.rms
 
     def _errors(self, actual: Array, most: int | None) -> Iterator[tuple[Array, Array]]:
-        """Of chunks: the elements' distances from the oracle, and what they may be."""
+        """Yield chunk by chunk the elements' distances from the oracle, and what they may be."""
         truth = self.truth
         arrays = (actual, truth.oracle, truth.native, self.element)
         flat, oracle, native, element = (a.reshape(-1) for a in arrays)
@@ -178,14 +180,17 @@ class Tolerance:
             error = np.abs(value - oracle)
         if np.isfinite(error).all() and (self.truth.finite or np.isfinite(oracle).all()):
             return error
-        wanted = to_float64(native, self.truth.dtype)
-        special = ~np.isfinite(wanted)
-        same = (value == wanted) | (np.isnan(value) & np.isnan(wanted))
+        reference = to_float64(native, self.truth.dtype)
+        special = ~np.isfinite(reference)
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
         return np.where(special, np.where(same, 0.0, np.inf), np.where(np.isfinite(value), error, np.inf))
 
     def _compare_exactly(self, actual: Array, inputs: tuple[Array, ...]) -> Comparison:
-        value, wanted = to_float64(actual, self.truth.dtype), to_float64(self.truth.native, self.truth.dtype)
-        same = (value == wanted) | (np.isnan(value) & np.isnan(wanted))
+        value, reference = (
+            to_float64(actual, self.truth.dtype),
+            to_float64(self.truth.native, self.truth.dtype),
+        )
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
         if same.all():
             return Comparison(True)
         return self._fail(
@@ -218,9 +223,11 @@ class Tolerance:
             shares = np.where(error == 0, 0.0, error / allowed)
         at = np.unravel_index(int(np.argmax(shares)), shares.shape) if shares.size else ()
         bad = shares > 1
-        place = [int(i) for i in at]
+        position = [int(i) for i in at]
         where = (
-            f"{int(bad.sum())} of {bad.size} elements, worst at {place}" if bad.any() else f"worst at {place}"
+            f"{int(bad.sum())} of {bad.size} elements, worst at {position}"
+            if bad.any()
+            else f"worst at {position}"
         )
         cause = likely_cause(value, truth.oracle, bad, inputs)
         over = f"{share:.3g} times the budget" if np.isfinite(share) else "beyond any budget"
@@ -243,9 +250,9 @@ class Tolerance:
 
 
 def _places(count: int, most: int | None) -> Sequence[int]:
-    """Where the chunks to look at begin; the last one, where tails go wrong, is among them."""
+    """Choose where the chunks to look at begin; the last one, where tails go wrong, is among them."""
     starts = range(0, count, CHUNK)
-    wanted = len(starts) if most is None else max(1, most // CHUNK)
-    if wanted >= len(starts):
+    chunks = len(starts) if most is None else max(1, most // CHUNK)
+    if chunks >= len(starts):
         return starts
-    return [*secrets.SystemRandom().sample(starts[:-1], wanted - 1), starts[-1]]
+    return [*secrets.SystemRandom().sample(starts[:-1], chunks - 1), starts[-1]]

@@ -1,7 +1,7 @@
-"""Whether a candidate's units compute what their regions compute, found without trusting them.
+"""Verification that a candidate's units compute what their regions compute, without trusting them.
 
 In: built units and the cases to try. Out: one `Check` per unit and case; the first failure ends it. Each unit
-runs in the isolated runner (`runner.py`) on the native values of its region's inputs, twice: with two NaN
+runs in the isolated runner (`isolation/runner.py`) on the native values of its region's inputs, twice: with two NaN
 patterns in the outputs, at moved addresses, guard bands around every buffer. An element that keeps the
 poison, a touched guard, a changed input, a second run that differs, or a value outside its budget fails.
 A unit in ATen is interpreted by the reference worker instead (`aten_runner.py`).
@@ -49,7 +49,7 @@ LARGEST = 1e30  # stands for "beyond any budget" in a record
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one runner process."""
+    """Limits of one runner process."""
 
     timeout: float = 20.0  # seconds a call may take
     memory_bytes: int = 2 << 30
@@ -109,7 +109,7 @@ class Verifier:
                 v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
             }
             if libraries:
-                done = _joined(done, self._unit(unit, libraries, cases, timed, stand_in, most))
+                done = _join(done, self._unit(unit, libraries, cases, timed, stand_in, most))
             if not done.ok:
                 break
         return done
@@ -120,7 +120,7 @@ class Verifier:
     ) -> Verification:  # fmt: skip
         """`libraries`: one for each variant, in the order in which they are run."""
         checks: list[Check] = []
-        found = Verification()
+        verified = Verification()
         try:
             with self._runner(unit, libraries) as runner:
                 for index, variant in enumerate(libraries):
@@ -136,8 +136,8 @@ class Verifier:
                         if not check.ok:
                             return Verification(tuple(checks), "incorrect", _reason(check), runner.isolation)
                     alone = timed if usable and variant == self.task.main.name else 0
-                    found = _joined(found, self._alone(unit, runner, alone, skipped))
-            return replace(found, checks=tuple(checks))
+                    verified = _join(verified, self._alone(unit, runner, alone, skipped))
+            return replace(verified, checks=tuple(checks))
         except RunnerTimeout as error:
             return Verification(tuple(checks), "timeout", str(error))
         except RunnerCrashed as error:
@@ -150,7 +150,7 @@ class Verifier:
             return Verification(tuple(checks), "refused", str(error))
 
     def _alone(self, unit: Unit, runner: Runner, calls: int, skipped: Sequence[str]) -> Verification:
-        """What is measured of a unit that is right at a variant's shapes."""
+        """Measure a unit alone that is right at a variant's shapes."""
         unit_us = {unit.region.id: self._alone_us(runner, calls)} if calls else {}
         shared = self._balance(unit, runner, unit_us)
         return Verification((), "ok", "", runner.isolation, unit_us, tuple(skipped), shared)
@@ -161,13 +161,13 @@ class Verifier:
             return float(np.median(runner.time(calls, True))) / 1e3
 
     def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
-        """Of a unit that was timed; the last use of its runner."""
+        """Measure how evenly the threads of a timed unit share its work; the last use of its runner."""
         if unit.language != "c++" or not unit_us or isinstance(runner, AtenRunner):
             return {}
         region = unit.region.id
         with self._device_lock.exclusive():
-            found = balance(runner, self.limits.threads, unit_us[region])
-        return {} if found is None else {region: found}
+            share = balance(runner, self.limits.threads, unit_us[region])
+        return {} if share is None else {region: share}
 
     def _usable(
         self, cases: Sequence[Case], region: Region, stand_in: str
@@ -216,12 +216,12 @@ class Verifier:
                 runs.append(runner.run(expected.inputs, poison))
         for run in runs:
             if not run.guard_ok:
-                return _failed(base, "guard", f"wrote outside a buffer: {run.guard_detail}")
+                return _fail(base, "guard", f"wrote outside a buffer: {run.guard_detail}")
             if not run.inputs_unchanged:
-                return _failed(base, "input-mutated", f"the input {run.input_detail} was changed")
+                return _fail(base, "input-mutated", f"the input {run.input_detail} was changed")
         specs = [self.task.variant(case.variant).graph.specs[name] for name in unit.region.outputs]
-        for spec, one, two in zip(specs, runs[0].outputs, runs[1].outputs, strict=True):
-            failed = _compare_runs(base, unit, spec, one, two)
+        for spec, first, second in zip(specs, runs[0].outputs, runs[1].outputs, strict=True):
+            failed = _compare_runs(base, unit, spec, first, second)
             if failed is not None:
                 return failed
         return self._within_budget(base, expected, specs, runs if unit.atomics else runs[:1], most)
@@ -236,7 +236,7 @@ class Verifier:
             if shares is not None:
                 ok, rule, detail, (error, ulp) = True, "", "", shares
             else:
-                arrays = [typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)]
+                arrays = [view_typed(raw, spec) for raw, spec in zip(run.outputs, specs, strict=True)]
                 ok, rule, detail, error, ulp = check_outputs(expected, arrays, most)
             check = replace_check(base, ok, rule, detail, max(error, check.error), max(ulp, check.ulp))
             if not ok:
@@ -270,7 +270,7 @@ def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw)
     """The two runs of one output: what differs was never written, or is not deterministic."""
     if bulk.same(one, two):
         return None
-    a, b = typed(one, spec), typed(two, spec)
+    a, b = view_typed(one, spec), view_typed(two, spec)
     width = f"u{a.dtype.itemsize}" if a.dtype.itemsize <= 8 else "u8"
     bits_a, bits_b = np.ascontiguousarray(a).view(width), np.ascontiguousarray(b).view(width)
     differ = bits_a != bits_b
@@ -281,14 +281,14 @@ def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw)
         np.isin(bits[differ], _poison(word, width)).all()
         for bits, word in ((bits_a, POISON[0]), (bits_b, POISON[1]))
     ):
-        return _failed(
+        return _fail(
             base,
             "nan-poison",
             f"{int(differ.sum())} of {differ.size} elements were never written, first at {at}",
         )
     if unit.atomics:
         return None
-    return _failed(
+    return _fail(
         base, "nondeterministic",
         f"{int(differ.sum())} of {differ.size} elements differ between two runs on the same inputs, "
         f"first at {at}",
@@ -296,12 +296,12 @@ def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw)
 
 
 def _poison(word: int, width: str) -> Array:
-    """What an element that was never written holds: the pattern, at either alignment for single bytes."""
+    """Return what an element that was never written holds: the pattern, at either alignment for single bytes."""
     return np.unique(np.full(4, word, np.uint16).view(width))
 
 
-def typed(raw: Raw, spec: TensorSpec) -> Array:
-    """Raw bytes of a tensor as a strided typed view (bfloat16 as bits)."""
+def view_typed(raw: Raw, spec: TensorSpec) -> Array:
+    """View raw bytes of a tensor as a strided array of its type (bfloat16 as bits)."""
     dtype: np.dtype[Any] = np.dtype(NUMPY_DTYPE[spec.dtype])
     if spec.numel == 0:
         return np.empty(spec.shape, dtype)
@@ -318,7 +318,7 @@ def replace_check(base: Check, ok: bool, rule: str, detail: str, error: float, u
     )
 
 
-def _failed(base: Check, rule: str, detail: str) -> Check:
+def _fail(base: Check, rule: str, detail: str) -> Check:
     return replace_check(base, False, rule, detail, LARGEST, 0.0)
 
 
@@ -326,7 +326,7 @@ def _reason(check: Check) -> str:
     return f"{check.rule} on {check.family} inputs ({check.variant}): {check.detail}"
 
 
-def _joined(one: Verification, two: Verification) -> Verification:
+def _join(one: Verification, two: Verification) -> Verification:
     return replace(
         two, checks=one.checks + two.checks, unit_us={**one.unit_us, **two.unit_us},
         isolation=two.isolation or one.isolation, skipped=one.skipped + two.skipped,

@@ -71,7 +71,7 @@ class Workers:
 
     @property
     def processes(self) -> tuple[Worker, ...]:
-        """Those that run now."""
+        """The processes that run now."""
         host = self._host.worker if self._host is not None else None
         return tuple(worker for worker in (host, self._reference) if worker is not None)
 

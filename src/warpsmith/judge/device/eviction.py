@@ -1,4 +1,4 @@
-"""How much memory traffic evicts this machine's caches.
+"""Cache eviction: how much memory traffic evicts this machine's caches.
 
 In: a number of threads. Out: bytes, for whoever times calls with cold caches.
 """

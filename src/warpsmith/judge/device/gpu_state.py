@@ -1,4 +1,4 @@
-"""What a GPU's clocks, temperature and power were during a measurement. They are read and logged, never set.
+"""A GPU's clocks, temperature and power during a measurement. They are read and logged, never set.
 
 Nothing in; numbers by name out, as nvidia-smi tells them: empty where there is no GPU. No torch here.
 """
@@ -22,12 +22,12 @@ def read() -> dict[str, float]:
     values = machine.query_gpu(tuple(FIELDS.values()))
     if values is None:
         return {}
-    found = {name: number(text) for name, text in zip(FIELDS, values, strict=True)}
-    return {name: value for name, value in found.items() if value is not None}
+    state = {name: number(text) for name, text in zip(FIELDS, values, strict=True)}
+    return {name: value for name, value in state.items() if value is not None}
 
 
 def free_bytes() -> int:
-    """Of the GPU's memory; 0 where that cannot be told."""
+    """Free bytes of the GPU's memory; 0 where that cannot be told."""
     values = machine.query_gpu(("memory.free",))
     return int((number(values[0]) or 0.0) * 2**20) if values else 0
 

@@ -1,4 +1,4 @@
-"""Whether judging a task fits into this machine's memory, told before anything of that size is allocated."""
+"""Memory estimates: whether judging a task fits into this machine, told before anything of that size is allocated."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KEPT_BYTES = 1 << 30  # of values files that every timed process keeps on a GPU,
 GPU_ROOM = 1 << 30
 
 
-def needed_bytes(graph: Graph, device: str = "cpu") -> int:
-    """Of the host's memory. Inputs as files and copied into each process, live intermediates in each, and both widened in
+def estimate_bytes(graph: Graph, device: str = "cpu") -> int:
+    """Estimate bytes of the host's memory. Inputs as files and copied into each process, live intermediates in each, and both widened in
     the reference worker. For a GPU ("cuda") only the files, the buffers of a unit in isolation, and what it made.
     """
     inputs = sum(extent_bytes(i.spec) for i in graph.inputs)
@@ -29,8 +29,8 @@ def needed_bytes(graph: Graph, device: str = "cpu") -> int:
     return inputs * (VALUES_FILES + PROCESSES + WIDE) + live_bytes(graph) * (PROCESSES + WIDE)
 
 
-def checked_calls(graph: Graph) -> int:
-    """How many timed calls of a confirmation are checked: one that skips every second call is missed once in 4096
+def count_checked_calls(graph: Graph) -> int:
+    """Count the timed calls of a confirmation that are checked: one that skips every second call is missed once in 4096
     judgements by twelve of them. Of tasks so large that the samples would not fit, fewer.
     """
     sample = sum(extent_bytes(i.spec) for i in graph.inputs)
@@ -38,36 +38,36 @@ def checked_calls(graph: Graph) -> int:
     return min(CHECKS, max(CHECKS_LEAST, CHECKED_BYTES // max(1, sample)))
 
 
-def kept_files(graph: Graph) -> int:
-    """Values files that stay on a GPU: more would be copied there for every block, which takes far longer than its calls."""
+def count_kept_files(graph: Graph) -> int:
+    """Count the values files that stay on a GPU: more would be copied there for every block, which takes far longer than its calls."""
     return max(1, KEPT_BYTES // max(1, sum(extent_bytes(i.spec) for i in graph.inputs)))
 
 
-def crowded(graph: Graph) -> bool:
-    """Whether a GPU has no room for what all timed processes' calls take at a time."""
+def is_crowded(graph: Graph) -> bool:
+    """True where a GPU has no room for what all timed processes' calls take at a time."""
     return sum(extent_bytes(i.spec) for i in graph.inputs) + live_bytes(graph) > GPU_ROOM
 
 
 def live_bytes(graph: Graph) -> int:
     """The most that intermediate values take at one time when each is freed after its last use."""
     last = {name: index for index, node in enumerate(graph.nodes) for name in node.uses}
-    held, most = 0, 0
-    made: dict[str, int] = {}
+    live, peak = 0, 0
+    sizes: dict[str, int] = {}
     for index, node in enumerate(graph.nodes):
         for value in node.outputs:
             if value is not None:
-                made[value.name] = extent_bytes(value.spec)
-                held += made[value.name]
-        most = max(most, held)
+                sizes[value.name] = extent_bytes(value.spec)
+                live += sizes[value.name]
+        peak = max(peak, live)
         for name in node.uses:
-            if last[name] == index and name in made and name not in graph.returned:
-                held -= made.pop(name)
-    return most
+            if last[name] == index and name in sizes and name not in graph.returned:
+                live -= sizes.pop(name)
+    return peak
 
 
 def check_memory(task: Task, available: int | None = None, device: str = "cpu") -> None:
     """Raises TaskError when the main variant is too large for this machine."""
-    needed = needed_bytes(task.graph, device)
+    needed = estimate_bytes(task.graph, device)
     available = available if available is not None else int(psutil.virtual_memory().available)
     if needed > available:
         raise TaskError(

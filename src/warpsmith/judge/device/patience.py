@@ -42,19 +42,19 @@ class Patience:
         time.sleep(PAUSE)
 
 
-def found_no_memory(error: BaseException | None) -> bool:
-    """Whether a process said, or whoever asked it was told, that its GPU has no memory left."""
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """True where a process said, or whoever asked it was told, that its GPU has no memory left."""
     if not isinstance(error, WorkerFailed):
-        return error is not None and found_no_memory(error.__cause__)
+        return error is not None and is_out_of_memory(error.__cause__)
     text = str(error).lower()
     return error.kind == NO_MEMORY or any(sign in text for sign in SIGNS)
 
 
 def describe_no_memory(error: BaseException, waited: float) -> str:
     """One line for whoever reads why a baseline is missing."""
-    asked = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
+    request = re.search(r"Tried to allocate ([\d.]+ \w+)", str(error))
     free = re.search(r"([\d.]+ \w+) is free", str(error))
-    room = f" for {asked[1]} more" if asked else ""
+    room = f" for {request[1]} more" if request else ""
     room += f" ({free[1]} free)" if free else ""
     return (
         f"the GPU had no memory{room}, tried again for {waited:.0f} s: "

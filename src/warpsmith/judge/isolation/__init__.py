@@ -1,1 +1,1 @@
-"""Where untrusted native code runs alone: its buffers, the supervisor's side, and the confined native runners."""
+"""Isolation: untrusted native code runs alone in a confined runner, on buffers that the supervisor owns."""

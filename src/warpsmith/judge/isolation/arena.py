@@ -33,7 +33,7 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one buffer lives: bytes [start, start + size) of the arena, the buffer within, `band` around
+    """The place of one buffer: bytes [start, start + size) of the arena, the buffer within, `band` around
     it."""
 
     name: str
@@ -90,14 +90,14 @@ class Arena:
             raise ValueError("the bytes of the inputs do not fit their specs")
         self._slides = [ALIGN * int(v) for v in self._random.integers(0, SLIDE // ALIGN, len(self._slots))]
         for index, slot in enumerate(self._slots):
-            whole = np.frombuffer(self.mapped, np.uint16, slot.size // 2, slot.start)
+            words = np.frombuffer(self.mapped, np.uint16, slot.size // 2, slot.start)
             pattern = word if slot.band is None else slot.band
             if index < self.inputs:
                 begin = slot.offset(self._slides[index]) - slot.start
-                whole[: begin // 2] = whole[(begin + slot.extent) // 2 :] = pattern
+                words[: begin // 2] = words[(begin + slot.extent) // 2 :] = pattern
                 bulk.copy(self.view(index), inputs[index])
             else:
-                bulk.fill(whole, pattern)
+                bulk.fill(words, pattern)
 
     @property
     def mapped(self) -> mmap.mmap:
@@ -112,17 +112,17 @@ class Arena:
         slot = self._slots[index]
         return np.frombuffer(self.mapped, np.uint8, slot.extent, slot.offset(self._slides[index]))
 
-    def changed_input(self, inputs: Sequence[Bytes]) -> str:
-        """The name of the first input that no longer holds these bytes, else empty."""
+    def find_changed_input(self, inputs: Sequence[Bytes]) -> str:
+        """Return the name of the first input that no longer holds these bytes, else empty."""
         differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.same(self.view(i), a))
         return next(differ, "")
 
-    def broken_guard(self, word: int) -> str:
-        """Whose guard band was written to, and how far from the buffer; empty when none was."""
-        found = (
+    def find_broken_guard(self, word: int) -> str:
+        """Say whose guard band was written to, and how far from the buffer; empty when none was."""
+        reports = (
             self._guard(slot, slide, word) for slot, slide in zip(self._slots, self._slides, strict=True)
         )
-        return next((text for text in found if text), "")
+        return next((text for text in reports if text), "")
 
     def close(self) -> None:
         """Give the memory back. Safe to call twice; a view that someone still holds keeps it until then."""
@@ -142,15 +142,15 @@ class Arena:
     def _guard(self, slot: Slot, slide: int, word: int) -> str:
         begin = slot.offset(slide) - slot.start
         end = begin + slot.extent
-        whole = np.frombuffer(self.mapped, np.uint8, slot.size, slot.start)
+        raw = np.frombuffer(self.mapped, np.uint8, slot.size, slot.start)
         pattern = np.frombuffer(struct.pack("=H", word if slot.band is None else slot.band), np.uint8)
-        before = np.flatnonzero(whole[:begin].reshape(-1, 2) != pattern)
+        before = np.flatnonzero(raw[:begin].reshape(-1, 2) != pattern)
         if before.size:
             return f"{slot.name}: {begin - int(before[-1])} bytes before its start"
         odd = slot.extent % 2  # a band that starts at an odd byte starts within the pattern
-        if odd and whole[end] != pattern[1]:
+        if odd and raw[end] != pattern[1]:
             return f"{slot.name}: 0 bytes past its end"
-        after = np.flatnonzero(whole[end + odd :].reshape(-1, 2) != pattern)
+        after = np.flatnonzero(raw[end + odd :].reshape(-1, 2) != pattern)
         return f"{slot.name}: {int(after[0]) + odd} bytes past its end" if after.size else ""
 
 

@@ -4,7 +4,8 @@ process without torch.
 In and out: as `runner.py`, whose arena in host memory stays the truth; the process copies it to the device
 before a call and back after it, so that guards, poison and inputs are judged by the same bytes. What a call made is copied
 to a values file, which the reference worker compares with the truth on the device. The native
-side is `cuda_runner.cpp`. (CUDA IPC could save the copies; what is in force is said in `isolation`.) How far that process can be confined depends on the driver, so it is tried: the
+side is `cuda_runner.cpp`. (CUDA IPC could save the copies; what is in force is said in `isolation`.) How far that process can be
+confined depends on the driver, so it is tried: the
 strictest level at which the GPU still works is taken, and `isolation` names it.
 """
 
@@ -82,8 +83,8 @@ class CudaRunner(CandidateRunner):
             file.remove()
         self._held = ()
 
-    def _made(self, poison: int) -> tuple[list[Bytes], Path | None]:
-        """In a file that the next run with this poison is given again: new memory takes longer to be had than to be filled."""
+    def _copy_outputs(self, poison: int) -> tuple[list[Bytes], Path | None]:
+        """Copy them to a file that the next run with this poison uses again: new memory takes longer to get than to fill."""
         if not self._held:
             self._held = tuple(
                 ValuesFile(self._scratch.new("made"), self._now.outputs, create=True) for _ in POISON
@@ -100,8 +101,8 @@ class CudaRunner(CandidateRunner):
     def _level(self, landlock: int, seccomp: int) -> str:
         return f"device copies+{super()._level(landlock, seccomp)} (address space not limited)"
 
-    def _refused(self, status: int) -> RunnerFailed:
-        """A CUDA error, told by the process in its last answer."""
+    def _explain_status(self, status: int) -> RunnerFailed:
+        """Explain a CUDA error, which the process told in its last answer."""
         text = ""
         if self._arena.memory is not None:
             raw = self._arena.memory[:TEXT_BYTES].split(b"\0")[0].decode("ascii", "replace")
@@ -112,10 +113,10 @@ class CudaRunner(CandidateRunner):
             return NoRoom(f"no room on the GPU for two copies of the unit's buffers ({size})")
         return RunnerCrashed(f"the unit crashed: {text or 'an unnamed error'} (CUDA error {status})")
 
-    def _ended(self, code: int) -> WarpsmithError:
+    def _explain_exit(self, code: int) -> WarpsmithError:
         if code == NO_DEVICE:
             return JudgeError("no CUDA device could be used: see `nvidia-smi`, or judge on the CPU")
-        return super()._ended(code)
+        return super()._explain_exit(code)
 
 
 def _visible() -> str:

@@ -56,7 +56,7 @@ SIGNAL_HINTS = {int(signal.SIGSYS): ", a forbidden system call", int(signal.SIGK
 
 
 def _pairs(later: Sequence[Loaded]) -> list[str]:
-    return [text for each in later for text in (str(each.arena.fd), str(each.library))]
+    return [text for loaded in later for text in (str(loaded.arena.fd), str(loaded.library))]
 
 
 class RunnerFailed(WarpsmithError):
@@ -140,9 +140,11 @@ class CandidateRunner:
         self._frozen = self._placed = False
         self._extra: Mapping[str, str] = {}  # variables of a process that was started again
         self._all: list[Loaded] = []
-        for path, given, made in ((library, inputs, outputs), *later):
-            sizes = [extent_bytes(s) for s in given], [extent_bytes(s) for s in made]
-            self._all.append(Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed), made))
+        for path, input_specs, output_specs in ((library, inputs, outputs), *later):
+            sizes = [extent_bytes(s) for s in input_specs], [extent_bytes(s) for s in output_specs]
+            self._all.append(
+                Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed), output_specs)
+            )
         self._now = self._all[0]
         self._program, self._threads = program or self._default_program(), threads
         self._begin()
@@ -154,9 +156,9 @@ class CandidateRunner:
         self._arena.place(raw, POISON[poison])
         self._placed = True
         nanoseconds, wall = self._call(self._command(RUN, 1))
-        outputs, held = self._made(poison)
-        guard, changed = self._arena.broken_guard(POISON[poison]), self._arena.changed_input(raw)
-        return RunOutput(outputs, not guard, not changed, nanoseconds * 1e-9, wall, guard, changed, held)
+        outputs, file = self._copy_outputs(poison)
+        guard, changed = self._arena.find_broken_guard(POISON[poison]), self._arena.find_changed_input(raw)
+        return RunOutput(outputs, not guard, not changed, nanoseconds * 1e-9, wall, guard, changed, file)
 
     def batch(self, n: int, cold: bool) -> Batch:
         """Call the unit `n` times on the buffers of the last `run`; `cold`: caches are flushed before each
@@ -195,8 +197,8 @@ class CandidateRunner:
         first = self._arena.inputs
         return [bulk.copied(self._arena.view(first + i)) for i in range(self._arena.outputs)]
 
-    def _made(self, poison: int) -> tuple[list[Bytes], Path | None]:
-        """Copies of the outputs, and the values file that holds them, if one does."""
+    def _copy_outputs(self, poison: int) -> tuple[list[Bytes], Path | None]:
+        """Copy the outputs; return also the values file that holds them, if one does."""
         return self.read(), None
 
     def close(self) -> None:
@@ -254,7 +256,7 @@ class CandidateRunner:
         try:
             self._process = subprocess.Popen(
                 [str(self._program), *map(str, numbers), str(self.library), *_pairs(later)], env=env, cwd="/",
-                pass_fds=(*fds, *(each.arena.fd for each in later)), start_new_session=True,
+                pass_fds=(*fds, *(loaded.arena.fd for loaded in later)), start_new_session=True,
                 stdin=quiet, stdout=quiet, stderr=quiet,
             )  # fmt: skip
         except OSError as error:
@@ -264,14 +266,14 @@ class CandidateRunner:
             os.close(answer_w)
 
     def _later(self) -> Sequence[Loaded]:
-        """What the process is to have besides, in which it can go on."""
+        """Return the other libraries and buffers that the process gets, to go on with."""
         return ()
 
     def _default_program(self) -> Path:
         return runner_program(self.library.parent.parent)
 
     def _numbers(self, program: Path, threads: int) -> tuple[int, ...]:
-        """What follows the file descriptors on the command line of `program`."""
+        """Return the numbers that follow the file descriptors on the command line of `program`."""
         mapped = self._arena.size + self._memory + MAPPED_SLACK
         counts = self._arena.inputs, self._arena.outputs, threads
         return (*counts, self._memory, mapped, os.getpid(), flush_bytes(threads))
@@ -284,8 +286,8 @@ class CandidateRunner:
         parts = [f"landlock{landlock}" if landlock else "", "seccomp" if seccomp else "", "rlimits"]
         return "+".join(p for p in parts if p)
 
-    def _refused(self, status: int) -> RunnerFailed:
-        """What a status other than 0 in an answer means; the process is of no more use."""
+    def _explain_status(self, status: int) -> RunnerFailed:
+        """Explain a status other than 0 in an answer; the process is of no more use."""
         self.close()
         return RunnerCrashed(f"the unit's process answered with status {status}")
 
@@ -298,8 +300,10 @@ class CandidateRunner:
 
     def _make_room(self, workspace: int) -> None:
         if workspace > self._memory:
-            asked, most = workspace / 2**30, self._memory / 2**30
-            raise RunnerCrashed(f"the unit asks for {asked:.1f} GiB of workspace; {most:.1f} is the limit")
+            requested, allowed = workspace / 2**30, self._memory / 2**30
+            raise RunnerCrashed(
+                f"the unit asks for {requested:.1f} GiB of workspace; {allowed:.1f} is the limit"
+            )
         if self._arena.memory is None:
             self._arena.map(workspace)
         self._call(self._bare(MAP, size=self._arena.size))
@@ -310,8 +314,8 @@ class CandidateRunner:
 
     def _command(self, op: int, count: int, flush: bool = False) -> bytes:
         *buffers, workspace = self._arena.offsets()
-        rest = [0] * (MAX_BUFFERS - len(buffers))
-        return COMMAND.pack(op, 0, count, int(flush), workspace, 0, *buffers, *rest)
+        padding = [0] * (MAX_BUFFERS - len(buffers))
+        return COMMAND.pack(op, 0, count, int(flush), workspace, 0, *buffers, *padding)
 
     def _call(self, command: bytes) -> tuple[int, float]:
         """Wake the process, send, wait for the answer, stop the process: its value, and the wall clock's
@@ -323,7 +327,7 @@ class CandidateRunner:
         try:
             os.write(self._request, command)
         except OSError as error:
-            raise self._died() from error
+            raise self._explain_death() from error
         answer = self._receive(started + self.timeout)
         wall = time.monotonic() - started
         self._freeze()
@@ -332,41 +336,41 @@ class CandidateRunner:
     def _receive(self, deadline: float) -> tuple[int, ...]:
         data = b""
         while len(data) < REPLY.size:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._answer], [], [], left)[0]:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not select.select([self._answer], [], [], remaining)[0]:
                 self.close()
                 raise RunnerTimeout(f"the unit gave no answer in {self.timeout:g} s and was stopped")
             chunk = os.read(self._answer, REPLY.size - len(data))
             if not chunk:
-                raise self._died()
+                raise self._explain_death()
             data += chunk
         answer = REPLY.unpack(data)
         if answer[0]:
-            raise self._refused(answer[0])
+            raise self._explain_status(answer[0])
         return answer
 
     def _freeze(self) -> None:
         """Stop every thread, so that nothing writes while the arena is looked at."""
         try:
             os.killpg(self.pid, signal.SIGSTOP)
-            seen = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            if seen is None or seen.si_code != os.CLD_STOPPED:
-                raise self._died()
+            state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if state is None or state.si_code != os.CLD_STOPPED:
+                raise self._explain_death()
             os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # take this notice: the next stop gives a new one
         except (ProcessLookupError, ChildProcessError) as error:
-            raise self._died() from error
+            raise self._explain_death() from error
         self._frozen = True
 
-    def _died(self) -> WarpsmithError:
+    def _explain_death(self) -> WarpsmithError:
         assert self._process is not None
         try:
             code = self._process.wait(ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             code = 0
         self.close()
-        return self._ended(code)
+        return self._explain_exit(code)
 
-    def _ended(self, code: int) -> WarpsmithError:
+    def _explain_exit(self, code: int) -> WarpsmithError:
         """`code` as subprocess has it: a negative one is a signal."""
         if code >= 0:
             return RunnerCrashed(f"the unit's process ended: {ENDINGS.get(code, f'exit code {code}')}")

@@ -39,7 +39,7 @@ def runner_program(cache_dir: Path, compiler: str | None = None) -> Path:
 
 
 def cuda_runner_program(cache_dir: Path, nvcc: str | None = None) -> Path:
-    """As `runner_program`, with nvcc and for the first GPU's architecture."""
+    """Build the CUDA runner as `runner_program` does, with nvcc and for the first GPU's architecture."""
     kit = cuda_toolkit.toolkit(nvcc)
     command = [
         kit.nvcc, f"-arch={cuda_toolkit.device_arch()}", *CUDA_FLAGS, "-Xlinker", f"-rpath={kit.libraries}",
@@ -56,9 +56,9 @@ def _program(cache_dir: Path, command: Sequence[str], signature: str, sources: S
 
     def compile_in(folder: Path) -> tuple[Build, bool]:
         ran = run_confined([command], folder)
-        found = diagnostics.parse(ran.output, sources[0])
+        parsed = diagnostics.parse(ran.output, sources[0])
         ok = ran.code == 0 and not ran.timed_out
-        build = Build(unit_key=name, variant="", ok=ok, library=name, diagnostics=found)
+        build = Build(unit_key=name, variant="", ok=ok, library=name, diagnostics=parsed)
         return build, ok  # a failure of ours is not kept
 
     build = cache.find(key) or cache.make(key, files, compile_in)

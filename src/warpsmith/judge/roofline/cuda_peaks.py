@@ -31,7 +31,7 @@ def measure() -> dict[str, Any]:
     cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
     free = torch.cuda.mem_get_info()[0]
     small, large = max(cache // 2, 1 << 20), min(MEMORY_MOST, free // 4)
-    quick, memory = _cached_rates(small), _memory_rates(large)
+    quick, memory = _measure_cached_rates(small), _memory_rates(large)
     return {
         "threads": 0, "last_cache": cache,
         **{name: {small: quick[name], large: memory[name]} for name in ("read", "copy_", "stream")},
@@ -43,13 +43,13 @@ def measure() -> dict[str, Any]:
 
 def _kernels(size: int) -> dict[str, Kernel]:
     """Kernels that touch `size` bytes in all, by what they do."""
-    whole = torch.ones(size // 4, device="cuda")
-    left, right = whole[: size // 8], whole[size // 8 : size // 8 * 2]
+    array = torch.ones(size // 4, device="cuda")
+    source, target = array[: size // 8], array[size // 8 : size // 8 * 2]
     total = torch.empty((), device="cuda")
     return {
-        "read": lambda: torch.sum(whole, dim=0, out=total),
-        "copy_": lambda: left.copy_(right),
-        "stream": lambda: whole.fill_(1.0),
+        "read": lambda: torch.sum(array, dim=0, out=total),
+        "copy_": lambda: source.copy_(target),
+        "stream": lambda: array.fill_(1.0),
     }
 
 
@@ -57,13 +57,13 @@ def _memory_rates(size: int) -> dict[str, float]:
     return {name: size / _seconds(kernel) for name, kernel in _kernels(size).items()}
 
 
-def _cached_rates(size: int) -> dict[str, float]:
+def _measure_cached_rates(size: int) -> dict[str, float]:
     part = size // 4
-    whole, less = _kernels(size), _kernels(part)
+    full, partial = _kernels(size), _kernels(part)
     rates = {}
-    for name in whole:
-        all_of_it = _seconds(_graph(whole[name]))
-        longer = max(all_of_it - _seconds(_graph(less[name])), LEAST_SHARE * all_of_it)
+    for name in full:
+        all_of_it = _seconds(_graph(full[name]))
+        longer = max(all_of_it - _seconds(_graph(partial[name])), LEAST_SHARE * all_of_it)
         rates[name] = GRAPHED * (size - part) / longer
     return rates
 
@@ -72,8 +72,8 @@ def _product(dtype: torch.dtype, n: int, *, tf32: bool) -> float:
     """Operations per second of a matrix product, a multiply-add counted as two."""
     torch.backends.cuda.matmul.allow_tf32 = tf32
     a = torch.randn(n, n, device="cuda").to(dtype)
-    b, made = a.t().contiguous(), torch.empty_like(a)
-    return 2.0 * n**3 / _seconds(lambda: torch.mm(a, b, out=made))
+    b, result = a.t().contiguous(), torch.empty_like(a)
+    return 2.0 * n**3 / _seconds(lambda: torch.mm(a, b, out=result))
 
 
 def _graph(kernel: Kernel) -> Kernel:

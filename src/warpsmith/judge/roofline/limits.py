@@ -79,8 +79,8 @@ class Peaks(Record):
         """Rate of main memory."""
         return self.bandwidth(max(self.read))
 
-    def merged(self, other: Peaks) -> Peaks:
-        """The better of two measurements, rate by rate."""
+    def merge(self, other: Peaks) -> Peaks:
+        """Take the better of two measurements, rate by rate."""
         tables = {
             name: {
                 size: max(rate, getattr(other, name).get(size, 0.0))
@@ -112,17 +112,17 @@ def measure_peaks(
     Takes about two seconds the first time, on a GPU ten. Raises ToolchainError without a working compiler,
     JudgeError without a working GPU.
     """
-    known = known_peaks(cache_dir, threads, device=device)
-    if known is not None and not refresh:
-        return known
+    cached = load_peaks(cache_dir, threads, device=device)
+    if cached is not None and not refresh:
+        return cached
     peaks = _measure_gpu() if device == "cuda" else _measure(machine.find_compiler(compiler), threads)
-    peaks = peaks if known is None else known.merged(peaks)
+    peaks = peaks if cached is None else cached.merge(peaks)
     _write(_peaks_file(cache_dir, threads, device), peaks)
     return peaks
 
 
-def known_peaks(cache_dir: Path, threads: int, *, device: str = "cpu") -> Peaks | None:
-    """What `measure_peaks` measured here before."""
+def load_peaks(cache_dir: Path, threads: int, *, device: str = "cpu") -> Peaks | None:
+    """Load what `measure_peaks` measured here before."""
     return _read(_peaks_file(cache_dir, threads, device))
 
 
@@ -246,13 +246,13 @@ def _demand(graph: Graph, name: str, spec: TensorSpec, inside: set[str] | None =
 
 def _part(graph: Graph, node: Node, name: str, spec: TensorSpec, inside: set[str] | None) -> int:
     kind = node.op.split(".")[1]
-    made = [v for v in node.outputs if v is not None]
+    outputs = [v for v in node.outputs if v is not None]
     if kind in VIEWS:
-        return sum(_demand(graph, v.name, v.spec, inside) for v in made)
+        return sum(_demand(graph, v.name, v.spec, inside) for v in outputs)
     if kind in PARTIAL:
         if kind in ("tril", "triu"):
             return spec.nbytes // 2
-        return sum(v.spec.nbytes for v in made)
+        return sum(v.spec.nbytes for v in outputs)
     if any(word in kind for word in SPARSE_WINDOWS) and node.args and node.args[0] == {"v": name}:
         return int(spec.nbytes * _window_share(graph, node, kind))
     return spec.nbytes

@@ -1,4 +1,4 @@
-"""What was measured of each unit alone, beside what its region needs at least.
+"""Profiles of regions: what was measured of each unit alone, beside what its region needs at least.
 
 In: a candidate, the graph, this machine's peak rates, and what the verification timed. Out: a
 `RegionProfile` for each unit that was timed. What observers see of its library is added later

@@ -1,4 +1,4 @@
-"""How evenly a unit's threads share its work, seen from outside of its process.
+"""Balance of a unit's threads: how evenly they share its work, seen from outside of its process.
 
 In: a runner that has run its unit. Out: the processor time of a thread on average over that of the busiest;
 1 is even, one over the number of threads means that one does it all. An idle thread of an OpenMP pool spins
@@ -48,10 +48,10 @@ def balance(runner: CandidateRunner, threads: int, call_us: float) -> float | No
 
 def processor_ns(pid: int) -> dict[int, int]:
     """Thread id → nanoseconds that it has been on a processor. Empty where the kernel keeps no account."""
-    found: dict[int, int] = {}
+    spent: dict[int, int] = {}
     for folder in Path(f"/proc/{pid}/task").glob("[0-9]*"):
         try:
-            found[int(folder.name)] = int((folder / "schedstat").read_text().split()[0])
+            spent[int(folder.name)] = int((folder / "schedstat").read_text().split()[0])
         except (OSError, ValueError, IndexError):
             continue  # the thread has ended, or there are no such files
-    return found
+    return spent

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import JudgeError, WarpsmithError
 from ...processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ...records import BaselineTiming, Graph
-from ..device.patience import WAITING, Patience, describe_no_memory, found_no_memory
+from ..device.patience import WAITING, Patience, describe_no_memory, is_out_of_memory
 from . import stats
 from .baselines import Baselines, baseline_names
 from .interleaved_rounds import BaselineLost, InterleavedRounds, TimedSample
@@ -82,7 +82,7 @@ class BaselinePool:
         """The times that processes of the same baselines had."""
         for name, process in list(baselines.alive.items()):
             if name not in known:
-                baselines.lost(name, "it failed before")
+                baselines.record_failure(name, "it failed before")
                 continue
             self.timings[name] = known[name]
             process.expected = known[name].median_us * 1e-6
@@ -109,14 +109,14 @@ class BaselinePool:
                 except WarpsmithError as error:
                     if self._try_again(baselines, error, patience):
                         continue
-                    baselines.lost(name, self._reason(error, patience))
+                    baselines.record_failure(name, self._reason(error, patience))
                 break
 
     def _try_again(self, baselines: Baselines, error: WarpsmithError, patience: Patience) -> bool:
-        """Whether to try again what found no memory on the GPU: then it waits, holding as little as it can, for other runs to
+        """Decide to try again what found no memory on the GPU: then wait, holding as little as possible, for other runs to
         leave some.
         """
-        if self.device == "cpu" or not found_no_memory(error) or patience.over:
+        if self.device == "cpu" or not is_out_of_memory(error) or patience.over:
             return False
         self._session.progress(WAITING)
         baselines.rest()
@@ -124,7 +124,7 @@ class BaselinePool:
         return True
 
     def _reason(self, error: WarpsmithError, patience: Patience) -> str:
-        if self.device == "cuda" and found_no_memory(error):
+        if self.device == "cuda" and is_out_of_memory(error):
             return describe_no_memory(error, patience.waited)
         return str(error)
 
@@ -144,11 +144,11 @@ class BaselinePool:
             except (WorkerFailed, BaselineLost) as error:
                 if self._try_again(baselines, error, patience):
                     continue
-                if self.device == "cpu" or not found_no_memory(error):
+                if self.device == "cpu" or not is_out_of_memory(error):
                     raise
                 # What the first process of a session says reaches us as it is.
                 name = error.name if isinstance(error, BaselineLost) else next(iter(baselines.alive))
-                baselines.lost(name, self._reason(error, patience))
+                baselines.record_failure(name, self._reason(error, patience))
 
     def _estimate_all(self, baselines: Baselines, values: Path) -> None:
         """Seconds of a call of each that has none yet. Raises BaselineLost where the GPU has no memory for one, JudgeError when
@@ -160,9 +160,9 @@ class BaselinePool:
             try:
                 process.expected = self._session.estimate(process, values)
             except WarpsmithError as error:
-                if self.device == "cuda" and found_no_memory(error):
+                if self.device == "cuda" and is_out_of_memory(error):
                     raise BaselineLost(f"the {name} baseline failed: {error}", name) from error
-                baselines.lost(name, str(error))
+                baselines.record_failure(name, str(error))
         self._without_failures(baselines)
 
     def _time_together(
@@ -258,8 +258,8 @@ class BaselinePool:
         self.close()
         self._session.close()
         self.timings, self.samples = {}, {}
-        known = self._worked if self.device == "cuda" and self._worked else None
-        self.start(self._names, fresh_values=fresh, known=known)
+        first_timings = self._worked if self.device == "cuda" and self._worked else None
+        self.start(self._names, fresh_values=fresh, known=first_timings)
         self._drop_samples()  # the first processes' were checked
 
     def _not_again(self) -> list[str]:

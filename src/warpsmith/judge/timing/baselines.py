@@ -18,7 +18,7 @@ from ...processes.buffers import Scratch
 from ...processes.worker import Worker
 from ...records import BaselineTiming, Limit, Task, content_hash
 from ...tasks.client import worker_env
-from ..device.patience import WAITING, Patience, describe_no_memory, found_no_memory
+from ..device.patience import WAITING, Patience, describe_no_memory, is_out_of_memory
 from .timed_process import TimedProcess, environment
 
 MODULE = "warpsmith.judge.timing.bench_worker"
@@ -128,15 +128,15 @@ class Baselines:
         short: dict[str, WarpsmithError] = {}
         for name, (worker, folder, started) in list(self._pending.items()):
             try:
-                most = LOAD_SECONDS.get(name.partition("#")[0], LOAD_MOST)
-                left = most - (time.monotonic() - started)
-                answer = worker.receive(max(1.0, left))
+                limit_seconds = LOAD_SECONDS.get(name.partition("#")[0], LOAD_MOST)
+                remaining = limit_seconds - (time.monotonic() - started)
+                answer = worker.receive(max(1.0, remaining))
                 self.compile_seconds[name] = float(answer["seconds"])
                 self.alive[name] = process = TimedProcess(name, worker, folder)
                 process.isolation = str(answer.get("isolation", ""))
             except WarpsmithError as error:
                 worker.close()
-                if self.device == "cuda" and found_no_memory(error):
+                if self.device == "cuda" and is_out_of_memory(error):
                     short[name] = error
                 else:
                     self.failures[name] = str(error)
@@ -145,7 +145,7 @@ class Baselines:
 
     @property
     def processes(self) -> tuple[Worker, ...]:
-        """Those that run now."""
+        """The processes that run now."""
         loading = (worker for worker, _, _ in list(self._pending.values()))
         return (*loading, *(process.worker for process in list(self.alive.values())))
 
@@ -174,8 +174,8 @@ class Baselines:
         if (process := self.alive.pop(name, None)) is not None:
             process.close()
 
-    def lost(self, name: str, reason: str) -> None:
-        """A baseline that failed while it was timed counts no more."""
+    def record_failure(self, name: str, reason: str) -> None:
+        """Count a baseline no more that failed while it was timed."""
         self.drop(name)
         self.failures[name] = reason
 

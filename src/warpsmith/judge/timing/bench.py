@@ -70,8 +70,8 @@ class Bench:
         opponents = self.pool.opponents(baselines)
         values = [fresh_values() for _ in range(1 if rounds is None else 3)]
         units, graph = candidate.compiled, deployed_graph(self.task.graph, candidate.units)
-        own = graph if graph is not self.task.graph else None
-        process = self.session.fork([(u.region, libraries[u.region.id]) for u in units], graph=own)
+        changed_graph = graph if graph is not self.task.graph else None
+        process = self.session.fork([(u.region, libraries[u.region.id]) for u in units], graph=changed_graph)
         covered = sum(len(u.region.nodes) for u in units)
         try:
             run = self.measure(
@@ -159,10 +159,10 @@ class Bench:
         candidate_ns = [b.ns for b in blocks]
         time = stats.typical(candidate_ns)
         ratios, floor = [], process_floor(self.session.device, time.median)
-        for other in timed.processes[1:]:
-            ratio = stats.ratio([b.ns for b in timed.blocks[other.name]], candidate_ns, floor=floor)
+        for baseline in timed.processes[1:]:
+            ratio = stats.ratio([b.ns for b in timed.blocks[baseline.name]], candidate_ns, floor=floor)
             low = 0.0 if busy else ratio.low
-            ratios.append(Ratio(baseline=other.name, median=ratio.median, low=low, high=ratio.high))
+            ratios.append(Ratio(baseline=baseline.name, median=ratio.median, low=low, high=ratio.high))
         accounted = sum(sum(b.ns) + b.between_ns for b in blocks) / sum(b.wall_ns for b in blocks)
         steady = timed.processes[1:] or [process]
         drift = max(stats.spread([b.ns for b in timed.blocks[p.name]]) for p in steady)
@@ -170,8 +170,8 @@ class Bench:
         return Timing(
             median_us=time.median / 1e3, low_us=time.low / 1e3, high_us=time.high / 1e3, cache=state,
             samples=sum(len(b) for b in candidate_ns), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
-            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=charged_us(blocks),
-            rivals_charged_us=charged_us([b for p in timed.processes[1:] for b in timed.blocks[p.name]]),
+            wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=mean_charged_us(blocks),
+            rivals_charged_us=mean_charged_us([b for p in timed.processes[1:] for b in timed.blocks[p.name]]),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -180,8 +180,8 @@ class Bench:
         self.session.close()
 
 
-def charged_us(blocks: Sequence[Block]) -> float:
-    """Microseconds that a call was charged on average."""
+def mean_charged_us(blocks: Sequence[Block]) -> float:
+    """Average the microseconds that a call was charged."""
     calls = sum(len(b.ns) for b in blocks)
     return sum(b.charged_ns for b in blocks) / calls / 1e3 if calls else 0.0
 

@@ -27,9 +27,9 @@ from .stopwatch import (
     Stopwatch,
     arrange,
     flush_buffer,
+    map_updated_inputs,
     output_blocks,
     steady_state,
-    updated_inputs,
 )
 
 MODES = {
@@ -58,7 +58,7 @@ class Reference:
         modes = MODES if device == "cpu" else CUDA_MODES
         mode = modes.get(kind)
         self.run: Callable[..., Any] = module if mode is None else torch.compile(module, mode=mode)
-        self.updated = updated_inputs(self.graph)
+        self.updated = map_updated_inputs(self.graph)
         self.renews = self.hosted.renews(self.graph)
 
     def bind(self, values: Sequence[Tensor]) -> None:
@@ -75,10 +75,10 @@ class Reference:
             self.hosted.renew()
 
     def _place(self, index: int) -> Tensor:
-        """Where the module itself reads, and writes, an input of the graph."""
+        """Find the tensor that the module itself reads, and writes, for an input of the graph."""
         item = self.graph.inputs[index]
-        found = None if item.role == "input" else find_tensor(self.hosted.module, item.target)
-        return self.values[index] if found is None else found
+        tensor = None if item.role == "input" else find_tensor(self.hosted.module, item.target)
+        return self.values[index] if tensor is None else tensor
 
     def call(self) -> Any:
         return self.run(*self.hosted.args, **self.hosted.kwargs)
@@ -89,7 +89,7 @@ class Reference:
             self.graph, returned, lambda output: self._place(self.updated[output.role, output.target])
         )
 
-    def owned(self, result: Any) -> list[Tensor]:
+    def find_owned(self, result: Any) -> list[Tensor]:
         """None: whose memory a module returns is not known."""
         return []
 
@@ -100,10 +100,10 @@ class CudaGraph(Reference):
     """
 
     graphed: torch.cuda.CUDAGraph | None = None
-    made: Any = None  # the captured call's result: each replay writes it anew
+    result: Any = None  # the captured call's result: each replay writes it anew
 
     def bind(self, values: Sequence[Tensor]) -> None:
-        self.graphed = self.made = None
+        self.graphed = self.result = None
         super().bind(values)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -114,11 +114,11 @@ class CudaGraph(Reference):
         torch.cuda.current_stream().wait_stream(side)
         graphed = torch.cuda.CUDAGraph()
         with torch.no_grad(), torch.cuda.graph(graphed):
-            self.made = super().call()
+            self.result = super().call()
         self.graphed = graphed
 
     def rest(self, values: Sequence[Tensor]) -> None:
-        self.graphed = self.made = None
+        self.graphed = self.result = None
         super().rest(values)
 
     def reset(self, values: Sequence[Tensor]) -> None:
@@ -129,7 +129,7 @@ class CudaGraph(Reference):
     def call(self) -> Any:
         assert self.graphed is not None
         self.graphed.replay()
-        return self.made
+        return self.result
 
 
 class BaselineProcess:
@@ -155,8 +155,8 @@ class BaselineProcess:
         """
         level = confine(device, [Path(w) for w in writable], psutil.virtual_memory().available)
         task = Task.model_validate_json(Path(task_file).read_text())
-        made = CudaGraph if kind == "cuda-graph" else Reference
-        callee = made(task, variant, kind, device)
+        factory = CudaGraph if kind == "cuda-graph" else Reference
+        callee = factory(task, variant, kind, device)
         self.kind, self.tf32 = kind, tuple(b.allow_tf32 for b in TF32_BACKENDS)
         blocks = output_blocks(callee.graph, callee.graph.returned)
         self.stopwatch = make_stopwatch(device, callee.graph, callee, flush_bytes, blocks)
@@ -195,9 +195,9 @@ __all__ = [
     "Stopwatch",
     "arrange",
     "flush_buffer",
+    "map_updated_inputs",
     "output_blocks",
     "steady_state",
-    "updated_inputs",
 ]
 
 

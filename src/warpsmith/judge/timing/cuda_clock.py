@@ -64,7 +64,7 @@ class CudaStopwatch(Stopwatch):
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
-        """As `Stopwatch.time`. Without `fresh` the calls follow one another between two events, and each is
+        """Time calls as `Stopwatch.time` does. Without `fresh` the calls follow one another between two events, and each is
         said to have taken its share.
         """
         if not fresh:
@@ -89,7 +89,7 @@ class CudaStopwatch(Stopwatch):
 
     def _with_tails(self, times: list[float], tails: list[float]) -> list[float]:
         """The times, longer by what the calls left running where they usually left something."""
-        if not outlasted(median(tails), self.usual_tail):
+        if not outlasts(median(tails), self.usual_tail):
             return times
         return [ns + max(0.0, tail - self.usual_tail) for ns, tail in zip(times, tails, strict=True)]
 
@@ -113,9 +113,9 @@ class CudaStopwatch(Stopwatch):
             torch.cuda.synchronize()
             end.record(self.stream)
             end.synchronize()
-        each = max(1, round(start.elapsed_time(end) * 1e6 / n))
-        self._call_ns = float(each)
-        return {"ns": [each] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * each)}
+        call_ns = max(1, round(start.elapsed_time(end) * 1e6 / n))
+        self._call_ns = float(call_ns)
+        return {"ns": [call_ns] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * call_ns)}
 
     def _lead(self, evictions: int) -> None:
         """Work for the device that hides the launch of the next call: evict the cache, or only wait."""
@@ -137,7 +137,7 @@ class CudaStopwatch(Stopwatch):
         return median(tails)
 
     def prepare(self, values: str, warmup: int, alone: bool = True) -> dict[str, Any]:
-        """As `Stopwatch.prepare`; the memory that is overwritten between calls is asked for now, not in a block
+        """Prepare as `Stopwatch.prepare` does; the memory that is overwritten between calls is asked for now, not in a block
         that somebody's clock bounds.
         """
         self._alone = alone
@@ -170,18 +170,18 @@ class CudaStopwatch(Stopwatch):
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # other memory for the next block
 
-    def _given(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
-        """The values on the device. Those of the last files stay there: a block must not wait for a copy."""
-        known = self._kept.get(str(values))
-        if known is not None:
-            return known
+    def _load_values(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
+        """Load the values to the device. Those of the last files stay there: a block must not wait for a copy."""
+        cached = self._kept.get(str(values))
+        if cached is not None:
+            return cached
         host = open_tensors(values, specs, writable=False)
-        made = [_place(t, s, 0, self.device) for t, s in zip(host, specs, strict=True)]
-        most = max(1, KEPT_BYTES // max(1, sum(map(extent_bytes, specs))))
-        for old in list(self._kept)[: len(self._kept) + 1 - most]:
-            del self._kept[old]
-        self._kept[str(values)] = made
-        return made
+        tensors = [_place(t, s, 0, self.device) for t, s in zip(host, specs, strict=True)]
+        capacity = max(1, KEPT_BYTES // max(1, sum(map(extent_bytes, specs))))
+        for oldest in list(self._kept)[: len(self._kept) + 1 - capacity]:
+            del self._kept[oldest]
+        self._kept[str(values)] = tensors
+        return tensors
 
     def _copy(self, shared: Tensor, spec: TensorSpec) -> Tensor:
         return _place(shared, spec, random.randrange(SPREAD) * UNIT, self.device)
@@ -206,8 +206,8 @@ def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.E
     return end.elapsed_time(late) * 1e6
 
 
-def outlasted(tail: float, usual: float) -> bool:
-    """Whether calls with such a tail, in nanoseconds, left work behind."""
+def outlasts(tail: float, usual: float) -> bool:
+    """True where calls with such a tail, in nanoseconds, left work behind."""
     return tail >= usual * (1 + TAIL_NOISE) + TAIL_NOISE_NS
 
 
@@ -215,8 +215,8 @@ def make_stopwatch(
     device: str, graph: Graph, callee: Callee, flush_bytes: int, blocks: Sequence[Block] = ()
 ) -> Stopwatch:
     """The stopwatch of a device, "cpu" or "cuda"."""
-    made = Stopwatch if device == "cpu" else CudaStopwatch
-    return made(graph, callee, flush_for(device, flush_bytes), blocks)
+    kind = Stopwatch if device == "cpu" else CudaStopwatch
+    return kind(graph, callee, flush_for(device, flush_bytes), blocks)
 
 
 def flush_for(device: str, flush_bytes: int) -> Tensor | None:
@@ -273,7 +273,7 @@ def _events(count: int) -> list[torch.cuda.Event]:
 
 
 def _persisting_reset() -> Callable[[], int] | None:
-    """What gives lines that a kernel made persisting back to the normal L2, where the device has such."""
+    """Return a function that gives lines that a kernel made persisting back to the normal L2, where the device has such."""
     with open("/proc/self/maps") as maps:
         paths = sorted({line.split()[-1] for line in maps if "libcudart" in line})
     for path in paths:

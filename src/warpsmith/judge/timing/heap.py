@@ -86,10 +86,10 @@ def sweep(sizes: set[int]) -> None:
     their neighbours, so the next block need not lie where the last one did.
     """
     halves = {size >> shift for size in sizes for shift in range(size.bit_length())}
-    held = _below_top({size for size in halves if size >= SWEPT_LEAST}, SWEPT_MOST)
-    for block, size in held:
+    blocks = _below_top({size for size in halves if size >= SWEPT_LEAST}, SWEPT_MOST)
+    for block, size in blocks:
         ctypes.memset(block, 0xFF, size)
-    for block, _ in held:
+    for block, _ in blocks:
         _libc.free(block)
 
 
@@ -98,13 +98,13 @@ def _below_top(sizes: set[int], room: int) -> list[tuple[int, int]]:
     if _mallinfo2 is None:
         return []
     top = _libc.sbrk(0) - _mallinfo2().keepcost
-    kept = []
+    blocks = []
     for size in sorted(sizes, reverse=True):
         while size <= room:
             block = _libc.malloc(size)
             if block >= top:
                 _libc.free(block)
                 break
-            kept.append((block, size))
+            blocks.append((block, size))
             room -= size
-    return kept
+    return blocks

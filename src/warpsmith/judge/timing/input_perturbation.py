@@ -1,4 +1,4 @@
-"""New contents for every timed call, at a cost far below a copy: of each floating input a random eighth is
+"""Input perturbation: new contents for every timed call, at a cost far below a copy: of each floating input a random eighth is
 halved, and one element in some hundred from end to end.
 
 A kernel that keeps results and returns them when "the same" input comes again must be wrong or must miss: a
@@ -34,7 +34,7 @@ def elements(item: GraphInput) -> int:
 
 
 def draw_perturbation(rng: random.Random, inputs: Sequence[GraphInput]) -> list[Slice]:
-    """The slices that the next call finds halved, one after the other where they overlap."""
+    """Draw the slices that the next call finds halved, one after the other where they overlap."""
     chosen = []
     for index, item in enumerate(inputs):
         count = elements(item)
@@ -48,7 +48,7 @@ def draw_perturbation(rng: random.Random, inputs: Sequence[GraphInput]) -> list[
 
 
 def replay_perturbation(inputs: Sequence[GraphInput], seed: int, calls: int) -> list[Slice]:
-    """What the last of `calls` timed calls under `seed` found halved."""
+    """Draw again what the last of `calls` timed calls under `seed` found halved."""
     rng, chosen = random.Random(seed), []
     for _ in range(calls):
         chosen = draw_perturbation(rng, inputs)

@@ -57,7 +57,7 @@ class BaselineLost(JudgeError):
 
 @dataclass(frozen=True)
 class TimedSample:
-    """What a timed call was given and what it returned, in the layouts of `Graph.inputs` and of the graph's
+    """A timed call's inputs and what it returned, in the layouts of `Graph.inputs` and of the graph's
     output values. The former is `file`, but for what was halved since.
     """
 
@@ -100,7 +100,8 @@ class InterleavedRounds:
         moves: int = 1,
     ) -> None:
         """`moves`: after so many rounds each process gets other values, at other addresses. `audit`: evictions before each call
-        of an audit; 0 where the rounds themselves show whether a process leaves them out. `rests`: all but the first process give back their memory after each block. `draw_rows`: draws the rows of
+        of an audit; 0 where the rounds themselves show whether a process leaves them out. `rests`: all but the first process give back
+        their memory after each block. `draw_rows`: draws the rows of
         each output that a sample holds, once the call has ended; none: all.
         """
         self.rests, self.draw_rows, self.moves = rests, draw_rows, moves
@@ -171,9 +172,11 @@ class InterleavedRounds:
         return block
 
     def _hopeless(self) -> bool:
-        own = [median(b.ns) for b in self.blocks[self.processes[0].name]]
-        others = [[median(b.ns) for b in self.blocks[p.name]] for p in self.processes[1:]]
-        return bool(others) and all(min(o[r] for o in others) < HOPELESS * t for r, t in enumerate(own))
+        candidate = [median(b.ns) for b in self.blocks[self.processes[0].name]]
+        baselines = [[median(b.ns) for b in self.blocks[p.name]] for p in self.processes[1:]]
+        return bool(baselines) and all(
+            min(o[r] for o in baselines) < HOPELESS * t for r, t in enumerate(candidate)
+        )
 
     def agree(self) -> None:
         """Raise ClocksDisagree when the process under test accounts for too little of the wall clock in most
@@ -181,8 +184,8 @@ class InterleavedRounds:
 
         What it may claim between calls is bounded by what the other processes need for the same work.
         """
-        others = [b.between_ns / len(b.ns) for p in self.processes[1:] for b in self.blocks[p.name]]
-        between = self.trust * median(others) if others else math.inf
+        baseline_gaps = [b.between_ns / len(b.ns) for p in self.processes[1:] for b in self.blocks[p.name]]
+        between = self.trust * median(baseline_gaps) if baseline_gaps else math.inf
         faults = []
         for block in self.blocks[self.processes[0].name]:
             try:
@@ -191,7 +194,7 @@ class InterleavedRounds:
                 faults.append(error)
         if 2 * len(faults) > len(self.blocks[self.processes[0].name]):
             raise faults[0]
-        self._between_agrees()
+        self._check_gaps()
 
     def busy(self) -> str:
         """Whose thread waited for a processor over most of its blocks, and how long; empty when none did.
@@ -207,13 +210,15 @@ class InterleavedRounds:
             return "the GPU had other work most of the time"
         return ""
 
-    def _between_agrees(self) -> None:
-        """Whoever leaves out what lies between cold calls (the flush of the caches) is timed warm."""
-        seen = {p.name: [self.audits[p.name]] if self.audits else self.blocks[p.name] for p in self.processes}
-        first, *others = (
-            median((b.wall_ns - sum(b.ns)) / len(b.ns) for b in seen[p.name]) for p in self.processes
+    def _check_gaps(self) -> None:
+        """Raise ClocksDisagree for a process that leaves out what lies between cold calls (the flush of the caches): it is timed warm."""
+        blocks = {
+            p.name: [self.audits[p.name]] if self.audits else self.blocks[p.name] for p in self.processes
+        }
+        first, *baselines = (
+            median((b.wall_ns - sum(b.ns)) / len(b.ns) for b in blocks[p.name]) for p in self.processes
         )
-        usual = median(others) if others else 0.0
+        usual = median(baselines) if baselines else 0.0
         if self.cold and usual > BETWEEN_SHORT_NS and first < BETWEEN_SHARE * usual:
             raise ClocksDisagree(
                 f"the process spends {first / 1e3:.0f} µs between calls where {usual / 1e3:.0f} µs are usual: "
@@ -221,7 +226,7 @@ class InterleavedRounds:
             )
 
     def sample(self, process: TimedProcess) -> TimedSample:
-        """What the process's last timed call was given, rebuilt here, and what it returned."""
+        """Sample the process's last timed call: what it was given, rebuilt here, and what it returned."""
         if self.rests and process is not self.processes[0]:
             self._block(process, 1, 0, alone=False)
         values, seed, calls = self._last[process.name]
@@ -275,14 +280,14 @@ def agree(block: Block, between_most: float) -> None:
     `between_most`: nanoseconds that the process may honestly claim between its calls. Time in run queues,
     which the kernel accounts for, is not held against it.
     """
-    own = sum(block.ns)
-    if own > block.wall_ns:
+    calls_ns = sum(block.ns)
+    if calls_ns > block.wall_ns:
         raise ClocksDisagree(
-            f"the process reports {own / 1e6:.2f} ms of calls in {block.wall_ns / 1e6:.2f} ms of wall time"
+            f"the process reports {calls_ns / 1e6:.2f} ms of calls in {block.wall_ns / 1e6:.2f} ms of wall time"
         )
-    hidden = block.wall_ns - own - min(block.between_ns, between_most) - block.queued_ns
+    hidden = block.wall_ns - calls_ns - min(block.between_ns, between_most) - block.queued_ns
     if hidden > CLOCK_SLACK_NS + CLOCK_NOISE * block.wall_ns:
         raise ClocksDisagree(
-            f"the process reports {own / 1e6:.2f} ms of calls, but {hidden / 1e6:.2f} ms more passed "
+            f"the process reports {calls_ns / 1e6:.2f} ms of calls, but {hidden / 1e6:.2f} ms more passed "
             "on the supervisor's clock"
         )

@@ -64,7 +64,7 @@ def ratio(
     ValueError for fewer than two rounds, unequal numbers of rounds, an empty block, or a time that is not
     positive.
     """
-    slow, fast = _padded(baseline), _padded(candidate)
+    slow, fast = _pad(baseline), _pad(candidate)
     if len(slow) != len(fast):
         raise ValueError("blocks are paired: both sides need the same number of rounds")
     if len(slow) < 2:
@@ -72,8 +72,8 @@ def ratio(
     point = _trimmed_mean((_log_medians(slow) - _log_medians(fast))[None, :])[0]
     rng = np.random.default_rng(seed)
     rounds = rng.integers(0, len(slow), (RESAMPLES, len(slow)))
-    draws = _resampled_medians(slow, rounds, rng) - _resampled_medians(fast, rounds, rng)
-    low, high = _expanded(_trimmed_mean(draws), point, len(slow), confidence)
+    draws = _resample_medians(slow, rounds, rng) - _resample_medians(fast, rounds, rng)
+    low, high = _expand(_trimmed_mean(draws), point, len(slow), confidence)
     return Interval(exp(point), exp(low) / (1 + floor), exp(high) * (1 + floor))
 
 
@@ -81,25 +81,25 @@ def typical(blocks: Blocks, *, seed: int = 0, confidence: float = CONFIDENCE) ->
     """Typical time of one call (trimmed mean of block medians) with its interval over rounds; one round has
     an empty interval.
     """
-    times = _padded(blocks)
+    times = _pad(blocks)
     point = _trimmed_mean(_log_medians(times)[None, :])[0]
     if len(times) < 2:
         return Interval(exp(point), exp(point), exp(point))
     rng = np.random.default_rng(seed)
     rounds = rng.integers(0, len(times), (RESAMPLES, len(times)))
-    draws = _trimmed_mean(_resampled_medians(times, rounds, rng))
-    low, high = _expanded(draws, point, len(times), confidence)
+    draws = _trimmed_mean(_resample_medians(times, rounds, rng))
+    low, high = _expand(draws, point, len(times), confidence)
     return Interval(exp(point), exp(low), exp(high))
 
 
 def spread(blocks: Blocks) -> float:
     """Drift of a callable over the run: the interquartile range of its block medians over their median."""
-    medians = np.exp(_log_medians(_padded(blocks)))
+    medians = np.exp(_log_medians(_pad(blocks)))
     low, middle, high = np.quantile(medians, [0.25, 0.5, 0.75])
     return float((high - low) / middle)
 
 
-def _padded(blocks: Blocks) -> Floats:
+def _pad(blocks: Blocks) -> Floats:
     """Logarithms as a (rounds, calls) matrix; short blocks are filled with nan."""
     if not blocks or any(len(b) == 0 for b in blocks):
         raise ValueError("every round needs at least one time")
@@ -123,7 +123,7 @@ def _trimmed_mean(values: Floats) -> Floats:
     return ordered[..., cut : count - cut].mean(axis=-1)
 
 
-def _resampled_medians(times: Floats, rounds: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
+def _resample_medians(times: Floats, rounds: npt.NDArray[np.int64], rng: np.random.Generator) -> Floats:
     """Block medians of bootstrap replicates: the given rounds, and in each block its calls drawn again."""
     lengths = np.count_nonzero(~np.isnan(times), axis=1)[rounds]
     width = times.shape[1]
@@ -137,7 +137,7 @@ def _resampled_medians(times: Floats, rounds: npt.NDArray[np.int64], rng: np.ran
     return np.nanmedian(drawn, axis=-1)
 
 
-def _expanded(draws: Floats, point: float, rounds: int, confidence: float) -> tuple[float, float]:
+def _expand(draws: Floats, point: float, rounds: int, confidence: float) -> tuple[float, float]:
     """Percentiles of the replicates, stretched about the estimate as Student's t is wider than the normal."""
     tail = (1 - confidence) / 2
     stretch = sqrt(rounds / (rounds - 1)) * student_t(1 - tail, rounds - 1) / NormalDist().inv_cdf(1 - tail)
@@ -166,10 +166,10 @@ def _student_cdf(value: float, freedom: int) -> float:
     for k in range(3 if odd else 2, freedom - 1, 2):
         term *= cosine * cosine * (k - 1) / k
         total += term
-    both = 2 / np.pi * (angle + sine * total) if odd else sine * total
-    return float(0.5 + both / 2)
+    two_sided = 2 / np.pi * (angle + sine * total) if odd else sine * total
+    return float(0.5 + two_sided / 2)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers; 1.0 when there are none."""
+    """Geometric mean of positive numbers; 1.0 when there are none."""
     return exp(sum(log(v) for v in values) / len(values)) if values else 1.0

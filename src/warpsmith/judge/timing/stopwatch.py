@@ -55,8 +55,8 @@ class Callee(Protocol):
     def leaves(self, result: Any) -> list[Tensor]:
         """The tensors of a result, as `Graph.outputs` orders them, updates included."""
 
-    def owned(self, result: Any) -> list[Tensor]:
-        """Those that surely lie in memory made for this call alone."""
+    def find_owned(self, result: Any) -> list[Tensor]:
+        """Return the tensors that surely lie in memory allocated for this call alone."""
 
 
 class Stopwatch:
@@ -89,7 +89,7 @@ class Stopwatch:
         self._drop()
         self.changed, self.private = [], []
         self._clear()
-        self.shared = self._given(Path(values), specs)
+        self.shared = self._load_values(Path(values), specs)
         self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
         self.callee.bind(self.private)
         self._lay_out()
@@ -110,8 +110,8 @@ class Stopwatch:
         """Give back what an earlier layout of the memory kept."""
         self.holes.close()
 
-    def _given(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
-        """The values as they are in the file."""
+    def _load_values(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
+        """Load the values as they are in the file."""
         return open_tensors(values, specs, writable=False)
 
     def _copy(self, shared: Tensor, spec: TensorSpec) -> Tensor:
@@ -123,7 +123,7 @@ class Stopwatch:
         self.holes = Holes(self.made)
 
     def _elsewhere(self, blocks: Sequence[Block]) -> list[Block]:
-        """What else to overwrite: free memory of the same sizes, any of which a call may be given. Of large
+        """Return what else to overwrite: free memory of the same sizes, any of which a call may be given. Of large
         blocks that is the holes beyond those it allocates; small ones lie in several places.
         """
         spare = Counter(self.made)
@@ -188,7 +188,7 @@ class Stopwatch:
         """Let go of the last call's outputs, spoilt."""
         if self.result is not None:
             word = random.choice(POISON)
-            for leaf in self.callee.owned(self.result):
+            for leaf in self.callee.find_owned(self.result):
                 _spoil(as_bytes(leaf), word)
         self.result = None
 
@@ -199,14 +199,14 @@ class Stopwatch:
         The allocator is asked as the call will ask it, so it hands out the same blocks.
         """
         word = random.choice(POISON)
-        held = []
+        kept_blocks = []
         if self.device == "cpu":
             heap.sweep({size for size, _ in self.blocks if size < heap.HOLE_LEAST})
         for size, stays in self.blocks:
             if 0 < size < self.recycled:
                 block = torch.empty(size, dtype=torch.uint8, device=self.device)
                 _spoil(block, word)
-                held += [block] if stays else []
+                kept_blocks += [block] if stays else []
 
     def _change(self, rng: random.Random) -> None:
         """Undo the last call's change of the inputs, and make the next."""
@@ -219,17 +219,17 @@ class Stopwatch:
 
     def spoilt_input(self) -> str:
         """The name of the first input that no longer holds what the last call was given, else empty."""
-        updated = set(updated_inputs(self.graph).values())
+        updated = set(map_updated_inputs(self.graph).values())
         for index, item in enumerate(self.graph.inputs):
-            now = self.private[index]
-            if index in updated or now.numel() == 0:
+            current = self.private[index]
+            if index in updated or current.numel() == 0:
                 continue
-            whole = memory(self.shared[index]).clone()
+            expected_memory = memory(self.shared[index]).clone()
             for at, *bounds in self.changed:
                 if at == index:
-                    whole[slice(*bounds)] *= 0.5
-            given = whole.as_strided(now.shape, now.stride())
-            if not bool(((given == now) | ((given != given) & (now != now))).all()):
+                    expected_memory[slice(*bounds)] *= 0.5
+            expected = expected_memory.as_strided(current.shape, current.stride())
+            if not bool(((expected == current) | ((expected != expected) & (current != current))).all()):
                 return item.name
         return ""
 
@@ -238,7 +238,7 @@ def output_blocks(graph: Graph, names: Iterable[str]) -> list[Block]:
     return [(extent_bytes(graph.specs[name]), True) for name in names]
 
 
-def updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
+def map_updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
     """(role, target) of each update among the graph's outputs → index of the input that takes it."""
     takers = {
         ("input_update", item.name) if item.role == "input" else ("buffer_update", item.target): index
@@ -251,8 +251,8 @@ def arrange(
     graph: Graph, returned: Iterator[Tensor], update: Callable[[GraphOutput], Tensor]
 ) -> list[Tensor]:
     """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
-    wanted = [o for o in graph.outputs if o.value is not None]
-    return [next(returned) if o.role == "output" else update(o) for o in wanted]
+    outputs = [o for o in graph.outputs if o.value is not None]
+    return [next(returned) if o.role == "output" else update(o) for o in outputs]
 
 
 def memory(tensor: Tensor) -> Tensor:

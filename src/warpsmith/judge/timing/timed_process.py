@@ -69,11 +69,11 @@ class TimedProcess:
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
-        queued, threads = self._queued(), self._by_thread()
+        queued, threads = self._queue_ns(), self._by_thread()
         start = time.perf_counter_ns()
         answer = self.worker.call("time", timeout, n=n, evictions=evictions, seed=seed, fresh=fresh)
         wall = time.perf_counter_ns() - start
-        queued = self._queued() - queued
+        queued = self._queue_ns() - queued
         stalled = max((ns - threads.get(path, 0) for path, ns in self._by_thread().items()), default=0)
         ns = tuple(int(_number(t)) for t in answer.get("ns", ()))
         if len(ns) != n or min(ns) <= 0:
@@ -81,7 +81,7 @@ class TimedProcess:
         charged = int(_number(answer.get("charged_ns", 0)))
         return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged)
 
-    def _queued(self) -> int:
+    def _queue_ns(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
         return _run_queue_ns("/proc/thread-self/schedstat") + _run_queue_ns(f"/proc/{self.pid}/schedstat")
 
@@ -101,7 +101,7 @@ class TimedProcess:
         return path
 
     def allow_tf32(self, allowed: bool) -> None:
-        """Whether its calls may compute float32 in TF32; where it started with that off, it stays off."""
+        """Allow its calls to compute float32 in TF32, or not; where it started with that off, it stays off."""
         self.worker.call("allow_tf32", 60.0, allowed=allowed)
 
     def pause(self) -> None:
@@ -133,7 +133,7 @@ class TimedProcess:
 
 
 def _running(pid: int) -> bool:
-    """Whether any thread of the process is on a processor or wants one."""
+    """True where any thread of the process is on a processor or wants one."""
     try:
         for task in os.scandir(f"/proc/{pid}/task"):
             with open(f"{task.path}/stat", "rb") as file:
@@ -156,7 +156,7 @@ def _run_queue_ns(path: str) -> int:
 
 
 def _number(value: Any) -> float:
-    """As JSON may hold it: an integer of any length, too."""
+    """Read a number as JSON may hold it: an integer of any length, too."""
     with suppress(OverflowError):
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
@@ -208,7 +208,7 @@ class ForkedWorker(Worker):
         """Kill and collect. The pid is still the child's own: only the zygote's `reap` frees it."""
         if self._ended is not None:
             return
-        if not self._exited():
+        if not self._has_exited():
             self._kill()
         try:
             self._ended = int(self.zygote.call("reap", 20.0, pid=self.pid)["code"])
@@ -216,7 +216,7 @@ class ForkedWorker(Worker):
             self._ended = -signal.SIGKILL  # the zygote is gone, and its children with it
         self._close_pipes()
 
-    def _exited(self) -> bool:
+    def _has_exited(self) -> bool:
         try:
             return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
         except psutil.Error:
@@ -270,9 +270,11 @@ def fork_candidate(
         (folder / "graph.json").write_text(graph.model_dump_json())
     worker = ForkedWorker(zygote, folder, threads, memory_bytes)
     process = TimedProcess(name, worker, folder)
-    own = "" if graph is None else str(folder / "graph.json")
+    graph_file = "" if graph is None else str(folder / "graph.json")
     try:
-        process.isolation = str(worker.call("load", 30.0, parts=parts, graph_file=own).get("isolation", ""))
+        process.isolation = str(
+            worker.call("load", 30.0, parts=parts, graph_file=graph_file).get("isolation", "")
+        )
     except BaseException:
         worker.close()
         raise

@@ -19,7 +19,7 @@ from ...processes.worker import Worker
 from ...records import Graph, Region, Task
 from ..device.device_lock import DeviceLock
 from ..device.eviction import flush_bytes
-from ..device.memory import crowded
+from ..device.memory import is_crowded
 from ..sample_rows import draw_rows_of_outputs
 from .interleaved_rounds import (
     FLUSH_TRUST,
@@ -108,7 +108,7 @@ class TimingSession:
         inputs = self.task.graph.inputs
         return InterleavedRounds(
             processes, values, inputs, self.scratch.new, cold=cold, trust=trust, audit=audit,
-            rests=self.device == "cuda" and crowded(self.task.graph),
+            rests=self.device == "cuda" and is_crowded(self.task.graph),
             draw_rows=tuple if sampled is None else lambda: draw_rows_of_outputs(self.task.graph, sampled),
             moves=GPU_MOVES if self.device == "cuda" else 1,
         )  # fmt: skip
@@ -121,8 +121,8 @@ class TimingSession:
         seconds = process.prepare(values, 1)
         if self.device == "cpu" or seconds > LONG_SECONDS:
             return seconds
-        few = process.block(FEW, False, secrets.randbits(62), fresh=False)
-        return few.wall_ns / FEW * 1e-9
+        block = process.block(FEW, False, secrets.randbits(62), fresh=False)
+        return block.wall_ns / FEW * 1e-9
 
     def check_clocks(self, process: TimedProcess) -> Block:
         """Batches of nothing but calls, where nearly all of the wall time must be the calls' own. Returns the
@@ -131,13 +131,13 @@ class TimingSession:
         A busy machine can make one batch disagree, so the process has a few; a clock that lies disagrees in
         each.
         """
-        most = CHECK_CALLS[self.device]
-        n = max(2, min(most, int(CHECK_SECONDS / max(process.expected, 1e-6))))
+        max_calls = CHECK_CALLS[self.device]
+        n = max(2, min(max_calls, int(CHECK_SECONDS / max(process.expected, 1e-6))))
         for attempt in range(CHECK_ATTEMPTS):
             block = process.block(n, False, secrets.randbits(62), fresh=False)
-            if self.device == "cuda" and block.wall_ns < CHECK_SECONDS * 0.5e9 and n < most:
+            if self.device == "cuda" and block.wall_ns < CHECK_SECONDS * 0.5e9 and n < max_calls:
                 # What the process said of its calls made the batch too short to prove anything.
-                n = min(most, math.ceil(n * CHECK_SECONDS * 1e9 / block.wall_ns))
+                n = min(max_calls, math.ceil(n * CHECK_SECONDS * 1e9 / block.wall_ns))
                 block = process.block(n, False, secrets.randbits(62), fresh=False)
             try:
                 agree(block, 0.0)
@@ -149,8 +149,8 @@ class TimingSession:
         return block
 
     def plan(self, expected: Sequence[float], seconds: float, rounds: int | None) -> tuple[int, list[int]]:
-        most = GPU_ROUNDS if self.device == "cuda" else ROUNDS[1]
-        return plan(expected, seconds, self._gap_seconds(), rounds, most)
+        max_rounds = GPU_ROUNDS if self.device == "cuda" else ROUNDS[1]
+        return plan(expected, seconds, self._gap_seconds(), rounds, max_rounds)
 
     def _gap_seconds(self) -> float:
         """Seconds between two timed calls of a cold block: eviction, new contents for some of the inputs,

@@ -33,9 +33,9 @@ from .stopwatch import (
     Stopwatch,
     arrange,
     flush_buffer,
+    map_updated_inputs,
     output_blocks,
     steady_state,
-    updated_inputs,
 )
 
 PROBE_SECONDS = 60  # that a confined process has to make a CUDA context
@@ -48,13 +48,13 @@ class Deployed:
         self.graph = graph
         regions = [(Region.model_validate(p["region"]), Path(p["library"])) for p in parts]
         self.run = deploy(graph, regions, device)
-        self.updated = updated_inputs(graph)
+        self.updated = map_updated_inputs(graph)
         self.blocks = [block for region, path in regions for block in self._blocks(region, path)]
         self.made = {name for region, _ in regions for name in region.outputs}
         self.blocks += output_blocks(graph, (name for name in graph.returned if name not in self.made))
 
     def _blocks(self, region: Region, library: Path) -> list[Block]:
-        """What the run allocates for a unit: its outputs, then its workspace."""
+        """List what the run allocates for a unit: its outputs, then its workspace."""
         workspace = ctypes.CDLL(str(library)).warpsmith_workspace_bytes
         workspace.restype = ctypes.c_size_t
         return [*output_blocks(self.graph, region.outputs), (int(workspace()), False)]
@@ -79,8 +79,8 @@ class Deployed:
             self.graph, returned, lambda output: self.values[self.updated[output.role, output.target]]
         )
 
-    def owned(self, result: Any) -> list[Tensor]:
-        """The outputs of units: what ATen made may be a view of an input."""
+    def find_owned(self, result: Any) -> list[Tensor]:
+        """Return the outputs of units: what ATen made may be a view of an input."""
         names = [o.value for o in self.graph.outputs if o.role == "output"]
         return [leaf for name, leaf in zip(names, result, strict=True) if name in self.made]
 
@@ -149,7 +149,7 @@ class Zygote:
 
 
 def starts_confined(confine: Callable[[], object]) -> bool:
-    """Whether a confined child can make a CUDA context: one tries, and the zygote's log says why not."""
+    """Try whether a confined child can make a CUDA context: one does, and the zygote's log says why not."""
     pid = os.fork()
     if pid == 0:
         code = 1
