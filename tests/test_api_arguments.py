@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,11 +45,20 @@ def test_the_target_is_the_device_of_the_module() -> None:
         target_of(module, ((X,), {}), "cuda")
 
 
+def test_module_spread_over_devices_of_one_kind_is_refused() -> None:
+    """As over two GPUs: what each process sees is one device."""
+    first, second = (SimpleNamespace(device=torch.device("cuda", index)) for index in (0, 1))
+    spread = SimpleNamespace(parameters=lambda: [first], buffers=lambda: [second])
+    with pytest.raises(UsageError, match="are on cuda:0 and cuda:1: put both on one device"):
+        target_of(spread, ((), {}), None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("module", "inputs", "said"),
     [
         (torch.nn.Linear(2, 2), (X, X, X), "the example inputs do not match forward"),
         (torch.nn.Identity(), (X, (x for x in ())), "the module takes a generator"),
+        (torch.jit.script(torch.nn.Sequential(torch.nn.ReLU())), X, "the module is scripted"),
         (lambda x: (x * 2, torch.nn.Linear(1, 1)), X, "returns or keeps a .*Linear, which is a module"),
     ],
 )

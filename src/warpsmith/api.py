@@ -393,12 +393,11 @@ def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> st
         tensors = take_apart(arguments)[1].leaves
     except NotRebuildable as error:
         raise UsageError(f"the module takes {error}") from error
-    devices = {t.device.type for t in (*tensors, *module.parameters(), *module.buffers())}
+    devices = {t.device for t in (*tensors, *module.parameters(), *module.buffers())}
     if len(devices) > 1:
-        raise UsageError(
-            f"the module and its example inputs are on {' and '.join(sorted(devices))}: put both on one device"
-        )
-    device = next(iter(devices), "cpu")
+        places = " and ".join(sorted(map(str, devices)))
+        raise UsageError(f"the module and its example inputs are on {places}: put both on one device")
+    device = next(iter(devices)).type if devices else "cpu"
     if device not in ("cpu", "cuda"):
         raise UsageError(f"the module is on {device}: it must be on cpu or cuda")
     if target is not None and device_of(target) != device:

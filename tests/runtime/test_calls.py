@@ -206,3 +206,15 @@ def test_kernels_of_another_processor_stay_in_the_pickle(
     module(torch.randn(2, 4))
     assert module.fallbacks == 1
     assert "another processor" in module.last_fallback
+
+
+def test_original_runs_under_a_transform_of_torch_func(tmp_path: Path) -> None:
+    """What a transform hands over has no memory that a kernel could read."""
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval()
+    exported = export_module(module, (torch.randn(3, 4),), {}, tmp_path)
+    fast = OptimizedModule(module, exported.task.graph, [], rewritten=exported.task.graph)
+    stack = torch.randn(2, 3, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.func.vmap(fast)(stack), module(stack))
+    assert (fast.fast_calls, fast.fallbacks) == (0, 1)
+    assert "vmap" in fast.last_fallback

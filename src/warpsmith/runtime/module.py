@@ -89,6 +89,8 @@ class OptimizedModule(torch.nn.Module):
             return self._idle
         if torch.compiler.is_compiling() or torch.is_autocast_enabled(self.device_type):
             return "torch.compile or autocast is active"
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return "a transform of torch.func (vmap, grad) is active"
         for module, mode, hooks in self._modes:
             if module.training is not mode:
                 return "a submodule's training mode is not the exported one"

@@ -21,7 +21,7 @@ from ..errors import TaskError
 from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
 from .convert import tensor_spec
 from .export import describe, export_program, program_graph
-from .flattened import CallShape
+from .flattened import CallShape, refuse_scripted
 from .functions import FunctionModule, as_module, find_called_function
 from .hosted import HostedModule, collect_values, refuse_unsteady
 from .module_state import ModuleState
@@ -63,6 +63,7 @@ def export_module(
     Raises TaskError.
     """
     original, kwargs = as_module(module), dict(kwargs)
+    refuse_scripted(original)  # first of all: it has no forward to look at
     plain = isinstance(original, FunctionModule)
     filename = _file_of(find_called_function(original) if plain else type(original).forward)
     name = (
