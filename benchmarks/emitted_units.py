@@ -1,13 +1,12 @@
 """Every unit that the expert writes, as hashes: the net under a change that must not change kernels.
 
     python benchmarks/emitted_units.py record before.jsonl --cache /tmp/graphs [--kernelbench KernelBench/KernelBench] [--texts FOLDER]
-    python benchmarks/emitted_units.py compare before.jsonl after.jsonl [--aliases]
+    python benchmarks/emitted_units.py compare before.jsonl after.jsonl
 
 Each task is exported once and kept under `--cache` (that takes most of the time). For each target and each of `MACHINES`,
 whose figures are fixed here, every region of every plan is written by every technique that a family offers for it: at
 its default values and at some others, which a hash chooses. A row holds what names the unit and a hash of its text.
-`compare` prints what is gone, what is new and what differs, and exits 1 if anything does; with `--aliases` names of
-`before` are first read as old records are (`records/names.py`).
+`compare` prints what is gone, what is new and what differs, and exits 1 if anything does.
 
     python benchmarks/emitted_units.py machine-code before.jsonl --texts FOLDER [--sample 30]
 
@@ -153,17 +152,10 @@ def record(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_rows(path: Path, aliases: bool = False) -> dict[tuple[str, ...], Row]:
+def read_rows(path: Path) -> dict[tuple[str, ...], Row]:
     """Rows by what names a unit."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {key_of(rename(row) if aliases else row): row for row in rows if "refused" not in row}
-
-
-def rename(row: Row) -> Row:
-    """The row as today's records name it."""
-    from warpsmith.records import names
-
-    return names.rename_unit_fields(row)  # type: ignore[attr-defined,no-any-return]
+    return {key_of(row): row for row in rows if "refused" not in row}
 
 
 def key_of(row: Row) -> tuple[str, ...]:
@@ -172,7 +164,7 @@ def key_of(row: Row) -> tuple[str, ...]:
 
 
 def compare(options: argparse.Namespace) -> int:
-    before, after = read_rows(options.rows, options.aliases), read_rows(options.after)
+    before, after = read_rows(options.rows), read_rows(options.after)
     gone, new = before.keys() - after.keys(), after.keys() - before.keys()
     both = before.keys() & after.keys()
     differ = {k for k in both if before[k]["text"] != after[k]["text"]}
@@ -185,7 +177,7 @@ def compare(options: argparse.Namespace) -> int:
         f"{len(before)} units before, {len(after)} after: {len(both) - len(differ)} texts identical, {len(differ)} differ, "
         f"{len(gone)} gone, {len(new)} new; machine code of {len(code)}: {len(other_code)} differ"
     )
-    return int(bool(gone or new or other_code or (differ and not options.aliases)))
+    return int(bool(gone or new or other_code or differ))
 
 
 def add_machine_code(options: argparse.Namespace) -> int:
@@ -226,7 +218,6 @@ def parse_arguments() -> argparse.Namespace:
     two = verbs.add_parser("compare")
     two.add_argument("rows", type=Path)
     two.add_argument("after", type=Path)
-    two.add_argument("--aliases", action="store_true", help="read old names as today's")
     two.add_argument("--show", type=int, default=20, help="lines of each kind")
     two.set_defaults(run=compare)
     three = verbs.add_parser("machine-code")
