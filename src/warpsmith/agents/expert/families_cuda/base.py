@@ -66,13 +66,3 @@ def stream(graph: Graph, region: Region, hardware: Hardware) -> Tunable:
     """Whether stores pass the caches by."""
     streamed = is_streamed(graph, region, hardware)
     return tunable("NT", int(streamed), int(not streamed))
-
-
-def unroll(narrow: bool) -> Tunable:
-    """Packs of a thread under way at once; more of them where a pack is one element."""
-    return tunable("UNROLL", 8, 4, 16) if narrow else tunable("UNROLL", 4, 2, 8)
-
-
-def ahead() -> Tunable:
-    """Times UNROLL packs that are under way to shared memory before they are used."""
-    return tunable("AHEAD", 4, 2, 8)

@@ -6,7 +6,7 @@ where the row waits between passes: in registers, in shared memory, or in device
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -40,8 +40,9 @@ from ..families.norm import NORM
 from ..families.pointwise import Pointwise as PointwiseFamily
 from ..lower import lower
 from ..program import Program, Unsupported
-from .base import WIDTH, ahead, cuda_unit, in_load, pack, power, smem_kib, stream, unroll
+from .base import WIDTH, cuda_unit, in_load, pack, power, smem_kib, stream
 from .schedules.reduce_resident import staying
+from .schedules.reduce_rows import ReduceClusterSchedule, ReduceSchedule, ReduceSharedSchedule
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 WIDE = 64  # columns side by side in a block
@@ -127,9 +128,9 @@ class Shaped:
             return None
         group = min(self._most(), power(self.n / (4 * self.vec if not self.columns else 8)))
         least = max(1, power(self.n / IN_REGISTERS))
-        others = (g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most())
+        others = [g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most()]
         why = "each thread keeps its part of a row in registers: every element is read once"
-        return self._technique("registers", why, [tunable("GROUP", group, *others)], 1.4)
+        return self._technique("registers", why, ReduceSchedule(group=group).tunables(group=others), 1.4)
 
     def column_registers(self) -> Technique | None:
         """As `registers`, a thread with packs of columns."""
@@ -141,9 +142,9 @@ class Shaped:
         most = min(1024 // PACKS_WIDE, ROOM // room(self.program, PACKS_WIDE * vec))
         if group > most:
             return None
-        others = (g for g in (2 * group, group // 2) if 1 < g <= most)
+        others = [g for g in (2 * group, group // 2) if 1 < g <= most]
         why = "each thread keeps packs of neighbouring columns in registers: every element is read once, 16 bytes a load"
-        sizes = [tunable("GROUP", group, *others), tunable("WIDE", PACKS_WIDE, 16)]
+        sizes = ReduceSchedule(group=group, wide=PACKS_WIDE).tunables(group=others, wide=(16,))
         return self._sized("column-registers", why, sizes, 1.45 if vec > 4 else 1.35)
 
     def shared(self) -> Technique | None:
@@ -151,13 +152,10 @@ class Shaped:
         if not self.row_bytes or self.columns or self.n < 1024:
             return None
         keep = next((k for k in self.kib if 1024 * k >= self.row_bytes), self.kib[-1])
-        whole = 1024 * keep >= self.row_bytes
+        schedule = ReduceSharedSchedule(keep, group=1024 if self.row_bytes > 64 << 10 else 512)
         why = "a block keeps its row in shared memory between passes; what does not fit is read again"
-        sizes = [
-            tunable("KEEP", keep, *(k for k in self.kib if k < keep)),
-            tunable("GROUP", 1024 if self.row_bytes > 65536 else 512, 256, 512, 1024), unroll(self.columns > 0), ahead(),
-        ]  # fmt: skip
-        return self._technique("shared", why, sizes, 1.3 if whole else 1.0, self.compound)
+        gain = 1.3 if schedule.holds(self.row_bytes) else 1.0
+        return self._technique("shared", why, schedule.all_tunables(self.kib), gain, self.compound)
 
     def cluster(self) -> Technique | None:
         """A cluster of up to sixteen blocks a row; of eight unless tried."""
@@ -165,13 +163,10 @@ class Shaped:
         if self.columns or self.row_bytes < most:
             return None
         blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * most), 8)
-        whole = self.row_bytes <= blocks * 1024 * self.kib[-1]
+        schedule = ReduceClusterSchedule(blocks, keep_kib=self.kib[-1])
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
-        sizes = [
-            tunable("CLUSTER", blocks, *(c for c in (2 * blocks, blocks // 2) if c > 1)),
-            tunable("GROUP", 512, 1024, 256), unroll(False), ahead(), tunable("KEEP", *self.kib[::-1]),
-        ]  # fmt: skip
-        return self._technique("cluster", why, sizes, 1.5 if whole else 0.8, self.compound)
+        gain = 1.5 if schedule.holds(self.row_bytes) else 0.8
+        return self._technique("cluster", why, schedule.all_tunables(self.kib), gain, self.compound)
 
     def resident(self) -> list[Technique]:
         """Teams of blocks that stay on the GPU, each with one row after the other."""
@@ -181,12 +176,12 @@ class Shaped:
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
         found = staying(self.hardware, self.row_bytes, self.rows, Rings(program).beside)
-        return [self._technique(s.technique, s.why, list(s.sizes), s.gain, self.compound) for s in found]
+        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
         why = "threads walk a row side by side, several loads of each under way"
-        sizes = [tunable("GROUP", group, *self._around(group)), unroll(self.columns > 0)]
+        sizes = self._walking(group)
         single = self.compound and bool(self.program.reductions)
         if single:
             why += "; both states of the reduction from one pass"
@@ -200,7 +195,8 @@ class Shaped:
         each = in_load(operand.dtype)
         groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * each) <= ROOM]
         why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
-        sizes = [tunable("GROUP", *groups), tunable("UNROLL", 2, 4, 8), tunable("WIDE", PACKS_WIDE, 16)]
+        schedule = ReduceSchedule(group=groups[0], unroll=2, wide=PACKS_WIDE)
+        sizes = schedule.tunables(group=groups, unroll=(4, 8), wide=(16,))
         enough = self.rows * self.columns >= 2 * self.hardware.sm_count_rounded * PACKS_WIDE * each
         return self._sized("packs", why, sizes, 1.3 if enough else 0.7)
 
@@ -222,14 +218,18 @@ class Shaped:
         if parts < 2:
             return None
         why = "few long rows: blocks share each of them; their states meet in a fixed order"
-        others = (p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096)
-        sizes = [
-            tunable("SPLIT", parts, *others),
-            tunable("GROUP", group, *self._around(group)),
-            unroll(self.columns > 0),
-        ]
+        others = [p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096]
+        sizes = self._walking(group, parts, others)
         few = bundles < self.hardware.sm_count_rounded
         return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
+
+    def _walking(
+        self, group: int, split: int | None = None, splits: Sequence[int] = ()
+    ) -> tuple[Tunable, ...]:
+        """Sizes where threads read a row again; more packs are under way where a pack is one element."""
+        unrolls = (8, 4, 16) if self.columns else (4, 2, 8)
+        schedule = ReduceSchedule(split, group, unrolls[0])
+        return schedule.tunables(split=splits, group=self._around(group), unroll=unrolls)
 
     def _held_bytes(self, program: Program) -> int:
         """Of a row, what several passes read."""
@@ -245,18 +245,18 @@ class Shaped:
         return [g for g in (2 * group, group // 2, 4 * group, group // 4) if 1 <= g <= self._most()]
 
     def _technique(
-        self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False
+        self, name: str, why: str, own: tuple[Tunable, ...], gain: float, single: bool = False
     ) -> Technique:
         if self.columns:
             wide = power(min(WIDE, self.columns))
-            own.append(
-                tunable("WIDE", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns))
-            )
+            beside = tunable("WIDE", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns))
         else:
-            own.append(tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128))
-        return self._sized(name, why, own, gain, single)
+            beside = tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128)
+        return self._sized(name, why, (*own, beside), gain, single)
 
-    def _sized(self, name: str, why: str, own: list[Tunable], gain: float, single: bool = False) -> Technique:
+    def _sized(
+        self, name: str, why: str, own: tuple[Tunable, ...], gain: float, single: bool = False
+    ) -> Technique:
         common = _common(self.graph, self.region, self.program, self.hardware)
         return Technique(name, why, _bottleneck(self.program), (*own, *common), single_pass=single, gain=gain)
 
@@ -277,7 +277,7 @@ def _lowered(graph: Graph, region: Region) -> Program | None:
         return None
 
 
-def _within_warp(own: list[Tunable]) -> bool:
+def _within_warp(own: tuple[Tunable, ...]) -> bool:
     return any(t.name == "GROUP" and min(t.domain) <= 32 for t in own)
 
 
