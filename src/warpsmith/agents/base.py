@@ -1,4 +1,4 @@
-"""What the five agents share: the situation they read, and the brain that answers for each role.
+"""The parts that the five agents share: the situation they read, and the brain that answers for each role.
 
 An agent is a small class with typed input and output; it checks and bounds what a brain says. A brain is who thinks: the built-in
 expert, or a language model. Each role may have a brain of its own.
@@ -40,7 +40,7 @@ class Attempt:
         return ratio.median if self.result.status == "ok" and ratio is not None else 0.0
 
     def find_profile(self, unit: Unit) -> RegionProfile | None:
-        """What was seen of one of the candidate's units."""
+        """Find the profile of one of the candidate's units."""
         profile = self.result.profile
         return next((p for p in profile.regions if p.region == unit.region.id), None) if profile else None
 
@@ -68,7 +68,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What the built-in rules would do in a round, or a brain advises."""
+    """A plan of the built-in rules for a round, or a brain's advice."""
 
     plans: int  # competing cuts of the graph, first round only
     rewrites: int  # hypotheses
@@ -95,7 +95,7 @@ class RoundPlan:
 
 @dataclass(frozen=True)
 class Advice:
-    """What an orchestrating brain wants of the next round; the built-in rules bound it."""
+    """The wishes of an orchestrating brain for the next round; the built-in rules bound it."""
 
     plan: RoundPlan
     stop: str = ""  # why to stop now; empty: go on
@@ -114,11 +114,11 @@ class Credits:
 
     def sign(self, candidate: Candidate) -> Candidate:
         """The candidate with the model of its new units, and their cost, in its lineage: each cost is carried once."""
-        new = [u.code_key for u in candidate.units if u.code_key in self.unpaid]
-        if not new:
+        unpaid_keys = [u.code_key for u in candidate.units if u.code_key in self.unpaid]
+        if not unpaid_keys:
             return candidate
-        usd = sum(self.unpaid.pop(key) for key in dict.fromkeys(new))
-        update = {"model": self.models[new[-1]], "cost_usd": round(usd, 9)}
+        usd = sum(self.unpaid.pop(key) for key in dict.fromkeys(unpaid_keys))
+        update = {"model": self.models[unpaid_keys[-1]], "cost_usd": round(usd, 9)}
         return candidate.model_copy(update={"lineage": candidate.lineage.model_copy(update=update)})
 
 
@@ -179,7 +179,7 @@ class CorrectnessBrain(Protocol):
 
 class OrchestratorBrain(Protocol):
     def advise(self, situation: Situation, rules: RoundPlan) -> Advice | None:
-        """What the next round should do; `rules`: what the built-in rules would. None: as they say."""
+        """Advise what the next round should do; `rules`: the plan of the built-in rules. None: as they say."""
         ...
 
 

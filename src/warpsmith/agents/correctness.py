@@ -24,7 +24,7 @@ class CorrectnessAgent:
         self.brain = brain
 
     def review(self, candidate: Candidate) -> list[str]:
-        """Of the units that have a source: what the others may be, the judge's list says."""
+        """Review the units that have a source: the judge's list says what the others may be."""
         return [objection for unit in candidate.compiled for objection in self.brain.review(unit)]
 
     def diagnose(self, graph: Graph, candidate: Candidate, result: Result) -> Diagnosis | None:
@@ -45,10 +45,10 @@ class CorrectnessAgent:
         mended = self.brain.mend(unit, result)
         if mended is None or mended.region != unit.region or mended.code_key == unit.code_key:
             return None
-        made = candidate.lineage
+        old_lineage = candidate.lineage
         lineage = Lineage(
-            parents=(candidate.id,), operator="repair", agent="correctness", hypothesis=made.hypothesis,
-            reason=f"after: {failure_of(result)}"[:200], round=made.round, branch=made.branch,
+            parents=(candidate.id,), operator="repair", agent="correctness", hypothesis=old_lineage.hypothesis,
+            reason=f"after: {failure_of(result)}"[:200], round=old_lineage.round, branch=old_lineage.branch,
         )  # fmt: skip
         units = tuple(mended if u.code_key == unit.code_key else u for u in candidate.units)
         return candidate.model_copy(update={"units": units, "lineage": lineage})

@@ -24,5 +24,5 @@ def failure_of(result: Result) -> str:
 
 
 def failure_of_build(diagnostics: Sequence[Diagnostic]) -> str:
-    told = [d for d in diagnostics if d.kind != "warning"]
-    return f"build-failed: {one_line(told)}"[:LONGEST]
+    messages = [d for d in diagnostics if d.kind != "warning"]
+    return f"build-failed: {one_line(messages)}"[:LONGEST]

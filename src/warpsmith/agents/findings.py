@@ -1,4 +1,4 @@
-"""What the profile of a judged unit says: measured facts that speak for one next step rather than another.
+"""The findings in the profile of a judged unit: measured facts that speak for one next step rather than another.
 
 In: a `RegionProfile`. Out: its findings, the one that decides first. The reasoning agent chooses by their
 kind, and the report prints their text, so that what is told is what was acted upon.
@@ -36,15 +36,15 @@ def findings(seen: RegionProfile) -> list[Finding]:
     """Empty when nothing stands out. A region near its limit has that one finding only."""
     if is_near(seen):
         return [Finding("near", f"{_share(seen)}: nothing left to gain there")]
-    found = [*_sharing(seen), *_vectors(seen), *_distance(seen)]
+    unsorted = [*_sharing(seen), *_vectors(seen), *_distance(seen)]
     if seen.limit_share > BEATEN:
-        return found
+        return unsorted
     room = _half(1.0 / max(seen.limit_share, 1e-9))  # nothing gains more than there is up to the limit
-    return [Finding(f.kind, f.text, min(f.gain, room)) for f in found]
+    return [Finding(f.kind, f.text, min(f.gain, room)) for f in unsorted]
 
 
 def is_near(seen: RegionProfile) -> bool:
-    """Whether hardly anything is left to gain; a limit that an algebraic technique beats says nothing about that."""
+    """Return whether hardly anything is left to gain; a limit that an algebraic technique beats says nothing about that."""
     return NEAR <= seen.limit_share <= BEATEN
 
 
@@ -65,12 +65,12 @@ def _vectors(p: RegionProfile) -> Iterator[Finding]:
 
 
 def _distance(p: RegionProfile) -> Iterator[Finding]:
-    """What a unit far from its limit does with its time."""
+    """Tell what a unit far from its limit does with its time."""
     if p.limit_share >= FAR:
         return
     if p.seconds * 1e6 < SHORT_US:
-        what = "the call and its threads cost" if p.threads else "launching costs"
-        yield Finding("short", f"{_share(p)} in {p.seconds * 1e6:.0f} us: {what} more than the work", 1.1)
+        cost = "the call and its threads cost" if p.threads else "launching costs"
+        yield Finding("short", f"{_share(p)} in {p.seconds * 1e6:.0f} us: {cost} more than the work", 1.1)
         return
     gain = _half(1.0 / max(p.limit_share, 1e-9))
     if p.bottleneck == "memory":
@@ -107,13 +107,18 @@ def fastest(results: Iterable[Result]) -> dict[str, RegionProfile]:
     """Region id → the profile of the fastest correct unit for it."""
     best: dict[str, RegionProfile] = {}
     for result in results:
-        for seen in result.profile.regions if result.status == "ok" and result.profile is not None else ():
-            if seen.region not in best or seen.seconds < best[seen.region].seconds:
-                best[seen.region] = seen
+        for region_profile in (
+            result.profile.regions if result.status == "ok" and result.profile is not None else ()
+        ):
+            if (
+                region_profile.region not in best
+                or region_profile.seconds < best[region_profile.region].seconds
+            ):
+                best[region_profile.region] = region_profile
     return best
 
 
 def list_settled(results: Iterable[Result]) -> dict[str, Finding]:
     """Region id → why no more work goes into it."""
-    found = {region: findings(seen) for region, seen in fastest(results).items()}
-    return {region: f[0] for region, f in found.items() if f and f[0].kind == "near"}
+    by_region = {region: findings(region_profile) for region, region_profile in fastest(results).items()}
+    return {region: f[0] for region, f in by_region.items() if f and f[0].kind == "near"}

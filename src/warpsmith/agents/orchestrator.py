@@ -40,7 +40,7 @@ class OrchestratorAgent:
         self._advice: tuple[int, Advice | None] = (-1, None)
 
     def advise(self, situation: Situation) -> RoundPlan | None:
-        """What a brain wants of the round, within bounds; None: the policy decides."""
+        """Ask a brain what it wants of the round, within bounds; None: the policy decides."""
         advice = self._ask_brain(situation)
         if advice is None:
             return None
@@ -78,7 +78,7 @@ class OrchestratorAgent:
 
     @property
     def idle_rounds(self) -> int:
-        """How many rounds in a row may bring nothing to judge: rules that have no idea left never have one again."""
+        """The number of rounds in a row that  may bring nothing to judge: rules that have no idea left never have one again."""
         return 0 if self.seeds else self.patience
 
     @property
@@ -110,17 +110,17 @@ class OrchestratorAgent:
 
 def bound_plan(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
     """A brain's plan within what the rules allow; the rules' own where it would do nothing at all."""
-    most = replace(
+    maxima = replace(
         rules, plans=0, rewrites=2 * branches, variants=2 * variants, tunes=2 * rules.tunes,
         crossovers=2 * rules.crossovers, flags=2 * max(1, rules.flags) if rules.tunes else 0,
         edits=2 * branches if rules.tunes else 0, transplants=branches, simplifications=branches if rules.tunes else 0,
     )  # fmt: skip
     plan = RoundPlan(
-        plans=0, rewrites=_within(wanted.rewrites, most.rewrites), variants=max(1, _within(wanted.variants, most.variants)),
-        tunes=_within(wanted.tunes, most.tunes), crossovers=_within(wanted.crossovers, most.crossovers),
-        flags=_within(wanted.flags, most.flags), edits=_within(wanted.edits, most.edits),
-        transplants=_within(wanted.transplants, most.transplants),
-        simplifications=_within(wanted.simplifications, most.simplifications),
+        plans=0, rewrites=_within(wanted.rewrites, maxima.rewrites), variants=max(1, _within(wanted.variants, maxima.variants)),
+        tunes=_within(wanted.tunes, maxima.tunes), crossovers=_within(wanted.crossovers, maxima.crossovers),
+        flags=_within(wanted.flags, maxima.flags), edits=_within(wanted.edits, maxima.edits),
+        transplants=_within(wanted.transplants, maxima.transplants),
+        simplifications=_within(wanted.simplifications, maxima.simplifications),
     )  # fmt: skip
     return plan if plan.total > plan.flags else rules
 

@@ -23,16 +23,16 @@ class ReasoningAgent:
         fresh.sort(key=lambda h: -h.expected_gain)
         share = max(1, (k + 1) // 2)
         chosen: list[Hypothesis] = []
-        taken: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for hypothesis in fresh:
-            if taken[hypothesis.region.id] < share:
+            if counts[hypothesis.region.id] < share:
                 chosen.append(hypothesis)
-                taken[hypothesis.region.id] += 1
-        rest = [h for h in fresh if h not in chosen]
-        return (chosen + rest)[:k]
+                counts[hypothesis.region.id] += 1
+        remainder = [h for h in fresh if h not in chosen]
+        return (chosen + remainder)[:k]
 
 
 def idea_key(hypothesis: Hypothesis) -> tuple[object, ...]:
-    """What makes two hypotheses the same idea, however they are argued."""
+    """Return what makes two hypotheses the same idea, however they are argued."""
     values = tuple(sorted(hypothesis.values.items()))
     return hypothesis.region.id, hypothesis.family, hypothesis.technique, values

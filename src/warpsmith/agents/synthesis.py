@@ -32,17 +32,17 @@ class SynthesisAgent:
             return []
         room = m if self.asks else m + len(judged)
         whys = {u.code_key: (u, why) for u, why in self.brain.edit_unit(situation, parent, unit, room)}
-        found = _different((u for u, _ in whys.values()), unit.region)
-        fresh = [u.code_key for u in found if u.code_key not in judged and u.code_key != unit.code_key]
+        units = _different((u for u, _ in whys.values()), unit.region)
+        fresh = [u.code_key for u in units if u.code_key not in judged and u.code_key != unit.code_key]
         return [whys[key] for key in fresh[:m]]
 
     def combine(self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int) -> list[Unit]:
         """At most `m` units that combine those of several candidates for one region, none that is one of them."""
         if not isinstance(self.brain, VaryingBrain):
             return []
-        old = {unit.code_key for _, unit in parents}
-        found = _different(self.brain.combine_units(situation, parents, m), parents[0][1].region)
-        return [u for u in found if u.code_key not in old][:m]
+        parent_keys = {unit.code_key for _, unit in parents}
+        units = _different(self.brain.combine_units(situation, parents, m), parents[0][1].region)
+        return [u for u in units if u.code_key not in parent_keys][:m]
 
     def write_all(
         self, situation: Situation, hypotheses: Sequence[Hypothesis], m: int
@@ -65,5 +65,5 @@ class SynthesisAgent:
 
 
 def _different(units: Iterable[Unit], region: Region) -> list[Unit]:
-    """Those for the region, each once."""
+    """List the units for the region, each once."""
     return list({u.code_key: u for u in units if u.region == region}.values())

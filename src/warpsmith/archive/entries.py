@@ -1,4 +1,4 @@
-"""What the archive hands back: a judged candidate (`Entry`), a run (`RunRecord`) and a lesson
+"""The records that the archive hands back: a judged candidate (`Entry`), a run (`RunRecord`) and a lesson
 (`KeptLesson`), all validated records.
 """
 

@@ -36,10 +36,10 @@ def find_sound_entries(
         numbers = connection.execute(ranked).scalars().all()
         best: list[int] = []
         for start in range(0, len(numbers), 4 * limit):  # whether one failed since is asked of few
-            some = numbers[start : start + 4 * limit]
-            standing = select(r.number).where(r.number.in_(some), ~_has_failed_since())
+            batch = numbers[start : start + 4 * limit]
+            standing = select(r.number).where(r.number.in_(batch), ~_has_failed_since())
             still = set(connection.execute(standing).scalars())
-            best += [n for n in some if n in still]
+            best += [n for n in batch if n in still]
             if len(best) >= limit:
                 break
         return load_entries_by_number(connection, best[:limit])

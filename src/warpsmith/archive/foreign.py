@@ -49,7 +49,7 @@ class ForeignKernel(Record):
 
 
 def keep_foreign(connection: Connection, kernel: ForeignKernel) -> bool:
-    """Whether it is new here."""
+    """Keep a foreign kernel; return whether it is new here."""
     return keep(
         connection, s.foreign_kernels, id=kernel.id, op_name=kernel.op_name, record=kernel.model_dump_json()
     )
@@ -74,14 +74,14 @@ def foreign_kernel(archive: ArchiveReader, beginning: str) -> ForeignKernel:
     f = s.foreign_kernels.c
     query = select(f.record).where(f.id.startswith(beginning, autoescape=True)).limit(2)
     with archive.database.transaction() as connection:
-        found = connection.execute(query).scalars().all()
-    if len(found) != 1:
-        what = "no foreign kernel" if not found else "more than one foreign kernel"
+        kernel_ids = connection.execute(query).scalars().all()
+    if len(kernel_ids) != 1:
+        problem = "no foreign kernel" if not kernel_ids else "more than one foreign kernel"
         raise ArchiveError(
-            f"{what} in {archive.database.name} has an id that begins with {beginning}: "
+            f"{problem} in {archive.database.name} has an id that begins with {beginning}: "
             "`warpsmith archive foreign` shows them"
         )
-    return ForeignKernel.model_validate_json(found[0])
+    return ForeignKernel.model_validate_json(kernel_ids[0])
 
 
 def keep_license(connection: Connection, subject: str, license: str) -> None:

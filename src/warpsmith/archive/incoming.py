@@ -1,4 +1,4 @@
-"""What a line of an archive export becomes here: one reader a kind. Each validates the record and refuses one that does
+"""Readers of an archive export's lines: one reader a kind. Each validates the record and refuses one that does
 not match its id or that refers to nothing; nothing that was judged or learnt here is overridden.
 
 `take` is the way in for a line of any file: it names the place of what is wrong in one line of an ArchiveError.
@@ -112,8 +112,8 @@ def _read_result(connection: Connection, counts: ImportCounts, given: str, text:
     named = (result.content_key, result.task_id, result.target)
     if named != (candidate.content_key, candidate.task_id, candidate.target):
         raise ArchiveError(f"result {given} does not match its candidate")
-    known = connection.execute(select(s.results.c.number).where(s.results.c.id == given)).first()
-    if known is None:
+    stored = connection.execute(select(s.results.c.number).where(s.results.c.id == given)).first()
+    if stored is None:
         connection.execute(s.results.insert().values(id=given, **result_columns(result, "imported")))
         counts.new_results += 1
 
@@ -139,17 +139,17 @@ def _read_run(connection: Connection, counts: ImportCounts, given: str, text: st
 
 
 def _read_place(connection: Connection, _: ImportCounts, given: str, text: str) -> None:
-    place = PlacedResult.model_validate_json(text)
-    result = connection.execute(select(s.results.c.number).where(s.results.c.id == place.result)).scalar()
-    origin = connection.execute(select(s.runs.c.origin).where(s.runs.c.id == place.run_id)).scalar()
+    record = PlacedResult.model_validate_json(text)
+    result = connection.execute(select(s.results.c.number).where(s.results.c.id == record.result)).scalar()
+    origin = connection.execute(select(s.runs.c.origin).where(s.runs.c.id == record.run_id)).scalar()
     if result is None or origin is None:
         raise ArchiveError(
-            f"place {place.number} of run {place.run_id} refers to a record that no line before it holds"
+            f"place {record.number} of run {record.run_id} refers to a record that no line before it holds"
         )
     if origin == "imported":  # a local run keeps its own order
         keep(
-            connection, s.run_results, run_id=place.run_id, number=place.number, result_number=result,
-            kind=place.kind, elapsed=place.elapsed,
+            connection, s.run_results, run_id=record.run_id, number=record.number, result_number=result,
+            kind=record.kind, elapsed=record.elapsed,
         )  # fmt: skip
 
 
@@ -203,5 +203,5 @@ def take(connection: Connection, counts: ImportCounts, where: str, data: dict[st
 def invalid(where: str, error: ValidationError) -> ArchiveError:
     """The first thing that is wrong with a record, in one line."""
     problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(p) for p in problem["loc"])
-    return ArchiveError(f"{where}: not a valid {error.title.lower()}: {place}: {problem['msg']}")
+    location = ".".join(str(p) for p in problem["loc"])
+    return ArchiveError(f"{where}: not a valid {error.title.lower()}: {location}: {problem['msg']}")

@@ -39,7 +39,7 @@ class KernelReader:
 
     @property
     def name(self) -> str:
-        """What messages call it: its path, or its URL without a password."""
+        """Return the name of the archive for messages: its path, or its URL without a password."""
         return self.database.name
 
     @property
@@ -57,8 +57,8 @@ class KernelReader:
 
     def results(self, task_id: str, target: str) -> list[Entry]:
         """Every result of a task, imported ones too, oldest first."""
-        here = (s.results.c.task_id == task_id) & (s.results.c.target == target)
-        return self.entries(select(s.results).where(here).order_by(s.results.c.number))
+        condition = (s.results.c.task_id == task_id) & (s.results.c.target == target)
+        return self.entries(select(s.results).where(condition).order_by(s.results.c.number))
 
     def index_judged_results(self, task_id: str, target: str, environment: str) -> dict[str, Result]:
         """Content key → latest result judged in this environment (an Environment id), so that no work is
@@ -68,19 +68,19 @@ class KernelReader:
         imported ones.
         """
         r = s.results.c
-        here = (r.task_id == task_id) & (r.target == target) & (r.environment_id == environment)
+        condition = (r.task_id == task_id) & (r.target == target) & (r.environment_id == environment)
         query = (
             select(r.id, r.content_key, r.record)
-            .where(here, r.status != "error", r.origin == "local")
+            .where(condition, r.status != "error", r.origin == "local")
             .order_by(r.number)
         )
         with self.database.transaction() as connection:
-            found: dict[str, Result] = {}
+            results: dict[str, Result] = {}
             for row in connection.execute(query):
                 result = whole("result", row.id, Result.model_validate_json, row.record)
                 if result is not None:
-                    found[row.content_key] = result
-            return found
+                    results[row.content_key] = result
+            return results
 
     def winners(
         self, task_id: str, target: str, environment: str = "", include_imported: bool = False
@@ -90,10 +90,10 @@ class KernelReader:
 
         Imported wins come last, and only when asked for: they are unverified until judged here.
         """
-        found = [e for e in self.standing(task_id, target) if include_imported or e.verified_here]
-        found.sort(key=lambda e: (not e.verified_here, e.result.environment != environment, -_speedup(e)))
+        winners = [e for e in self.standing(task_id, target) if include_imported or e.verified_here]
+        winners.sort(key=lambda e: (not e.verified_here, e.result.environment != environment, -_speedup(e)))
         best: dict[str, Entry] = {}
-        for entry in found:
+        for entry in winners:
             best.setdefault(entry.candidate.content_key, entry)
         return list(best.values())
 
@@ -102,11 +102,13 @@ class KernelReader:
         imported ones too.
         """
         r = s.results.c
-        wanted: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target) & (r.status != "error")
-        wanted = wanted & (
+        condition: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target) & (r.status != "error")
+        condition = condition & (
             r.confirmed | (r.status != "ok")
         )  # a later failure outweighs an earlier confirmation
-        latest = select(func.max(r.number)).where(wanted).group_by(r.content_key, r.environment_id, r.origin)
+        latest = (
+            select(func.max(r.number)).where(condition).group_by(r.content_key, r.environment_id, r.origin)
+        )
         return self.entries(select(s.results).where(r.number.in_(latest.scalar_subquery()), r.win))
 
     def find(self, text: str, target: str | None = None, limit: int = 10) -> list[Entry]:
@@ -115,7 +117,7 @@ class KernelReader:
         """
         with self.database.transaction() as connection:
             units = matching_units(connection, text, UNITS_FOUND)
-            rank = {unit: place for place, unit in enumerate(units)}
+            rank = {unit: rank_of_unit for rank_of_unit, unit in enumerate(units)}
             rows = connection.execute(stones(s.units.c.id.in_(units), target)).all()
             best: dict[str, int] = {}
             for row in sorted(rows, key=lambda row: (rank[row.unit_id], -row.speedup, row.number)):
@@ -134,31 +136,31 @@ class KernelReader:
             return load_entries_by_number(connection, connection.execute(query).scalars().all())
 
     def kind_counts(self, task_id: str | None = None) -> dict[ResultKind, int]:
-        """How many results (of a task) there are of each kind."""
+        """Count the results (of a task) of each kind."""
         k = result_kinds.c
         query = select(k.kind, func.count()).group_by(k.kind)
         if task_id is not None:
             query = query.where(k.task_id == task_id)
         with self.database.transaction() as connection:
-            found = {row[0]: int(row[1]) for row in connection.execute(query)}
-        return {kind: found.get(kind, 0) for kind in KINDS}
+            counts = {row[0]: int(row[1]) for row in connection.execute(query)}
+        return {kind: counts.get(kind, 0) for kind in KINDS}
 
 
 def load_entries_by_number(connection: Connection, numbers: Sequence[int]) -> list[Entry]:
     """The results of rows with these numbers, in this order; what is damaged is left out."""
-    place = {number: i for i, number in enumerate(numbers)}
+    position = {number: i for i, number in enumerate(numbers)}
     rows = connection.execute(select(s.results).where(s.results.c.number.in_(numbers))).all()
-    return load_entries(connection, sorted(rows, key=lambda row: place[row.number]))
+    return load_entries(connection, sorted(rows, key=lambda row: position[row.number]))
 
 
 def stones(units: ColumnElement[bool], target: str | None = None) -> Select[Any]:
     """Number, speedup and unit of each correct result with such a unit, of a task that is not quarantined."""
-    r, place = s.results.c, s.candidate_units.c
+    r, units_table = s.results.c, s.candidate_units.c
     quarantined = select(s.runs.c.task_id).where(~s.runs.c.admitted)
     query = (
-        select(r.number, r.speedup, place.unit_id)
-        .join_from(s.units, s.candidate_units, s.units.c.id == place.unit_id)
-        .join(s.results, r.candidate_id == place.candidate_id)
+        select(r.number, r.speedup, units_table.unit_id)
+        .join_from(s.units, s.candidate_units, s.units.c.id == units_table.unit_id)
+        .join(s.results, r.candidate_id == units_table.candidate_id)
         .where(units, r.status == "ok", r.task_id.not_in(quarantined))
     )
     return query if target is None else query.where(r.target == target)

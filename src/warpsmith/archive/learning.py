@@ -35,15 +35,15 @@ def keep_exchange(connection: Connection, run_id: str, exchange: Exchange, at: s
     """Keep it unless its question has an answer already. Raises ArchiveError when the run is not known."""
     if connection.execute(select(s.runs.c.id).where(s.runs.c.id == run_id)).first() is None:
         raise ArchiveError(f"no run {run_id}: begin it first")
-    known = load_exchange(connection, run_id, exchange.key)
+    stored = load_exchange(connection, run_id, exchange.key)
     usage = exchange.usage
     values = {
         "role": exchange.role, "model": exchange.model, "created_at": at, "usd": exchange.usd,
         "tokens": usage.input_tokens + usage.output_tokens, "record": exchange.model_dump_json(),
     }  # fmt: skip
-    if known is None:
+    if stored is None:
         keep(connection, s.exchanges, run_id=run_id, key=exchange.key, origin=origin, **values)
-    elif known.error:
+    elif stored.error:
         e = s.exchanges.c
         same = (e.run_id == run_id) & (e.key == exchange.key)
         connection.execute(update(s.exchanges).where(same).values(**values))
@@ -73,9 +73,9 @@ def _load_lesson(row: Any) -> KeptLesson:
 
 def helpful(connection: Connection, signature: str, target: str, before: str, limit: int) -> list[Lesson]:
     """Lessons on a kind of failure, without those that failed more often than they helped."""
-    wanted = (s.lessons.c.signature == signature) & (s.lessons.c.target == target)
-    found = [kept.lesson for kept in load_lessons(connection, wanted, before)]
-    return [lesson for lesson in found if lesson.helped >= lesson.failed][:limit]
+    condition = (s.lessons.c.signature == signature) & (s.lessons.c.target == target)
+    lessons = [stored.lesson for stored in load_lessons(connection, condition, before)]
+    return [lesson for lesson in lessons if lesson.helped >= lesson.failed][:limit]
 
 
 def keep_lesson(connection: Connection, lesson: Lesson, at: str) -> None:

@@ -126,22 +126,22 @@ STEPS: tuple[Step, ...] = (
 
 def migrate(connection: Connection, name: str, steps: Sequence[Step] = STEPS) -> int:
     """Bring the archive to version `len(steps)` and return the version it had (0: new)."""
-    found = _version(connection, name)
-    if found > len(steps):
+    version = _version(connection, name)
+    if version > len(steps):
         raise ArchiveError(
-            f"{name} was written by a newer warpsmith (schema {found}, this one knows {len(steps)}): "
+            f"{name} was written by a newer warpsmith (schema {version}, this one knows {len(steps)}): "
             "upgrade warpsmith or pass another --archive"
         )
-    for step in steps[found:]:
+    for step in steps[version:]:
         for statement in step:
             spoken_here = translate_statement(statement, connection.dialect.name)
             if spoken_here:
                 connection.exec_driver_sql(spoken_here)
-    if found < len(steps):
+    if version < len(steps):
         _write_version(connection, len(steps))
-    if 0 < found < INDEXED <= len(steps):
+    if 0 < version < INDEXED <= len(steps):
         index_units(connection)
-    return found
+    return version
 
 
 INDEXED = 3  # the first version with the words of units
@@ -171,15 +171,15 @@ def _version(connection: Connection, name: str) -> int:
     inspector = inspect(connection)
     tables = set(inspector.get_table_names())
     if not tables:
-        made = "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL)"
-        connection.exec_driver_sql(translate_statement(made, connection.dialect.name))
+        statement = "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL)"
+        connection.exec_driver_sql(translate_statement(statement, connection.dialect.name))
         connection.execute(text("INSERT INTO meta (key, value) VALUES ('format', 'warpsmith')"))
         return 0
     columns = {c["name"] for c in inspector.get_columns("meta")} if "meta" in tables else set()
     rows: dict[str, str] = {}
     if columns >= {"key", "value"}:
-        found = connection.execute(text("SELECT key, value FROM meta")).all()
-        rows = {str(key): str(value) for key, value in found}
+        meta_rows = connection.execute(text("SELECT key, value FROM meta")).all()
+        rows = {str(key): str(value) for key, value in meta_rows}
     if rows.get("format") != "warpsmith" or not rows.get("schema_version", "").isdigit():
         raise ArchiveError(f"{name} is not a warpsmith archive: move it away or pass --archive")
     return int(rows["schema_version"])

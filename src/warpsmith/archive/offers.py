@@ -1,4 +1,4 @@
-"""Whether a winner may be offered here: only where its win was confirmed in this environment.
+"""The rule by which a winner may be offered here: only where its win was confirmed in this environment.
 
 The environment is part of a winner's identity: another device, driver, compiler or torch makes other code, and other
 numbers. An entry and this machine's environment in, the confirmation that holds here out, or what differs.
@@ -14,11 +14,15 @@ IDENTITY = ("device", "gpu_driver", "compiler", "torch", "simd", "threads")
 
 
 def differences(there: Environment, here: Environment) -> list[str]:
-    """What makes two environments different ones for a winner: "torch 2.12.0 there, 2.13.0 here". A new kernel of the
+    """List what makes two environments different ones for a winner: "torch 2.12.0 there, 2.13.0 here". A new kernel of the
     system or a patch of Python does not.
     """
     values = ((name.replace("_", " "), _value(there, name), _value(here, name)) for name in IDENTITY)
-    return [f"{name} {old or 'none'} there, {new or 'none'} here" for name, old, new in values if old != new]
+    return [
+        f"{name} {there_value or 'none'} there, {here_value or 'none'} here"
+        for name, there_value, here_value in values
+        if there_value != here_value
+    ]
 
 
 def find_confirmation(archive: ArchiveReader, entry: Entry, here: Environment) -> Entry | None:
@@ -28,21 +32,21 @@ def find_confirmation(archive: ArchiveReader, entry: Entry, here: Environment) -
         if e.verified_here and e.candidate.content_key == entry.candidate.content_key
         and not _differs(archive, e, here)
     ]  # fmt: skip
-    mine = (e for e in same if e.result.id == entry.result.id)
-    return next(mine, None) or max(same, key=lambda e: e.result.judged_at, default=None)
+    originals = (e for e in same if e.result.id == entry.result.id)
+    return next(originals, None) or max(same, key=lambda e: e.result.judged_at, default=None)
 
 
 def why_not_here(archive: ArchiveReader, entry: Entry, here: Environment) -> str:
-    """What differs from where it was confirmed, as one line."""
-    there = archive.environment(entry.result.environment)
-    if there is None:
+    """Describe what differs from where it was confirmed, as one line."""
+    elsewhere = archive.environment(entry.result.environment)
+    if elsewhere is None:
         return "where it was confirmed is not known"
-    return "; ".join(differences(there, here)) or "it was contradicted since"
+    return "; ".join(differences(elsewhere, here)) or "it was contradicted since"
 
 
 def _differs(archive: ArchiveReader, entry: Entry, here: Environment) -> bool:
-    there = archive.environment(entry.result.environment)
-    return there is None or bool(differences(there, here))
+    elsewhere = archive.environment(entry.result.environment)
+    return elsewhere is None or bool(differences(elsewhere, here))
 
 
 def _value(environment: Environment, name: str) -> str:

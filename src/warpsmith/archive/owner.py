@@ -36,7 +36,7 @@ def this_process() -> str:
 
 
 def is_gone(owner: str, silent: float = 0.0, lease: float = LEASE_SECONDS) -> bool:
-    """Whether the process has ended (or gave the run up: empty). One on another machine counts as ended when it
+    """Return whether the process has ended (or gave the run up: empty). One on another machine counts as ended when it
     was silent, in seconds, for longer than its lease.
     """
     if not owner:

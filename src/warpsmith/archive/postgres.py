@@ -56,7 +56,7 @@ def postgres_engine(url: ArchiveUrl) -> Engine:
 
 
 def explain_postgres(error: BaseException | None) -> str:
-    """What went wrong and what to do, to follow the archive's name."""
+    """Explain what went wrong and what to do, to follow the archive's name."""
     state = getattr(error, "sqlstate", None) or ""
     for start, meaning in MEANINGS.items():
         if state.startswith(start):

@@ -18,7 +18,7 @@ MOST_DAMAGED = 10  # runs that may be unreadable before the latest one that is n
 
 
 class ArchiveReader(KernelReader):
-    """What an archive holds. Opening one creates it when there is none and upgrades an older one."""
+    """A reader of an archive. Opening one creates it when there is none and upgrades an older one."""
 
     # -- single records ----------------------------------------------------------------------------
 
@@ -73,8 +73,8 @@ class ArchiveReader(KernelReader):
             query = query.where(s.runs.c.task_id == task_id)
         with self.database.transaction() as connection:
             rows = connection.execute(query).all()
-        found = (whole("run", row.id, run_record, row) for row in rows)
-        return [run for run in found if run is not None]
+        records = (whole("run", row.id, run_record, row) for row in rows)
+        return [run for run in records if run is not None]
 
     def run(self, run_id: str | None = None) -> RunRecord:
         """The run with this id, or whose id begins so; None: the latest. Raises ArchiveError when there
@@ -86,36 +86,36 @@ class ArchiveReader(KernelReader):
         with self.database.transaction() as connection:
             rows = connection.execute(query.limit(2 if run_id else MOST_DAMAGED)).all()
             read = (whole("run", row.id, run_record, row) for row in rows)
-            found = [run for run in read if run is not None][:2]
-        exact = [run for run in found if run.run_id == run_id]
-        if not found:
-            what = f"no run {run_id}" if run_id else "no runs yet"
+            matches = [run for run in read if run is not None][:2]
+        exact = [run for run in matches if run.run_id == run_id]
+        if not matches:
+            problem = f"no run {run_id}" if run_id else "no runs yet"
             raise ArchiveError(
-                f"{what} in {self.database.name}: `warpsmith archive list` shows what it holds"
+                f"{problem} in {self.database.name}: `warpsmith archive list` shows what it holds"
             )
-        if run_id is not None and not exact and len(found) > 1:
+        if run_id is not None and not exact and len(matches) > 1:
             raise ArchiveError(f"more than one run begins with {run_id}: give more of its id")
-        return (exact or found)[0]
+        return (exact or matches)[0]
 
     def run_entries(self, run_id: str) -> list[Entry]:
-        """What a run judged (or reused), in the order in which it finished."""
-        place = s.run_results.c
+        """List what a run judged (or reused), in the order in which it finished."""
+        table = s.run_results.c
         query = (
-            select(s.results, place.run_id, place.number.label("place"), place.kind, place.elapsed)
-            .join(s.run_results, place.result_number == s.results.c.number)
-            .where(place.run_id == run_id)
-            .order_by(place.number)
+            select(s.results, table.run_id, table.number.label("place"), table.kind, table.elapsed)
+            .join(s.run_results, table.result_number == s.results.c.number)
+            .where(table.run_id == run_id)
+            .order_by(table.number)
         )
         return self.entries(query)
 
     def run_of(self, result_id: str) -> str | None:
         """The id of the run that judged this result, rather than of one that took it over."""
-        place = s.run_results.c
+        table = s.run_results.c
         query = (
-            select(place.run_id)
-            .join(s.results, place.result_number == s.results.c.number)
+            select(table.run_id)
+            .join(s.results, table.result_number == s.results.c.number)
             .where(s.results.c.id == result_id)
-            .order_by(place.kind == "reused", place.run_id)
+            .order_by(table.kind == "reused", table.run_id)
         )
         with self.database.transaction() as connection:
             return connection.execute(query.limit(1)).scalar()
@@ -123,7 +123,7 @@ class ArchiveReader(KernelReader):
     # -- what models were asked, and what was learnt ---------------------------------------------------
 
     def find_exchange(self, run_id: str, key: str) -> Exchange | None:
-        """What the run was answered to this question, or the failure it met; None: it never asked."""
+        """Return the answer to this question in the run, or the failure it met; None: it never asked."""
         with self.database.transaction() as connection:
             return load_exchange(connection, run_id, key)
 
@@ -133,7 +133,7 @@ class ArchiveReader(KernelReader):
             return load_exchanges(connection, run_id)
 
     def lessons(self, signature: str, target: str, limit: int = 5, before: str = "") -> list[Lesson]:
-        """What ended a kind of failure, most helpful first; what failed more often than it helped is left
+        """List what ended a kind of failure, most helpful first; what failed more often than it helped is left
         out. With `before` (ISO 8601, UTC) as it was known then.
         """
         with self.database.transaction() as connection:
@@ -143,9 +143,9 @@ class ArchiveReader(KernelReader):
         """Every lesson (for a target), most helpful first, those that do not help too. With `before` (ISO 8601, UTC) as it
         was known then.
         """
-        wanted = true() if target is None else s.lessons.c.target == target
+        condition = true() if target is None else s.lessons.c.target == target
         with self.database.transaction() as connection:
-            return load_lessons(connection, wanted, before)
+            return load_lessons(connection, condition, before)
 
     def counts(self) -> dict[str, int]:
         """Rows per table, for people."""

@@ -73,11 +73,11 @@ def keep_candidate(connection: Connection, candidate: Candidate) -> None:
         content_key=candidate.content_key, lineage=candidate.lineage.model_dump_json(),
     )  # fmt: skip
     for position, unit in enumerate(candidate.units):
-        new = keep(
+        is_new = keep(
             connection, s.units, id=unit.id, signature=unit.region.signature, code_key=unit.code_key,
             family=unit.family, record=unit.model_dump_json(),
         )  # fmt: skip
-        if new:
+        if is_new:
             index_unit(connection, unit)
         keep(connection, s.candidate_units, candidate_id=candidate.id, position=position, unit_id=unit.id)
     for position, parent in enumerate(candidate.lineage.parents):
@@ -98,7 +98,7 @@ def result_columns(result: Result, origin: str) -> dict[str, Any]:
 
 
 def admission_columns(admission: Admission | None) -> dict[str, Any]:
-    """What a row of `runs` holds of whether its task is admitted."""
+    """Return the columns of a row of `runs` that say whether its task is admitted."""
     if admission is None:
         return {"admission": "", "admitted": None}
     return {"admission": admission.model_dump_json(), "admitted": admission.admitted}
@@ -123,14 +123,16 @@ def load_candidate(connection: Connection, candidate_id: str) -> Candidate | Non
 
 def load_candidates(connection: Connection, ids: Iterable[str]) -> dict[str, Candidate]:
     """The candidates that are stored and whole, by id, in the order of `ids`."""
-    wanted = list(dict.fromkeys(ids))
-    found: dict[str, Candidate] = {}
-    for start in range(0, len(wanted), AT_ONCE):
-        for row, units in _parts(connection, wanted[start : start + AT_ONCE]):
+    ids_wanted = list(dict.fromkeys(ids))
+    candidates: dict[str, Candidate] = {}
+    for start in range(0, len(ids_wanted), AT_ONCE):
+        for row, units in _parts(connection, ids_wanted[start : start + AT_ONCE]):
             candidate = whole("candidate", row.id, _assemble, row, units)
             if candidate is not None:
-                found[row.id] = candidate
-    return {candidate_id: found[candidate_id] for candidate_id in wanted if candidate_id in found}
+                candidates[row.id] = candidate
+    return {
+        candidate_id: candidates[candidate_id] for candidate_id in ids_wanted if candidate_id in candidates
+    }
 
 
 def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
@@ -147,31 +149,31 @@ def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
         result = whole("result", row.id, Result.model_validate_json, row.record)
         if result is None:
             continue
-        wanted = candidate.lineage.hypothesis
-        if wanted not in hypotheses:
-            args = connection, s.hypotheses, Hypothesis, wanted
-            hypotheses[wanted] = whole("hypothesis", wanted, load_record, *args)
-        entries.append(_entry(row, candidate, result, hypotheses[wanted]))
+        hypothesis_id = candidate.lineage.hypothesis
+        if hypothesis_id not in hypotheses:
+            args = connection, s.hypotheses, Hypothesis, hypothesis_id
+            hypotheses[hypothesis_id] = whole("hypothesis", hypothesis_id, load_record, *args)
+        entries.append(_entry(row, candidate, result, hypotheses[hypothesis_id]))
     return entries
 
 
 def _entry(row: Any, candidate: Candidate, result: Result, hypothesis: Hypothesis | None) -> Entry:
-    place = row._asdict()  # its `get` is fast where a column is absent
+    fields = row._asdict()  # its `get` is fast where a column is absent
     return Entry(
-        candidate=candidate, result=result, origin=row.origin, run_id=place.get("run_id") or "",
-        number=place.get("place") or 0, kind=place.get("kind") or "search",
-        elapsed=place.get("elapsed") or 0.0, hypothesis=hypothesis,
+        candidate=candidate, result=result, origin=row.origin, run_id=fields.get("run_id") or "",
+        number=fields.get("place") or 0, kind=fields.get("kind") or "search",
+        elapsed=fields.get("elapsed") or 0.0, hypothesis=hypothesis,
     )  # fmt: skip
 
 
 def _parts(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[Row[Any], list[str]]]:
     """Each candidate's row with the records of its units, in order."""
-    place = s.candidate_units.c
+    table = s.candidate_units.c
     query = (
-        select(place.candidate_id, s.units.c.record)
-        .join(s.units, place.unit_id == s.units.c.id)
-        .where(place.candidate_id.in_(ids))
-        .order_by(place.candidate_id, place.position)
+        select(table.candidate_id, s.units.c.record)
+        .join(s.units, table.unit_id == s.units.c.id)
+        .where(table.candidate_id.in_(ids))
+        .order_by(table.candidate_id, table.position)
     )
     units: dict[str, list[str]] = defaultdict(list)
     for candidate_id, record in connection.execute(query):
@@ -187,7 +189,7 @@ def _assemble(row: Any, units: Iterable[str]) -> Candidate:
 
 
 def whole(what: str, name: str, read: Callable[..., Read], *args: Any) -> Read | None:
-    """What `read` returns; of a damaged row None, with a warning that names it."""
+    """Return what `read` returns; None for a damaged row, with a warning that names it."""
     try:
         return read(*args)
     except ValidationError as error:

@@ -33,7 +33,7 @@ def sqlite_engine(path: Path) -> Engine:
 
 
 def explain_sqlite(error: BaseException | None) -> str:
-    """What went wrong and what to do, to follow the archive's name."""
+    """Explain what went wrong and what to do, to follow the archive's name."""
     message = str(error)
     if "locked" in message or "busy" in message:
         return f"is busy: another process has been writing to it for {BUSY_SECONDS} s; try again"

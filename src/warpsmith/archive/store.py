@@ -165,21 +165,21 @@ class Archive(ArchiveReader):
         `lease` seconds. Of two callers at once one only gets the run.
         """
         r = s.runs.c
-        here = (r.task_id == task_id) & (r.target == target) & (r.config_key == config_key)
+        condition = (r.task_id == task_id) & (r.target == target) & (r.config_key == config_key)
         query = (
             select(r.id, r.owner, r.seen_at)
-            .where(here, r.finished_at == "", r.origin == "local")
+            .where(condition, r.finished_at == "", r.origin == "local")
             .order_by(r.started_at.desc())
         )
         with self.database.transaction(write=True) as connection:
             time = self.database.clock(connection)
             rows = connection.execute(query).all()
-            taken = next((row.id for row in rows if is_gone(row.owner, time - row.seen_at, lease)), None)
-            if taken is None:
+            run_id = next((row.id for row in rows if is_gone(row.owner, time - row.seen_at, lease)), None)
+            if run_id is None:
                 return None
             change = {"owner": this_process(), "seen_at": time}
-            connection.execute(update(s.runs).where(r.id == taken).values(**change))
-        return self.run(taken)
+            connection.execute(update(s.runs).where(r.id == run_id).values(**change))
+        return self.run(run_id)
 
     def release_run(self, run_id: str) -> None:
         """Give an interrupted run up, so that it can be resumed while this process lives on."""
@@ -200,12 +200,12 @@ class Archive(ArchiveReader):
             raise ArchiveError(f"no run {run_id}: begin it first (in {self.database.name})")
         if owner not in ("", this_process()):
             raise ArchiveError(f"run {run_id} was taken over by another process ({owner}): this one stops")
-        seen = {"seen_at": self.database.clock(connection)}
-        connection.execute(update(s.runs).where(r.id == run_id).values(**seen))
+        lease_row = {"seen_at": self.database.clock(connection)}
+        connection.execute(update(s.runs).where(r.id == run_id).values(**lease_row))
 
 
 def config_key(config: dict[str, Any]) -> str:
-    """What `take_unfinished_run` looks for: the hash of a run's configuration."""
+    """Return what `take_unfinished_run` looks for: the hash of a run's configuration."""
     return content_hash(config)
 
 

@@ -48,16 +48,16 @@ COMMON = 2000  # units with a word, from which it tells nothing by itself; ranki
 
 def words(*texts: str) -> list[str]:
     """The distinct words of texts, in order of their first appearance."""
-    parts = (part.lower() for one in texts for part in PART.findall(one))
+    parts = (part.lower() for text_part in texts for part in PART.findall(text_part))
     return [w for w in dict.fromkeys(parts) if 1 < len(w) <= LONGEST and w not in LANGUAGE]
 
 
 def index_unit(connection: Connection, unit: Unit) -> None:
     """Make a unit that was just kept findable."""
-    found = words(unit.family, unit.technique, unit.region.signature, unit.source)
-    made = connection.execute(s.unit_numbers.insert().values(unit_id=unit.id)).inserted_primary_key
-    assert made is not None
-    values = {"number": made[0], "words": " ".join(found)}
+    unit_words = words(unit.family, unit.technique, unit.region.signature, unit.source)
+    inserted = connection.execute(s.unit_numbers.insert().values(unit_id=unit.id)).inserted_primary_key
+    assert inserted is not None
+    values = {"number": inserted[0], "words": " ".join(unit_words)}
     connection.execute(text(INSERT[connection.dialect.name]), values)
 
 
@@ -73,14 +73,14 @@ def index_units(connection: Connection) -> None:
 
 def matching_units(connection: Connection, query: str, most: int) -> list[str]:
     """Ids of units with all words of the query, newest first, then of those with any of its rarer words, best first."""
-    wanted = words(query)
-    if not wanted:
+    query_words = words(query)
+    if not query_words:
         return []
-    found = dict.fromkeys(_matching(connection, AND, wanted, "unit_search.rowid DESC", most))
-    rare = [w for w in wanted if not _common(connection, w)] if len(wanted) > 1 else []
-    if rare and len(found) < most:
-        found |= dict.fromkeys(_matching(connection, OR, rare, RANK[connection.dialect.name], most))
-    return list(found)[:most]
+    units = dict.fromkeys(_matching(connection, AND, query_words, "unit_search.rowid DESC", most))
+    rare = [w for w in query_words if not _common(connection, w)] if len(query_words) > 1 else []
+    if rare and len(units) < most:
+        units |= dict.fromkeys(_matching(connection, OR, rare, RANK[connection.dialect.name], most))
+    return list(units)[:most]
 
 
 def _matching(

@@ -1,4 +1,4 @@
-"""How fast each unit ran alone, over the tasks of an archive: what a search learns settings from.
+"""The time of each unit alone, over the tasks of an archive: what a search learns settings from.
 
 In: an archive, a target, when the run began, and the task that it is for. Out: one `TimedUnit` for each unit that was profiled in a
 sound result of another task. Times are compared within a `group` alone: one region of one task on one machine.
@@ -55,20 +55,20 @@ def make_timed_unit(group: Iterable[str], seen: RegionProfile) -> TimedUnit:
 
 
 def once(units: Iterable[TimedUnit]) -> list[TimedUnit]:
-    """What was measured more than once, at the median; in an order that does not depend on theirs."""
-    found: dict[TimedUnit, list[float]] = {}
+    """Merge what was measured more than once into its median, in an order that does not depend on theirs."""
+    seconds: dict[TimedUnit, list[float]] = {}
     for u in units:
-        found.setdefault(replace(u, seconds=0.0), []).append(u.seconds)
-    return [replace(u, seconds=median(found[u])) for u in sorted(found)]
+        seconds.setdefault(replace(u, seconds=0.0), []).append(u.seconds)
+    return [replace(u, seconds=median(seconds[u])) for u in sorted(seconds)]
 
 
 def _units(group: tuple[str, str], record: str) -> Iterable[TimedUnit]:
-    """Of one result, without reading its builds and checks; none of a damaged one."""
+    """List the timed units of one result, without reading its builds and checks; none for a damaged one."""
     try:
         profile = json.loads(record).get("profile") or {}
-        seen = [RegionProfile.model_validate(region) for region in profile.get("regions", ())]
+        regions = [RegionProfile.model_validate(region) for region in profile.get("regions", ())]
     except (ValueError, AttributeError, TypeError):
         return
-    for unit in (make_timed_unit(group, region) for region in seen):
+    for unit in (make_timed_unit(group, region) for region in regions):
         if unit.technique and unit.seconds > 0:
             yield unit

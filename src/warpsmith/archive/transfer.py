@@ -33,7 +33,7 @@ FORMAT = 3  # 2: exchanges and lessons; 3: foreign kernels and licences
 def export_jsonl(archive: ArchiveReader, path: Path) -> int:
     """Write the whole archive to `path` (built aside, then renamed) and return the number of records."""
     count = 0
-    with aside(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with aside(path) as aside_path, aside_path.open("w", encoding="utf-8") as file:
         for line in _lines(archive):
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
             count += 1
@@ -45,15 +45,15 @@ def aside(path: Path) -> Iterator[Path]:
     """A file to write beside `path`, which takes its place when the block ends well. Raises ArchiveError, one line, when
     it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside_path = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        yield beside
-        beside.replace(path)
+        yield aside_path
+        aside_path.replace(path)
     except OSError as error:
         raise ArchiveError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         with suppress(OSError):  # what could not be written is often not there to be removed either
-            beside.unlink()
+            aside_path.unlink()
 
 
 def import_jsonl(archive: Archive, path: Path) -> ImportCounts:
@@ -95,13 +95,13 @@ def _lines(archive: ArchiveReader) -> Iterator[dict[str, Any]]:
             yield record_line("result", row.id, without_paths(Result.model_validate_json(row.record)))
         for row in connection.execute(_runs()):
             yield record_line("run", row.id, run_record(row))
-        yield from (record_line("place", "", place) for place in every_place(connection))
+        yield from (record_line("place", "", record) for record in every_place(connection))
         for row in connection.execute(select(s.exchanges).order_by(s.exchanges.c.number)):
             exchange = Exchange.model_validate_json(row.record)
             placed = PlacedExchange(run_id=row.run_id, created_at=row.created_at, exchange=exchange)
             yield record_line("exchange", "", placed)
-        for kept in load_lessons(connection, true()):
-            yield record_line("lesson", "", kept.lesson)
+        for lesson in load_lessons(connection, true()):
+            yield record_line("lesson", "", lesson.lesson)
     yield from (record_line("foreign", kernel.id, kernel) for kernel in foreign_kernels(archive))
     for subject, license in licenses(archive).items():
         yield record_line("license", subject, Licensed(license=license))

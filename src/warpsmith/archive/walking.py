@@ -47,7 +47,7 @@ def list_judged_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
 
 
 def every_place(connection: Connection) -> Iterator[PlacedResult]:
-    """Where each result stands in each run, run by run."""
+    """Yield the place of each result in each run, run by run."""
     p = s.run_results.c
     query = select(p.run_id, p.number, s.results.c.id.label("result"), p.kind, p.elapsed)
     query = query.join(s.results, s.results.c.number == p.result_number).order_by(p.run_id, p.number)

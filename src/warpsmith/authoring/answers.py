@@ -1,4 +1,4 @@
-"""What an author hands in: unit sources, each for a region, together one candidate.
+"""An author hands in unit sources, each for a region, together one candidate.
 
 In: texts and files that nobody vouches for. Out: a `Candidate` of disjoint units with its lineage. Here
 only the form is looked at: size, text, front matter, which nodes are covered. What the code may do is the
@@ -66,10 +66,10 @@ def make_candidate(
     if onto is not None and (onto.task_id != task.id or onto.target != target):
         raise UsageError(f"candidate {onto.id} is of another task or target")
     units = make_units(task.graph, answers, "cuda" if target == "cuda" else "c++")
-    taken = {n for u in units for n in u.region.nodes}
-    kept = [u for u in onto.units if not taken & set(u.region.nodes)] if onto is not None else []
+    covered = {n for u in units for n in u.region.nodes}
+    kept_units = [u for u in onto.units if not covered & set(u.region.nodes)] if onto is not None else []
     order = {node.name: i for i, node in enumerate(task.graph.nodes)}
-    ordered = tuple(sorted([*kept, *units], key=lambda u: order[u.region.nodes[0]]))
+    ordered = tuple(sorted([*kept_units, *units], key=lambda u: order[u.region.nodes[0]]))
     lineage = Lineage(
         parents=(onto.id,) if onto is not None else (), operator="given", agent="author",
         model=" ".join(author.split())[:80] or "author", reason=" ".join(note.split())[:MAX_WORDS],
@@ -81,7 +81,7 @@ def make_candidate(
 def make_units(graph: Graph, answers: Sequence[Answer], language: Literal["c++", "cuda"]) -> list[Unit]:
     regions = propose_regions(graph, target_of(language))
     units: list[Unit] = []
-    taken: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for answer in answers:
         _expect_text(answer)
         region = resolve(graph, answer.region or read_covers(answer.source), regions)
@@ -90,16 +90,16 @@ def make_units(graph: Graph, answers: Sequence[Answer], language: Literal["c++",
         except FrontMatterError as error:
             raise UsageError(f"{answer.name}, {error}") from error
         for node in region.nodes:
-            if node in taken:
+            if node in owners:
                 raise UsageError(
-                    f"{answer.name} and {taken[node]} cover the same node {node}: hand them in one by one"
+                    f"{answer.name} and {owners[node]} cover the same node {node}: hand them in one by one"
                 )
-            taken[node] = answer.name
+            owners[node] = answer.name
     return units
 
 
 def read_covers(source: str) -> str:
-    """What the `// covers:` line of the first comment block says; empty: there is none."""
+    """Return the region that the `// covers:` line of the first comment block names; empty: there is none."""
     for line in source.splitlines():
         if not line.lstrip().startswith("//"):
             break
@@ -111,8 +111,8 @@ def read_covers(source: str) -> str:
 
 def add_covers(source: str, reference: str) -> str:
     """The source with a line that says what it covers, below its first line."""
-    first, _, rest = source.partition("\n")
-    return f"{first}\n// covers: {reference}\n{rest}"
+    first, _, remainder = source.partition("\n")
+    return f"{first}\n// covers: {reference}\n{remainder}"
 
 
 def _expect_text(answer: Answer) -> None:

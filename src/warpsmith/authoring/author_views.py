@@ -58,7 +58,7 @@ class TaskView(Record):
 
 
 class HeaderView(Record):
-    """What a unit for a region includes, how it is written, and one that works."""
+    """The header that a unit for a region includes, how it is written, and one that works."""
 
     region: RegionView
     task_h: str  # at the main shapes
@@ -103,7 +103,7 @@ class NodeTime(Record):
 
 
 class ProfileView(Record):
-    """Where the reference spends its time on this machine, and what was seen of the fastest units."""
+    """The time of each node of the reference on this machine, and what was measured of the fastest units."""
 
     task: str
     hardware: str

@@ -64,7 +64,7 @@ def view_region(
 
 
 def name_hardware(target: str) -> str:
-    """What results of this machine are measured on."""
+    """Name the device that results of this machine are measured on."""
     if target != "cuda":
         return machine.cpu_name()
     gpu = machine.gpu()
@@ -80,13 +80,13 @@ def list_graph_lines(graph: Graph) -> tuple[str, ...]:
 
 def format_node(node: Node) -> str:
     """`softmax = aten._softmax.default(x, 1, False) -> float32[8,16]  # task.py:12 in forward`."""
-    given = [_argument(a) for a in node.args]
-    given += [f"{k}={_argument(v)}" for k, v in node.kwargs.items() if v is not None]
-    made = ", ".join(format_spec(v.spec) for v in node.outputs if v is not None)
+    arguments = [_argument(a) for a in node.args]
+    arguments += [f"{k}={_argument(v)}" for k, v in node.kwargs.items() if v is not None]
+    results = ", ".join(format_spec(v.spec) for v in node.outputs if v is not None)
     names = [v.name for v in node.outputs if v is not None]
-    more = f" ({', '.join(names)})" if names != [node.name] else ""
+    suffix = f" ({', '.join(names)})" if names != [node.name] else ""
     where = f"  # {node.where}" if node.where else ""
-    return f"{node.name}{more} = {node.op}({', '.join(given)}) -> {made}{where}"
+    return f"{node.name}{suffix} = {node.op}({', '.join(arguments)}) -> {results}{where}"
 
 
 def format_spec(spec: TensorSpec) -> str:

@@ -30,7 +30,7 @@ MOST_ANSWERS = 64
 
 
 class Asked(Record):
-    """What a folder was written for."""
+    """The task and the region that a folder was written for."""
 
     version: int = 1
     task: str  # id, in the archive
@@ -80,7 +80,7 @@ def expect_free(out: Path) -> None:
 
 
 def readme(view: TaskView, header: HeaderView) -> str:
-    """What an author is asked to do."""
+    """Write what an author is asked to do."""
     suffix = SUFFIXES.get(view.target, (".cpp",))[0]
     nodes = ", ".join(header.region.nodes)
     pack = "`warpsmith bundle create OUT --target cuda --answers FOLDER` packs them for a machine with a GPU."
@@ -107,13 +107,13 @@ def read_folder(folder: Path) -> tuple[Asked, list[tuple[Answer, ...]]]:
     """Which task, and each candidate's units. Raises UsageError, one line."""
     asked = read_asked(folder)
     region = ", ".join(asked.nodes)
-    found = list(_candidates(folder / ANSWERS, asked.target))
-    if not found:
+    candidates = list(_candidates(folder / ANSWERS, asked.target))
+    if not candidates:
         kind = SUFFIXES.get(asked.target, (".cpp",))[0]
         raise UsageError(f"{folder / ANSWERS} holds no answer: write a unit into it, as first{kind}")
-    if len(found) > MOST_ANSWERS:
-        raise UsageError(f"{folder / ANSWERS} holds {len(found)} answers, more than {MOST_ANSWERS}")
-    return asked, [tuple(_read(path, region) for path in files) for files in found]
+    if len(candidates) > MOST_ANSWERS:
+        raise UsageError(f"{folder / ANSWERS} holds {len(candidates)} answers, more than {MOST_ANSWERS}")
+    return asked, [tuple(_read(path, region) for path in files) for files in candidates]
 
 
 def read_asked(folder: Path) -> Asked:
@@ -171,27 +171,31 @@ def collect(
 
     `task` and `region` say what files outside such a folder are for, and overrule a folder. Raises UsageError.
     """
-    found: list[tuple[Task, tuple[Answer, ...]]] = []
+    collected: list[tuple[Task, tuple[Answer, ...]]] = []
     for path in paths:
-        asked: Asked | None
+        ask: Asked | None
         if path.is_dir():
-            asked, candidates = read_folder(path)
+            ask, candidates = read_folder(path)
         else:
-            above = find_asked_folder(path)
-            asked = read_asked(above) if above is not None else None
-            default = region or (", ".join(asked.nodes) if asked is not None else "")
+            ask_folder = find_asked_folder(path)
+            ask = read_asked(ask_folder) if ask_folder is not None else None
+            default = region or (", ".join(ask.nodes) if ask is not None else "")
             candidates = [(_read(path, default),)]
-        found += [(task or _load_asked_task(service, asked, path), units) for units in candidates]
-    return sorted(found, key=lambda item: item[0].id)
+        collected += [(task or _load_asked_task(service, ask, path), units) for units in candidates]
+    return sorted(collected, key=lambda item: item[0].id)
 
 
 def target_of(paths: Sequence[Path]) -> str:
     """The target that answers were written for. Raises UsageError where they differ."""
     targets = set()
     for path in paths:
-        asked = path if path.is_dir() else find_asked_folder(path)
+        ask_folder = path if path.is_dir() else find_asked_folder(path)
         targets.add(
-            read_asked(asked).target if asked else "cuda" if path.suffix in SUFFIXES["cuda"] else "cpu"
+            read_asked(ask_folder).target
+            if ask_folder
+            else "cuda"
+            if path.suffix in SUFFIXES["cuda"]
+            else "cpu"
         )
     if len(targets) > 1:
         raise UsageError(

@@ -22,23 +22,23 @@ Offer = tuple[RunRecord, Entry]
 
 
 def describe_machine_for(config: Config, target: str) -> Environment:
-    """What this machine is to a winner for that target."""
+    """Describe this machine as it is to a winner for that target."""
     return describe(config.compiler, "cuda" if target == "cuda" else "cpu")
 
 
 def find_win_here(archive: Archive, run: RunRecord, entry: Entry, config: Config) -> Offer:
     """The win as it was confirmed in this environment. Raises UsageError, one line, where it was not."""
     environment = describe_machine_for(config, run.target)
-    found = find_confirmation(archive, entry, environment)
-    if found is None:
+    confirmation = find_confirmation(archive, entry, environment)
+    if confirmation is None:
         raise UsageError(
             f"the win of run {run.run_id} was not confirmed in this environment "
             f"({why_not_here(archive, entry, environment)}): add --confirm to judge it here, or --elsewhere to write it "
             "for where it was confirmed"
         )
-    if found.result.id == entry.result.id:
-        return run, found
-    return archive.run(archive.run_of(found.result.id) or run.run_id), found
+    if confirmation.result.id == entry.result.id:
+        return run, confirmation
+    return archive.run(archive.run_of(confirmation.result.id) or run.run_id), confirmation
 
 
 def judge_here(
@@ -54,11 +54,11 @@ def judge_here(
     session = AuthorSession(task, target, config, archive, Scratch(), progress)
     try:
         result = session.judge_candidate(entry.candidate)
-        made = session.run_id
+        run_id = session.run_id
     finally:
         session.close()
     if not (result.win and session.judge.admission.admitted):
         why = result.reason or "it is not faster than the best baseline"
-        raise UsageError(f"the win of run {run.run_id} is none on this machine: {why} (run {made})")
-    again = next(e for e in archive.run_entries(made) if e.result.id == result.id)
-    return archive.run(made), again
+        raise UsageError(f"the win of run {run.run_id} is none on this machine: {why} (run {run_id})")
+    confirmation = next(e for e in archive.run_entries(run_id) if e.result.id == result.id)
+    return archive.run(run_id), confirmation

@@ -49,16 +49,16 @@ def evidence(candidate: Candidate, result: Result) -> list[str]:
 
 
 def _diagnostics(candidate: Candidate, result: Result) -> Iterator[str]:
-    """Of builds that failed, each message once; which unit is said where there are several."""
+    """List the messages of builds that failed, each once; which unit is said where there are several."""
     names = {u.code_key: nodes_text(u.region) for u in candidate.units}
     said: set[tuple[str, int, str]] = set()
     for build in (b for b in result.builds if not b.ok):
         unit = f" of {names.get(build.unit_key, 'a unit')}" if len(candidate.units) > 1 else ""
-        for found in (d for d in build.diagnostics if d.kind != "warning"):
-            if (build.unit_key, found.line, found.message) not in said:
-                said.add((build.unit_key, found.line, found.message))
-                at = f"line {found.line}" if found.line else "unit"
-                yield f"{found.kind} at {at}{unit} ({build.variant} shapes): {found.message}"
+        for diagnostic in (d for d in build.diagnostics if d.kind != "warning"):
+            if (build.unit_key, diagnostic.line, diagnostic.message) not in said:
+                said.add((build.unit_key, diagnostic.line, diagnostic.message))
+                at = f"line {diagnostic.line}" if diagnostic.line else "unit"
+                yield f"{diagnostic.kind} at {at}{unit} ({build.variant} shapes): {diagnostic.message}"
 
 
 def describe_profiles(candidate: Candidate, results: Iterable[Result]) -> list[str]:
@@ -66,20 +66,20 @@ def describe_profiles(candidate: Candidate, results: Iterable[Result]) -> list[s
     profiles = fastest(results)
     lines: list[str] = []
     for unit in candidate.units:
-        seen = profiles.get(unit.region.id)
-        if seen is not None:
-            lines.append(f"{nodes_text(unit.region)}: {summary(seen)}")
-            lines += [f"{nodes_text(unit.region)}: {finding.text}" for finding in findings(seen)]
+        profile = profiles.get(unit.region.id)
+        if profile is not None:
+            lines.append(f"{nodes_text(unit.region)}: {summary(profile)}")
+            lines += [f"{nodes_text(unit.region)}: {finding.text}" for finding in findings(profile)]
     return lines[:MOST_EVIDENCE]
 
 
 def attempt_row(entry: Entry) -> AttemptRow:
-    result, made = entry.result, entry.candidate.lineage
+    result, lineage = entry.result, entry.candidate.lineage
     timing = result.timing
     ok = result.status == "ok"
     return AttemptRow(
-        candidate=entry.candidate.id, author=author_of(made), operator=made.operator, status=result.status,
-        technique=technique_of(entry.candidate), reason=(result.reason or made.reason)[:LONGEST],
+        candidate=entry.candidate.id, author=author_of(lineage), operator=lineage.operator, status=result.status,
+        technique=technique_of(entry.candidate), reason=(result.reason or lineage.reason)[:LONGEST],
         speedup=result.speedup if ok else None,
         limit_share=timing.limit_share if timing is not None and ok else 0.0,
         confirmed=timing is not None and timing.confirmed, here=entry.verified_here,
@@ -97,10 +97,10 @@ def board(
     latest: dict[str, Entry] = {}
     for entry in (e for e in entries if e.result.status != "error"):
         key = entry.candidate.content_key
-        old = latest.get(key)
+        previous = latest.get(key)
         weaker = (
-            old is not None
-            and _is_confirmed(old)
+            previous is not None
+            and _is_confirmed(previous)
             and entry.result.status == "ok"
             and not _is_confirmed(entry)
         )
@@ -135,7 +135,7 @@ def _board_row(
 
 
 def author_of(lineage: Lineage) -> str:
-    """Who wrote it: the name that an author gave, "expert", or a model."""
+    """Name who wrote it: the name that an author gave, "expert", or a model."""
     return lineage.model
 
 
@@ -144,8 +144,8 @@ def technique_of(candidate: Candidate) -> str:
 
 
 def nodes_text(region: Region) -> str:
-    more = len(region.nodes) - 3
-    return ", ".join(region.nodes[:3]) + (f" and {more} more" if more > 0 else "")
+    hidden = len(region.nodes) - 3
+    return ", ".join(region.nodes[:3]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _is_confirmed(entry: Entry) -> bool:

@@ -28,23 +28,23 @@ def propose_regions(graph: Graph, target: str = "cpu") -> tuple[Region, ...]:
     """
     brain = ExpertBrain()
     plans = [p for t in dict.fromkeys((target, "cpu")) for p in brain.plans(graph, local_facts(t))]
-    found = {r.id: r for plan in plans for r in plan}
-    regions = list(found.values())[:MOST]
+    by_id = {r.id: r for plan in plans for r in plan}
+    regions = list(by_id.values())[:MOST]
     try:
-        whole = make_region(graph, graph.by_name)
+        whole_graph = make_region(graph, graph.by_name)
     except TaskError:
         return tuple(regions)
-    return tuple(regions if whole.id in {r.id for r in regions} else [*regions, whole])
+    return tuple(regions if whole_graph.id in {r.id for r in regions} else [*regions, whole_graph])
 
 
 def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = None) -> Region:
     """The region that is meant. Empty means "all". Raises UsageError, one line."""
     text = reference.strip()
-    known = propose_regions(graph) if regions is None else regions
+    proposals = propose_regions(graph) if regions is None else regions
     if text.isdecimal():
-        if not 1 <= int(text) <= len(known):
-            raise UsageError(f"there is no region {text}: the proposed ones are 1 to {len(known)}")
-        return known[int(text) - 1]
+        if not 1 <= int(text) <= len(proposals):
+            raise UsageError(f"there is no region {text}: the proposed ones are 1 to {len(proposals)}")
+        return proposals[int(text) - 1]
     names = list(graph.by_name) if text in ("", WHOLE) else [n for n in re.split(r"[\s,]+", text) if n]
     unknown = [n for n in names if n not in graph.by_name]
     if unknown:
@@ -58,7 +58,7 @@ def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = Non
 
 
 def techniques(graph: Graph, region: Region, target: str = "cpu") -> tuple[str, ...]:
-    """What the expert knows for the region on a target, one line each; empty: nothing."""
+    """List what the expert knows for the region on a target, one line each; empty: nothing."""
     return tuple(f"{t.name}: {t.why}" for t in _list_techniques(graph, region, target))
 
 

@@ -1,4 +1,4 @@
-"""How a unit is written for a target, as an author is told it: one markdown text a target, and its helper
+"""The rules by which units are written for a target, for authors: one markdown text a target, and its helper
 header.
 """
 

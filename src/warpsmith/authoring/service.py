@@ -79,10 +79,10 @@ class AuthoringService(TaskQueries):
         The future's error is a WarpsmithError where it is anybody's fault. Raises UsageError.
         """
         self.expect_device()
-        known = self._find_known_result(task, candidate)
-        if known is not None:
+        earlier = self._find_known_result(task, candidate)
+        if earlier is not None:
             done: Future[VerdictView] = Future()
-            done.set_result(self._verdict(task, candidate, known, notes=(KNOWN,)))
+            done.set_result(self._verdict(task, candidate, earlier, notes=(KNOWN,)))
             return done
         return self._worker.submit(task, lambda session: self._judge(session, candidate))
 
@@ -101,17 +101,19 @@ class AuthoringService(TaskQueries):
 
     def _find_known_result(self, task: Task, candidate: Candidate) -> Result | None:
         """A win counts as known only once it was confirmed. The candidate is kept with its author all the same."""
-        here = machine.describe(self.config.compiler, self._device()).id
-        found = self.archive.index_judged_results(task.id, self.target_name, here).get(candidate.content_key)
-        if found is None or not lasting(found):
+        environment = machine.describe(self.config.compiler, self._device()).id
+        result = self.archive.index_judged_results(task.id, self.target_name, environment).get(
+            candidate.content_key
+        )
+        if result is None or not lasting(result):
             return None
-        if found.win and not (found.timing is not None and found.timing.confirmed):
+        if result.win and not (result.timing is not None and result.timing.confirmed):
             return None
         self.archive.add_candidate(candidate)
-        return found
+        return result
 
     def profile(self, task: Task) -> Future[ProfileView]:
-        """Where the reference's time goes; opens the judge of the task."""
+        """Measure where the reference's time goes; this opens the judge of the task."""
         self.expect_device()
         return self._worker.submit(task, self._build_profile)
 
@@ -149,7 +151,7 @@ class AuthoringService(TaskQueries):
         rows = self.board(task) if onto == BEST else []
         if onto == BEST and not rows:
             raise UsageError("there is no best candidate of this task yet: leave 'onto' empty")
-        found = self.archive.candidate(rows[0].candidate if rows else onto)
-        if found is None:
+        candidate = self.archive.candidate(rows[0].candidate if rows else onto)
+        if candidate is None:
             raise UsageError(f"no candidate {onto[:40]!r} in {self.config.archive}")
-        return found
+        return candidate

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Closing(Protocol):
-    """What is opened on a task."""
+    """A thing that is open on a task and can be closed."""
 
     @property
     def task(self) -> Task: ...
@@ -57,7 +57,7 @@ class JudgeSessionWorker(Generic[S]):
 
     @property
     def opened(self) -> S | None:
-        """What is open now, for those who only look."""
+        """The session that is open now, for those who only look."""
         return self._opened
 
     def submit(self, task: Task, work: Callable[[S], T]) -> Future[T]:

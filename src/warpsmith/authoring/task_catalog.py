@@ -36,17 +36,17 @@ class TaskCatalog:
             TaskRow(task=str(path), name=path.stem, where=f"suite {suite}", about=_about(path))
             for path in load_suite(suite)
         ]
-        known = dict.fromkeys((r.task_id, r.task_name) for r in self._archive.runs())
-        return rows + [TaskRow(task=f"{ARCHIVED}{i}", name=n, where="archive") for i, n in known]
+        tasks = dict.fromkeys((r.task_id, r.task_name) for r in self._archive.runs())
+        return rows + [TaskRow(task=f"{ARCHIVED}{i}", name=n, where="archive") for i, n in tasks]
 
     def task(self, spec: str, overrides: dict[str, Any] | None = None) -> Task:
         """Raises TaskError, one line."""
         _expect_name(spec)
         if spec.startswith(ARCHIVED):
-            found = self._archive.task(spec.removeprefix(ARCHIVED))
-            if found is None:
+            task = self._archive.task(spec.removeprefix(ARCHIVED))
+            if task is None:
                 raise TaskError(f"no task {spec.removeprefix(ARCHIVED)[:40]} in {self._config.archive}")
-            return found
+            return task
         path = _in_suite(spec)
         key = (path, f"{_version(path)} {overrides}")
         with self._lock:  # one export at a time
@@ -64,7 +64,7 @@ class TaskCatalog:
 
 
 def _expect_name(text: str) -> None:
-    """What no path can be would end in errors of the system."""
+    """Raises TaskError for a name that no path can have: the system would end in errors of its own."""
     parts = (len(part.encode()) for part in text.split("/")) if text.isprintable() else (LONGEST + 1,)
     if len(text) > LONGEST or max(parts) > LONGEST_PART:
         raise TaskError(f"{text[:40]!r} names no task: it is too long, or holds what no name does")
@@ -80,10 +80,10 @@ def _in_suite(spec: str) -> str:
 def _version(spec: str) -> str:
     """Tells a file that was written anew from what it was."""
     try:
-        found = Path(spec).stat()
+        status = Path(spec).stat()
     except (OSError, ValueError):
         return ""
-    return f"{found.st_mtime_ns} {found.st_size}"
+    return f"{status.st_mtime_ns} {status.st_size}"
 
 
 def _about(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What an author may look at without a judge: tasks, regions, headers, history, knowledge, the board.
+"""Queries of authors that need no judge: tasks, regions, headers, history, knowledge, the board.
 
 In: the settings, a target, a task. Out: views. Usable from several threads.
 """
@@ -60,23 +60,23 @@ class TaskQueries:
 
     def region(self, task: Task, reference: str = "") -> RegionView:
         """Raises UsageError for what is no region."""
-        known = self._propose_regions(task)
-        return self._view(task, regions.resolve(task.graph, reference, known), known)
+        proposals = self._propose_regions(task)
+        return self._view(task, regions.resolve(task.graph, reference, proposals), proposals)
 
     def header(self, task: Task, reference: str = "") -> HeaderView:
-        """What a unit for the region includes. Raises UsageError for a region that no kernel can take."""
-        known = self._propose_regions(task)
-        region = regions.resolve(task.graph, reference, known)
-        view = self._view(task, region, known)
-        others = exemplars(self.archive, region, self.target_name, MOST_OTHERS, without=task.id)
+        """Return the header that a unit for the region includes. Raises UsageError for a region that no kernel can take."""
+        proposals = self._propose_regions(task)
+        region = regions.resolve(task.graph, reference, proposals)
+        view = self._view(task, region, proposals)
+        examples = exemplars(self.archive, region, self.target_name, MOST_OTHERS, without=task.id)
         return HeaderView(
             region=view, task_h=self._header(task, region), rules=rules.text(self.target_name),
             helpers=str(rules.helper(self.target_name) or ""), example=self._example(task, region),
-            others=tuple(u.source for u in others),
+            others=tuple(u.source for u in examples),
         )  # fmt: skip
 
     def history(self, task: Task, last: int = 20) -> list[AttemptRow]:
-        """What was judged for the task, whoever wrote it, newest first."""
+        """List what was judged for the task, whoever wrote it, newest first."""
         entries = self._entries(task)
         return [outcomes.attempt_row(e) for e in reversed(entries[-max(1, last) :])]
 
@@ -86,10 +86,10 @@ class TaskQueries:
 
     def board(self, task: Task) -> list[BoardRow]:
         """The best so far, and by whom."""
-        here = machine.describe(self.config.compiler, self._device()).id
+        environment = machine.describe(self.config.compiler, self._device()).id
         run = self._find_timed_run(task)
         quarantined = run is not None and run.admission is not None and not run.admission.admitted
-        return outcomes.board(self._entries(task), here, self.archive.environment, quarantined)
+        return outcomes.board(self._entries(task), environment, self.archive.environment, quarantined)
 
     def verdict(self, candidate_id: str) -> VerdictView:
         """The last verdict on a candidate. Raises UsageError where there is none."""
@@ -110,9 +110,9 @@ class TaskQueries:
 
     def _find_timed_run(self, task: Task) -> RunRecord | None:
         """The newest run on this machine that timed the baselines."""
-        here = machine.describe(self.config.compiler, self._device())
+        environment = machine.describe(self.config.compiler, self._device())
         runs = (r for r in self.archive.runs(task.id) if r.target == self.target_name and r.baselines)
-        return next((r for r in runs if r.environment == here), None)
+        return next((r for r in runs if r.environment == environment), None)
 
     def _rates(self) -> Peaks | None:
         if self._peaks is None:
@@ -135,7 +135,7 @@ class TaskQueries:
             raise UsageError(f"no kernel can take this region: {error}") from error
 
     def _example(self, task: Task, region: Region) -> str:
-        """As the expert writes it for the target; empty where it does not."""
+        """Return a unit as the expert writes it for the target; empty where it does not."""
         unit = regions.example(task.graph, region, self.target_name)
         return add_covers(unit.source, ", ".join(region.nodes)) if unit is not None and unit.compiled else ""
 

@@ -58,8 +58,8 @@ def ask(
         for spec in task:
             observer.stage(f"loading {spec}")
             name = service.task(spec, changed).name
-            place = out if out is not None and len(task) == 1 else (out or Path("ask")) / name
-            print(write_folder(service, spec, place, region or "", changed))
+            folder = out if out is not None and len(task) == 1 else (out or Path("ask")) / name
+            print(write_folder(service, spec, folder, region or "", changed))
 
 
 def tell(
@@ -90,13 +90,13 @@ def tell(
     ):
         service.expect_device()
         named = service.task(task, changed) if task is not None else None
-        told = collect(service, answers, named, region or "")
+        collected = collect(service, answers, named, region or "")
         candidates = [
-            (given, service.candidate(given, units, onto=onto or "", author=author, note=note))
-            for given, units in told
+            (loaded, service.candidate(loaded, units, onto=onto or "", author=author, note=note))
+            for loaded, units in collected
         ]
-        for given, candidate in candidates:  # every answer was read before the first is judged
-            views.append(service.submit(given, candidate).result())
+        for loaded, candidate in candidates:  # every answer was read before the first is judged
+            views.append(service.submit(loaded, candidate).result())
             if json != "-":
                 print("\n".join(verdict_lines(views[-1])))
     if json is not None:

@@ -102,8 +102,8 @@ def create(
     parts = gathered.tasks.values(), gathered.candidates.values(), gathered.hypotheses.values()
     bundle = make_bundle(target, *parts, canaries=canary, key=key)
     bundle.write(out)
-    what = f"{counted(len(bundle.tasks), 'task')}, {counted(len(bundle.candidates), 'candidate')}"
-    print(f"wrote {out}: {what}, root {bundle.root[:16]}, {'signed' if key else 'hashed, not signed'}")
+    summary = f"{counted(len(bundle.tasks), 'task')}, {counted(len(bundle.candidates), 'candidate')}"
+    print(f"wrote {out}: {summary}, root {bundle.root[:16]}, {'signed' if key else 'hashed, not signed'}")
 
 
 @bundle_app.command()
@@ -201,8 +201,8 @@ def import_command(
     if not results.is_dir():
         raise UsageError(f"{results} is not a folder: give the one that `warpsmith bundle run` wrote")
     config = o.config(archive)
-    found = import_results(Archive(config.archive), results, read_key(key_file), config.confirm)
-    for run_id, run in found.runs.items():
+    counts = import_results(Archive(config.archive), results, read_key(key_file), config.confirm)
+    for run_id, run in counts.runs.items():
         outcome = f"{run.summary.status} {run.summary.reason}".strip() if run.summary else "unfinished"
         if run.summary and run.summary.best:
             best = run.summary.best
@@ -210,10 +210,10 @@ def import_command(
                 f", {printing.ratio_text(best.speedup)} over {best.speedup.baseline}, {best.candidate_id}"
             )
         print(f"run {run_id} {run.task_name}: {outcome}; on {run.environment.hardware}")
-    for candidate, how in found.drift.items():
+    for candidate, how in counts.drift.items():
         print(f"canary {candidate}: {how}")
-    trust = "sealed with the key" if found.trusted else "unverified until they are judged here"
-    print(f"{counted(found.new_results, 'new result')} from {results}, {trust}")
+    trust = "sealed with the key" if counts.trusted else "unverified until they are judged here"
+    print(f"{counted(counts.new_results, 'new result')} from {results}, {trust}")
 
 
 def unit_files(text: str) -> tuple[str, list[Path]]:
@@ -242,29 +242,38 @@ def print_ended(ended: Ended, out: Path) -> None:
         print(f"{task}: given up: {reason}")
     for candidate, how in ended.standing.drift().items():
         print(f"canary {candidate}: {how}")
-    for task, left in ended.left.items():
-        print(f"left of {task}: {', '.join(left)}")
+    for task, why in ended.left.items():
+        print(f"left of {task}: {', '.join(why)}")
     print(f"on {ended.environment.hardware}")
     print("the same command goes on" if ended.left else f"warpsmith bundle import {out}")
 
 
 def candidate_row(ended: Ended, candidate: Candidate) -> tuple[str, ...]:
-    first, again = ended.standing.first(candidate), ended.standing.confirmation(candidate)
-    shown: Result | None = again or first
+    first, confirmation = ended.standing.first(candidate), ended.standing.confirmation(candidate)
+    shown: Result | None = confirmation or first
     technique = " + ".join(u.technique or u.family for u in candidate.units)
     name = ended.label(candidate.task_id)
     if shown is None:
         return name, candidate.id, technique, "not judged", "", "", "", ""
     speedup = f"{printing.ratio_text(shown.speedup)} {shown.speedup.baseline}" if shown.speedup else ""
     limit = f"{shown.timing.limit_share:.0%}" if shown.timing else ""
-    return name, candidate.id, technique, shown.status, speedup, limit, "yes" if again else "", shown.reason
+    return (
+        name,
+        candidate.id,
+        technique,
+        shown.status,
+        speedup,
+        limit,
+        "yes" if confirmation else "",
+        shown.reason,
+    )
 
 
 def as_json(ended: Ended) -> dict[str, Any]:
-    """What `--json` writes: the latest result of each candidate, and what is left."""
-    found = [ended.standing.confirmation(c) or ended.standing.first(c) for c in ended.candidates]
+    """Return what `--json` writes: the latest result of each candidate, and what is left."""
+    results = [ended.standing.confirmation(c) or ended.standing.first(c) for c in ended.candidates]
     return {
         "root": ended.bundle.root, "environment": ended.environment.model_dump(mode="json"),
-        "results": [r.model_dump(mode="json") for r in found if r is not None], "unopened": ended.unopened,
+        "results": [r.model_dump(mode="json") for r in results if r is not None], "unopened": ended.unopened,
         "canaries": ended.standing.drift(), "left": ended.left, "in_time": ended.in_time,
     }  # fmt: skip

@@ -27,7 +27,7 @@ def compare(
     from ..report.sides import read_side
 
     files = printing.outputs(json, out)
-    left, right = (read_side(what, lambda: existing(archive)) for what in (a, b))
-    page = comparison_page(compare_sides(left, right))
+    side_a, side_b = (read_side(side, lambda: existing(archive)) for side in (a, b))
+    page = comparison_page(compare_sides(side_a, side_b))
     printing.write_page(page, files)
     printing.print_page(page, json)

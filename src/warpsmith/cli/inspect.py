@@ -57,7 +57,7 @@ def show_task(task: TaskArgument, settings: o.SetOption = None, json: o.JsonOpti
 def check_task(
     task: TaskArgument, time: TimeOption = "120s", settings: o.SetOption = None, json: o.JsonOption = None
 ) -> None:
-    """Whether a task loads, and admits no cheat: zeros, a constant, its input, a stale or sloppy answer."""
+    """Check whether a task loads, and admits no cheat: zeros, a constant, its input, a stale or sloppy answer."""
     from ..api import check_task as check
 
     limit, overrides = o.seconds(time), o.overrides(settings)
@@ -78,16 +78,16 @@ def check_task(
 def doctor(
     archive: o.ArchiveOption = None, target: o.TargetOption = "cpu", json: o.JsonOption = None
 ) -> None:
-    """Whether this machine can run Warpsmith, and what to do where it cannot."""
+    """Check whether this machine can run Warpsmith, and what to do where it cannot."""
     from ..doctor import findings
 
-    found = findings(o.config(archive), target)
+    checks = findings(o.config(archive), target)
     if json is not None:
-        printing.write_json([{"what": w, "ok": ok, "detail": text} for w, ok, text in found], json)
+        printing.write_json([{"what": w, "ok": ok, "detail": text} for w, ok, text in checks], json)
     if json != "-":
-        for what, ok, text in found:
-            print(f"{'ok ' if ok else 'NOT'}  {what}: {text}")
-    raise typer.Exit(0 if all(ok for _, ok, _ in found) else 1)
+        for name, ok, text in checks:
+            print(f"{'ok ' if ok else 'NOT'}  {name}: {text}")
+    raise typer.Exit(0 if all(ok for _, ok, _ in checks) else 1)
 
 
 def version() -> None:
@@ -135,10 +135,10 @@ def facts(graph: Graph) -> list[str]:
     inputs = [i.spec for i in graph.inputs if i.role == "input"]
     state = [i.spec for i in graph.inputs if i.role != "input"]
     outputs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
-    least = sum(s.nbytes for s in [*inputs, *state, *outputs])
+    minimum = sum(s.nbytes for s in [*inputs, *state, *outputs])
     flops = sum(n.flops for n in graph.nodes)
     texts = (" ".join(map(spec_text, specs)) for specs in (inputs, outputs))
-    return [*texts, f"{sum(s.numel for s in state):,}", f"{flops:,}", f"{least:,}"]
+    return [*texts, f"{sum(s.numel for s in state):,}", f"{flops:,}", f"{minimum:,}"]
 
 
 def spec_text(spec: TensorSpec) -> str:
@@ -152,5 +152,5 @@ def print_admission(task: Task, admission: Admission) -> None:
         print(f"  {mutant}: {rule}")
     for reason in admission.reasons:
         print(f"  {reason}")
-    for what in admission.unchecked:
-        print(f"  not checked: {what}")
+    for unchecked_rule in admission.unchecked:
+        print(f"  not checked: {unchecked_rule}")

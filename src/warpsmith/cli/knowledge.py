@@ -42,32 +42,32 @@ def knowledge(
                 ("page", "targets", "title"), [(p.name, " ".join(p.targets), p.title) for p in titles]
             )
         return
-    found = index.retrieve(" ".join(query), check_target(target), count)
+    passages = index.retrieve(" ".join(query), check_target(target), count)
     if json is not None:
-        printing.write_json([passage.model_dump(mode="json") for passage in found], json)
+        printing.write_json([passage.model_dump(mode="json") for passage in passages], json)
     if json != "-":
-        for passage in found:
+        for passage in passages:
             sources = "".join(f"\n{source}" for source in passage.sources)
             print(f"# {passage.title} ({passage.page})\n\n{passage.text}\n{sources}\n")
-    if not found:
+    if not passages:
         raise UsageError(f"nothing is written about {' '.join(query)}: `warpsmith knowledge` lists the pages")
 
 
 def lessons(
     target: AnyTargetOption = None, archive: o.ArchiveOption = None, json: o.JsonOption = None
 ) -> None:
-    """What ended failures before, most helpful first: failure, what was changed, how often that helped."""
-    kept = existing(archive).all_lessons(check_target(target) or None)
+    """List what ended failures before, most helpful first: failure, what was changed, how often that helped."""
+    lessons_kept = existing(archive).all_lessons(check_target(target) or None)
     if json is not None:
-        printing.write_json([lesson.model_dump(mode="json") for lesson in kept], json)
+        printing.write_json([lesson.model_dump(mode="json") for lesson in lessons_kept], json)
     if json == "-":
         return
-    for one in kept:
-        lesson, imported = one.lesson, ", imported" if one.origin == "imported" else ""
+    for record in lessons_kept:
+        lesson, imported = record.lesson, ", imported" if record.origin == "imported" else ""
         print(f"{lesson.target}  {lesson.signature}")
-        print(f"  helped {lesson.helped}, failed {lesson.failed}{imported}; learnt {one.learnt_at[:10]}")
+        print(f"  helped {lesson.helped}, failed {lesson.failed}{imported}; learnt {record.learnt_at[:10]}")
         print("".join(f"    {line}\n" for line in lesson.remedy.splitlines()))
-    if not kept:
+    if not lessons_kept:
         print("no lessons yet: they are learnt when a model's repair works")
 
 

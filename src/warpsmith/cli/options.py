@@ -68,23 +68,23 @@ def budget(evaluations: int, time: str, usd: float | None = None, tokens: int | 
 
 def overrides(settings: list[str] | None) -> dict[str, Any] | None:
     """["dim=1024", "mode=mean"] → {"dim": 1024, "mode": "mean"}. Values are Python literals, else text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for setting in settings or ():
         name, equals, value = setting.partition("=")
         if not equals or not name.strip().isidentifier():
             raise UsageError(f"--set {setting}: give NAME=VALUE, for instance --set batch_size=64")
         try:
-            found[name.strip()] = ast.literal_eval(value)
+            values[name.strip()] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            found[name.strip()] = value
-    return found or None
+            values[name.strip()] = value
+    return values or None
 
 
 def config(archive: Path | str | None = None, baselines: str | None = None, **flags: Any) -> Config:
     """The settings with these flags on top; a flag that is None leaves the setting as it is."""
     names = tuple(n.strip() for n in baselines.split(",") if n.strip()) if baselines else None
-    known = Config().baselines
+    known_baselines = Config().baselines
     for name in names or ():
-        if name not in known:
-            raise UsageError(f"--baselines: {name} is none; known are {', '.join(known)}")
+        if name not in known_baselines:
+            raise UsageError(f"--baselines: {name} is none; known are {', '.join(known_baselines)}")
     return Config.load({"archive": archive, "baselines": names, **flags})

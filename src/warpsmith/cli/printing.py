@@ -1,4 +1,4 @@
-"""How outcomes appear on standard output: tables and short blocks for people, JSON for programs."""
+"""The look of outcomes on standard output: tables and short blocks for people, JSON for programs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def profile(
     archive: o.ArchiveOption = None,
     json: o.JsonOption = None,
 ) -> None:
-    """What the observers see of a winner: roofline, compiler, profilers, sanitizers."""
+    """Show what the observers see of a winner: roofline, compiler, profilers, sanitizers."""
     from ..api import make_target
     from ..processes.buffers import Scratch
     from ..profile.observe import profile as observe
@@ -39,17 +39,17 @@ def profile(
     seconds = timing.median_us * 1e-6 if timing is not None else 0.0
     target = make_target(run.target, config)
     with observer_for(quiet=False) as observer, Scratch() as scratch:
-        found = list(
+        profiles = list(
             observe(
                 entry.candidate, task, target, scratch=scratch, cache_dir=config.cache, limit=run.limit,
                 seconds=seconds, seed=run.seed, progress=observer.stage,
             )
         )  # fmt: skip
     if json is not None:
-        printing.write_json([f.model_dump(mode="json") for f in found], json)
+        printing.write_json([f.model_dump(mode="json") for f in profiles], json)
     if json != "-":
         print(f"{run.task_name}, run {run.run_id}, on {run.environment.hardware}")
-        for observation in found:
+        for observation in profiles:
             print_observation(observation)
 
 

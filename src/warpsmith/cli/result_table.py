@@ -22,13 +22,15 @@ class Kind(StrEnum):
 
 
 def print_entries(archive: Archive, entries: list[Entry], json: str | None) -> None:
-    """As a table, or as JSON lines' records where `json` says."""
+    """Print entries as a table, or as JSON lines' records where `json` says."""
     if json is not None:
         printing.write_json([e.model_dump(mode="json", exclude={"hypothesis"}) for e in entries], json)
     if json == "-":
         return
     names = {task: _name(archive, task) for task in {e.candidate.task_id for e in entries}}
-    devices = {place: _device(archive, place) for place in {e.result.environment for e in entries}}
+    devices = {
+        environment: _device(archive, environment) for environment in {e.result.environment for e in entries}
+    }
     rows = [_row(e, names[e.candidate.task_id], devices[e.result.environment]) for e in entries]
     printing.print_rows(COLUMNS, rows)
 

@@ -58,7 +58,7 @@ def report(
     ] = None,
     archive: o.ArchiveOption = None,
 ) -> None:
-    """What a run tried, measured and found, with all that is needed to check it."""
+    """Report what a run tried, measured and found, with all that is needed to check it."""
     from ..report import build_report, render
     from ..report.text import renderable
 
@@ -139,7 +139,7 @@ def find_kernels(
 
 @archive_app.command("show")
 def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
-    """What a run judged, in order."""
+    """List what a run judged, in order."""
     store = existing(archive)
     record = store.run(run)
     print(f"{record.run_id} {record.task_name} on {record.environment.hardware}, seed {record.seed}")
@@ -149,7 +149,7 @@ def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
 
 @archive_app.command("path")
 def archive_path(archive: o.ArchiveOption = None) -> None:
-    """Where the archive is."""
+    """Print where the archive is."""
     print(o.config(archive).archive)
 
 
@@ -159,10 +159,12 @@ def existing(path: Path | str | None) -> Archive:
     """
     from ..archive.store import Archive
 
-    place = o.config(path).archive
-    if path is not None and isinstance(place, Path) and not place.exists():
-        raise ArchiveError(f"no archive at {place}: `warpsmith archive path` says where the usual one is")
-    return Archive(place)
+    archive_path = o.config(path).archive
+    if path is not None and isinstance(archive_path, Path) and not archive_path.exists():
+        raise ArchiveError(
+            f"no archive at {archive_path}: `warpsmith archive path` says where the usual one is"
+        )
+    return Archive(archive_path)
 
 
 def run_row(run: RunRecord) -> list[str]:

@@ -105,8 +105,8 @@ def demo(
 def examples_folder(given: Path | None) -> Path:
     """The folder given, `examples/` here, or that of this package's checkout. Raises UsageError."""
     checkout = Path(__file__).resolve().parents[3]
-    places = [given] if given is not None else [Path("examples"), checkout / "examples"]
-    for folder in places:
+    folders = [given] if given is not None else [Path("examples"), checkout / "examples"]
+    for folder in folders:
         if all((folder / name).is_file() for name in DEMO_TASKS):
             return folder
     raise UsageError(f"{', '.join(DEMO_TASKS)} not found: run in a checkout, or name the examples folder")

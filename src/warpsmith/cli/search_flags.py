@@ -66,7 +66,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     kind: Any = hints["flags"]
     types = get_type_hints(kind, include_extras=True)
-    own = [
+    parameters = [
         p.replace(annotation=hints[p.name])
         for p in signature(command).parameters.values()
         if p.name != "flags"
@@ -81,6 +81,6 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         flags = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
         command(*args, flags=flags, **given)
 
-    flat.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
-    flat.__annotations__ = {p.name: p.annotation for p in [*own, *shared]}
+    flat.__signature__ = Signature([*parameters, *shared])  # type: ignore[attr-defined]
+    flat.__annotations__ = {p.name: p.annotation for p in [*parameters, *shared]}
     return flat

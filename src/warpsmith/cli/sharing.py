@@ -82,10 +82,10 @@ def import_archive(
     if is_parquet(source):
         require_pyarrow()
     counts = import_file(Archive(o.config(archive).archive), source, license or UNKNOWN)
-    new = f"{counted(counts.new_results, 'new result')}, {counted(counts.new_runs, 'new run')}"
+    summary = f"{counted(counts.new_results, 'new result')}, {counted(counts.new_runs, 'new run')}"
     if counts.lines.get("foreign"):
-        new += f", {counted(counts.new_foreign, 'new foreign kernel')} (`warpsmith archive foreign`)"
-    print(f"{new} from {source}")
+        summary += f", {counted(counts.new_foreign, 'new foreign kernel')} (`warpsmith archive foreign`)"
+    print(f"{summary} from {source}")
     if counts.left_out:
         print(f"not known, and left out: {', '.join(sorted(counts.left_out))}")
 
@@ -150,11 +150,11 @@ def foreign(
         ]  # fmt: skip
         printing.print_rows(columns, rows)
         return
-    found = foreign_kernel(store, kernel)
+    foreign_row = foreign_kernel(store, kernel)
     if out is None:
-        print(found.cuda_code)
+        print(foreign_row.cuda_code)
         return
-    task, solution = write_solution(found, out)
+    task, solution = write_solution(foreign_row, out)
     print(f"wrote {solution}; judge it: warpsmith judge {solution} --task {task} --target cuda")
 
 

@@ -60,21 +60,23 @@ def winner(archive: Archive, what: str | None) -> tuple[RunRecord, Entry]:
 
 
 def find_confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
-    """What the run claims, or else its fastest confirmed win, that nothing judged later contradicts. None of
+    """Find what the run claims, or else its fastest confirmed win, that nothing judged later contradicts. None for
     an imported run or a quarantined task.
     """
     if run.admission is not None and not run.admission.admitted:
         return None
     wins = archive.winners(run.task_id, run.target, run.environment.id)
     standing = {e.candidate.content_key for e in wins if e.result.environment == run.environment.id}
-    mine = [
+    win_entries = [
         e
         for e in archive.run_entries(run.run_id)
         if e.kind == "confirmation" and e.result.win and e.verified_here
         and e.candidate.content_key in standing
     ]  # fmt: skip
     claimed = run.summary.best.candidate_id if run.summary and run.summary.best else ""
-    return max(mine, key=lambda e: (e.candidate.id == claimed, _median(e.result.speedup)), default=None)
+    return max(
+        win_entries, key=lambda e: (e.candidate.id == claimed, _median(e.result.speedup)), default=None
+    )
 
 
 def _median(ratio: Ratio | None) -> float:

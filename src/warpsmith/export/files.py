@@ -1,4 +1,4 @@
-"""What every export is made of: a unit's files and build commands, a task's source at its constants, the
+"""The parts that every export is made of: a unit's files and build commands, a task's source at its constants, the
 proof, Python literals.
 """
 
@@ -51,14 +51,14 @@ class UnitFiles:
 
     def headers(self) -> dict[str, str]:
         """The text of each of our headers that the source includes, by name, those that these include among them."""
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         open_ = _INCLUDE.findall(self.source)
         while open_:
             name = open_.pop()
-            if name not in found and (HEADERS / name).is_file():
-                found[name] = (HEADERS / name).read_text(encoding="utf-8")
-                open_ += _INCLUDE.findall(found[name])
-        return found
+            if name not in headers and (HEADERS / name).is_file():
+                headers[name] = (HEADERS / name).read_text(encoding="utf-8")
+                open_ += _INCLUDE.findall(headers[name])
+        return headers
 
     def one_file(self) -> str:
         """The source with the text of its headers in place of the first #include of each."""
@@ -90,7 +90,7 @@ def task_text(task: Task) -> str:
 
 
 def state_rows(graph: Graph) -> list[tuple[str, Any]]:
-    """Where each graph input comes from: ("input", name), (role, name), ("literal", (dtype, shape, data))."""
+    """List where each graph input comes from: ("input", name), (role, name), ("literal", (dtype, shape, data))."""
     return [_row(i) for i in graph.inputs]
 
 
@@ -122,7 +122,7 @@ def format_nested(tree: Any, leaf: str = "leaves[{}]") -> str:
 
 
 def positional(graph: Graph) -> bool:
-    """Whether forward takes its tensors one by one and nothing else."""
+    """Return whether forward takes its tensors one by one and nothing else."""
     count = sum(i.role == "input" for i in graph.inputs)
     return not graph.call or json.loads(graph.call) == {
         "tuple": [{"tuple": list(range(count))}, {"dict": {}}]
@@ -141,7 +141,7 @@ def docstring(text: str) -> str:
 
 
 def proof(entry: Entry | None, run: RunRecord | None) -> str:
-    """What was measured, in a few lines; says so when nothing is known."""
+    """Describe what was measured, in a few lines; say so when nothing is known."""
     if entry is None or run is None or entry.result.timing is None or entry.result.verdict is None:
         return "No measurement is attached to this candidate."
     timing, verdict = entry.result.timing, entry.result.verdict

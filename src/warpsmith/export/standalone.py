@@ -60,7 +60,7 @@ class Optimized(torch.nn.Module):
 
     @property
     def active(self) -> bool:
-        """Whether the kernels can be used on this machine."""
+        """True if the kernels can be used on this machine."""
         return self._run is not None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -88,15 +88,19 @@ class Optimized(torch.nn.Module):
         return result
 
     def _tensors(self, leaves: list[Any]) -> list[torch.Tensor] | None:
-        """What the program reads, or None when it was not made for this call."""
+        """Return the tensors that the program reads, or None when it was not made for this call."""
         if not self._mode_fits() or torch.is_autocast_enabled("cpu") or self._results.differs():
             return None
-        given, gradients = iter(leaves), torch.is_grad_enabled()
+        tensor_iterator, gradients = iter(leaves), torch.is_grad_enabled()
         tensors: list[torch.Tensor] = []
         for item, literal in zip(self.manifest["reads"], self._literals, strict=True):
             tensor = literal
             if literal is None:
-                tensor = next(given, None) if item["kind"] == "input" else _find(self.original, item["name"])
+                tensor = (
+                    next(tensor_iterator, None)
+                    if item["kind"] == "input"
+                    else _find(self.original, item["name"])
+                )
             if tensor is None or not _fits(tensor, item) or (gradients and tensor.requires_grad):
                 return None
             tensors.append(tensor)
@@ -140,7 +144,7 @@ def load_kernels(folder: Path, manifest: dict[str, Any]) -> list[str]:
 
 
 def runs_here(manifest: dict[str, Any]) -> bool:
-    """Whether this processor can do all that the one could for which the kernels were built."""
+    """Return whether this processor can do all that the one could for which the kernels were built."""
     return manifest["machine"] == platform.machine() and set(manifest["processor"]) <= processor_features()
 
 
@@ -150,8 +154,8 @@ def processor_features() -> set[str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return set()
-    found = next((line for line in lines if line.lower().startswith(("flags", "features"))), ":")
-    return set(found.split(":", 1)[1].split())
+    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), ":")
+    return set(flags.split(":", 1)[1].split())
 
 
 def _rebuilt(folder: Path, unit: dict[str, Any]) -> Path:
@@ -177,11 +181,11 @@ def _rebuilt(folder: Path, unit: dict[str, Any]) -> Path:
 def _compile(compiler: str, source: Path, unit: dict[str, Any], library: Path) -> None:
     """Build aside, then rename whole, so that a second process never loads half a library."""
     with tempfile.TemporaryDirectory(dir=library.parent) as aside:
-        object_file, made = Path(aside) / "unit.o", Path(aside) / "unit.so"
+        object_file, shared_object = Path(aside) / "unit.o", Path(aside) / "unit.so"
         includes = ["-I", str(source.parent), "-I", str(source.parent.parent)]
         commands = [
             [compiler, *unit["flags"], *includes, "-c", str(source), "-o", str(object_file)],
-            [compiler, str(object_file), "-o", str(made), *unit["link"]],
+            [compiler, str(object_file), "-o", str(shared_object), *unit["link"]],
         ]
         for command in commands:
             try:
@@ -191,7 +195,7 @@ def _compile(compiler: str, source: Path, unit: dict[str, Any], library: Path) -
             if done.returncode != 0:
                 first = (done.stderr.strip().splitlines() or ["no message"])[0]
                 raise Unusable(f"its kernels cannot be rebuilt here: {first}")
-        made.replace(library)
+        shared_object.replace(library)
 
 
 def _fits(tensor: Any, item: dict[str, Any]) -> bool:

@@ -50,5 +50,5 @@ def export_winner(
 
 def _target(name: str, config: Config) -> NativeTarget:
     """Raises ToolchainError where its tools are missing."""
-    made: NativeTarget = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
-    return made
+    target: NativeTarget = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
+    return target

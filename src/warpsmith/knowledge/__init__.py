@@ -1,1 +1,1 @@
-"""What is known: a written knowledge base with full-text retrieval, good kernels of the archive, lessons of runs."""
+"""The knowledge of the agents: a written knowledge base with full-text retrieval, good kernels of the archive, lessons of runs."""

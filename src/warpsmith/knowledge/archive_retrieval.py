@@ -1,4 +1,4 @@
-"""What an author is told besides the situation: passages of the knowledge base, exemplars and lessons of an archive.
+"""Retrieval for one run, besides the situation: passages of the knowledge base, exemplars and lessons of an archive.
 
 It serves one run. A run that was killed must ask its models the same questions when it is resumed, so what is told is
 what the archive held when the run began, plus what this run itself learnt since, in its own order. Everything learnt
@@ -54,25 +54,25 @@ class ArchiveRetrieval:
         sign = signature(failure)
         if not self.teach or not sign:
             return []
-        kept = self.archive.lessons(sign, target, limit=100, before=self.before)
-        known = {lesson.remedy: lesson for lesson in kept}
+        stored = self.archive.lessons(sign, target, limit=100, before=self.before)
+        lessons = {lesson.remedy: lesson for lesson in stored}
         if self.before:
-            for (about, of, remedy), own in self._own.items():
+            for (about, of, remedy), lesson_learnt in self._own.items():
                 if (about, of) == (sign, target):
-                    known[remedy] = _sum(known.get(remedy), own)
-        useful = [lesson for lesson in known.values() if lesson.helped >= lesson.failed]
+                    lessons[remedy] = _sum(lessons.get(remedy), lesson_learnt)
+        useful = [lesson for lesson in lessons.values() if lesson.helped >= lesson.failed]
         return sorted(useful, key=lambda one: (one.failed - one.helped, -one.helped))[: max(k, 0)]
 
     def warnings(self, target: str, k: int) -> list[Lesson]:
         if not self.teach:
             return []
-        kept = (one.lesson for one in self.archive.all_lessons(target, self.before))
-        known = {(lesson.signature, lesson.remedy): lesson for lesson in kept}
+        stored = (one.lesson for one in self.archive.all_lessons(target, self.before))
+        lessons = {(lesson.signature, lesson.remedy): lesson for lesson in stored}
         if self.before:
-            for (about, of, remedy), own in self._own.items():
+            for (about, of, remedy), lesson_learnt in self._own.items():
                 if of == target:
-                    known[about, remedy] = _sum(known.get((about, remedy)), own)
-        useful = [lesson for lesson in known.values() if lesson.helped >= lesson.failed]
+                    lessons[about, remedy] = _sum(lessons.get((about, remedy)), lesson_learnt)
+        useful = [lesson for lesson in lessons.values() if lesson.helped >= lesson.failed]
         best: dict[str, Lesson] = {}  # by kind of failure
         for lesson in sorted(useful, key=lambda one: (one.failed - one.helped, -one.helped)):
             best.setdefault(lesson.signature, lesson)
@@ -89,9 +89,9 @@ class ArchiveRetrieval:
         )  # fmt: skip
         self.archive.add_lesson(lesson)
         key = (sign, target, remedy)
-        own = self._own.get(key)
-        if own is None or not candidate or own.candidate != candidate:
-            self._own[key] = _sum(own, lesson)
+        learnt = self._own.get(key)
+        if learnt is None or not candidate or learnt.candidate != candidate:
+            self._own[key] = _sum(learnt, lesson)
 
     def note_outcome(self, lesson: Lesson, worked: bool) -> None:
         if not self.teach:

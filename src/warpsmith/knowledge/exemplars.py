@@ -22,15 +22,15 @@ def exemplars(
     archive: ArchiveReader, region: Region, target: str, k: int, before: str = "", without: str = ""
 ) -> list[Unit]:
     """At most `k` units, the most telling first. `before`: judged before then; `without`: not of this task."""
-    found: dict[str, Unit] = {}  # by source
+    units: dict[str, Unit] = {}  # by source
     for signature in (region.signature, *nearest(archive, region.signature, target, before, without)):
-        if len(found) >= k:
+        if len(units) >= k:
             break
         entries = find_sound_entries(archive, signature, target, before=before, without=without)
         for unit in _units(entries, signature):
             if unit.compiled:
-                found.setdefault(unit.source, unit)
-    return list(found.values())[: max(k, 0)]
+                units.setdefault(unit.source, unit)
+    return list(units.values())[: max(k, 0)]
 
 
 def alike(one: str, other: str) -> float:
@@ -41,9 +41,13 @@ def alike(one: str, other: str) -> float:
 
 def nearest(archive: ArchiveReader, signature: str, target: str, before: str, without: str) -> list[str]:
     """Other signatures of sound units with like operations, the most alike first."""
-    others = (one for one in list_sound_signatures(archive, target, before, without) if one != signature)
-    ranked = sorted((-alike(signature, one), one) for one in others)
-    return [one for negative, one in ranked[:NEARBY] if -negative >= LEAST_ALIKE]
+    signatures = (
+        other_signature
+        for other_signature in list_sound_signatures(archive, target, before, without)
+        if other_signature != signature
+    )
+    ranked = sorted((-alike(signature, other_signature), other_signature) for other_signature in signatures)
+    return [other_signature for negative, other_signature in ranked[:NEARBY] if -negative >= LEAST_ALIKE]
 
 
 def _units(entries: Iterable[Entry], signature: str) -> Iterable[Unit]:

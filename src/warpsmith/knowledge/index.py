@@ -63,7 +63,7 @@ class Index:
             return dict(self._table.execute(query, (match(words),)).fetchall())
 
     def _count(self, words: list[str]) -> dict[int, float]:
-        counts = {i: _count(held, words) for i, held in enumerate(self._held)}
+        counts = {i: _count(columns, words) for i, columns in enumerate(self._held)}
         return {i: count for i, count in counts.items() if count}
 
 
@@ -102,7 +102,7 @@ def _weigh_columns(page: Page) -> list[tuple[float, list[str]]]:
 def _count(held: list[tuple[float, list[str]]], words: list[str]) -> float:
     """Weighted number of words that each column holds, as whole words or beginnings of words."""
     return sum(
-        weight * sum(any(one.startswith(w) for one in column) for w in words) for weight, column in held
+        weight * sum(any(word.startswith(w) for word in column) for w in words) for weight, column in held
     )
 
 

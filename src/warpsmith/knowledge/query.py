@@ -77,15 +77,15 @@ def terms(text: str, most: int = MOST_TERMS) -> list[str]:
     called = Counter(name for word in _CALLED.findall(plain) if (name := word.strip("_").lower()) in MEANINGS)
     light = {name for name in called if "elementwise" in MEANINGS[name]}
     skipped = light if len(light) < len(called) else set()  # beside a reduction, additions say nothing
-    found = dict.fromkeys(_hints(called))
+    words = dict.fromkeys(_hints(called))
     for word in _WORD.findall(plain):
         if not _LABEL.fullmatch(word) and word.strip("_").lower() not in skipped:
-            found.update(dict.fromkeys(_of(word)))
-    return [word for word in found if len(word) > 1 and word not in _DROPPED][:most]
+            words.update(dict.fromkeys(_of(word)))
+    return [word for word in words if len(word) > 1 and word not in _DROPPED][:most]
 
 
 def _hints(called: Counter[str]) -> list[str]:
-    """What several operations are about together."""
+    """List what several operations are about together."""
     products = sum(called[name] for name in PRODUCTS)
     hints = ["attention"] if products > 1 and called["softmax"] else []
     hints += ["loss", "crossentropy"] if called["log_softmax"] and called.keys() & PICKS else []
@@ -111,7 +111,7 @@ def operations(signature: str) -> frozenset[str]:
 
 def _of(word: str) -> list[str]:
     plain = word.strip("_")
-    known = MEANINGS.get(plain.lower())
-    words = known.split() if known is not None else []
+    meanings = MEANINGS.get(plain.lower())
+    words = meanings.split() if meanings is not None else []
     parts = [part.lower() for part in _PART.findall(plain)]
     return [*words, plain.lower(), *(parts if len(parts) > 1 else [])]

@@ -22,7 +22,7 @@ class Background:
         self._thread.start()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work returns, once there is a slot for it. An interrupt while waiting cancels it."""
+        """Return what the work returns, once there is a slot for it. An interrupt while waiting cancels it."""
         future = asyncio.run_coroutine_threadsafe(self._in_slot(work), self._loop)
         try:
             return future.result()
@@ -46,7 +46,7 @@ class Background:
 
 
 async def _end(last: Iterable[Coroutine[Any, Any, None]]) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*others, *last, return_exceptions=True)
+    await asyncio.gather(*tasks, *last, return_exceptions=True)

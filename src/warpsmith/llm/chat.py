@@ -1,4 +1,4 @@
-"""What everybody who asks a language model relies on: one method, one answer, failure as a value."""
+"""The contract of everybody who asks a language model: one method, one answer, failure as a value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Chat(Protocol):
 
 
 class Ledger(Protocol):
-    """Where exchanges are kept, so that none is paid for twice."""
+    """A store of exchanges, so that none is paid for twice."""
 
     def find_exchange(self, run_id: str, key: str) -> Exchange | None: ...
 
@@ -38,7 +38,7 @@ class Ledger(Protocol):
 
 
 class Purse(Protocol):
-    """What a run may still spend; all its models draw on one."""
+    """The money that a run may still spend; all its models draw on one."""
 
     @property
     def seconds_left(self) -> float | None:

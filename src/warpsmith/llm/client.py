@@ -32,7 +32,7 @@ CHARACTERS_PER_TOKEN = 4  # where a server does not count
 
 @dataclass(frozen=True)
 class Patience:
-    """How faults that pass are waited out: 1, 2, 4 seconds, or what the provider asks for."""
+    """The waiting times for faults that pass: 1, 2, 4 seconds, or what the provider asks for."""
 
     tries: int = 4
     tries_slow: int = 2  # of a question that timed out
@@ -42,7 +42,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Answered:
-    """What one question brought, after retries."""
+    """The answer to one question, after retries."""
 
     text: str = ""
     fault: Fault | None = None
@@ -69,15 +69,15 @@ class ModelClient:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self._purse.seconds_left):
-                got = await self._patiently(system, prompt)
+                answered = await self._patiently(system, prompt)
         except TimeoutError:
             reason = self._purse.find_reached_limit() or "time spent"
             cut = self._exchange(role, system, prompt, turn, Answered(), f"{CUT}{reason}", started)
             raise BudgetSpent(reason, cut) from None
-        fault = got.fault
+        fault = answered.fault
         passing = fault is not None and fault.kind in ("passing", "slow")
         error = "" if fault is None else f"{PASSING if passing else ''}{fault.text}"
-        exchange = self._exchange(role, system, prompt, turn, got, error, started)
+        exchange = self._exchange(role, system, prompt, turn, answered, error, started)
         self._purse.book(exchange)
         self._note_health(fault)
         return exchange
@@ -112,14 +112,14 @@ class ModelClient:
         """The answer, or the fault that was left after the last try."""
         patience, tried = self._patience, 0
         while True:
-            got = await self._once(system, prompt)
+            answered = await self._once(system, prompt)
             tried += 1
-            fault = got.fault
-            most = {"passing": patience.tries, "slow": patience.tries_slow}.get(
+            fault = answered.fault
+            tries = {"passing": patience.tries, "slow": patience.tries_slow}.get(
                 fault.kind if fault else "", 1
             )
-            if fault is None or tried >= most:
-                return got
+            if fault is None or tried >= tries:
+                return answered
             wait = patience.first * 2 ** (tried - 1) if fault.wait is None else fault.wait
             if wait > patience.longest:
                 return Answered(fault=Fault("passing", f"{fault.text}; it asks for a wait of {wait:.0f} s"))
@@ -148,8 +148,8 @@ class ModelClient:
             output_tokens=used.output_tokens if counts else len(text) // CHARACTERS_PER_TOKEN,
         )
         fault = Fault("question", problem) if problem else None
-        kept = "" if problem and response.finish_reason != "length" else text
-        return Answered(kept, fault, counted, self._price.usd(used if counts else counted))
+        partial = "" if problem and response.finish_reason != "length" else text
+        return Answered(partial, fault, counted, self._price.usd(used if counts else counted))
 
     def _clean(self, text: str) -> str:
         for secret in self._secrets:

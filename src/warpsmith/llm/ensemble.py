@@ -58,8 +58,8 @@ class Bandit:
 
     def _mean_costs(self) -> dict[str, float]:
         """In dollars where every price is known, else in tokens, so that all are in one unit."""
-        known = all(arm.usd is not None for arm in self.arms.values())
-        return {m: ((a.usd or 0.0) if known else a.tokens) / a.rewards for m, a in self.arms.items()}
+        all_priced = all(arm.usd is not None for arm in self.arms.values())
+        return {m: ((a.usd or 0.0) if all_priced else a.tokens) / a.rewards for m, a in self.arms.items()}
 
 
 class Ensemble:
@@ -70,7 +70,7 @@ class Ensemble:
         self._bandit, self._lock = Bandit(self._chats), threading.Lock()
 
     def ask(self, role: Role, system: str, prompt: str, turn: int = 0) -> Exchange:
-        """As of Chat. A model that is not to be had leaves the ensemble; the last one's ModelError is the ensemble's."""
+        """Ask as `Chat` does. A model that is not to be had leaves the ensemble; the last one's ModelError is the ensemble's."""
         rng = random.Random(content_hash([self._seed, role, system, prompt, turn]))
         while True:
             with self._lock:
@@ -82,18 +82,20 @@ class Ensemble:
                     raise
 
     def reward(self, exchanges: Iterable[Exchange], gain: float) -> None:
-        """What the answers that led to one judged attempt gained together: each model is credited with it, at its cost."""
+        """Credit each model with what the answers that led to one judged attempt gained together, at its cost."""
         by_model: dict[str, list[Exchange]] = {}
         for exchange in exchanges:
             by_model.setdefault(exchange.model, []).append(exchange)
         with self._lock:
-            for model, asked in by_model.items():
-                tokens = sum(e.usage.input_tokens + e.usage.output_tokens for e in asked)
-                prices = [e.usd for e in asked if e.usd is not None]
-                self._bandit.reward(model, gain, tokens, sum(prices) if len(prices) == len(asked) else None)
+            for model, exchanges_of_model in by_model.items():
+                tokens = sum(e.usage.input_tokens + e.usage.output_tokens for e in exchanges_of_model)
+                prices = [e.usd for e in exchanges_of_model if e.usd is not None]
+                self._bandit.reward(
+                    model, gain, tokens, sum(prices) if len(prices) == len(exchanges_of_model) else None
+                )
 
     def _drop(self, model: str) -> bool:
-        """Whether others are left to ask."""
+        """Drop a model; return whether others are left to ask."""
         with self._lock:
             if list(self._bandit.arms) == [model]:
                 return False

@@ -1,4 +1,4 @@
-"""What went wrong with a question, and what follows from it: ask again, give this question up, or give the model up.
+"""The faults of a question, and what follows from each: ask again, give this question up, or give the model up.
 
 In: an exception of pydantic-ai, or its response. Out: a `Fault`, with a text of one short line for people.
 """
@@ -36,29 +36,29 @@ def fault_of(error: Exception) -> Fault:
     from pydantic_ai import exceptions as e
 
     wait = getattr(error, "retry_after", None)
-    told = _describe_error(error)
+    message = _describe_error(error)
     if isinstance(error, e.ModelAuthenticationError):
-        return Fault("final", f"the key is refused ({told})")
+        return Fault("final", f"the key is refused ({message})")
     if isinstance(error, e.ModelNotFoundError):
-        return Fault("final", f"no such model there, or a wrong address ({told})")
+        return Fault("final", f"no such model there, or a wrong address ({message})")
     if isinstance(error, e.ModelQuotaExceededError):
-        return Fault("final", f"the account has nothing left ({told})")
+        return Fault("final", f"the account has nothing left ({message})")
     if isinstance(error, e.ModelRequestRejectedError):
         # llama.cpp and vLLM say it in words, which pydantic-ai does not read.
-        if isinstance(error, e.ModelContextWindowExceededError) or TOO_LONG.search(told):
-            return Fault("question", f"the question is too long for this model ({told})")
-        return Fault("rejected", f"the request is refused ({told})")
+        if isinstance(error, e.ModelContextWindowExceededError) or TOO_LONG.search(message):
+            return Fault("question", f"the question is too long for this model ({message})")
+        return Fault("rejected", f"the request is refused ({message})")
     if isinstance(error, e.ContentFilterError):
-        return Fault("question", f"refused by the provider's filter ({told})")
+        return Fault("question", f"refused by the provider's filter ({message})")
     if isinstance(error, e.ModelTimeoutError | e.ModelRequestTimeout):
-        return Fault("slow", told)
+        return Fault("slow", message)
     if isinstance(error, e.ModelRateLimitError):
-        return Fault("passing", f"too many requests ({told})", wait)
+        return Fault("passing", f"too many requests ({message})", wait)
     if isinstance(error, e.ModelUnavailableError | e.ModelServerError):
-        return Fault("passing", f"the server failed ({told})", wait)
+        return Fault("passing", f"the server failed ({message})", wait)
     if isinstance(error, e.ModelConnectionError):
-        return Fault("passing", f"cannot be reached ({told})")
-    return Fault("passing", f"what came back cannot be read ({type(error).__name__}: {told})")
+        return Fault("passing", f"cannot be reached ({message})")
+    return Fault("passing", f"what came back cannot be read ({type(error).__name__}: {message})")
 
 
 def _describe_error(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What an answer costs, by the price table of genai-prices (https://github.com/pydantic/genai-prices).
+"""The price of an answer, by the price table of genai-prices (https://github.com/pydantic/genai-prices).
 
 In: a model, where it is served, and the tokens of one exchange. Out: US dollars, or None where no price is known. The
 setting `price`, "in/out" in dollars per million tokens, speaks for models that the table does not know.
@@ -22,11 +22,13 @@ class Price:
 
     def usd(self, usage: Any) -> float | None:
         """The cost of a usage as pydantic-ai or genai-prices counts one."""
-        found = self._by_table(usage)
-        if found is None and self.stated is not None:
-            asked, answered = parse_price(self.stated)
-            return ((usage.input_tokens or 0) * asked + (usage.output_tokens or 0) * answered) / MILLION
-        return found
+        price = self._by_table(usage)
+        if price is None and self.stated is not None:
+            input_price, output_price = parse_price(self.stated)
+            return (
+                (usage.input_tokens or 0) * input_price + (usage.output_tokens or 0) * output_price
+            ) / MILLION
+        return price
 
     @property
     def known(self) -> bool:
@@ -48,9 +50,9 @@ class Price:
 
 def parse_price(text: str) -> tuple[float, float]:
     """ "0.5/2" → (0.5, 2.0), dollars per million tokens asked and answered. Raises UsageError."""
-    asked, slash, answered = text.partition("/")
+    input_price, slash, output_price = text.partition("/")
     try:
-        price = float(asked), float(answered)
+        price = float(input_price), float(output_price)
     except ValueError:
         price = (-1.0, -1.0)
     if not slash or not all(0 <= p < MILLION for p in price):

@@ -73,9 +73,9 @@ def build(name: str, config: Config) -> Model:
 
 def _shorten_message(problem: str) -> str:
     """pydantic-ai's message, shortened to which variable is missing where it names one."""
-    wanted = re.findall(r"`([A-Z][A-Z0-9_]+)`", problem)
-    if wanted:
-        return f"no key: set {' or '.join(dict.fromkeys(wanted))} in the environment"
+    variables = re.findall(r"`([A-Z][A-Z0-9_]+)`", problem)
+    if variables:
+        return f"no key: set {' or '.join(dict.fromkeys(variables))} in the environment"
     return " ".join(problem.split())[:200]
 
 
@@ -111,10 +111,10 @@ async def _limit_bytes(response: Any) -> None:
 
     class Bounded(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            seen = 0
+            size = 0
             async for chunk in stream:
-                seen += len(chunk)
-                if seen > MOST_BYTES:
+                size += len(chunk)
+                if size > MOST_BYTES:
                     raise httpx2.ReadError(f"the response is longer than {MOST_BYTES >> 20} MiB")
                 yield chunk
 

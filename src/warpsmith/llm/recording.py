@@ -24,19 +24,19 @@ class Record:
         self._booked: set[str] = set()
 
     def find(self, key: str) -> Exchange | None:
-        """What is kept for the question. A fault that may have passed since is nothing, until this process met it too."""
-        kept = self._ledger.find_exchange(self.run_id, key)
-        if kept is None or (kept.error.startswith(PASSING) and key not in self._booked):
+        """Return what is kept for the question. A fault that may have passed since is nothing, until this process met it too."""
+        exchange = self._ledger.find_exchange(self.run_id, key)
+        if exchange is None or (exchange.error.startswith(PASSING) and key not in self._booked):
             return None
-        self._book(kept)
-        return kept
+        self._book(exchange)
+        return exchange
 
     def replay(self, key: str) -> Exchange | None:
-        """What is kept for the question, whatever it is."""
-        kept = self._ledger.find_exchange(self.run_id, key)
-        if kept is not None:
-            self._book(kept)
-        return kept
+        """Return what is kept for the question, whatever it is."""
+        exchange = self._ledger.find_exchange(self.run_id, key)
+        if exchange is not None:
+            self._book(exchange)
+        return exchange
 
     def add(self, exchange: Exchange) -> None:
         self._booked.add(exchange.key)  # by who asked
@@ -63,9 +63,9 @@ class Recorded:
     def ask(self, role: Role, system: str, prompt: str, turn: int = 0) -> Exchange:
         key = question_key(role, self._record.model, system, prompt, turn)
         with self._asking[key]:
-            kept = self._record.find(key)
-            if kept is not None:
-                return kept
+            recorded = self._record.find(key)
+            if recorded is not None:
+                return recorded
             try:
                 exchange = self._chat.ask(role, system, prompt, turn)
             except BudgetSpent as spent:
@@ -82,12 +82,12 @@ class Replay:
         self._record = record
 
     def ask(self, role: Role, system: str, prompt: str, turn: int = 0) -> Exchange:
-        kept = self._record.replay(question_key(role, self._record.model, system, prompt, turn))
-        if kept is None:
+        exchange = self._record.replay(question_key(role, self._record.model, system, prompt, turn))
+        if exchange is None:
             raise ModelError(
                 f"run {self._record.run_id} holds no answer to this question of the {role} agent to "
                 f"{self._record.model}: replay it with the task, settings and version it was made with"
             )
-        if kept.error.startswith(CUT):
-            raise BudgetSpent(kept.error.removeprefix(CUT))
-        return kept
+        if exchange.error.startswith(CUT):
+            raise BudgetSpent(exchange.error.removeprefix(CUT))
+        return exchange

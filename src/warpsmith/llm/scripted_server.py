@@ -93,8 +93,8 @@ def garbage() -> Reply:
 
 def invalid_utf8(text: str = "naïve") -> Reply:
     """A well-formed answer whose text holds bytes that are no UTF-8."""
-    whole = json.dumps(completion(Reply(text + "@@"), "scripted", 10)).encode()
-    return Reply(raw=whole.replace(b"@@", b"\xff\xfe\x80"))
+    body_bytes = json.dumps(completion(Reply(text + "@@"), "scripted", 10)).encode()
+    return Reply(raw=body_bytes.replace(b"@@", b"\xff\xfe\x80"))
 
 
 def huge(size: int = 2 << 20) -> Reply:
@@ -190,8 +190,8 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
                 self._send(reply, body, len(text))
 
         def _send(self, reply: Reply, body: dict[str, Any], asked: int) -> None:
-            told = json.dumps(completion(reply, str(body.get("model", "")), asked)).encode()
-            content = told if reply.raw is None else reply.raw
+            body_bytes = json.dumps(completion(reply, str(body.get("model", "")), asked)).encode()
+            content = body_bytes if reply.raw is None else reply.raw
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                 self.send_header(name, value)

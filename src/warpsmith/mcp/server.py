@@ -117,7 +117,7 @@ def _add_looking(server: Server, service: AuthoringService) -> None:
 
     @server.tool(annotations=LOOKS)
     def header(task: TaskName, region: RegionName = "") -> HeaderView:
-        """What a unit for a region includes (task.h), the rules that a unit keeps to, and a unit that works."""
+        """Read what a unit for a region includes (task.h), the rules that a unit keeps to, and a unit that works."""
         with tell_errors():
             return service.header(service.task(task), region)
 
@@ -125,7 +125,7 @@ def _add_looking(server: Server, service: AuthoringService) -> None:
     def history(
         task: TaskName, last: Annotated[int, Field(ge=1, le=200, description="How many")] = 20
     ) -> list[AttemptRow]:
-        """What was judged for a task so far, by whom and with which outcome, newest first."""
+        """List what was judged for a task so far, by whom and with which outcome, newest first."""
         with tell_errors():
             return service.history(service.task(task), last)
 
@@ -158,7 +158,7 @@ def _add_looking(server: Server, service: AuthoringService) -> None:
 def _add_judging(server: Server, service: AuthoringService) -> None:
     @server.tool()
     async def profile(task: TaskName, context: Context[Any, Any]) -> ProfileView:
-        """Where the reference spends its time here, baselines, limit, what was seen of the fastest units."""
+        """Measure where the reference spends its time here, baselines, limit, what was seen of the fastest units."""
         with tell_errors():
             loaded = await anyio.to_thread.run_sync(service.task, task)
             return await follow(context, service, service.profile(loaded))
@@ -200,7 +200,7 @@ async def follow(context: Context[Any, Any], service: AuthoringService, job: Fut
 
 @contextmanager
 def tell_errors() -> Iterator[None]:
-    """What is wrong, as the one line that the caller reads."""
+    """Tell an error as the one line that the caller reads."""
     try:
         yield
     except WarpsmithError as error:

@@ -1,4 +1,4 @@
-"""What a run left to ATen, and why, in the words of the user's module.
+"""The parts that a run left to ATen, and why, in the words of the user's module.
 
 In: a task's graph, the confirmed attempt, all attempts, microseconds by node. Out: lines such as
 "layers.*.self_attn: scaled_dot_product_attention stays a library call (31% of the reference's time)", the costliest first.
@@ -35,18 +35,18 @@ def left_to_aten(
     graph: Graph, best: Attempt | None, attempts: Iterable[Attempt], node_us: Mapping[str, float]
 ) -> tuple[str, ...]:
     """A line for each part of the module that no kernel of the confirmed attempt covers."""
-    kept = {n for u in best.candidate.units for n in u.region.nodes} if best is not None else set()
+    covered = {n for u in best.candidate.units for n in u.region.nodes} if best is not None else set()
     tried = {n for a in attempts for u in a.candidate.units for n in u.region.nodes}
     total = sum(node_us.values())
     groups: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        if node.name not in kept and base_name(node) not in _MOVES:
+        if node.name not in covered and base_name(node) not in _MOVES:
             groups[_place(node), _why(node, tried)].append(node)
     shares = {key: _share(nodes, node_us, total) for key, nodes in groups.items()}
-    wanted = [key for key in groups if not total or shares[key] >= LEAST_SHARE]
-    wanted.sort(key=lambda key: -shares[key])
-    lines = [_line(*key, groups[key], shares[key]) for key in wanted[:MOST_LINES]]
-    return (*lines, *([f"and {len(wanted) - MOST_LINES} smaller parts"] if len(wanted) > MOST_LINES else []))
+    keys = [key for key in groups if not total or shares[key] >= LEAST_SHARE]
+    keys.sort(key=lambda key: -shares[key])
+    lines = [_line(*key, groups[key], shares[key]) for key in keys[:MOST_LINES]]
+    return (*lines, *([f"and {len(keys) - MOST_LINES} smaller parts"] if len(keys) > MOST_LINES else []))
 
 
 def _place(node: Node) -> str:
@@ -67,6 +67,6 @@ def _share(nodes: Sequence[Node], node_us: Mapping[str, float], total: float) ->
 def _line(place: str, why: str, nodes: Sequence[Node], share: float) -> str:
     counts = Counter(base_name(n) for n in nodes)
     ops = ", ".join(f"{op} ({count} times)" if count > 1 else op for op, count in counts.most_common(3))
-    more = f" and {len(counts) - 3} other operations" if len(counts) > 3 else ""
+    suffix = f" and {len(counts) - 3} other operations" if len(counts) > 3 else ""
     time = f" ({share:.0%} of the reference's time)" if share else ""
-    return f"{place}: {ops}{more}: {why}{time}"
+    return f"{place}: {ops}{suffix}: {why}{time}"

@@ -1,4 +1,4 @@
-"""What machine code a unit becomes, as a hash, so that the same code in other words is not judged twice.
+"""The machine code that a unit becomes, as a hash, so that the same code in other words is not judged twice.
 
 In: units. Out: the fingerprint of each one's library at the shapes of the first variant; empty where it does not build. Builds go through the build
 cache: the judge finds them there.
@@ -30,9 +30,9 @@ class MachineCode:
 
     def prepare(self, units: Iterable[Unit]) -> None:
         """Build these side by side, so that the next calls for them answer at once."""
-        new = {u.code_key: u for u in units if u.compiled and u.code_key not in self._known}
+        unknown = {u.code_key: u for u in units if u.compiled and u.code_key not in self._known}
         with ThreadPoolExecutor(len(machine.affinity())) as pool:
-            self._known.update(zip(new, pool.map(self._of, new.values()), strict=True))
+            self._known.update(zip(unknown, pool.map(self._of, unknown.values()), strict=True))
 
     def _of(self, unit: Unit) -> str:
         build = self._target.build(unit, self._variant.graph, self._variant.name)

@@ -72,7 +72,7 @@ def replay(
     chats = open_replayed_chats(config, meter, archive, record.run_id, record.seed)
     memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
     entries = archive.run_entries(record.run_id)
-    known = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
+    reused = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
 
     recorded = RecordedResults(entries)
 
@@ -83,14 +83,14 @@ def replay(
 
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
-        recorded, meter, keep, known=known, seed=record.seed, methods=_methods(config, archive, record, entries),
+        recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
-    most = min(
+    limit = min(
         config.confirm, len(recorded.confirmations) or config.confirm
     )  # its time may have ended before
-    best = confirm(search, most, lambda attempt: None)
+    best = confirm(search, limit, lambda attempt: None)
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)
 
@@ -133,22 +133,20 @@ def _load_ground(record: RunRecord, task: Task, target: Target) -> Ground:
 
 
 def _settings(record: RunRecord, config: Config) -> Config:
-    """As the run was made, but for what is this machine's own."""
-    made = {k: v for k, v in record.config["config"].items() if k not in HERE}
-    return Config.model_validate({**made, **{name: getattr(config, name) for name in HERE}})
+    """Return the settings as the run was made, but for what is this machine's own."""
+    settings = {k: v for k, v in record.config["config"].items() if k not in HERE}
+    return Config.model_validate({**settings, **{name: getattr(config, name) for name in HERE}})
 
 
 def _follow(search: Search, record: RunRecord, entries: Sequence[Entry], observer: Observer) -> str:
     """Why the search stopped. Where the record ends (a run may end by its time, too), the replay ends well."""
-    wanted = {e.candidate.id for e in entries if e.kind != "confirmation"}
+    ids = {e.candidate.id for e in entries if e.kind != "confirmation"}
     try:
         stopped = search.run()
     except RecordEnds:
         stopped = ""
-    missing = wanted - {a.candidate.id for a in search.attempts}
-    observer.note(
-        f"{len(wanted) - len(missing)} of {counted(len(wanted), 'recorded candidate')} came out again"
-    )
+    missing = ids - {a.candidate.id for a in search.attempts}
+    observer.note(f"{len(ids) - len(missing)} of {counted(len(ids), 'recorded candidate')} came out again")
     if missing:
         search.fault = search.fault or "the run went another way than its record: something was changed since"
         return stopped or search.fault

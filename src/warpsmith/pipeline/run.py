@@ -48,7 +48,7 @@ CONFIRM_SHARE = 0.2  # of the time budget, kept for the confirmation of winners
 
 @dataclass
 class Run:
-    """What a run is made of; `play` plays it."""
+    """The ingredients of a run; `play` plays it."""
 
     task: Task
     target: Target
@@ -89,8 +89,8 @@ class Run:
                 stopped, best = self._search_and_confirm(run_id, search)
             spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
             summary = summarize(run_id, search, ground, best, stopped, spent, memory)
-            asked = {"base_url": self.config.base_url or ""} if chats else {}
-            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started) | asked)
+            changes = {"base_url": self.config.base_url or ""} if chats else {}
+            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started) | changes)
         if summary.fault:
             self.archive.release_run(run_id)
         else:
@@ -107,25 +107,27 @@ class Run:
 
     def find_finished(self) -> RunSummary | None:
         """The summary of the newest finished run with the same settings on this machine, if there is one."""
-        here = describe(getattr(self.target, "compiler", None), unit_device(self.target))
+        environment = describe(getattr(self.target, "compiler", None), unit_device(self.target))
         settings = self._settings()
         for run in self.archive.runs(self.task.id):
-            if run.summary is not None and run.config == settings and run.environment == here:
+            if run.summary is not None and run.config == settings and run.environment == environment:
                 return run.summary
         return None
 
     def _identity(self) -> tuple[str, int]:
         """Id and seed: those of an unfinished run with the same settings, or new ones."""
         self.archive.add_task(self.task)
-        old = self.archive.take_unfinished_run(self.task.id, self.target.name, config_key(self._settings()))
-        if old is not None:
-            self.observer.note(f"resuming run {old.run_id}")
-            return old.run_id, old.seed
+        unfinished = self.archive.take_unfinished_run(
+            self.task.id, self.target.name, config_key(self._settings())
+        )
+        if unfinished is not None:
+            self.observer.note(f"resuming run {unfinished.run_id}")
+            return unfinished.run_id, unfinished.seed
         seed = self.seed if self.seed is not None else secrets.randbits(31)
         return secrets.token_hex(6), seed
 
     def _settings(self) -> dict[str, Any]:
-        """What decides how a run goes: a later run with the same settings may resume this one."""
+        """Return what decides how a run goes: a later run with the same settings may resume this one."""
         unset = {"tokens"} if self.budget.tokens is None else set()
         return {
             "budget": self.budget.model_dump(exclude=unset),
@@ -134,15 +136,17 @@ class Run:
         }
 
     def _begin(self, run_id: str, seed: int, judge: Judge) -> Ground:
-        """What the run stands on: what it began with, when it is resumed on the same machine."""
+        """Begin the run; return what it stands on: what it began with, when it is resumed on the same machine."""
         self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
-        kept, now = self.archive.run(run_id), make_ground(judge)
-        old = load_ground(kept) if kept.environment == judge.environment else None
-        self.archive.note_run(run_id, now.baselines, admission=now.admission)
-        if old is None:
-            self.archive.note_run(run_id, limit=now.limit, facts=facts_record(now.facts))
-            return now
-        return Ground(old.facts, old.limit, now.baselines, now.admission, now.environment)
+        record, current = self.archive.run(run_id), make_ground(judge)
+        recorded = load_ground(record) if record.environment == judge.environment else None
+        self.archive.note_run(run_id, current.baselines, admission=current.admission)
+        if recorded is None:
+            self.archive.note_run(run_id, limit=current.limit, facts=facts_record(current.facts))
+            return current
+        return Ground(
+            recorded.facts, recorded.limit, current.baselines, current.admission, current.environment
+        )
 
     def _search(
         self,
@@ -176,8 +180,8 @@ class Run:
         try:
             self.observer.stage("searching")
             stopped = search.run()
-            kept = partial(self._record_confirmation, run_id)
-            return stopped, confirm(search, self.config.confirm, kept, self.observer)
+            record = partial(self._record_confirmation, run_id)
+            return stopped, confirm(search, self.config.confirm, record, self.observer)
         except KeyboardInterrupt:
             done = len(search.attempts)
             self.archive.release_run(run_id)
@@ -193,14 +197,14 @@ class Run:
         Of this run's own it is the result of the search, not of the confirmation, so that the search goes as it went.
         """
         judged = self.archive.index_judged_results
-        found = judged(self.task.id, self.target.name, environment) if self.config.reuse else {}
-        known = {key: result for key, result in found.items() if lasting(result)}
-        own = {e.result.content_key: e.result for e in entries if e.result.status != "error"}
-        return known | {key: r for key, r in own.items() if r.environment == environment}
+        judged_before = judged(self.task.id, self.target.name, environment) if self.config.reuse else {}
+        results = {key: result for key, result in judged_before.items() if lasting(result)}
+        own_results = {e.result.content_key: e.result for e in entries if e.result.status != "error"}
+        return results | {key: r for key, r in own_results.items() if r.environment == environment}
 
     def _keep(self, run_id: str, search: Search, attempt: Attempt, memory: Memory | None) -> None:
-        known = search.known.get(attempt.candidate.content_key)
-        kind: Kind = "reused" if known is attempt.result else "search"
+        stored = search.known.get(attempt.candidate.content_key)
+        kind: Kind = "reused" if stored is attempt.result else "search"
         self.archive.add_result(run_id, attempt.candidate, attempt.result, attempt.hypothesis, kind=kind)
         if memory is not None:
             before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
@@ -223,7 +227,7 @@ class Run:
 
 
 def lasting(result: Result) -> bool:
-    """Whether judging the same candidate again on this machine would say the same."""
+    """Return whether judging the same candidate again on this machine would say the same."""
     ratio = result.speedup
     if result.status == "ok":
         return ratio is not None and ratio.high - ratio.low < NOISY * ratio.median

@@ -23,7 +23,7 @@ Finished = Callable[[RunSummary, int], None]  # a summary, and how many runs are
 
 @dataclass(frozen=True)
 class Suite:
-    """What is to be run: `samples` independent searches of each task, the first of every task before the second of any."""
+    """The runs to be made: `samples` independent searches of each task, the first of every task before the second of any."""
 
     tasks: Sequence[tuple[str, Path]]  # name, file
     target: str = "cpu"

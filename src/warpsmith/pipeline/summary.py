@@ -1,4 +1,4 @@
-"""What a run stands on (`Ground`), and what it says at its end.
+"""The ground that a run stands on (`Ground`), and its summary at the end.
 
 In: an opened judge or a recorded run; a finished search. Out: the facts that agents reason from, a `RunSummary`.
 """
@@ -31,7 +31,7 @@ from .left import left_to_aten
 
 @dataclass(frozen=True)
 class Ground:
-    """What was measured of the task before anything was written."""
+    """The measurements of the task before anything was written."""
 
     facts: Facts
     limit: Limit
@@ -62,7 +62,7 @@ def load_ground(run: RunRecord) -> Ground | None:
 
 
 def facts_of(judge: Judge) -> Facts:
-    """What the agents reason from: this machine's measured rates and where the reference spends its time."""
+    """Return what the agents reason from: this machine's measured rates and where the reference spends its time."""
     node_us = dict(judge.node_us)
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
@@ -82,13 +82,13 @@ def facts_record(facts: Facts) -> dict[str, Any]:
 
 
 def facts_from(record: dict[str, Any]) -> Facts | None:
-    known = {f.name for f in fields(Facts)}
-    return Facts(**record) if known - LATER_FACTS <= set(record) <= known else None
+    names = {f.name for f in fields(Facts)}
+    return Facts(**record) if names - LATER_FACTS <= set(record) <= names else None
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the models of a run cost."""
+    """The cost of a run's models."""
 
     exchanges: tuple[Exchange, ...] = ()
 

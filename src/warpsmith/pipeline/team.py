@@ -1,4 +1,4 @@
-"""Who plays which role: brains from the settings, the expert where no model is named.
+"""The team of a run: brains from the settings, the expert where no model is named.
 
 In: the settings, a Chat for each role that a model plays, and what the models remember. Out: a `Team`.
 """
@@ -26,7 +26,7 @@ from ..targets.base import Target
 
 
 def make_memory(config: Config, archive: Archive, run_id: str, task: Task, target: str) -> Memory:
-    """What the models of a run are told is what was known when it began, and what it learns itself."""
+    """Make the memory of a run's models. They are told what was known when it began, and what it learns itself."""
     began = archive.run(run_id).started_at
     retrieval = ArchiveRetrieval(
         archive, run_id=run_id, before=began, task_id=task.id, knowledge=config.knowledge, teach=config.lessons

@@ -35,9 +35,9 @@ class ArchiveTransferSeeds:
 
     def _look(self, wanted: str) -> Iterator[TransferSeed]:
         """Each technique at its values once; of a signature that is only alike each technique at its best alone."""
-        seen: set[tuple[object, ...]] = set()
-        others = nearest(self.archive, wanted, self.target, self.before, self.task_id)
-        for signature in (wanted, *others):
+        keys: set[tuple[object, ...]] = set()
+        signatures = nearest(self.archive, wanted, self.target, self.before, self.task_id)
+        for signature in (wanted, *signatures):
             entries = find_sound_entries(
                 self.archive, signature, self.target, before=self.before, without=self.task_id
             )
@@ -46,9 +46,9 @@ class ArchiveTransferSeeds:
             ):
                 unit = transfer_seed.unit
                 key = (unit.family, unit.technique, tuple(unit.values.items()), unit.flags)
-                once = key if transfer_seed.alike >= 1.0 else (signature, unit.family, unit.technique)
-                if not seen & {key, once}:
-                    seen |= {key, once}
+                once_key = key if transfer_seed.alike >= 1.0 else (signature, unit.family, unit.technique)
+                if not keys & {key, once_key}:
+                    keys |= {key, once_key}
                     yield transfer_seed
 
 

@@ -172,7 +172,7 @@ class EliteRow(Record):
 
 
 class Evolution(Record):
-    """How the search went about it."""
+    """The course of the search."""
 
     operators: tuple[OperatorUse, ...] = ()
     islands: tuple[IslandUse, ...] = ()

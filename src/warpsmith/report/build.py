@@ -65,10 +65,10 @@ def find_claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
     correct one.
     """
     if run.summary is not None and run.summary.best is not None:
-        wanted = run.summary.best.candidate_id
-        mine = [e for e in entries if e.candidate.id == wanted and e.result.status == "ok"]
-        if mine:
-            return max(mine, key=lambda e: (_is_confirmed(e), e.number))
+        candidate_id = run.summary.best.candidate_id
+        claims = [e for e in entries if e.candidate.id == candidate_id and e.result.status == "ok"]
+        if claims:
+            return max(claims, key=lambda e: (_is_confirmed(e), e.number))
     if run.summary is not None:
         return None
     timed = [e for e in entries if e.result.status == "ok"]

@@ -31,8 +31,8 @@ def chain(entries: Sequence[Entry]) -> tuple[ChainStep, ...]:
         groups.setdefault(key, []).append(entry)
         bests.setdefault(key, best)
         best = max(best, _speedup(entry))
-    told: set[str] = set()
-    steps = [_step(n, group, told, bests[key]) for n, (key, group) in enumerate(groups.items(), 1)]
+    said: set[str] = set()
+    steps = [_step(n, group, said, bests[key]) for n, (key, group) in enumerate(groups.items(), 1)]
     nodes = [_nodes(group) for group in groups.values()]
     return tuple(s.model_copy(update={"next": _followers(s, steps, nodes)}) for s in steps)
 
@@ -85,10 +85,10 @@ def _learnt(group: list[Entry], fastest: Entry | None, idea: Hypothesis | None, 
         return
     yield _describe_comparison(_speedup(fastest), best)
     profile = fastest.result.profile
-    for seen in profile.regions if profile is not None else ():
-        if idea is None or seen.region == idea.region.id:
-            yield f"{seen.technique or 'unit'}: {summary(seen)}"
-            yield from (finding.text for finding in findings(seen))
+    for region_profile in profile.regions if profile is not None else ():
+        if idea is None or region_profile.region == idea.region.id:
+            yield f"{region_profile.technique or 'unit'}: {summary(region_profile)}"
+            yield from (finding.text for finding in findings(region_profile))
     if len(group) > 1 and fastest is not group[0] and (values := _values(fastest)):
         yield f"fastest at {values}"
 
@@ -103,16 +103,16 @@ def _describe_comparison(speed: float, best: float) -> str:
 
 def _followers(step: ChainStep, steps: Sequence[ChainStep], nodes: Sequence[set[str]]) -> tuple[int, ...]:
     """Steps of the next round that went on with any of the same nodes."""
-    mine = nodes[step.number - 1]
-    later = [s for s in steps if s.round > step.round and nodes[s.number - 1] & mine]
+    neighbours = nodes[step.number - 1]
+    later = [s for s in steps if s.round > step.round and nodes[s.number - 1] & neighbours]
     soonest = min((s.round for s in later), default=0)
     return tuple(s.number for s in later if s.round == soonest)
 
 
 def _idea(entry: Entry) -> Hypothesis | None:
     """The hypothesis that a candidate was made for; a seed of several regions stands for no single one."""
-    idea, made = entry.hypothesis, entry.candidate.lineage
-    several = made.operator == "seed" and len(entry.candidate.units) > 1
+    idea, lineage = entry.hypothesis, entry.candidate.lineage
+    several = lineage.operator == "seed" and len(entry.candidate.units) > 1
     return None if several else idea
 
 

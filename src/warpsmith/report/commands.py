@@ -14,25 +14,25 @@ ELSEWHERE = frozenset({*PLAYERS, "archive", "cache", "baselines"})
 
 
 def commands(run: RunRecord, task: Task | None, win: bool) -> tuple[str, ...]:
-    """What runs it again within the same limits, shows it, and takes the winner away. A module from memory
+    """List the commands that run it again within the same limits, show it, and take the winner away. A module from memory
     has no command line.
     """
-    found = []
+    lines = []
     if task is None or task.source.kind != "memory":
         path = task.source.path if task is not None else run.task_name
         words = ["warpsmith", "optimize", path, "--target", run.target, "--seed", str(run.seed)]
         for name, value in (task.main.overrides if task is not None else {}).items():
             words += ["--set", f"{name}={value!r}"]
-        asked = [*model_flags(run.config), *_server(run)]
-        line = shlex.join([*words, *_limits(run.config), *_baselines(run.config), *asked])
-        found.append(" ".join([*_settings(run.config), line]))
+        options = [*model_flags(run.config), *_server(run)]
+        line = shlex.join([*words, *_limits(run.config), *_baselines(run.config), *options])
+        lines.append(" ".join([*_settings(run.config), line]))
         if model_flags(run.config) and run.facts:
-            found.append(shlex.join([*words[:5], *words[7:], "--replay", run.run_id]))
-    found.append(f"warpsmith report {run.run_id} --format html --out report.html")
+            lines.append(shlex.join([*words[:5], *words[7:], "--replay", run.run_id]))
+    lines.append(f"warpsmith report {run.run_id} --format html --out report.html")
     if win:
         out = shlex.quote(f"{run.task_name}_new.py")
-        found.append(f"warpsmith export {run.run_id} --as kernelbench --out {out}")
-    return tuple(found)
+        lines.append(f"warpsmith export {run.run_id} --as kernelbench --out {out}")
+    return tuple(lines)
 
 
 def _limits(config: dict[str, Any]) -> list[str]:
@@ -62,9 +62,11 @@ def _server(run: RunRecord) -> list[str]:
 
 def _list_changed_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Settings of a run that are not what they are by default. One that this version does not know is not told."""
-    kept = config.get("config")
+    stored = config.get("config")
     usual = Config().model_dump(mode="json")
-    return {k: v for k, v in kept.items() if k in usual and v != usual[k]} if isinstance(kept, dict) else {}
+    return (
+        {k: v for k, v in stored.items() if k in usual and v != usual[k]} if isinstance(stored, dict) else {}
+    )
 
 
 def _baselines(config: dict[str, Any]) -> list[str]:

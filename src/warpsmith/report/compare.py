@@ -37,7 +37,7 @@ class TaskComparison(Record):
 
 
 class GeomeanRatio(Record):
-    """Of ratios B/A, with a bootstrap interval over the choice of tasks; None of a single task."""
+    """A geometric mean of ratios B/A, with a bootstrap interval over the choice of tasks; no interval for a single task."""
 
     tasks: int
     ratio: float
@@ -61,16 +61,16 @@ class Comparison(Record):
 
 
 def compare_sides(a: Side, b: Side) -> Comparison:
-    left, right = _match_tasks(tasks_of(a.summaries), tasks_of(b.summaries))
-    pairs = [(left[key], right[key]) for key in left if key in right]
+    keyed_a, keyed_b = _match_tasks(tasks_of(a.summaries), tasks_of(b.summaries))
+    pairs = [(keyed_a[key], keyed_b[key]) for key in keyed_a if key in keyed_b]
     tasks = tuple(compare_task(x, y) for x, y in pairs)
     return Comparison(
         name_a=a.name, name_b=b.name, tasks=tasks,
         surely_a=sum(t.faster == "A" for t in tasks), surely_b=sum(t.faster == "B" for t in tasks),
         verified=_geomean([t.ratio.median for t in tasks if t.ratio is not None]),
         deployed=_geomean([_compute_deployed(t, x, y) for t, (x, y) in zip(tasks, pairs, strict=True)]),
-        only_a=tuple(name for name, target in left if (name, target) not in right),
-        only_b=tuple(name for name, target in right if (name, target) not in left),
+        only_a=tuple(name for name, target in keyed_a if (name, target) not in keyed_b),
+        only_b=tuple(name for name, target in keyed_b if (name, target) not in keyed_a),
         warnings=tuple(_warnings(pairs)),
     )  # fmt: skip
 
@@ -80,9 +80,9 @@ def _match_tasks(a: Sequence[SuiteTask], b: Sequence[SuiteTask]) -> tuple[Keyed,
     them apart.
     """
     if any("/" in t.name for t in a) != any("/" in t.name for t in b):
-        left, right = ({(t.name.rpartition("/")[2], t.target): t.shown for t in side} for side in (a, b))
-        if (len(left), len(right)) == (len(a), len(b)):
-            return left, right
+        keyed_a, keyed_b = ({(t.name.rpartition("/")[2], t.target): t.shown for t in side} for side in (a, b))
+        if (len(keyed_a), len(keyed_b)) == (len(a), len(b)):
+            return keyed_a, keyed_b
     return {(t.name, t.target): t.shown for t in a}, {(t.name, t.target): t.shown for t in b}
 
 
@@ -98,25 +98,25 @@ def compare_task(a: RunSummary, b: RunSummary) -> TaskComparison:
     shared = _find_shared_ratios(a.best, b.best)
     if shared is None:
         return row
-    ours, theirs = shared
-    found = quotient(_interval(theirs), _interval(ours))
-    ratio = Ratio(baseline="A", median=found.median, low=found.low, high=found.high)
+    ratio_b, ratio_a = shared
+    interval = quotient(_interval(ratio_a), _interval(ratio_b))
+    ratio = Ratio(baseline="A", median=interval.median, low=interval.low, high=interval.high)
     faster: Faster = "B" if ratio.low > 1 else "A" if ratio.high < 1 else "not sure"
-    return row.model_copy(update={"a": ours, "b": theirs, "ratio": ratio, "faster": faster})
+    return row.model_copy(update={"a": ratio_b, "b": ratio_a, "ratio": ratio, "faster": faster})
 
 
 def _find_shared_ratios(a: Best, b: Best) -> tuple[Ratio, Ratio] | None:
     """Both speedups over one baseline: the best one of a side, if the other was measured against it, else eager."""
-    ours, theirs = _index_ratios(a), _index_ratios(b)
-    names = (a.speedup.baseline, b.speedup.baseline, "eager", *ours)
-    name = next((n for n in names if n in ours and n in theirs), None)
-    return (ours[name], theirs[name]) if name is not None else None
+    ratios_b, ratios_a = _index_ratios(a), _index_ratios(b)
+    names = (a.speedup.baseline, b.speedup.baseline, "eager", *ratios_b)
+    name = next((n for n in names if n in ratios_b and n in ratios_a), None)
+    return (ratios_b[name], ratios_a[name]) if name is not None else None
 
 
 def _index_ratios(best: Best) -> dict[str, Ratio]:
     """Baseline → speedup. The rewritten reference is each candidate's own, so it is nothing to share."""
-    known = (best.speedup, best.speedup_eager, *best.ratios)
-    return {r.baseline: r for r in known if r.baseline != "rewritten"}
+    ratios = (best.speedup, best.speedup_eager, *best.ratios)
+    return {r.baseline: r for r in ratios if r.baseline != "rewritten"}
 
 
 def _compute_deployed(task: TaskComparison, a: RunSummary, b: RunSummary) -> float:
@@ -126,29 +126,29 @@ def _compute_deployed(task: TaskComparison, a: RunSummary, b: RunSummary) -> flo
 
 
 def _geomean(ratios: Sequence[float]) -> GeomeanRatio:
-    found, several = geomean_interval(ratios), len(ratios) > 1
+    interval, several = geomean_interval(ratios), len(ratios) > 1
     return GeomeanRatio(
-        tasks=len(ratios), ratio=found.median, low=found.low if several else None,
-        high=found.high if several else None,
+        tasks=len(ratios), ratio=interval.median, low=interval.low if several else None,
+        high=interval.high if several else None,
     )  # fmt: skip
 
 
 def _warnings(pairs: Sequence[tuple[RunSummary, RunSummary]]) -> list[str]:
-    """What makes the two less comparable than they look."""
-    found = []
+    """List what makes the two less comparable than they look."""
+    lines = []
     machines = [sorted({s.hardware for s in side if s.hardware}) for side in zip(*pairs, strict=True)]
     if machines and machines[0] != machines[1]:
-        found.append(f"measured on different machines: {', '.join(machines[0])}; {', '.join(machines[1])}")
-    apart = [
+        lines.append(f"measured on different machines: {', '.join(machines[0])}; {', '.join(machines[1])}")
+    differing = [
         (drift, a.task) for a, b in pairs if (drift := _drift(a, b)) > DRIFT and a.hardware == b.hardware
     ]
-    if apart:
-        worst, task = max(apart)
-        found.append(
-            f"on {len(apart)} of {len(pairs)} tasks a baseline itself took more than {DRIFT:g} times as long on one side "
+    if differing:
+        worst, task = max(differing)
+        lines.append(
+            f"on {len(differing)} of {len(pairs)} tasks a baseline itself took more than {DRIFT:g} times as long on one side "
             f"({task}: {worst:.1f} times): other shapes, other settings, or a busy machine"
         )
-    return found
+    return lines
 
 
 def _drift(a: RunSummary, b: RunSummary) -> float:

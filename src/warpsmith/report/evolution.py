@@ -1,4 +1,4 @@
-"""How a run searched: what each operator was given and gained, its islands and elites, what was not judged, what was not spent.
+"""The course of a run's search: what each operator was given and gained, its islands and elites, what was not judged, what was not spent.
 
 In: a run's summary, as the search filled it, and its judged candidates. Out: an `Evolution`, the tables that every format prints of
 it, and lines for people. Runs from before there was anything to tell have none.
@@ -26,14 +26,18 @@ def evolution(summary: RunSummary | None, entries: Sequence[Entry]) -> Evolution
 
 
 def lines(report: Report) -> list[str]:
-    """What was left to ATen, what was saved, and what was not judged."""
-    told = report.evolution
-    left = [f"left as it is: {line}" for line in report.left]
-    if told is None:
-        return left
-    tests = ", ".join(f"{n} {test}" for test, n in told.rejected.items())
-    count = counted(sum(told.rejected.values()), "candidate")
-    return [*left, *told.saved, *([f"not judged, for they were not new: {count} ({tests})"] if tests else [])]
+    """List what was left to ATen, what was saved, and what was not judged."""
+    evolution = report.evolution
+    lines_left = [f"left as it is: {line}" for line in report.left]
+    if evolution is None:
+        return lines_left
+    tests = ", ".join(f"{n} {test}" for test, n in evolution.rejected.items())
+    count = counted(sum(evolution.rejected.values()), "candidate")
+    return [
+        *lines_left,
+        *evolution.saved,
+        *([f"not judged, for they were not new: {count} ({tests})"] if tests else []),
+    ]
 
 
 def operators(report: Report) -> Grid:
@@ -52,14 +56,14 @@ def operators(report: Report) -> Grid:
 
 
 def islands(report: Report) -> Grid:
-    told = report.evolution
+    evolution = report.evolution
     numbers = {a.candidate_id: a.number for a in reversed(report.attempts)}
     rows = tuple(
         (
             str(i), str(use.candidates), str(len(use.elites)), f"{use.best:.2f}×" if use.best else "", use.label,
             ", ".join(_arrival(m, numbers) for m in use.arrived),
         )
-        for i, use in enumerate(told.islands if told is not None else ())
+        for i, use in enumerate(evolution.islands if evolution is not None else ())
     )  # fmt: skip
     columns = (
         "island",
@@ -82,15 +86,15 @@ def elites(report: Report) -> Grid:
 
 
 def _elites(summary: RunSummary, entries: Sequence[Entry]) -> tuple[EliteRow, ...]:
-    """Of all islands together, best first."""
+    """List the elites of all islands together, best first."""
     regions = {u.region.id: u.region for e in entries for u in e.candidate.units}
     numbers = {e.candidate.id: e.number for e in reversed(entries)}
-    held: dict[tuple[str, str, str], list[tuple[int, Elite]]] = {}
+    elites: dict[tuple[str, str, str], list[tuple[int, Elite]]] = {}
     for island, use in enumerate(summary.islands):
         for elite in use.elites:
-            held.setdefault((elite.bottleneck, elite.technique, elite.cover), []).append((island, elite))
+            elites.setdefault((elite.bottleneck, elite.technique, elite.cover), []).append((island, elite))
     rows = []
-    for (bottleneck, technique, cover), holders in held.items():
+    for (bottleneck, technique, cover), holders in elites.items():
         best = max((e for _, e in holders), key=lambda e: e.speedup)
         nodes = " + ".join(regions[r].title if r in regions else r for r in cover.split(" + "))
         on, number = tuple(i for i, _ in holders), numbers.get(best.candidate_id, 0)
@@ -116,15 +120,15 @@ def _per_cost(use: OperatorUse) -> str:
 
 
 def _shares(use: OperatorUse, totals: Sequence[int]) -> str:
-    given = [*use.rounds, *[0] * (len(totals) - len(use.rounds))]
+    rounds = [*use.rounds, *[0] * (len(totals) - len(use.rounds))]
     return " ".join(
-        f"{100 * n / total:.0f}" if total else "·" for n, total in zip(given, totals, strict=True)
+        f"{100 * n / total:.0f}" if total else "·" for n, total in zip(rounds, totals, strict=True)
     )
 
 
 def _arrival(moved: Migration, numbers: dict[str, int]) -> str:
-    who = f"#{numbers[moved.candidate_id]}" if moved.candidate_id in numbers else moved.candidate_id[:8]
-    return f"{who} from {moved.source} after round {moved.round}"
+    migrant = f"#{numbers[moved.candidate_id]}" if moved.candidate_id in numbers else moved.candidate_id[:8]
+    return f"{migrant} from {moved.source} after round {moved.round}"
 
 
 def _numbers(values: Sequence[int]) -> str:

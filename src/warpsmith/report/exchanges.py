@@ -1,4 +1,4 @@
-"""What a run asked its language models, what came of each answer, and what it cost.
+"""The questions of a run to its language models, what came of each answer, and what it cost.
 
 In: recorded exchanges and the judged candidates. Out: an `ExchangeRow` each, in the order asked, and one line that sums them
 up. What came of an answer is read off the answer again, by the same rules by which the run read it.
@@ -39,8 +39,8 @@ def spent(report: Report) -> str:
     if not report.exchanges:
         return ""
     tokens = sum(r.input_tokens + r.output_tokens for r in report.exchanges)
-    known = [r.usd for r in report.exchanges if r.usd is not None]
-    cost = dollars(sum(known)) + ("" if len(known) == len(report.exchanges) else " where prices are known")
+    prices = [r.usd for r in report.exchanges if r.usd is not None]
+    cost = dollars(sum(prices)) + ("" if len(prices) == len(report.exchanges) else " where prices are known")
     return f"language models: {counted(len(report.exchanges), 'exchange')}, {tokens:,} tokens, {cost}"
 
 
@@ -90,18 +90,18 @@ def _outcome(exchange: Exchange, entries: Sequence[Entry]) -> str:
 
 def _list_words(answer: str, one: str, many: str) -> str:
     try:
-        found: list[Any] = read_json(answer, list)
+        items: list[Any] = read_json(answer, list)
     except Problem as problem:
         return f"unusable: {problem}"
-    return f"{len(found) or 'no'} {one if len(found) == 1 else many}"
+    return f"{len(items) or 'no'} {one if len(items) == 1 else many}"
 
 
 def _advice(answer: str) -> str:
     try:
-        found: dict[str, Any] = read_json(answer, dict)
+        advice: dict[str, Any] = read_json(answer, dict)
     except Problem as problem:
         return f"unusable: {problem}"
-    return one_line("stop: " + str(found["stop"]) if found.get("stop") else "a split of the round", 120)
+    return one_line("stop: " + str(advice["stop"]) if advice.get("stop") else "a split of the round", 120)
 
 
 def _unit(answer: str, entries: Sequence[Entry]) -> str:
@@ -109,22 +109,22 @@ def _unit(answer: str, entries: Sequence[Entry]) -> str:
     try:
         source = read_source(answer)
     except Problem as problem:
-        found = [e for e in entries if _has_edit(answer, e, entries)]
-        return _describe_outcome(found) if found else one_line(f"unusable: {problem}", 200)
+        matches = [e for e in entries if _has_edit(answer, e, entries)]
+        return _describe_outcome(matches) if matches else one_line(f"unusable: {problem}", 200)
     return _describe_outcome([e for e in entries if any(u.source == source for u in e.candidate.units)])
 
 
 def _has_edit(answer: str, entry: Entry, entries: Sequence[Entry]) -> bool:
-    """Whether a candidate has a unit that the answer's edits make of an earlier one."""
+    """Return whether a candidate has a unit that the answer's edits make of an earlier one."""
     changes = edits(answer)
     for before in (
         {u.source for e in entries if e.number < entry.number for u in e.candidate.units} if changes else ()
     ):
         try:
-            made = apply_edits(changes, before)
+            source = apply_edits(changes, before)
         except Problem:
             continue
-        if any(u.source == made for u in entry.candidate.units):
+        if any(u.source == source for u in entry.candidate.units):
             return True
     return False
 
@@ -135,10 +135,10 @@ def _describe_outcome(found: Sequence[Entry]) -> str:
         return "a unit that was not judged"
     first = min(judged, key=lambda e: e.number)
     ratio = first.result.speedup if first.result.status == "ok" else None
-    told = (
+    outcome = (
         f"correct, {ratio.median:.2f}×"
         if ratio is not None
         else f"{first.result.status}: {first.result.reason}"
     )
-    more = f", and {counted(len(judged) - 1, 'variant')}" if len(judged) > 1 else ""
-    return one_line(f"#{first.number} {told}", 160) + more
+    suffix = f", and {counted(len(judged) - 1, 'variant')}" if len(judged) > 1 else ""
+    return one_line(f"#{first.number} {outcome}", 160) + suffix

@@ -31,8 +31,8 @@ def card(inner: str) -> str:
 
 
 def style() -> str:
-    own = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     light = HtmlFormatter(style="friendly").get_style_defs(".hl")
     dark = HtmlFormatter(style="github-dark").get_style_defs(".hl")
     code = f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
-    return f"{code}\n{own}\npre.hl {{ background: var(--code); }}"
+    return f"{code}\n{css}\npre.hl {{ background: var(--code); }}"

@@ -21,5 +21,5 @@ def grids(report: Report) -> list[Grid]:
 
 
 def lines(report: Report) -> list[str]:
-    """What the language models cost, what the first kernels were, what was saved."""
+    """List what the language models cost, what the first kernels were, what was saved."""
     return [*exchanges.lines(report), *evolution.lines(report)]

@@ -71,10 +71,10 @@ def _facts(report: Report) -> str:
         facts.append(("confirmed in fresh processes", "yes" if claim.confirmed else "no"))
     facts += [("candidates judged", str(report.evaluations)), ("wall time", f"{report.seconds:.0f} s")]
     cells = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts)
-    told = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
-    told += f" Stopped: {report.stopped}." if report.stopped else ""
-    told += "".join(f" {line[0].upper() + line[1:]}." for line in lines(report))
-    return f'<div class="facts">{cells}</div><p class="soft">{escape(told)}</p>'
+    fact_line = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
+    fact_line += f" Stopped: {report.stopped}." if report.stopped else ""
+    fact_line += "".join(f" {line[0].upper() + line[1:]}." for line in lines(report))
+    return f'<div class="facts">{cells}</div><p class="soft">{escape(fact_line)}</p>'
 
 
 def _plots(drawn: list[tuple[str, str]]) -> list[str]:
@@ -130,8 +130,10 @@ def _evidence(report: Report) -> str:
 def _chain(report: Report) -> str:
     steps = []
     for step in report.chain:
-        told = "".join(f"<li><b>{escape(what)}</b> {escape(text)}</li>" for what, text in chain.lines(step))
-        steps.append(f"<li><b>{escape(chain.heading(step))}</b><ul>{told}</ul></li>")
+        items = "".join(
+            f"<li><b>{escape(label)}</b> {escape(text)}</li>" for label, text in chain.lines(step)
+        )
+        steps.append(f"<li><b>{escape(chain.heading(step))}</b><ul>{items}</ul></li>")
     return card(f"<h2>{chain.TITLE}</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
 
 

@@ -17,15 +17,18 @@ def lineage_svg(nodes: Sequence[TreeNode]) -> str:
     """Lines run from parent to child (dashed from a second parent); the way to the winner stands out."""
     order = _depth_first(nodes)
     depth = _depths(order)
-    place = {
+    positions = {
         n.candidate_id: (LEFT + STEP * depth[n.candidate_id], TOP + ROW * i) for i, n in enumerate(order)
     }
     on = {n.candidate_id for n in nodes if n.on_path}
     lines = [
-        _edge(n, parent, k, place, on) for n in order for k, parent in enumerate(n.parents) if parent in place
+        _edge(n, parent, k, positions, on)
+        for n in order
+        for k, parent in enumerate(n.parents)
+        if parent in positions
     ]
-    rows = [_node(n, *place[n.candidate_id]) for n in order]
-    width = max(x for x, _ in place.values()) + LABEL_WIDTH
+    rows = [_node(n, *positions[n.candidate_id]) for n in order]
+    width = max(x for x, _ in positions.values()) + LABEL_WIDTH
     height = TOP + ROW * len(order)
     view = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     drawn = "".join(sorted(lines)) + "".join(rows)
@@ -36,10 +39,10 @@ def _depth_first(nodes: Sequence[TreeNode]) -> list[TreeNode]:
     """Parents before children, each child below its first parent. A parent judged later than its child
     still counts.
     """
-    known = {n.candidate_id for n in nodes}
+    ids = {n.candidate_id for n in nodes}
     children: dict[str, list[TreeNode]] = {}
     for node in nodes:
-        first = next((p for p in node.parents if p in known), "")
+        first = next((p for p in node.parents if p in ids), "")
         children.setdefault(first, []).append(node)
     order: list[TreeNode] = []
     stack = list(reversed(children.get("", [])))
@@ -47,8 +50,8 @@ def _depth_first(nodes: Sequence[TreeNode]) -> list[TreeNode]:
         node = stack.pop()
         order.append(node)
         stack += reversed(children.get(node.candidate_id, []))
-    seen = {n.candidate_id for n in order}
-    return order + [n for n in nodes if n.candidate_id not in seen]
+    visited = {n.candidate_id for n in order}
+    return order + [n for n in nodes if n.candidate_id not in visited]
 
 
 def _depths(order: Sequence[TreeNode]) -> dict[str, int]:

@@ -86,7 +86,7 @@ def _evidence(report: Report) -> list[str]:
 def _chain(report: Report) -> list[str]:
     steps = []
     for step in report.chain:
-        items = [f"   - {what}: {escape(text)}" for what, text in chain.lines(step)]
+        items = [f"   - {label}: {escape(text)}" for label, text in chain.lines(step)]
         steps.append("\n".join([f"{step.number}. **{escape(chain.heading(step))}**", *items]))
     return [f"## {chain.TITLE}", *steps] if steps else []
 

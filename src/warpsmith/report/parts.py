@@ -115,19 +115,19 @@ def evidence(archive: ArchiveReader, entries: list[Entry], best: Entry) -> tuple
     """
     last = {e.candidate.id: e for e in entries}
     first = {e.candidate.id: e.number for e in reversed(entries)}
-    above = sorted(archive.ancestors(best.candidate.id), key=lambda c: first.get(c.id, 0))
-    chain = [*above, best.candidate]
-    steps, told = [], set()
+    ancestors = sorted(archive.ancestors(best.candidate.id), key=lambda c: first.get(c.id, 0))
+    chain = [*ancestors, best.candidate]
+    steps, said = [], set()
     for candidate in chain:
-        made, entry = candidate.lineage, last.get(candidate.id)
-        fresh = bool(made.hypothesis) and made.hypothesis not in told
-        told.add(made.hypothesis)
-        idea = archive.hypothesis(made.hypothesis) if fresh else None
-        told_by_evidence = idea is not None and idea.evidence and made.reason.startswith(idea.evidence[0])
+        lineage, entry = candidate.lineage, last.get(candidate.id)
+        fresh = bool(lineage.hypothesis) and lineage.hypothesis not in said
+        said.add(lineage.hypothesis)
+        idea = archive.hypothesis(lineage.hypothesis) if fresh else None
+        told_by_evidence = idea is not None and idea.evidence and lineage.reason.startswith(idea.evidence[0])
         steps.append(
             Evidence(
-                candidate_id=candidate.id, label=label(candidate), operator=made.operator, agent=made.agent,
-                model=made.model, reason="" if told_by_evidence else made.reason, bottleneck=idea.bottleneck if idea else "",
+                candidate_id=candidate.id, label=label(candidate), operator=lineage.operator, agent=lineage.agent,
+                model=lineage.model, reason="" if told_by_evidence else lineage.reason, bottleneck=idea.bottleneck if idea else "",
                 expected_gain=idea.expected_gain if idea else 0.0, evidence=idea.evidence if idea else (),
                 measured=entry.result.speedup if entry else None, status=entry.result.status if entry else "",
             )
@@ -151,34 +151,34 @@ def checks(best: Entry) -> tuple[CheckRow, ...]:
 
 
 def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
-    """What a careful reader should know before quoting the speedup."""
-    found = []
+    """List what a careful reader should know before quoting the speedup."""
+    lines = []
     if run.origin == "imported" and (best is None or not best.verified_here):
-        found.append("This run was imported from another machine and is unverified until it is judged here.")
+        lines.append("This run was imported from another machine and is unverified until it is judged here.")
     if run.admission is not None and not run.admission.admitted:
         reasons = "; ".join(run.admission.reasons) or "a mutant passes on it"
-        found.append(f"The task is quarantined, so no speedup on it counts: {reasons}.")
+        lines.append(f"The task is quarantined, so no speedup on it counts: {reasons}.")
     timing = best.result.timing if best is not None else None
     if timing is not None and not timing.confirmed:
-        found.append(
+        lines.append(
             "The best candidate was not measured again in fresh processes: best of many noisy numbers."
         )
     fastest = min((b for b in run.baselines if b.ok), key=lambda b: b.median_us, default=None)
     if fastest is not None and (slow := slow_baseline(fastest.limit_share)):
-        found.append(slow)
+        lines.append(slow)
     for baseline in run.baselines:
         if not baseline.ok:
-            found.append(
+            lines.append(
                 f"{baseline_name(baseline.name)} could not be measured: "
                 f"{baseline.reason or 'no reason given'}."
             )
     labels = best.result.verdict.labels if best is not None and best.result.verdict is not None else ()
     if "algorithmic" in labels:
-        found.append("The gain is algorithmic: the candidate does fewer operations than the reference.")
-        found += _no_rewritten_reference(best)
+        lines.append("The gain is algorithmic: the candidate does fewer operations than the reference.")
+        lines += _no_rewritten_reference(best)
     if "specialised" in labels:
-        found.append("The kernel is specialised: it requires shapes that not every input has.")
-    return tuple(found)
+        lines.append("The kernel is specialised: it requires shapes that not every input has.")
+    return tuple(lines)
 
 
 def _no_rewritten_reference(best: Entry | None) -> list[str]:

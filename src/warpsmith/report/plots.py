@@ -73,14 +73,14 @@ def _plot_claimed(report: Report, claim: Claim) -> dict[str, Any]:
     search measured there is the best of many noisy numbers.
     """
     ratio, last = claim.speedup, report.progress[-1].evaluations
-    place = next((p.evaluations for p in report.progress if p.candidate_id == claim.candidate_id), last)
+    evaluations = next((p.evaluations for p in report.progress if p.candidate_id == claim.candidate_id), last)
     bars = {
         "type": "data", "symmetric": False, "array": [ratio.high - ratio.median],
         "arrayminus": [ratio.median - ratio.low], "color": GREEN, "thickness": 2, "width": 6,
     }  # fmt: skip
     name = "winner, confirmed" if claim.confirmed and claim.win else "no win, confirmed"
     return {
-        "x": [place], "y": [ratio.median], "error_y": bars, "mode": "markers",
+        "x": [evaluations], "y": [ratio.median], "error_y": bars, "mode": "markers",
         "name": f"{name if claim.confirmed else 'best, not confirmed'} (95% interval)",
         "marker": {"color": GREEN, "size": 15, "symbol": "star"},
         "hovertemplate": f"#%{{x}}: {interval(ratio)}<extra></extra>",
@@ -92,8 +92,8 @@ def _roofline(report: Report) -> go.Figure:
     limit = report.limit
     assert limit is not None
     ridge = limit.flops_per_second / limit.bytes_per_second
-    here = limit.flops / limit.least_bytes
-    low, high = min(ridge, here) / 8, max(ridge, here) * 8
+    ridge_flops = limit.flops / limit.least_bytes
+    low, high = min(ridge, ridge_flops) / 8, max(ridge, ridge_flops) * 8
     xs = [low, ridge, high]
     roof = [min(limit.flops_per_second, x * limit.bytes_per_second) / 1e9 for x in xs]
     peaks = f"{limit.bytes_per_second / 1e9:.1f} GB/s, {limit.flops_per_second / 1e9:.0f} GFLOP/s"

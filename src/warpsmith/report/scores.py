@@ -86,10 +86,10 @@ class SuiteTask:
 
 def tasks_of(summaries: Sequence[RunSummary]) -> list[SuiteTask]:
     """Summaries by task and target, in the order of their first."""
-    found: dict[tuple[str, str], list[RunSummary]] = {}
+    by_task: dict[tuple[str, str], list[RunSummary]] = {}
     for summary in summaries:
-        found.setdefault((summary.task, summary.target), []).append(summary)
-    return [SuiteTask(name, target, tuple(runs)) for (name, target), runs in found.items()]
+        by_task.setdefault((summary.task, summary.target), []).append(summary)
+    return [SuiteTask(name, target, tuple(runs)) for (name, target), runs in by_task.items()]
 
 
 def find_verified_speedup(summary: RunSummary, over: str = "best") -> Ratio | None:
@@ -100,8 +100,8 @@ def find_verified_speedup(summary: RunSummary, over: str = "best") -> Ratio | No
     if over == "best":
         return best.speedup
     # Not `best.speedup`: a mean over a baseline must not be of the tasks on which it happened to be the best one.
-    known = (*best.ratios, best.speedup_eager, best.speedup_rewritten)
-    return next((r for r in known if r is not None and r.baseline == over), None)
+    ratios = (*best.ratios, best.speedup_eager, best.speedup_rewritten)
+    return next((r for r in ratios if r is not None and r.baseline == over), None)
 
 
 def compute_deployed_speedup(summary: RunSummary, over: str = "best") -> float | None:
@@ -113,7 +113,7 @@ def compute_deployed_speedup(summary: RunSummary, over: str = "best") -> float |
 
 
 def speed(summary: RunSummary) -> float:
-    """As the metrics count it: 0 for a sample that is not correct."""
+    """Return the speedup as the metrics count it: 0 for a sample that is not correct."""
     ratio = find_verified_speedup(summary)
     return ratio.median if ratio is not None else 0.0
 
@@ -162,8 +162,8 @@ def _fast(shown: Sequence[RunSummary], over: str, sure: bool = False) -> dict[st
 
 def _at_k(tasks: Sequence[SuiteTask]) -> tuple[AtK, ...]:
     """At every usual k that all tasks have samples for."""
-    most = min((len(t.runs) for t in tasks), default=0)
-    return tuple(_drawn(tasks, k) for k in sorted({*(d for d in DRAWS if d < most), most}) if k)
+    fewest = min((len(t.runs) for t in tasks), default=0)
+    return tuple(_drawn(tasks, k) for k in sorted({*(d for d in DRAWS if d < fewest), fewest}) if k)
 
 
 def _drawn(tasks: Sequence[SuiteTask], k: int) -> AtK:
@@ -189,19 +189,19 @@ def _resources(summary: RunSummary) -> float:
 
 def _means(shown: Sequence[RunSummary]) -> list[Mean]:
     """Each baseline over all tasks and over correct ones; each kind of win over the best baseline."""
-    found = []
+    means = []
     for over in BASELINES:
         measured = over == "best" or any(find_verified_speedup(s, over) for s in shown)
         if measured:
-            found.append(_mean(over, "all tasks", _list_deployed_speedups(shown, over)))
+            means.append(_mean(over, "all tasks", _list_deployed_speedups(shown, over)))
             ratios = [find_verified_speedup(s, over) for s in shown]
-            found.append(_mean(over, "correct", [r.median for r in ratios if r is not None]))
+            means.append(_mean(over, "correct", [r.median for r in ratios if r is not None]))
     for name in ("", *KINDS):
         among = [s for s in shown if s.status == "win" and name in ("", kind(s))]
-        found.append(_mean("best", f"{name} wins".strip(), _list_deployed_speedups(among, "best")))
+        means.append(_mean("best", f"{name} wins".strip(), _list_deployed_speedups(among, "best")))
     rewritten = [find_verified_speedup(s, "rewritten") for s in shown if kind(s) == "algorithmic"]
-    found.append(_mean("rewritten", "algorithmic wins", [r.median for r in rewritten if r is not None]))
-    return [m for m in found if m.tasks]
+    means.append(_mean("rewritten", "algorithmic wins", [r.median for r in rewritten if r is not None]))
+    return [m for m in means if m.tasks]
 
 
 def _mean(over: str, among: str, speedups: list[float]) -> Mean:

@@ -40,13 +40,13 @@ def read_side(what: str, archive: Callable[[], ArchiveReader]) -> Side:
 
 
 def _newest(archive: ArchiveReader) -> tuple[RunSummary, ...]:
-    found: dict[tuple[str, str], RunSummary] = {}
+    newest: dict[tuple[str, str], RunSummary] = {}
     for run in archive.runs():
         if run.summary is not None and run.origin == "local":
-            found.setdefault((run.task_name, run.target), run.summary)
-    if not found:
+            newest.setdefault((run.task_name, run.target), run.summary)
+    if not newest:
         raise UsageError(f"{archive.database.name} has no finished run to compare")
-    return tuple(found.values())
+    return tuple(newest.values())
 
 
 def _one(archive: ArchiveReader, run_id: str) -> tuple[RunSummary, ...]:
@@ -60,14 +60,14 @@ def _parse_summaries(path: Path) -> tuple[RunSummary, ...]:
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
         rows = data.get("tasks", [data]) if isinstance(data, dict) else data
-        found = tuple(RunSummary.model_validate(row) for row in _list(rows))
+        summaries = tuple(RunSummary.model_validate(row) for row in _list(rows))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValidationError, ValueError) as error:
         raise UsageError(f"{path} is no JSON that `warpsmith suite` or `optimize` wrote") from error
-    if not found:
+    if not summaries:
         raise UsageError(f"{path} has no task to compare")
-    return found
+    return summaries
 
 
 def _list(rows: Any) -> Sequence[Any]:

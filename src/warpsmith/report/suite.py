@@ -104,8 +104,8 @@ def _task(task: SuiteTask, several: bool) -> tuple[str, ...]:
 def _labels(best: Best) -> str:
     """An algorithmic win with what is left of it over the rewritten reference."""
     over = best.speedup_rewritten
-    told = f" ({interval(over)} {baseline_name(over.baseline)})" if over is not None else ""
-    return ", ".join(f"{label}{told}" if label == "algorithmic" else label for label in best.labels)
+    suffix = f" ({interval(over)} {baseline_name(over.baseline)})" if over is not None else ""
+    return ", ".join(f"{label}{suffix}" if label == "algorithmic" else label for label in best.labels)
 
 
 def _speedups(means: Sequence[Mean]) -> Grid:
@@ -134,16 +134,16 @@ def _fast(totals: Totals) -> Grid:
 
 
 def _at_k(found: Sequence[AtK], tasks: Sequence[SuiteTask]) -> Grid:
-    known = any(a.efficiency_at_k is not None for a in found)
+    has_efficiency = any(a.efficiency_at_k is not None for a in found)
     lines = [
         (str(a.k), f"{a.pass_at_k:.2f}", f"{a.speedup_at_k:.2f}×",
-         *((f"{a.efficiency_at_k:.2f}" if a.efficiency_at_k is not None else "—",) if known else ()))
+         *((f"{a.efficiency_at_k:.2f}" if a.efficiency_at_k is not None else "—",) if has_efficiency else ()))
         for a in found
     ]  # fmt: skip
-    columns = ("k", "pass@k", "speedup@k", *(("efficiency@k",) if known else ()))
+    columns = ("k", "pass@k", "speedup@k", *(("efficiency@k",) if has_efficiency else ()))
     per = "thread" if {t.target for t in tasks} == {"cpu"} else "device"
     title = "Of k searches a task, failures counting 0" + (
-        f" (efficiency: speedup per {per})" if known else ""
+        f" (efficiency: speedup per {per})" if has_efficiency else ""
     )
     return Grid(title, columns, tuple(lines), frozenset(range(len(columns))))
 

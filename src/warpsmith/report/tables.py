@@ -125,7 +125,7 @@ def environment(report: Report) -> Grid:
 
 
 def describe_comparison(report: Report) -> str:
-    """What the bare ratios of the lineage and the plots mean, in one line."""
+    """Describe what the bare ratios of the lineage and the plots mean, in one line."""
     return (
         f"Ratios are medians over each candidate's best baseline, measured side by side on {report.hardware}."
     )
@@ -137,6 +137,6 @@ def stages(report: Report) -> str:
 
 
 def wall(report: Report) -> str:
-    """Where the time went, in one line."""
+    """Describe where the time went, in one line."""
     parts = [f"{name} {seconds:.1f} s" for name, seconds in report.seconds_by_stage.items()]
     return f"{report.seconds:.1f} s" + (f" ({', '.join(parts)})" if parts else "")

@@ -105,5 +105,5 @@ def _chain(report: Report) -> RenderableType:
     lines: list[RenderableType] = [Text(chain.TITLE, style="bold")]
     for step in report.chain:
         lines.append(Text(f"  {step.number}. {chain.heading(step)}"))
-        lines += [Padding(Text(f"{what}: {text}"), (0, 0, 0, 6)) for what, text in chain.lines(step)]
+        lines += [Padding(Text(f"{label}: {text}"), (0, 0, 0, 6)) for label, text in chain.lines(step)]
     return Group(*lines)

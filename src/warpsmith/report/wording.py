@@ -1,4 +1,4 @@
-"""How measured things are worded. A speedup is only ever printed through `claim`, so it never loses what
+"""The wording of measured things. A speedup is only ever printed through `claim`, so it never loses what
 qualifies it.
 """
 
@@ -51,7 +51,7 @@ def claim(ratio: Ratio, environment: Environment, limit_share: float) -> str:
 
 
 def slow_baseline(limit_share: float) -> str:
-    """What to say when the best baseline itself reaches little of the limit; empty when it reaches enough."""
+    """Return what to say when the best baseline itself reaches little of the limit; empty when it reaches enough."""
     if not 0 < limit_share < FAR_FROM_LIMIT:
         return ""
     return (

@@ -79,7 +79,7 @@ class CallMatcher:
 
 
 class Results:
-    """What a call gives back: `tree` as `Graph.tree` has it."""
+    """The results of a call: `tree` as `Graph.tree` has it."""
 
     def __init__(self, original: torch.nn.Module, tree: Any, names: Mapping[str, Any]) -> None:
         changes = isinstance(tree, dict) and "result" in tree
@@ -92,7 +92,7 @@ class Results:
 
     @property
     def known(self) -> bool:
-        """Whether every class that results need has been seen; else the original must be called once (`learn`)."""
+        """True if every class that results need has been seen; else the original must be called once (`learn`)."""
         return bool(self._names) or not self._has_names
 
     def learn(self, result: Any, objects: Sequence[Any]) -> bool:
@@ -103,10 +103,12 @@ class Results:
         parts = Parts(objects)
         tree = parts.add(result)
         updates = [[n, parts.contents(objects[n])] for n, _ in self._updates]
-        kept = [parts.add(attribute(self._original, path, name)) for path, name, *_ in self._attributes]
+        attribute_values = [
+            parts.add(attribute(self._original, path, name)) for path, name, *_ in self._attributes
+        ]
         self._names = parts.names
         described = [self._tree, self._updates, [after for *_, after in self._attributes]]
-        return same([tree, updates, kept], described)
+        return same([tree, updates, attribute_values], described)
 
     def differs(self) -> str:
         """The attribute, of those that a call changes, that is in another form than when the graph was made; else empty."""
@@ -127,9 +129,9 @@ class Results:
 
 
 def _equal(value: Any, other: Any) -> bool:
-    """Whether two values hold the same, and no tensors."""
-    (tree, parts), (known, _) = take_apart(value), take_apart(other)
-    return not parts.leaves and same(tree, known)
+    """Return whether two values hold the same, and no tensors."""
+    (tree, parts), (expected, _) = take_apart(value), take_apart(other)
+    return not parts.leaves and same(tree, expected)
 
 
 __all__ = ["CallMatcher", "Matched", "Results"]

@@ -31,26 +31,26 @@ def run_graph(
     ones): the oracle against which rounding is judged. Inputs are not modified. Raises TaskError for an op
     outside ATen or a missing input.
     """
-    asked = set(graph.returned) if wanted is None else wanted
+    needed = set(graph.returned) if wanted is None else wanted
     live = {name: _to_float64(t) if float64 else t for name, t in values.items()}
     with torch.no_grad():
-        for node, dead in plan(graph, asked):
+        for node, dead in plan(graph, needed):
             _run_node(node, live, float64)
             for name in dead:
                 live.pop(name, None)
-    missing = asked - live.keys()
+    missing = needed - live.keys()
     if missing:
         raise TaskError(f"the graph has no value {sorted(missing)[0]!r}")
-    return {name: live[name] for name in asked}
+    return {name: live[name] for name in needed}
 
 
 def plan(graph: Graph, asked: set[str]) -> list[tuple[Node, list[str]]]:
     """The nodes that lead to a wanted value, in order, each with the values that nobody needs after it."""
     needed, steps = set(asked), []
     for node in reversed(graph.nodes):
-        made = [v.name for v in node.outputs if v is not None]
-        if any(name in needed for name in made):
-            dead = [name for name in dict.fromkeys([*node.uses, *made]) if name not in needed]
+        names = [v.name for v in node.outputs if v is not None]
+        if any(name in needed for name in names):
+            dead = [name for name in dict.fromkeys([*node.uses, *names]) if name not in needed]
             needed.update(node.uses)
             needed.update(dead)
             steps.append((node, dead))
@@ -84,13 +84,13 @@ def aten_op(name: str) -> Callable[..., Any]:
 
     Raises TaskError for anything outside the aten namespace and for ops that write in place.
     """
-    namespace, _, rest = name.partition(".")
-    packet, _, overload = rest.partition(".")
+    namespace, _, remainder = name.partition(".")
+    packet, _, overload = remainder.partition(".")
     if (
         namespace != "aten"
         or packet in _FORBIDDEN
         or not overload
-        or not rest.replace(".", "").replace("_", "").isalnum()
+        or not remainder.replace(".", "").replace("_", "").isalnum()
     ):
         raise TaskError(f"{name} is no ATen op; a task's graph may hold nothing else")
     try:
@@ -103,7 +103,7 @@ def aten_op(name: str) -> Callable[..., Any]:
 
 
 def takes_device(name: str) -> bool:
-    """Whether an op can be told on which device to make its result."""
+    """Return whether an op can be told on which device to make its result."""
     schema: torch.FunctionSchema = aten_op(name)._schema  # type: ignore[attr-defined]
     return any(argument.name == "device" for argument in schema.arguments)
 
@@ -114,8 +114,8 @@ def decode(arg: Any, live: Mapping[str, Any], float64: bool = False) -> Any:
     KeyError for a value that is not there.
     """
     if isinstance(arg, dict):
-        (tag, content), *rest = arg.items()
-        if rest:
+        (tag, content), *remainder = arg.items()
+        if remainder:
             raise TaskError(f"malformed argument in a graph: {arg}")
         if tag == "v":
             return live[content]

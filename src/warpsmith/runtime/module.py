@@ -125,8 +125,8 @@ class OptimizedModule(torch.nn.Module):
         """Return what was measured: speedup, its baseline and 95% interval, time of a call, share of the physical limit, hardware
         and labels. A line follows for each part of the module that was left as it is, with the reason.
         """
-        left = self.summary.left if self.summary is not None else ()
-        return "\n".join([self._claim(), *(f"  left as it is: {line}" for line in left)])
+        lines_left = self.summary.left if self.summary is not None else ()
+        return "\n".join([self._claim(), *(f"  left as it is: {line}" for line in lines_left)])
 
     def _claim(self) -> str:
         best = self.summary.best if self.summary is not None else None
@@ -145,7 +145,7 @@ class OptimizedModule(torch.nn.Module):
 
 
 class _Guard:
-    """What one input must be for the candidate to apply, and where to find it if it is the module's."""
+    """The conditions that one input must meet for the candidate to apply, and where to find it if it is the module's."""
 
     def __init__(self, original: torch.nn.Module, item: GraphInput, device: str) -> None:
         self.device = device
@@ -166,8 +166,8 @@ class _Guard:
         if tensor is None or (kind is not torch.Tensor and kind is not torch.nn.Parameter):
             return f"{self.name} is a {kind.__name__}"
         if tensor.shape != self.shape or tensor.dtype is not self.dtype or tensor.device.type != self.device:
-            found = f"{tensor.dtype}{list(tensor.shape)} on {tensor.device}"
-            return f"{self.name} is {found}, not {self.dtype}{list(self.shape)} on {self.device}"
+            description = f"{tensor.dtype}{list(tensor.shape)} on {tensor.device}"
+            return f"{self.name} is {description}, not {self.dtype}{list(self.shape)} on {self.device}"
         if gradients and tensor.requires_grad:
             return f"{self.name} needs gradients; call under torch.no_grad()"
         if self.expanded and any(tensor.stride(axis) != 0 for axis in self.expanded):
@@ -191,7 +191,7 @@ def _lookup(original: torch.nn.Module, item: GraphInput) -> Callable[[], torch.T
 
 
 def _processor(device: str) -> str:
-    """What kernels are built for."""
+    """Name the processor that kernels are built for."""
     if device == "cpu":
         return processor_key()
     return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
@@ -216,7 +216,7 @@ def _revive(
 
 
 def _hooks(module: torch.nn.Module) -> int:
-    """How many hooks run around a call of it."""
+    """Count how many hooks run around a call of it."""
     return len(module._forward_hooks) + len(module._forward_pre_hooks)
 
 

@@ -46,9 +46,11 @@ def with_rewrites(graph: Graph, units: Iterable[Unit]) -> Graph:
             nodes += rewrite.nodes
         else:
             nodes.append(step)
-    made = [v.name for n in nodes for v in n.outputs if v is not None]
-    taken = {i.name for i in graph.inputs}
-    if len({n.name for n in nodes}) < len(nodes) or len(taken | set(made)) < len(taken) + len(made):
+    names = [v.name for n in nodes for v in n.outputs if v is not None]
+    input_names = {i.name for i in graph.inputs}
+    if len({n.name for n in nodes}) < len(nodes) or len(input_names | set(names)) < len(input_names) + len(
+        names
+    ):
         raise TaskError("a rewrite uses a name twice, or one that the task's graph uses")
     return graph.model_copy(update={"nodes": tuple(nodes)})
 
@@ -64,8 +66,8 @@ def deployed_graph(graph: Graph, units: Sequence[Unit]) -> Graph:
 def forbidden(rewrite: Graph) -> str:
     """Why a unit may not be these operations; empty when it may."""
     for node in rewrite.nodes:
-        space, _, rest = node.op.partition(".")
-        if space != "aten" or rest.partition(".")[0] not in ALLOWED:
+        space, _, remainder = node.op.partition(".")
+        if space != "aten" or remainder.partition(".")[0] not in ALLOWED:
             return f"{node.op} is not one of the operations that a unit in aten may use"
     for output in rewrite.outputs:
         maker = rewrite.producer.get(output.value or "")
@@ -79,12 +81,16 @@ def _check(graph: Graph, region: Region, rewrite: Graph) -> None:
     for item in rewrite.inputs:
         if item.name not in region.inputs or item.spec != graph.specs[item.name]:
             raise TaskError(f"a rewrite reads {item.name}, which is no such input of its region")
-    known = {i.name for i in rewrite.inputs}
+    input_names = {i.name for i in rewrite.inputs}
     for node in rewrite.nodes:
-        if not known.issuperset(node.uses):
+        if not input_names.issuperset(node.uses):
             raise TaskError(f"a rewrite's node {node.name} reads what nothing before it makes")
-        known.update(v.name for v in node.outputs if v is not None)
+        input_names.update(v.name for v in node.outputs if v is not None)
     for name in region.outputs:
-        true, own = graph.specs[name], rewrite.specs.get(name)
-        if name not in rewrite.producer or own is None or (own.shape, own.dtype) != (true.shape, true.dtype):
+        expected, actual = graph.specs[name], rewrite.specs.get(name)
+        if (
+            name not in rewrite.producer
+            or actual is None
+            or (actual.shape, actual.dtype) != (expected.shape, expected.dtype)
+        ):
             raise TaskError(f"a rewrite does not make {name} as its region does")

@@ -143,8 +143,8 @@ class _Writer:
         targets = [_local(v.name) if v is not None else "_" for v in node.outputs]
         # Ops that return tuples are unpacked; an op with one tensor is bound as it is.
         several = len(targets) > 1 or _returns_list(node.op)
-        left = ", ".join(targets) + ("," if several and len(targets) == 1 else "")
-        self.body.append(f"{left} = {op}({', '.join(args)})")
+        target_text = ", ".join(targets) + ("," if several and len(targets) == 1 else "")
+        self.body.append(f"{target_text} = {op}({', '.join(args)})")
         if "_" in targets:
             self.body.append("del _")
 
@@ -197,8 +197,8 @@ class _Writer:
     def _target(self, output: GraphOutput) -> str:
         """The graph input that takes an update."""
         for item in self.graph.inputs:
-            wanted = item.target if output.role == "buffer_update" else item.name
-            if wanted == output.target and (item.role == "input") == (output.role == "input_update"):
+            target_name = item.target if output.role == "buffer_update" else item.name
+            if target_name == output.target and (item.role == "input") == (output.role == "input_update"):
                 return item.name
         raise TaskError(f"the graph updates {output.target}, which is none of its inputs")
 
@@ -212,16 +212,16 @@ class _Writer:
             if arg is None or isinstance(arg, bool | int | float | str):
                 return repr(arg)
             raise TaskError(f"malformed argument in a graph: {arg!r}")
-        (tag, content), *rest = arg.items()
-        if rest or not isinstance(content, str):
+        (tag, content), *remainder = arg.items()
+        if remainder or not isinstance(content, str):
             raise TaskError(f"malformed argument in a graph: {arg}")
         if tag == "v":
             return _local(content)
         if tag == "f":
             return self._constant(f"float({content!r})", "number_")
         if tag == "device":
-            place = content if self.device == "cpu" else self.device
-            return self._constant(f"torch.device({place!r})", "device_")
+            device = content if self.device == "cpu" else self.device
+            return self._constant(f"torch.device({device!r})", "device_")
         if tag in ("dtype", "layout", "memory_format"):
             return f"torch.{_identifier(content)}"
         raise TaskError(f"malformed argument in a graph: {arg}")
@@ -236,8 +236,10 @@ def _deaths(graph: Graph, steps: Sequence[Region | Node]) -> list[list[str]]:
     dead: list[list[str]] = []
     for step in reversed(steps):
         reads = step.inputs if isinstance(step, Region) else step.uses
-        made = step.outputs if isinstance(step, Region) else [v.name for v in step.outputs if v is not None]
-        names = [n for n in dict.fromkeys([*reads, *made]) if n not in needed]
+        outputs = (
+            step.outputs if isinstance(step, Region) else [v.name for v in step.outputs if v is not None]
+        )
+        names = [n for n in dict.fromkeys([*reads, *outputs]) if n not in needed]
         needed.update(names)
         dead.append(names)
     return dead[::-1]
@@ -249,7 +251,7 @@ def _returns_list(op: str) -> bool:
 
 
 def _takes_device(op: str) -> bool:
-    """Whether an op makes its tensor on a device of its argument's choice, which export wrote down."""
+    """Return whether an op makes its tensor on a device of its argument's choice, which export wrote down."""
     return any(a.name == "device" for a in aten_op(op)._schema.arguments)  # type: ignore[attr-defined]
 
 

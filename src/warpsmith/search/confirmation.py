@@ -45,19 +45,19 @@ def confirm(
             break
         observer.stage(f"confirming {describe(leader)} in fresh processes")
         begun = time.monotonic()
-        again = Attempt(leader.candidate, search.executor.confirm(leader.candidate), leader.hypothesis)
+        confirmation = Attempt(leader.candidate, search.executor.confirm(leader.candidate), leader.hypothesis)
         longest = max(longest, time.monotonic() - begun)
-        record(again)
-        if again.result.win:
-            return again
-        observer.note(f"{describe(leader)} did not pass its confirmation: {explain(again.result)}")
-        tried.append(again)
+        record(confirmation)
+        if confirmation.result.win:
+            return confirmation
+        observer.note(f"{describe(leader)} did not pass its confirmation: {explain(confirmation.result)}")
+        tried.append(confirmation)
         leaders.remove(leader)
     return max((a for a in tried if a.result.status == "ok"), key=worth_of, default=None)
 
 
 def leaders_of(search: Search) -> list[Attempt]:
-    """What may be confirmed, in order of the intervals' low ends; of those that are as fast as the first, less code goes first."""
+    """List the attempts that may be confirmed, in order of the intervals' low ends; among those that are as fast as the first, less code goes first."""
     leaders = rank_attempts(search.attempts)
     return simplest_first(leaders) if search.methods.simplest and leaders else leaders
 
@@ -69,9 +69,9 @@ def _next_leader(leaders: list[Attempt], tried: list[Attempt]) -> Attempt:
 
 
 def _time_for(search: Search, seconds: float) -> bool:
-    """Whether the run's time, the part that was kept for confirmations included, has room for one more."""
-    left = search.meter.seconds_in_all
-    return left is None or left >= seconds
+    """Return whether the run's time, the part that was kept for confirmations included, has room for one more."""
+    seconds_left = search.meter.seconds_in_all
+    return seconds_left is None or seconds_left >= seconds
 
 
 def describe(attempt: Attempt) -> str:

@@ -1,4 +1,4 @@
-"""What techniques, values and flags do to the time of a unit, learnt from other tasks and from this one.
+"""A model of what techniques, values and flags do to the time of a unit, learnt from other tasks and from this one.
 
 In: units that were timed elsewhere, then those of this run. Out: for units that could be written for a region, the logarithm of the
 time that is likeliest. A Bayesian linear model: a unit has an indicator for its technique, for each value and flag, and for each pair of
@@ -40,15 +40,15 @@ MOST = 1_500  # units from elsewhere that are learnt from: the time to do so gro
 
 
 def list_timed_units(attempts: Iterable[Attempt]) -> list[TimedUnit]:
-    """Those of a run that were profiled."""
+    """List the units of a run that were profiled."""
     results = (a.result for a in attempts if a.speedup > 0 and a.result.profile is not None)
     return once(
-        make_timed_unit((), seen) for r in results if r.profile is not None for seen in r.profile.regions
+        make_timed_unit((), region) for r in results if r.profile is not None for region in r.profile.regions
     )
 
 
 def make_key(unit: Unit | TimedUnit) -> Key:
-    """What a unit is known by in its region."""
+    """Return what identifies a unit in its region."""
     values = tuple(sorted(unit.values.items())) if isinstance(unit, Unit) else unit.values
     return unit.family, unit.technique, values, tuple(sorted(unit.flags))
 
@@ -56,13 +56,13 @@ def make_key(unit: Unit | TimedUnit) -> Key:
 def list_features(key: Key) -> list[Feature]:
     family, technique, values, flags = key
     effects: list[Feature] = [*values, *((flag,) for flag in flags)]
-    pairs = (("pair", family, technique, *one, *other) for one, other in combinations(effects, 2))
+    pairs = (("pair", family, technique, *first, *second) for first, second in combinations(effects, 2))
     return [("technique", family, technique), *(("effect", *e) for e in effects), *pairs]
 
 
 @dataclass
 class Part:
-    """What one model knows of the units of a pool."""
+    """One model's knowledge of the units of a pool."""
 
     columns: Columns
     before: Floats  # variance of each before anything of this run was seen
@@ -91,15 +91,15 @@ class _Seen:
     off: float  # logarithm of its time over the one that was likeliest before
 
     def covariance(self, region: str, columns: Columns) -> Floats:
-        found: Floats = _pad_weights(self.weights, columns)[columns].sum(axis=-1)
+        total: Floats = _pad_weights(self.weights, columns)[columns].sum(axis=-1)
         if region == self.region:
-            found = found + _pad_weights(self.here, columns)[columns].sum(axis=-1) + LEVEL
-        return found
+            total = total + _pad_weights(self.here, columns)[columns].sum(axis=-1) + LEVEL
+        return total
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What other tasks taught. `place`: of each indicator its column, with its `variances`; column 0 stands for none.
+    """The knowledge from other tasks. `place`: of each indicator its column, with its `variances`; column 0 stands for none.
 
     `rows`: the columns of each unit. `inverse`: of the covariance of what was seen. `weights`: what that says of each indicator.
     """
@@ -121,7 +121,7 @@ class Experience:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether anything is known of other tasks."""
+        """True if anything is known of other tasks."""
         return self._models[0].elsewhere
 
     def pool(self, region: str, units: Sequence[Unit], level: float) -> Pool:
@@ -137,10 +137,10 @@ class Experience:
             self._weights = _shares([model.evidence for model in self._models])
 
     def log_us(self, pool: Pool) -> tuple[Floats, Floats]:
-        """Of each unit of the pool: what is likeliest, and its standard deviation, both as means over the models."""
-        told = [model.log_us(pool, part) for model, part in zip(self._models, pool.parts, strict=True)]
+        """Return the estimate for each unit of the pool and its standard deviation, both as means over the models."""
+        estimates = [model.log_us(pool, part) for model, part in zip(self._models, pool.parts, strict=True)]
         likeliest, spread = (
-            np.average(some, axis=0, weights=self._weights) for some in zip(*told, strict=True)
+            np.average(values, axis=0, weights=self._weights) for values in zip(*estimates, strict=True)
         )
         return likeliest, spread
 
@@ -162,7 +162,7 @@ class Model:
 
     @property
     def learnt(self) -> bool:
-        """Whether anything of this run was timed."""
+        """True if anything of this run was timed."""
         return len(self._seen) > 0
 
     def part(self, keys: Sequence[Key]) -> Part:
@@ -178,90 +178,90 @@ class Model:
                 likeliest = levels[region] + float(self._likeliest(columns))
                 off = math.log(unit.seconds * 1e6) - likeliest
                 self._seen[region, key] = _Seen(region, columns, *self._spread(columns), off)
-        seen, old = list(self._seen.values()), len(self._gains)
-        if len(seen) == old:
+        units, count = list(self._seen.values()), len(self._gains)
+        if len(units) == count:
             return
-        self._between = np.pad(self._between, (0, len(seen) - old))
-        for i, one in enumerate(seen[old:], old):
-            for j, other in enumerate(seen[: i + 1]):
-                both = float(other.covariance(one.region, one.columns))
-                self._between[i, j] = self._between[j, i] = both
-        covariance = self._between + REST * np.eye(len(seen))
+        self._between = np.pad(self._between, (0, len(units) - count))
+        for i, unit_here in enumerate(units[count:], count):
+            for j, earlier in enumerate(units[: i + 1]):
+                shared = float(earlier.covariance(unit_here.region, unit_here.columns))
+                self._between[i, j] = self._between[j, i] = shared
+        covariance = self._between + REST * np.eye(len(units))
         self._here = _inverse(covariance)
-        times = np.array([one.off for one in seen])
+        times = np.array([unit_here.off for unit_here in units])
         self._gains = self._here @ times
         self.evidence = -float(times @ self._gains + np.linalg.slogdet(covariance)[1]) / 2
 
     def log_us(self, pool: Pool, part: Part) -> tuple[Floats, Floats]:
-        """Of each unit of the pool: what is likeliest, and its standard deviation."""
-        for one in list(self._seen.values())[len(part.seen) :]:
-            part.seen.append(one.covariance(pool.region, part.columns))
-        found = pool.level + self._likeliest(part.columns)
+        """Return the estimate for each unit of the pool and its standard deviation."""
+        for unit in list(self._seen.values())[len(part.seen) :]:
+            part.seen.append(unit.covariance(pool.region, part.columns))
+        estimate = pool.level + self._likeliest(part.columns)
         if not part.seen:
-            return found, np.sqrt(part.before)
-        seen = np.array(part.seen)
-        told = (seen * (self._here @ seen)).sum(axis=0)
-        return found + self._gains @ seen, np.sqrt(np.maximum(part.before - told, 0.0))
+            return estimate, np.sqrt(part.before)
+        covariances = np.array(part.seen)
+        explained = (covariances * (self._here @ covariances)).sum(axis=0)
+        return estimate + self._gains @ covariances, np.sqrt(np.maximum(part.before - explained, 0.0))
 
     def _likeliest(self, columns: Columns) -> Floats:
-        found: Floats = _pad_weights(self._weights, columns)[columns].sum(axis=-1)
-        return found
+        estimate: Floats = _pad_weights(self._weights, columns)[columns].sum(axis=-1)
+        return estimate
 
     def _columns(self, keys: Sequence[Key]) -> Columns:
         return _columns(keys, self._place, self._variances)
 
     def _spread(self, columns: Columns) -> tuple[Floats, Floats]:
-        """What the time of a unit says of each indicator: everywhere, given what is known of elsewhere, and in its region."""
-        everywhere, here = np.array(self._variances).T
+        """Return what the time of a unit says of each indicator: everywhere, given what is known of elsewhere, and in its region."""
+        everywhere, local = np.array(self._variances).T
         alone = _mark_variances(columns, everywhere)
-        known = _add_up(self._rows, self._inverse @ alone[self._rows].sum(axis=-1), everywhere)
-        return alone - known, _mark_variances(columns, here)
+        explained = _add_up(self._rows, self._inverse @ alone[self._rows].sum(axis=-1), everywhere)
+        return alone - explained, _mark_variances(columns, local)
 
 
 def _shares(evidence: Sequence[float]) -> list[float]:
-    """How likely each of several models is, all of which were as likely before."""
-    odds = [math.exp(one - max(evidence)) for one in evidence]
-    return [one / sum(odds) for one in odds]
+    """Return how likely each of several models is, all of which were equally likely before."""
+    odds = [math.exp(value - max(evidence)) for value in evidence]
+    return [value / sum(odds) for value in odds]
 
 
 @lru_cache(maxsize=2)  # the model of this run alone has nothing from elsewhere
 def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
     """Kept for further searches that know the same."""
-    groups, place, variances = _groups(elsewhere), dict[Feature, int](), [(0.0, 0.0)]
-    rows = _columns([make_key(u) for group in groups for u in group], place, variances)
+    groups, column, variances = _groups(elsewhere), dict[Feature, int](), [(0.0, 0.0)]
+    rows = _columns([make_key(u) for group in groups for u in group], column, variances)
     logs = [[math.log(u.seconds) for u in group] for group in groups]
-    off = np.array([log - sum(some) / len(some) for some in logs for log in some])
+    off = np.array([log - sum(times) / len(times) for times in logs for log in times])
     number = np.array([i for i, group in enumerate(groups) for _ in group])
-    everywhere, here = np.array(variances).T
+    everywhere, local = np.array(variances).T
     covariance = REST * np.eye(len(off))
     for i, row in enumerate(rows):
         same = number == number[i]
         covariance[i] += _mark_variances(row, everywhere)[rows].sum(axis=-1)
-        covariance[i, same] += ANY_LEVEL + _mark_variances(row, here)[rows[same]].sum(axis=-1)
+        covariance[i, same] += ANY_LEVEL + _mark_variances(row, local)[rows[same]].sum(axis=-1)
     inverse = _inverse(covariance)
-    return Elsewhere(place, variances, rows, inverse, _add_up(rows, inverse @ off, everywhere))
+    return Elsewhere(column, variances, rows, inverse, _add_up(rows, inverse @ off, everywhere))
 
 
 def _columns(keys: Sequence[Key], place: dict[Feature, int], variances: list[tuple[float, float]]) -> Columns:
-    """Of each unit the columns of its indicators, filled up with 0. New indicators get a column."""
-    found: list[list[int]] = []
+    """Return for each unit the columns of its indicators, filled up with 0. New indicators get a column."""
+    rows: list[list[int]] = []
     for key in keys:
-        for feature in (told := list_features(key)):
+        for feature in (row_features := list_features(key)):
             if feature not in place:
                 place[feature] = len(variances)
                 variances.append((EVERYWHERE[str(feature[0])], HERE[str(feature[0])]))
-        found.append([place[feature] for feature in told])
-    columns = np.zeros((len(keys), max(map(len, found), default=0)), dtype=np.int64)
-    for row, places in zip(columns, found, strict=True):
-        row[: len(places)] = places
+        rows.append([place[feature] for feature in row_features])
+    columns = np.zeros((len(keys), max(map(len, rows), default=0)), dtype=np.int64)
+    for row, row_columns in zip(columns, rows, strict=True):
+        row[: len(row_columns)] = row_columns
     return columns
 
 
 def _add_up(rows: Columns, by: Floats, variances: Floats) -> Floats:
-    """What units say of each indicator, each as much as `by` says."""
-    found = np.zeros(len(variances))
-    np.add.at(found, rows, by[:, None])
-    return found * variances
+    """Add up what units say of each indicator, each weighted by `by`."""
+    sums = np.zeros(len(variances))
+    np.add.at(sums, rows, by[:, None])
+    return sums * variances
 
 
 def _groups(elsewhere: Sequence[TimedUnit]) -> list[list[TimedUnit]]:
@@ -277,9 +277,9 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 def _mark_variances(columns: Columns, variances: Floats) -> Floats:
-    found = np.zeros(len(variances))
-    found[columns] = variances[columns]
-    return found
+    marks = np.zeros(len(variances))
+    marks[columns] = variances[columns]
+    return marks
 
 
 def _pad_weights(weights: Floats, columns: Columns) -> Floats:

@@ -1,4 +1,4 @@
-"""Where the best candidate spends its time, and how much of that could still go.
+"""The time that the best candidate spends, region by region, and how much of that could still go.
 
 In: a situation whose best candidate was profiled. Out: a `Room` for each region that some correct candidate has a unit for, one for
 what the best leaves to ATen, and the factor that is possible at the most. A region's limit is the speed of light that the judge
@@ -43,20 +43,22 @@ class Headroom:
 
     def rooms(self) -> list[Room]:
         """Most to gain first."""
-        found = [
+        rooms = [
             Room(key, min(1.0, self._place.spent(region) / self._total), self._gain(self._saves(region)))
             for key, region in self.regions.items()
         ]
         if self._rest_us > 0:
-            found.append(Room(REST, self._rest_us / self._total, self._gain(self._rest_saves)))
-        return sorted(found, key=lambda r: -r.gain_left)
+            rooms.append(Room(REST, self._rest_us / self._total, self._gain(self._rest_saves)))
+        return sorted(rooms, key=lambda r: -r.gain_left)
 
     def possible(self) -> float:
         """Every region of the best at its limit and the best of the other cuts as well, never beyond the limit of the whole."""
-        mine = {u.region.id for u in self._best.candidate.units}
-        here = sum(self._saves(r) for key, r in self.regions.items() if key in mine)
-        elsewhere = max((self._saves(r) for key, r in self.regions.items() if key not in mine), default=0.0)
-        return self._gain(here + elsewhere + self._rest_saves)
+        covered = {u.region.id for u in self._best.candidate.units}
+        saved = sum(self._saves(r) for key, r in self.regions.items() if key in covered)
+        elsewhere = max(
+            (self._saves(r) for key, r in self.regions.items() if key not in covered), default=0.0
+        )
+        return self._gain(saved + elsewhere + self._rest_saves)
 
     def _gain(self, saved: float) -> float:
         """Amdahl's law; `saved`: microseconds."""
@@ -64,18 +66,18 @@ class Headroom:
 
     def _saves(self, region: Region) -> float:
         """Microseconds off the whole with the region at its limit; near it already, with the fastest unit that it has."""
-        seen = self.seen[region.id]
-        us = seen.seconds * 1e6
+        profiles = self.seen[region.id]
+        us = profiles.seconds * 1e6
         if region.id not in self.closed:
-            us = self._limit_us(seen)
+            us = self._limit_us(profiles)
         elif self._near_now(region):
             return 0.0
         return max(0.0, self._total - self._place.reference / self._place.gain(region, us))
 
     def _near_now(self, region: Region) -> bool:
         profile = self._best.result.profile
-        seen = profile.regions if profile is not None else ()
-        return any(p.region == region.id and is_near(p) for p in seen)
+        profiles = profile.regions if profile is not None else ()
+        return any(p.region == region.id and is_near(p) for p in profiles)
 
     def _limit_us(self, seen: RegionProfile) -> float:
         """A region's limit; one that is beaten counted arithmetic that need not be done, so only its bytes limit it."""

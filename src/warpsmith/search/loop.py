@@ -74,9 +74,11 @@ class Search:
             if reason is not None and self.round > 0:
                 return reason
             led = self._judge_predicted(rng)
-            context, left = self._make_context(self.situation(), rng), self.meter.evaluations_left
+            context, evaluations_left = self._make_context(self.situation(), rng), self.meter.evaluations_left
             proposals = (
-                propose_round(context, self.methods, self._fresh, left, led) if not self._spent() else []
+                propose_round(context, self.methods, self._fresh, evaluations_left, led)
+                if not self._spent()
+                else []
             )
             idle = 0 if led or proposals else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
@@ -91,10 +93,10 @@ class Search:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
         judged side by side know nothing of each other, but take less time.
         """
-        led, many = 0, PREDICTED_BATCH if self.meter.budget.evaluations is None else 1
+        led, batch = 0, PREDICTED_BATCH if self.meter.budget.evaluations is None else 1
         while led < MAX_PREDICTED_PER_ROUND and not self._spent():
             proposals = propose_predicted(
-                self._make_context(self.situation(), rng), self.methods, self._fresh, many
+                self._make_context(self.situation(), rng), self.methods, self._fresh, batch
             )
             if not proposals:
                 break
@@ -104,7 +106,7 @@ class Search:
         return led
 
     def _spent(self) -> bool:
-        """Whether to judge no more: the first round goes on until something works."""
+        """Return whether to judge no more: the first round goes on until something works."""
         return self.meter.find_reached_limit() is not None and self.situation().best is not None
 
     def _stop(self, situation: Situation) -> str | None:
@@ -123,7 +125,7 @@ class Search:
 
     @property
     def uses(self) -> tuple[OperatorUse, ...]:
-        """What each operator was given, and what came of it."""
+        """The proposals of each operator, and what came of them."""
         return self._ledger.summary()
 
     def _make_context(self, situation: Situation, rng: random.Random) -> SearchContext:
@@ -136,11 +138,11 @@ class Search:
     def _fresh(self, operator: str, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
         """Each content once, none that this run has already, or that is like one of them; `most` of them."""
         if self.methods.prepare is not None:
-            new = [b.candidate for b in proposals if b.candidate.content_key not in self._islands]
-            self.methods.prepare(u for c in new[:most] for u in c.units)
+            units_to_build = [b.candidate for b in proposals if b.candidate.content_key not in self._islands]
+            self.methods.prepare(u for c in units_to_build[:most] for u in c.units)
         fresh: list[Proposal] = []
-        for one in proposals:
-            candidate = self.team.credits.sign(one.candidate)
+        for proposal in proposals:
+            candidate = self.team.credits.sign(proposal.candidate)
             key = candidate.content_key
             if len(fresh) >= most or key in self._islands:
                 continue
@@ -148,8 +150,8 @@ class Search:
             if operator != "repair" and self.methods.novelty.like(candidate):
                 continue
             self.methods.novelty.add(candidate)
-            self._islands[key] = one.island
-            fresh.append(replace(one, candidate=candidate))
+            self._islands[key] = proposal.island
+            fresh.append(replace(proposal, candidate=candidate))
         return fresh
 
     def _judge(self, proposals: Sequence[Proposal]) -> Iterator[Attempt]:
@@ -161,17 +163,17 @@ class Search:
             if b.candidate.content_key not in self.known and not objections[b.candidate.content_key]
         ]
         results = self.executor.run(waiting)
-        for one in proposals:
-            key = one.candidate.content_key
+        for proposal in proposals:
+            key = proposal.candidate.content_key
             if key in self.known:
-                yield self._keep(one, self.known[key], replayed=True)
+                yield self._keep(proposal, self.known[key], replayed=True)
             elif objections[key]:
-                yield self._keep(one, self._make_refusal(one.candidate, objections[key]))
+                yield self._keep(proposal, self._make_refusal(proposal.candidate, objections[key]))
             else:
                 result = next(results, None)
                 if result is None:
                     return
-                yield self._keep(one, result)
+                yield self._keep(proposal, result)
                 if self._spent():
                     return
 
@@ -201,8 +203,8 @@ class Search:
         repaired = self._repair(attempt)
         if repaired is not None:
             proposal = replace(repaired, island=self._islands[attempt.candidate.content_key])
-            for again in self._judge(self._fresh("repair", [proposal], 1)):
-                self._follow_up(again)
+            for attempt_again in self._judge(self._fresh("repair", [proposal], 1)):
+                self._follow_up(attempt_again)
 
     def _repair(self, attempt: Attempt) -> Proposal | None:
         candidate, result = attempt.candidate, attempt.result
@@ -231,10 +233,10 @@ class Search:
         """Repairs in the candidate's line of descent."""
         by_id = {a.candidate.id: a.candidate for a in self.attempts}
         count = 0
-        here: Candidate | None = candidate
-        while here is not None and here.lineage.operator == "repair":
+        ancestor: Candidate | None = candidate
+        while ancestor is not None and ancestor.lineage.operator == "repair":
             count += 1
-            here = by_id.get(here.lineage.parents[0])
+            ancestor = by_id.get(ancestor.lineage.parents[0])
         return count
 
     def _make_refusal(self, candidate: Candidate, objections: list[str]) -> Result:

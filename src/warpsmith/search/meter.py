@@ -1,4 +1,4 @@
-"""What a run has spent of its budget: evaluations, wall time, tokens and money are counted apart."""
+"""The meter of what a run has spent of its budget: evaluations, wall time, tokens and money are counted apart."""
 
 from __future__ import annotations
 

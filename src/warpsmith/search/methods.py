@@ -1,4 +1,4 @@
-"""How a search is made: its policy, operators, population, novelty and steering, each with an off switch in the settings.
+"""The parts of a search: its policy, operators, population, novelty and steering, each with an off switch in the settings.
 
 In: the settings, transfer seeds and timed units of other tasks, and who can say what machine code a unit becomes. Out: `Methods`,
 for one search.
@@ -30,7 +30,7 @@ def every_operator() -> dict[str, Operator]:
 
 @dataclass
 class Methods:
-    """Of one search: its parts remember. By default all of them are on, and there are no transfer seeds.
+    """The parts of one search, which remember. By default all of them are on, and there are no transfer seeds.
 
     `prepare`: told which units' machine code will be asked for next, so that they may be built side by side.
     """

@@ -50,17 +50,17 @@ def normalise(source: str) -> str:
 
 
 def _tokens(source: str) -> list[str]:
-    found: list[str] = []
+    tokens: list[str] = []
     directive = False
     for match in _TOKEN.finditer(source.replace("\\\n", " ")):
         kind, text = match.lastgroup, match.group()
         if kind == "line":
-            found += [_END] if directive else []
+            tokens += [_END] if directive else []
             directive = False
         elif kind != "comment":
             directive = directive or text == "#"
-            found.append(text)
-    return found
+            tokens.append(text)
+    return tokens
 
 
 def _local_names(tokens: list[str]) -> frozenset[str]:
@@ -72,14 +72,14 @@ def _local_names(tokens: list[str]) -> frozenset[str]:
     typed = named = directive = False  # what came before: a known type, a name that may be one, a "#"
     for token, after in zip(tokens, [*tokens[1:], ""], strict=True):
         directive = token == "#" or (directive and token != _END)
-        known = token in _TYPES or _TYPE.match(token) is not None
-        plain = token.isidentifier() and not known and token not in _KEYWORDS and not _KEPT.fullmatch(token)
+        is_type = token in _TYPES or _TYPE.match(token) is not None
+        plain = token.isidentifier() and not is_type and token not in _KEYWORDS and not _KEPT.fullmatch(token)
         if (
             plain
             and not directive
             and ((typed and after in (*_AFTER, "(", ">")) or (named and after in _AFTER))
         ):
             declared.add(token)
-        typed = known or (typed and token in _BETWEEN)
+        typed = is_type or (typed and token in _BETWEEN)
         named = plain
     return frozenset(declared - members)

@@ -48,9 +48,9 @@ class Novelty:
         earlier = self._forms.get(self._form(candidate))
         if earlier is not None:
             return self._reject("same source", f"same source after normalisation as {earlier.id[:8]}")
-        near, earlier = self._nearest(candidate)
-        if earlier is not None and near >= self._threshold:
-            return self._reject("like another source", f"{near:.4f} like {earlier.id[:8]}")
+        similarity, earlier = self._nearest(candidate)
+        if earlier is not None and similarity >= self._threshold:
+            return self._reject("like another source", f"{similarity:.4f} like {earlier.id[:8]}")
         earlier = self._codes.get(self._code(candidate))
         if earlier is not None:
             return self._reject("same assembly", f"same assembly as {earlier.id[:8]}")
@@ -82,9 +82,9 @@ class Novelty:
         if self._assembly is None or not candidate.compiled:
             return ""
         codes = [self._assembly(u) for u in candidate.compiled]
-        rest = [_list_declarations(u) for u in candidate.units if not u.compiled]
+        declarations = [_list_declarations(u) for u in candidate.units if not u.compiled]
         judged_as = [[u.region.id, u.requires, u.atomics] for u in candidate.compiled]
-        return content_hash([codes, judged_as, rest]) if all(codes) else ""
+        return content_hash([codes, judged_as, declarations]) if all(codes) else ""
 
     def _nearest(self, candidate: Candidate) -> tuple[float, Candidate | None]:
         """The most similar earlier candidate: as similar as the least similar of its units."""
@@ -92,8 +92,8 @@ class Novelty:
             return 0.0, None
         best: tuple[float, Candidate | None] = (0.0, None)
         vectors = self._vectors(candidate)
-        for earlier, theirs in self._written.get(_cover(candidate), []):
-            pairs = zip(candidate.units, vectors, earlier.units, theirs, strict=True)
+        for earlier, vector in self._written.get(_cover(candidate), []):
+            pairs = zip(candidate.units, vectors, earlier.units, vector, strict=True)
             alike = min((_alike(u, v, w, x) for u, v, w, x in pairs), default=0.0)
             if alike > best[0]:
                 best = alike, earlier
@@ -114,7 +114,7 @@ def _cover(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _list_declarations(unit: Unit) -> list[Any]:
-    """What decides the binary and how it is judged, beside the source."""
+    """List what decides the binary and how it is judged, beside the source."""
     rewrite = unit.rewrite.id if unit.rewrite is not None else ""
     return [
         unit.region.id, unit.language, sorted(unit.values.items()), unit.flags, unit.requires, unit.atomics, rewrite

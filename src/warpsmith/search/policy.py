@@ -51,13 +51,13 @@ class BanditPolicy:
         self._cost: dict[str, float] = {}
 
     def split(self, applicable: Sequence[str], n: int, rng: random.Random) -> dict[str, int]:
-        given = dict.fromkeys(applicable, 0)
+        quotas = dict.fromkeys(applicable, 0)
         for _ in range(n if applicable else 0):
             draws = {name: self._draw(name, rng) for name in applicable}
-            given[max(applicable, key=lambda name: draws[name])] += 1
-        for known in (self._gained, self._lost, self._cost):
-            known.update({name: value * self._forget for name, value in known.items()})
-        return {name: count for name, count in given.items() if count}
+            quotas[max(applicable, key=lambda name: draws[name])] += 1
+        for memory in (self._gained, self._lost, self._cost):
+            memory.update({name: value * self._forget for name, value in memory.items()})
+        return {name: count for name, count in quotas.items() if count}
 
     def reward(self, operator: str, gain: float, cost: float) -> None:
         success = 1.0 - math.exp(-max(0.0, gain) / FULL)
@@ -77,17 +77,17 @@ class BanditPolicy:
 
 
 class EvenPolicy:
-    """As many for each, in turn."""
+    """A policy that gives each operator as many, in turn."""
 
     def __init__(self) -> None:
         self._turn = 0
 
     def split(self, applicable: Sequence[str], n: int, rng: random.Random) -> dict[str, int]:
-        given = dict.fromkeys(applicable, 0)
+        quotas = dict.fromkeys(applicable, 0)
         for _ in range(n if applicable else 0):
-            given[applicable[self._turn % len(applicable)]] += 1
+            quotas[applicable[self._turn % len(applicable)]] += 1
             self._turn += 1
-        return {name: count for name, count in given.items() if count}
+        return {name: count for name, count in quotas.items() if count}
 
     def reward(self, operator: str, gain: float, cost: float) -> None:
         """Nothing is learnt."""
@@ -102,10 +102,10 @@ class FixedPolicy:
 
     def split(self, applicable: Sequence[str], n: int, rng: random.Random) -> dict[str, int]:
         shares = {name: self.SHARES[name] for name in applicable if name in self.SHARES}
-        total, given = sum(shares.values()), dict[str, int]()
+        total, quotas = sum(shares.values()), dict[str, int]()
         for name, share in shares.items():
-            given[name] = min(n - sum(given.values()), math.ceil(n * share / total))
-        return {name: count for name, count in given.items() if count}
+            quotas[name] = min(n - sum(quotas.values()), math.ceil(n * share / total))
+        return {name: count for name, count in quotas.items() if count}
 
     def reward(self, operator: str, gain: float, cost: float) -> None:
         """Nothing is learnt."""

@@ -60,7 +60,7 @@ class Island:
     cells: dict[Cell, Attempt] = field(default_factory=dict)
 
     def add(self, attempt: Attempt, by: By) -> bool:
-        """Whether it was not there."""
+        """Add an attempt; return whether it was not there."""
         key = attempt.candidate.content_key
         if key in self.members:
             return False
@@ -88,26 +88,26 @@ class Population:
         self._every, self._elites, self._by = migrate_every, elites, by
 
     def add(self, attempt: Attempt, island: int) -> None:
-        """What failed is ignored. `island` counts round: any number will do."""
+        """Add an attempt, unless it failed. `island` counts round: any number will do."""
         if attempt.speedup > 0:
             self.islands[island % len(self.islands)].add(attempt, self._by)
 
     def best(self, island: int | None = None) -> Attempt | None:
-        """Of one island, or of all."""
-        some = (
+        """Return the best of one island, or of all."""
+        candidates = (
             self._everyone() if island is None else self.islands[island % len(self.islands)].members.values()
         )
-        return max(some, key=lambda a: worth_of(a, self._by), default=None)
+        return max(candidates, key=lambda a: worth_of(a, self._by), default=None)
 
     @property
     def cells(self) -> dict[Cell, Attempt]:
         """The best of each behaviour over all islands."""
-        found: dict[Cell, Attempt] = {}
+        cells: dict[Cell, Attempt] = {}
         for island in self.islands:
             for cell, attempt in island.cells.items():
-                if cell not in found or worth_of(attempt, self._by) > worth_of(found[cell], self._by):
-                    found[cell] = attempt
-        return found
+                if cell not in cells or worth_of(attempt, self._by) > worth_of(cells[cell], self._by):
+                    cells[cell] = attempt
+        return cells
 
     def parents(self, island: int, n: int, rng: random.Random, every: bool = False) -> list[Attempt]:
         """At most `n` different ones, of distinct branches first. An island without any takes from all the others. `every`: any
@@ -126,26 +126,27 @@ class Population:
         if count == 1 or (round + 1) % self._every:
             return []
         bests = [self.best(island) for island in range(count)]
-        made: list[tuple[int, int, Attempt]] = []
-        for source, who in enumerate(bests):
+        migrations: list[tuple[int, int, Attempt]] = []
+        for source, migrant in enumerate(bests):
             target = (source + 1) % count
-            if who is not None and self.islands[target].add(who, self._by):
-                made.append((source, target, who))
+            if migrant is not None and self.islands[target].add(migrant, self._by):
+                migrations.append((source, target, migrant))
                 self.migrations.append(
-                    Migration(round=round, source=source, target=target, candidate_id=who.candidate.id)
+                    Migration(round=round, source=source, target=target, candidate_id=migrant.candidate.id)
                 )
-        return made
+        return migrations
 
     def pairs(self, island: int, n: int, rng: random.Random) -> list[tuple[Attempt, Attempt]]:
         """At most `n` pairs that complement each other, those first whose units put together promise most; the better parent is
         the first of a pair.
         """
-        some = pick(self._pool(island), PAIRED, rng, self._by)
-        found = [
-            (one, other) if not beats(other, one) else (other, one) for one, other in combinations(some, 2)
+        picked = pick(self._pool(island), PAIRED, rng, self._by)
+        pairs = [
+            (first, second) if not beats(second, first) else (second, first)
+            for first, second in combinations(picked, 2)
         ]
-        found = [pair for pair in found if pair[0].candidate.units != pair[1].candidate.units]
-        return sorted(found, key=lambda pair: -complement(*pair))[:n]
+        pairs = [pair for pair in pairs if pair[0].candidate.units != pair[1].candidate.units]
+        return sorted(pairs, key=lambda pair: -complement(*pair))[:n]
 
     def summary(self) -> tuple[IslandUse, ...]:
         """For the run's record."""
@@ -162,10 +163,10 @@ class Population:
         )  # fmt: skip
 
     def _pool(self, island: int) -> list[Attempt]:
-        here = self.islands[island % len(self.islands)]
-        if not here.members:
+        members = self.islands[island % len(self.islands)]
+        if not members.members:
             return list(self.cells.values()) if self._elites else self._everyone()
-        return list(here.cells.values()) if self._elites else list(here.members.values())
+        return list(members.cells.values()) if self._elites else list(members.members.values())
 
     def _everyone(self) -> list[Attempt]:
         return list({key: a for island in self.islands for key, a in island.members.items()}.values())
@@ -175,14 +176,14 @@ def complement(one: Attempt, other: Attempt) -> float:
     """Microseconds that the first parent may save by the other's units: those that are faster alone on the same region, and
     those on nodes that it leaves to ATen, which count with their own time.
     """
-    mine = {u.region.id: u for u in one.candidate.units}
+    units = {u.region.id: u for u in one.candidate.units}
     covered = {n for u in one.candidate.units for n in u.region.nodes}
     saved = 0.0
     for unit in other.candidate.units:
         us = alone_us(other, unit)
-        if unit.region.id in mine:
-            here = alone_us(one, mine[unit.region.id])
-            saved += max(0.0, here - us) if here < float("inf") else 0.0
+        if unit.region.id in units:
+            own_us = alone_us(one, units[unit.region.id])
+            saved += max(0.0, own_us - us) if own_us < float("inf") else 0.0
         elif not covered & set(unit.region.nodes) and us < float("inf"):
             saved += us
     return saved

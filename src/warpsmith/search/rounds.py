@@ -41,12 +41,12 @@ def propose_predicted(context: SearchContext, methods: Methods, fresh: Fresh, n:
     if context.team.orchestrator.advise(context.situation) is not None:
         return []
     proposals: list[Proposal] = []
-    for one in operator.propose(context, PREDICTION_LOOKAHEAD):
+    for proposal in operator.propose(context, PREDICTION_LOOKAHEAD):
         if len(proposals) < n:
-            new = fresh(operator.name, [one], 1)
-            proposals += new
-            if not new:
-                operator.reject(one)
+            accepted = fresh(operator.name, [proposal], 1)
+            proposals += accepted
+            if not accepted:
+                operator.reject(proposal)
     return proposals
 
 
@@ -73,9 +73,9 @@ def propose_round(
                 methods.operators[name], context, min(count, room - len(proposals)), fresh
             )
         if advice is None:
-            least = sum(shares.values()) // 2 if context.situation.round else 1
+            minimum = sum(shares.values()) // 2 if context.situation.round else 1
             proposals += _fill_up(
-                context, methods, shares, applicable, min(room, least) - len(proposals), fresh
+                context, methods, shares, applicable, min(room, minimum) - len(proposals), fresh
             )
     except BudgetSpent:
         if not proposals:
@@ -95,13 +95,13 @@ def _share_places(
     """Places by operator, in the order in which they are judged."""
     rules = context.team.orchestrator.rules(context.situation)
     if advice is not None:
-        wanted = advice.places()
+        quotas = advice.places()
     elif context.situation.round == 0:
-        wanted = _share_first_round(rules, applicable)
+        quotas = _share_first_round(rules, applicable)
     else:
         later = [name for name in applicable if name != "seed"]
-        wanted = _share_later_round(context, methods, later, min(ROUND, rules.total))
-    return {name: wanted[name] for name in applicable if wanted.get(name, 0) > 0}
+        quotas = _share_later_round(context, methods, later, min(ROUND, rules.total))
+    return {name: quotas[name] for name in applicable if quotas.get(name, 0) > 0}
 
 
 def _share_first_round(rules: RoundPlan, applicable: Sequence[str]) -> dict[str, int]:
@@ -117,14 +117,14 @@ def _share_first_round(rules: RoundPlan, applicable: Sequence[str]) -> dict[str,
 def _share_later_round(
     context: SearchContext, methods: Methods, applicable: Sequence[str], n: int
 ) -> dict[str, int]:
-    """As the policy says; half of a round without gain is a restart's. What a model is asked for keeps to the rules."""
+    """Share a round as the policy says; half of a round without gain is a restart's. What a model is asked for keeps to the rules."""
     restarts = n // 2 if "restart" in applicable else 0
-    others = [name for name in applicable if name != "restart"]
-    shares = {"restart": restarts, **methods.policy.split(others, n - restarts, context.rng)}
+    rest_names = [name for name in applicable if name != "restart"]
+    shares = {"restart": restarts, **methods.policy.split(rest_names, n - restarts, context.rng)}
     if context.asks:
         rules = context.team.orchestrator.rules(context.situation)
-        most = {"rewrite": rules.rewrites * rules.variants, "edit": rules.variants, "restart": 1}
-        shares = {name: min(count, most.get(name, count)) for name, count in shares.items()}
+        maxima = {"rewrite": rules.rewrites * rules.variants, "edit": rules.variants, "restart": 1}
+        shares = {name: min(count, maxima.get(name, count)) for name, count in shares.items()}
     return shares
 
 
@@ -136,7 +136,7 @@ def _fill_up(
     n: int,
     fresh: Fresh,
 ) -> list[Proposal]:
-    """What others make of a round in which those that were asked had little that is new, those with most places first."""
+    """Fill up a round in which the operators that were asked had little that is new: ask the others, those with most places first."""
     context = replace(context, free=True)
     proposals: list[Proposal] = []
     for name in sorted(applicable, key=lambda name: -shares.get(name, 0)):

@@ -1,4 +1,4 @@
-"""What steering by the limit saved, for the report: regions that were left alone, and a budget that was not spent.
+"""The savings of steering by the limit, for the report: regions that were left alone, and a budget that was not spent.
 
 In: what `steering` notes while a run goes on. Out: one line each, in words and numbers.
 """
@@ -19,17 +19,17 @@ class Savings:
 
     def close(self, region: Region, limit_share: float, round: int) -> None:
         """The first time counts. `round` from 0, as everywhere."""
-        told = f"region {region.title} left alone at {limit_share:.0%} of its limit from round {round}"
-        self.closed.setdefault(region.id, told)
+        line = f"region {region.title} left alone at {limit_share:.0%} of its limit from round {round}"
+        self.closed.setdefault(region.id, line)
 
     def move(self, region: str, candidates: float) -> None:
         self.moved[region] = self.moved.get(region, 0.0) + candidates
 
     def lines(self, evaluations: int | None = None, seconds: float | None = None) -> tuple[str, ...]:
         """`evaluations`, `seconds`: left of the budget when the run stopped; None where it has no such limit."""
-        told = [text + self._elsewhere(region) for region, text in self.closed.items()]
-        left = _unspent(evaluations, seconds) if self.stopped else ""
-        return (*told, *([f"{left} of the budget not spent: {self.stopped}"] if left else []))
+        texts = [text + self._elsewhere(region) for region, text in self.closed.items()]
+        unspent = _unspent(evaluations, seconds) if self.stopped else ""
+        return (*texts, *([f"{unspent} of the budget not spent: {self.stopped}"] if unspent else []))
 
     def _elsewhere(self, region: str) -> str:
         count = round(self.moved.get(region, 0.0))
@@ -37,5 +37,5 @@ class Savings:
 
 
 def _unspent(evaluations: int | None, seconds: float | None) -> str:
-    left = [counted(evaluations, "evaluation")] if evaluations and evaluations > 0 else []
-    return " and ".join([*left, *([f"{seconds:.0f} s"] if seconds and seconds >= 0.5 else [])])
+    unspent = [counted(evaluations, "evaluation")] if evaluations and evaluations > 0 else []
+    return " and ".join([*unspent, *([f"{seconds:.0f} s"] if seconds and seconds >= 0.5 else [])])

@@ -41,7 +41,7 @@ def pick(attempts: Sequence[Attempt], n: int, rng: random.Random, by: By = "inte
 
 
 def worth_of(attempt: Attempt, by: By = "interval") -> float:
-    """What an attempt is ranked by; 0 for one that failed."""
+    """Return the number that an attempt is ranked by; 0 for one that failed."""
     if attempt.speedup <= 0:
         return 0.0
     return _ratio(attempt).low if by == "interval" else attempt.speedup

@@ -30,14 +30,14 @@ class Steering:
         """Regions that some correct candidate has a unit for, and the rest, most to gain first. Empty before the best candidate
         was profiled.
         """
-        known = self._find_headroom(situation)
-        return known.rooms() if known is not None else []
+        room = self._find_headroom(situation)
+        return room.rooms() if room is not None else []
 
     def open(self, situation: Situation, region_id: str) -> bool:
         return not self.on or region_id not in list_settled(a.result for a in situation.attempts)
 
     def split(self, situation: Situation, n: int) -> dict[str, int]:
-        """How many of `n` candidates each region gets, by the logarithm of its gain; REST stands for regions that have no unit in
+        """Share `n` candidates among the regions, by the logarithm of its gain; REST stands for regions that have no unit in
         the best. Empty where nothing is known yet, or nothing is left to gain anywhere.
         """
         rooms = self.rooms(situation)
@@ -48,18 +48,18 @@ class Steering:
 
     def stop(self, situation: Situation) -> str | None:
         """Why to stop now: the best gain still possible is below `worth`. None to go on, or where nothing is known."""
-        known = self._find_headroom(situation)
-        if not self.on or known is None or known.possible() >= self._worth:
+        room = self._find_headroom(situation)
+        if not self.on or room is None or room.possible() >= self._worth:
             return None
-        self.saved.stopped = f"at most {known.possible():.2f}x left in the regions worked on"
+        self.saved.stopped = f"at most {room.possible():.2f}x left in the regions worked on"
         return self.saved.stopped
 
     def _find_headroom(self, situation: Situation) -> Headroom | None:
-        known = headroom(situation, self.on)
-        if known is not None:
-            for region in known.closed:
-                self.saved.close(known.regions[region], known.seen[region].limit_share, situation.round)
-        return known
+        room = headroom(situation, self.on)
+        if room is not None:
+            for region in room.closed:
+                self.saved.close(room.regions[region], room.seen[region].limit_share, situation.round)
+        return room
 
 
 def proportional(weights: Mapping[str, float], n: int) -> dict[str, int]:
@@ -68,7 +68,7 @@ def proportional(weights: Mapping[str, float], n: int) -> dict[str, int]:
     if total <= 0 or n <= 0:
         return {}
     shares = {key: n * weight / total for key, weight in weights.items() if weight > 0}
-    given = {key: math.floor(share) for key, share in shares.items()}
-    for key in sorted(shares, key=lambda key: given[key] - shares[key])[: n - sum(given.values())]:
-        given[key] += 1
-    return {key: count for key, count in given.items() if count}
+    quotas = {key: math.floor(share) for key, share in shares.items()}
+    for key in sorted(shares, key=lambda key: quotas[key] - shares[key])[: n - sum(quotas.values())]:
+        quotas[key] += 1
+    return {key: count for key, count in quotas.items() if count}

@@ -56,7 +56,7 @@ class Fresh:
         self.add(unit.values)
 
     def add(self, values: Values) -> bool:
-        """Whether it is taken."""
+        """Add a setting; return whether it is taken."""
         if self._left <= 0 or not values or key_of(values) in self._seen:
             return False
         self._seen.add(key_of(values))
@@ -92,10 +92,10 @@ def key_of(values: Values) -> Key:
 def neighbours(unit: Unit, values: Values) -> Iterator[dict[str, int]]:
     for tunable in unit.tunables:
         domain = sorted(tunable.domain)
-        here = values.get(tunable.name, tunable.value)
-        at = domain.index(here) if here in domain else 0
+        value = values.get(tunable.name, tunable.value)
+        at = domain.index(value) if value in domain else 0
         for step in (at - 1, at + 1):
-            if 0 <= step < len(domain) and domain[step] != here:
+            if 0 <= step < len(domain) and domain[step] != value:
                 yield {**values, tunable.name: domain[step]}
 
 
@@ -113,7 +113,7 @@ def _random(unit: Unit, seen: set[Key], n: int, rng: random.Random) -> list[dict
         return []
     space = every_setting(unit)
     if space is not None:
-        left = [v for v in space if key_of(v) not in seen]
-        return rng.sample(left, min(n, len(left)))
+        untried = [v for v in space if key_of(v) not in seen]
+        return rng.sample(untried, min(n, len(untried)))
     draws = ({t.name: rng.choice(t.domain) for t in unit.tunables} for _ in range(10 * n))
     return list({key_of(v): v for v in draws if key_of(v) not in seen}.values())[:n]

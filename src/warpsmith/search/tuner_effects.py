@@ -24,10 +24,10 @@ FAILED = 4.0  # times slower than the slowest that worked
 class Effects:
     def propose(self, unit: Unit, tried: Tried, n: int, rng: random.Random) -> list[Unit]:
         fresh, space = Fresh(unit, tried, n), every_setting(unit)
-        known = [(v, s) for v, s in tried if all(v.get(t.name) in t.domain for t in unit.tunables)]
-        if space and any(score > 0 for _, score in known):
+        valid = [(v, s) for v, s in tried if all(v.get(t.name) in t.domain for t in unit.tunables)]
+        if space and any(score > 0 for _, score in valid):
             rows = _indicators(unit, space)
-            mean, root = _posterior(_indicators(unit, [v for v, _ in known]), _log_speeds(known))
+            mean, root = _posterior(_indicators(unit, [v for v, _ in valid]), _log_speeds(valid))
             normal = np.random.default_rng(rng.getrandbits(31))
             for _ in range(2 * n):
                 drawn = rows @ (mean + root @ normal.standard_normal(len(mean)))
@@ -45,8 +45,8 @@ def _indicators(unit: Unit, settings: list[Values] | list[dict[str, int]]) -> Fl
 
 def _log_speeds(known: Tried) -> Floats:
     worst = min(score for _, score in known if score > 0)
-    found = np.log([score if score > 0 else worst / FAILED for _, score in known])
-    return found - float(found.mean())
+    logs = np.log([score if score > 0 else worst / FAILED for _, score in known])
+    return logs - float(logs.mean())
 
 
 def _posterior(rows: Floats, speeds: Floats) -> tuple[Floats, Floats]:

@@ -23,11 +23,11 @@ class Racing:
         if elite and unit.tunables:
             weights = [len(elite) - rank for rank in range(len(elite))]
             narrow = math.sqrt(1.0 + len(tried) / (2.0 * len(unit.tunables)))
-            taken = 0
+            added = 0
             for _ in range(DRAWN * n):
                 around = rng.choices(elite, weights)[0]
-                taken += fresh.add({t.name: _near(t, around, narrow, rng) for t in unit.tunables})
-                if taken == n:
+                added += fresh.add({t.name: _near(t, around, narrow, rng) for t in unit.tunables})
+                if added == n:
                     break
         return fresh.fill(rng)
 
@@ -38,5 +38,5 @@ def _near(tunable: Tunable, around: Values, narrow: float, rng: random.Random) -
     at = around.get(tunable.name, tunable.value)
     if at not in domain:
         return rng.choice(domain)
-    place = rng.gauss(domain.index(at), len(domain) / 2 / narrow)
-    return domain[min(max(round(place), 0), len(domain) - 1)]
+    position = rng.gauss(domain.index(at), len(domain) / 2 / narrow)
+    return domain[min(max(round(position), 0), len(domain) - 1)]

@@ -29,8 +29,8 @@ class ParzenTuner:
         if unit.tunables and len(tried) >= STARTUP:
             study, distributions = _study(unit, tried, rng)
             for _ in range(ASKED * n):
-                asked = study.ask(distributions).params
-                fresh.add({t.name: sorted(t.domain)[asked[t.name]] for t in unit.tunables})
+                suggestion = study.ask(distributions).params
+                fresh.add({t.name: sorted(t.domain)[suggestion[t.name]] for t in unit.tunables})
         return fresh.fill(rng)
 
 

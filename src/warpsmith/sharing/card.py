@@ -24,7 +24,7 @@ SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_
 
 
 class Counted(Protocol):
-    """What a card is written from."""
+    """The counts that a card is written from."""
 
     licenses: Counter[str]
     origins: Counter[str]
@@ -37,18 +37,18 @@ class Counted(Protocol):
 
 def card(contents: Counted, kinds: Sequence[str], format: Format, seed: int, machines: Sequence[str]) -> str:
     """`machines`: each with its software, in a line."""
-    kept = [kind for kind in kinds if contents.sizes(kind)]
+    kinds_present = [kind for kind in kinds if contents.sizes(kind)]
     parts = [
-        _header(contents, kept, format),
+        _header(contents, kinds_present, format),
         "# Verified kernels\n\nWritten by warpsmith from an archive of its runs. A unit is one C++ or CUDA C++ file "
         "that replaces a region of a PyTorch module's graph.",
-        _counts(contents, kept),
-        *(f"## {kind}\n\n{ABOUT[kind]}\n\n{table(DATASETS[kind])}" for kind in kept),
-        *([f"### A step\n\n{table(STEP)}"] if "trajectories" in kept else []),
+        _counts(contents, kinds_present),
+        *(f"## {kind}\n\n{ABOUT[kind]}\n\n{table(DATASETS[kind])}" for kind in kinds_present),
+        *([f"### A step\n\n{table(STEP)}"] if "trajectories" in kinds_present else []),
         _splits(contents, seed),
         _describe_verification(contents, machines),
         _licenses(contents.licenses),
-        _use(kept, format),
+        _use(kinds_present, format),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -27,7 +27,7 @@ from .splits import SPLITS, split_tasks
 
 @dataclass
 class Contents:
-    """What a dataset holds, counted as it is made."""
+    """The contents of a dataset, counted as it is made."""
 
     rows: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  # kind → task → rows
     ties: dict[str, set[str]] = field(
@@ -66,15 +66,15 @@ def write_dataset(
         require_pyarrow()
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is there already: give a folder that is new or empty")
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    aside_path = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        beside.mkdir(parents=True)
-        contents = _fill(source, beside, kinds, format, seed)
-        beside.replace(out)
+        aside_path.mkdir(parents=True)
+        contents = _fill(source, aside_path, kinds, format, seed)
+        aside_path.replace(out)
     except OSError as error:
         raise ArchiveError(f"cannot write {out}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(aside_path, ignore_errors=True)
     return contents
 
 
@@ -100,13 +100,13 @@ def _fill(source: Source, folder: Path, kinds: Sequence[str], format: Format, se
 
 
 def _write_down(source: Source, kind: str, spool: Path, contents: Contents) -> None:
-    seen: set[str] = set()
+    written: set[str] = set()
     with spool.open("w", encoding="utf-8") as file:
         for example in KINDS[kind](source):
-            if example.key in seen:
+            if example.key in written:
                 contents.repeated += 1
                 continue
-            seen.add(example.key)
+            written.add(example.key)
             contents.rows[kind][example.task_id] += 1
             contents.ties[example.task_id] |= example.ties
             contents.licenses[example.row["license"]] += 1
@@ -132,10 +132,10 @@ def _of(spool: Path, split: str, contents: Contents) -> Iterator[Row]:
 
 def _environments(archive: ArchiveReader, contents: Contents) -> list[str]:
     """Each machine with its software in a line."""
-    found = [archive.environment(environment) for environment in sorted(contents.environments)]
+    environments = [archive.environment(environment) for environment in sorted(contents.environments)]
     return [
         f"{e.hardware}, {e.threads} threads, {e.os}, Python {e.python}, torch {e.torch}, {e.compiler}"
         + (f", driver {e.gpu_driver}" if e.gpu_driver else "")
-        for e in found
+        for e in environments
         if e is not None
     ]

@@ -1,4 +1,4 @@
-"""What the archive has to teach, row by row: pairs, preferences and trajectories, each in its columns.
+"""The examples that an archive has to teach, row by row: pairs, preferences and trajectories, each in its columns.
 
 An archive comes in; examples go out, task by task in a fixed order. Only tasks that were never quarantined, and only what a
 judge verified, enter; foreign kernels, which nobody here judged, never do.
@@ -132,21 +132,23 @@ def _pick_preferred(source: Source, task: Task, entries: list[Entry]) -> Iterato
 
 def surely_faster(one: Entry, other: Entry) -> bool:
     """Over the same baseline, and the intervals do not touch."""
-    mine = speedup(one)
-    theirs = other.result.timing.ratio(mine.baseline) if other.result.timing is not None else None
-    return theirs is not None and mine.low > theirs.high
+    own_ratio = speedup(one)
+    rival_ratio = other.result.timing.ratio(own_ratio.baseline) if other.result.timing is not None else None
+    return rival_ratio is not None and own_ratio.low > rival_ratio.high
 
 
 def _preference(source: Source, task: Task, better: Entry, worse: Entry, reason: str) -> Example:
     regions: tuple[Region, ...] = tuple(u.region for u in better.candidate.units)
     ratio = speedup(better)
-    other = worse.result.timing.ratio(ratio.baseline) if reason == "faster" and worse.result.timing else None
+    rival_ratio = (
+        worse.result.timing.ratio(ratio.baseline) if reason == "faster" and worse.result.timing else None
+    )
     licenses = {source.about(task, e)["license"] for e in (better, worse)}
     row = {
         "prompt": prompt(task, better.candidate.target, regions), "chosen": candidate_text(better.candidate),
         "rejected": candidate_text(worse.candidate), "reason": reason, "chosen_speedup": ratio.median,
-        "chosen_low": ratio.low, "rejected_speedup": other.median if other else 0.0,
-        "rejected_high": other.high if other else 0.0, "rejected_status": worse.result.status,
+        "chosen_low": ratio.low, "rejected_speedup": rival_ratio.median if rival_ratio else 0.0,
+        "rejected_high": rival_ratio.high if rival_ratio else 0.0, "rejected_status": worse.result.status,
         "rejected_error": worse.result.reason, "baseline": ratio.baseline,
         "signatures": "\n".join(dict.fromkeys(r.signature for r in regions)),
         "chosen_id": better.candidate.id, "rejected_id": worse.candidate.id, **source.about(task, better),

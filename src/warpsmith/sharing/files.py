@@ -38,7 +38,7 @@ def write_rows(path: Path, columns: Sequence[Column], rows: Iterable[Row], forma
     if format == "parquet":
         return _write_parquet(path, columns, rows)
     count = 0
-    with aside(path) as beside, beside.open("w", encoding="utf-8") as file:
+    with aside(path) as aside_path, aside_path.open("w", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps({c.name: row[c.name] for c in columns}, ensure_ascii=False) + "\n")
             count += 1
@@ -49,9 +49,9 @@ def _write_parquet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -
     pa = require_pyarrow()
     schema, count, waiting = arrow_schema(columns), 0, iter(rows)
     with (
-        aside(path) as beside,
+        aside(path) as aside_path,
         pa.parquet.ParquetWriter(
-            beside, schema, compression="zstd", dictionary_pagesize_limit=DICTIONARY_BYTES
+            aside_path, schema, compression="zstd", dictionary_pagesize_limit=DICTIONARY_BYTES
         ) as writer,
     ):
         while batch := list(islice(waiting, BATCH)):

@@ -35,16 +35,16 @@ def import_file(archive: Archive, path: Path, license: str = UNKNOWN) -> ImportC
 
     Raises ArchiveError naming the first bad line or row, UsageError where Parquet cannot be read.
     """
-    given = check_license(license)
+    license_id = check_license(license)
     if is_parquet(path):
-        return _import_rows(archive, path, parquet_rows(path), given)
+        return _import_rows(archive, path, parquet_rows(path), license_id)
     if _is_table(path):
-        return _import_rows(archive, path, json_rows(path), given)
+        return _import_rows(archive, path, json_rows(path), license_id)
     return import_jsonl(archive, path)
 
 
 def _is_table(path: Path) -> bool:
-    """Whether its first line is a row of the field's columns."""
+    """Return whether its first line is a row of the field's columns."""
     try:
         with path.open(encoding="utf-8") as file:
             first = json.loads(file.readline())

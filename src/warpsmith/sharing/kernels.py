@@ -53,8 +53,8 @@ class Rows:
         self._runs: dict[str, RunRecord] = {run.run_id: run for run in archive.runs()}
         self._places: dict[str, list[PlacedResult]] = defaultdict(list)
         with archive.database.transaction() as connection:
-            for place in every_place(connection):
-                self._places[place.result].append(place)
+            for record in every_place(connection):
+                self._places[record.result].append(record)
 
     def __iter__(self) -> Iterator[Row]:
         for result_id, entry in every_entry(self._archive):
@@ -67,18 +67,18 @@ class Rows:
             yield _whole(foreign_columns(kernel), license, lines)
 
     def _row(self, result_id: str, entry: Entry, task: Task) -> Row:
-        places = self._places[result_id]
+        records_placed = self._places[result_id]
         environment = self._environment(entry.result.environment)
         license = self._licenses.of(entry.candidate.id, entry.origin == "imported")
-        runs = [self._runs[p.run_id] for p in places]
-        judged = next((self._runs[p.run_id] for p in places if p.kind != "reused"), None)
+        runs = [self._runs[p.run_id] for p in records_placed]
+        judged = next((self._runs[p.run_id] for p in records_placed if p.kind != "reused"), None)
         lines = [
             *self._once("environment", environment), *self._once("task", task),
             *self._once("hypothesis", entry.hypothesis), *self._once("candidate", entry.candidate),
             *self._license(entry, license),
             record_line("result", result_id, without_paths(entry.result)),
             *(line for run in runs for line in self._run(run)),
-            *(record_line("place", "", place) for place in places),
+            *(record_line("place", "", record) for record in records_placed),
         ]  # fmt: skip
         views = _make_field_columns(entry, task, judged) | _make_own_columns(result_id, entry, environment)
         views["ws_graph"] = self._graphs[task.id]
@@ -177,8 +177,8 @@ def _license_line(subject: str, license: str) -> list[dict[str, Any]]:
 
 def _whole(views: Row, license: str, lines: list[dict[str, Any]]) -> Row:
     records = [json.dumps(line, separators=(",", ":")) for line in lines]
-    told = {"ws_license": license, "ws_format": FORMAT, "ws_records": records}
-    return {c.name: None for c in ARCHIVE} | views | told
+    columns = {"ws_license": license, "ws_format": FORMAT, "ws_records": records}
+    return {c.name: None for c in ARCHIVE} | views | columns
 
 
 def _median(ratio: Ratio | None) -> float | None:

@@ -25,10 +25,10 @@ class Licenses:
         self._default = check_license(default)
 
     def of(self, candidate_id: str, imported: bool) -> str:
-        """What came in without a licence stays unknown, whatever the default."""
-        known = self._given.get(candidate_id)
-        if known is not None:
-            return known
+        """Return the licence of a candidate. One that came in without a licence stays unknown, whatever the default."""
+        license = self._given.get(candidate_id)
+        if license is not None:
+            return license
         if imported:
             return UNKNOWN
         inherited = {self._given[c.id] for c in self._ancestors(candidate_id) if c.id in self._given}
@@ -50,6 +50,6 @@ def check_license(license: str) -> str:
 
 
 def join_licenses(licenses: Iterable[str]) -> str:
-    """What holds for something made from parts under these."""
+    """Return the licence that holds for something made from parts under these."""
     parts = (part for name in licenses for part in ([f"({name})"] if " OR " in name else name.split(" AND ")))
     return " AND ".join(sorted(set(parts)))

@@ -1,4 +1,4 @@
-"""What a model that learns from the archive is asked: a task, and the regions of it to write units for, as text.
+"""The question to a model that learns from the archive: a task, and the regions of it to write units for, as text.
 
 The text names the module, the regions in ATen, the shapes and types of what goes in and out, and the entry point, so that
 it stands alone. It says nothing of the answer.
@@ -34,9 +34,9 @@ _WRITE = {
 
 def prompt(task: Task, target: str, regions: Sequence[Region] = ()) -> str:
     """Without regions, those of the whole module are the author's to choose."""
-    asked = _WRITE.get((target, bool(regions)), f"Write units for this PyTorch module, for {target}.")
+    request = _WRITE.get((target, bool(regions)), f"Write units for this PyTorch module, for {target}.")
     code = task.source.text.strip("\n")
-    parts = [asked]
+    parts = [request]
     if code:
         parts.append(f"```python\n{code}\n```")
     if not regions:
@@ -46,7 +46,7 @@ def prompt(task: Task, target: str, regions: Sequence[Region] = ()) -> str:
 
 
 def fits(task: Task, candidate: Candidate) -> bool:
-    """Whether every region is one of the task's graph: a record from elsewhere may name what is not there."""
+    """Return whether every region is one of the task's graph: a record from elsewhere may name what is not there."""
     nodes, values = set(task.graph.by_name), set(task.graph.specs)
     regions = [unit.region for unit in candidate.units]
     return all(nodes.issuperset(r.nodes) and values.issuperset((*r.inputs, *r.outputs)) for r in regions)

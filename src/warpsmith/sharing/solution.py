@@ -52,17 +52,17 @@ def write_solution(kernel: ForeignKernel, folder: Path) -> tuple[Path, Path]:
             "takes fn: how its kernel is called is not known"
         )
     paths = folder / TASK, folder / SOLUTION
-    there = [p for p in paths if p.exists()]
-    if there:
-        raise UsageError(f"{there[0]} is there already: give another folder to --out")
+    existing = [p for p in paths if p.exists()]
+    if existing:
+        raise UsageError(f"{existing[0]} is there already: give another folder to --out")
     folder.mkdir(parents=True, exist_ok=True)
     title = f"{kernel.op_name}: {kernel.kernel_name}".replace("\\", "/").replace('"', "'").replace("\n", " ")
     solution = _SOLUTION.format(
         title=title, functional=functional.rstrip(), source=kernel.cuda_code, id=kernel.id
     )
     for path, text in zip(paths, (kernel.module_code, solution), strict=True):
-        with aside(path) as beside:
-            beside.write_text(text, encoding="utf-8")
+        with aside(path) as aside_path:
+            aside_path.write_text(text, encoding="utf-8")
     return paths
 
 

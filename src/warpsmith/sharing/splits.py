@@ -33,8 +33,8 @@ def split_tasks(
 def _find_neediest_split(placed: Mapping[int, str], size: Mapping[int, int]) -> str:
     """The split that lacks most of its share of all rows."""
     total = sum(size.values())
-    held = {split: sum(size[g] for g, at in placed.items() if at == split) for split in SPLITS}
-    return max(SPLITS, key=lambda split: SPLITS[split] * total - held[split])
+    sizes = {split: sum(size[g] for g, at in placed.items() if at == split) for split in SPLITS}
+    return max(SPLITS, key=lambda split: SPLITS[split] * total - sizes[split])
 
 
 def components(signatures: Mapping[str, Iterable[str]]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Where each candidate of a task stands after everything that was judged of it, machine by machine.
+"""The standing of each candidate of a task after everything that was judged of it, machine by machine.
 
 The results of a task in the order in which they came in; out comes one for each candidate and environment: speeds of
 different machines are never compared. A later failure outweighs an earlier success, a confirmation a mere measurement.
@@ -21,10 +21,10 @@ def standings(entries: Iterable[Entry], imported: bool) -> list[list[Entry]]:
     for entry in entries:
         if entry.result.status == "error" or not (imported or entry.verified_here):
             continue
-        here = counting.setdefault(entry.result.environment, {})
+        entries_here = counting.setdefault(entry.result.environment, {})
         key = entry.candidate.content_key
-        here[key] = _counting(here.get(key), entry)
-    return [list(here.values()) for here in counting.values()]
+        entries_here[key] = _counting(entries_here.get(key), entry)
+    return [list(entries_here.values()) for entries_here in counting.values()]
 
 
 def _counting(before: Entry | None, now: Entry) -> Entry:

@@ -61,5 +61,5 @@ def candidate_text(candidate: Candidate) -> str:
 
 def listing(graph: Graph, nodes: tuple[str, ...] | None = None) -> str:
     """The graph, or these nodes of it, one operation a line."""
-    wanted = graph.nodes if nodes is None else tuple(n for n in graph.nodes if n.name in set(nodes))
-    return "".join(f"{node.listing}\n" for node in wanted)
+    nodes_listed = graph.nodes if nodes is None else tuple(n for n in graph.nodes if n.name in set(nodes))
+    return "".join(f"{node.listing}\n" for node in nodes_listed)

@@ -1,4 +1,4 @@
-"""Whether what a solution's call wrote is what the reference computes on the same values.
+"""The comparison of what a solution's call wrote with what the reference computes on the same values.
 
 In: evidence, and values and outputs files. Out: `Check`s. The rules are those that candidates are judged by;
 outputs that a solution does not have (a buffer it does not keep) are left out, and said so elsewhere.
@@ -26,7 +26,7 @@ class Checker:
         self.task, self.evidence, self.absent = task, evidence, frozenset(absent)
 
     def truth(self, case: Case, values: Path, most: int | None = None) -> Expected | None:
-        """What the reference makes of these values; None where these inputs cannot tell right from wrong. `most`:
+        """Return the reference's outputs for these values; None where these inputs cannot tell right from wrong. `most`:
         elements of each output that will be looked at; None: all.
         """
         expected = self.evidence.whole(case.variant, values, case.seed, None, most)
@@ -45,15 +45,15 @@ class Checker:
         return replace_check(base, ok, rule, detail, error, ulp)
 
     def same(self, variant: str, one: Path, two: Path) -> bool:
-        """Whether two outputs files hold the same bits."""
+        """Return whether two outputs files hold the same bits."""
         graph = self.task.variant(variant).graph
         specs = [graph.specs[n] for n in output_names(graph)]
         first, second = ValuesFile(one, specs), ValuesFile(two, specs)
         return all(np.array_equal(first.raw(i), second.raw(i)) for i in self._list_compared(graph))
 
     def _list_compared(self, graph: Graph) -> list[int]:
-        made = [o for o in graph.outputs if o.value is not None]
-        return [n for n, o in enumerate(made) if o.role != "buffer_update" or o.target not in self.absent]
+        outputs = [o for o in graph.outputs if o.value is not None]
+        return [n for n, o in enumerate(outputs) if o.role != "buffer_update" or o.target not in self.absent]
 
 
 def make_failed_check(case: Case, rule: str, detail: str) -> Check:
@@ -65,7 +65,7 @@ def with_parameters(values: Path, parameters: Path, variant: Variant, path: Path
     """A new values file: the inputs of one, and the parameters, buffers and constants of another."""
     specs = [i.spec for i in variant.graph.inputs]
     source, state = ValuesFile(values, specs), ValuesFile(parameters, specs)
-    made = ValuesFile(path, specs, create=True)
+    values_file = ValuesFile(path, specs, create=True)
     for index, item in enumerate(variant.graph.inputs):
-        made.raw(index)[:] = (source if item.role == "input" else state).raw(index)
+        values_file.raw(index)[:] = (source if item.role == "input" else state).raw(index)
     return path

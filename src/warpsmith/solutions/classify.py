@@ -1,4 +1,4 @@
-"""Who does the work: from the traces of the solution's call and of the reference's to a label.
+"""The label of a solution: who does the work, by the traces of its call and of the reference's.
 
 In: a `Trace`. Out: a label and the reason for it. Own code is what was loaded from the solution's build folder,
 an operation it registered, or on a GPU a kernel whose name is not one of torch's and its libraries'. It counts
@@ -24,14 +24,14 @@ LIBRARY_KERNEL = re.compile(
 
 def classify(trace: Trace, device: str) -> tuple[Label, str]:
     """(label, why). What faster than arithmetic allows says of a kernel is the judge's to add."""
-    mine, theirs = trace.solution, trace.reference
-    missing = Counter(theirs.ops) - Counter(mine.ops)
-    own = list_own_code(trace, device)
-    if own and mine.foreign and missing and mine.flops < max(theirs.flops, 1):
-        return "kernel", f"{_short(own)} in place of {', '.join(sorted(missing))}"
+    solution, reference = trace.solution, trace.reference
+    missing = Counter(reference.ops) - Counter(solution.ops)
+    own_kernels = list_own_code(trace, device)
+    if own_kernels and solution.foreign and missing and solution.flops < max(reference.flops, 1):
+        return "kernel", f"{_short(own_kernels)} in place of {', '.join(sorted(missing))}"
     idle = ""
-    if own:
-        idle = f"its own code ({_short(own)}) does none of the work; "
+    if own_kernels:
+        idle = f"its own code ({_short(own_kernels)}) does none of the work; "
     elif trace.objects:
         idle = "its own library launches no kernel; "
     label, why = _by_torch(trace, missing)
@@ -39,29 +39,31 @@ def classify(trace: Trace, device: str) -> tuple[Label, str]:
 
 
 def _by_torch(trace: Trace, missing: Counter[str]) -> tuple[Label, str]:
-    """Of a call that no code of the solution's own takes part in."""
-    mine, theirs = trace.solution, trace.reference
+    """Label a call that no code of the solution's own takes part in."""
+    solution, reference = trace.solution, trace.reference
     if trace.generated:
         return "library", "torch.compile does the work"
-    if mine.foreign and missing:
+    if solution.foreign and missing:
         return "library", "the work is done outside torch, by no compiled code of its own"
-    if not missing and mine.flops >= FEWER * theirs.flops:
+    if not missing and solution.flops >= FEWER * reference.flops:
         return "none", "torch runs all that the reference runs"
-    ran = ", ".join(sorted(mine.ops)) or "nothing"
-    if mine.flops < FEWER * theirs.flops:
-        return "algorithmic", f"{ran}: {mine.flops / theirs.flops:.0%} of the reference's arithmetic"
+    ran = ", ".join(sorted(solution.ops)) or "nothing"
+    if solution.flops < FEWER * reference.flops:
+        return "algorithmic", f"{ran}: {solution.flops / reference.flops:.0%} of the reference's arithmetic"
     return "library", f"other library calls than the reference's: {ran}"
 
 
 def list_own_code(trace: Trace, device: str) -> list[str]:
     """Names of what is the solution's own and ran or, where there is no list of kernels, was loaded."""
-    own = list(trace.solution.own_ops)
+    names = list(trace.solution.own_ops)
     if device == "cuda" and trace.reference.kernels:
-        known = set(trace.reference.kernels)
-        return own + [k for k in trace.solution.kernels if k not in known and not LIBRARY_KERNEL.search(k)]
-    return own + list(trace.objects)
+        reference_kernels = set(trace.reference.kernels)
+        return names + [
+            k for k in trace.solution.kernels if k not in reference_kernels and not LIBRARY_KERNEL.search(k)
+        ]
+    return names + list(trace.objects)
 
 
 def _short(names: list[str]) -> str:
-    few = [n if len(n) <= 60 else n[:57] + "…" for n in names[:3]]
-    return ", ".join(few) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    shortened = [n if len(n) <= 60 else n[:57] + "…" for n in names[:3]]
+    return ", ".join(shortened) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

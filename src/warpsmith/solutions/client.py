@@ -75,8 +75,8 @@ class SolutionProcess(TimedProcess):
     def run(self, values: Path) -> Path:
         """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
         that its outputs broke."""
-        place, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
-        self.worker.call("run", RUN_SECONDS, values=str(place), path=str(path))
+        values_path, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
+        self.worker.call("run", RUN_SECONDS, values=str(values_path), path=str(path))
         return self._collect(path)
 
     def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:
@@ -84,10 +84,10 @@ class SolutionProcess(TimedProcess):
 
     def _collect(self, path: Path) -> Path:
         """A copy of a file of theirs. A link would have us read what they may not: Forged."""
-        kept = self.keep()
+        pages = self.keep()
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with os.fdopen(fd, "rb") as source, kept.open("wb") as target:
+            with os.fdopen(fd, "rb") as source, pages.open("wb") as target:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise OSError("not a file")
                 shutil.copyfileobj(source, target, 1 << 22)
@@ -95,7 +95,7 @@ class SolutionProcess(TimedProcess):
         except OSError as error:
             self.close()
             raise Forged(f"the file of its outputs is none: {error.strerror or error}") from error
-        return kept
+        return pages
 
     def trace(self, values: Path) -> dict[str, Any]:
         return self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
@@ -103,23 +103,23 @@ class SolutionProcess(TimedProcess):
     def list_mapped_objects(self, folder: Path) -> list[str]:
         """Executable files of a folder that are mapped into the process now, by their path in it; as the kernel
         says. Also executable memory files, which have no folder."""
-        found = set()
+        paths = set()
         for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             fields = line.split(maxsplit=5)
             if len(fields) == 6 and "x" in fields[1]:
                 path = fields[5].removesuffix(" (deleted)")
                 if path.startswith(f"{folder}/"):
-                    found.add(path.removeprefix(f"{folder}/"))
+                    paths.add(path.removeprefix(f"{folder}/"))
                 elif path.startswith("/memfd:"):
-                    found.add(path.lstrip("/"))
-        return sorted(found)
+                    paths.add(path.lstrip("/"))
+        return sorted(paths)
 
     def _hand(self, values: Path) -> Path:
         """The same file under another name (a link: no copy), in the folder that may be read."""
-        place = self.given / values.name
-        if not place.exists():
-            os.link(values, place)
-        return place
+        values_path = self.given / values.name
+        if not values_path.exists():
+            os.link(values, values_path)
+        return values_path
 
 
 class Starter:
@@ -133,11 +133,13 @@ class Starter:
         self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str
     ) -> None:
         self.root, self.scratch, self.threads = root, scratch, threads
-        self.given = given = scratch.new("given")
-        given.mkdir()
-        own = {k: v for k, v in os.environ.items() if k.startswith(PASSED_ON)}
-        self._zygote = Worker(MODULE, root / "zygote", env={**own, **environment(threads)}, inherit=False)
-        readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(given)]
+        self.given = values_folder = scratch.new("given")
+        values_folder.mkdir()
+        passed_on = {k: v for k, v in os.environ.items() if k.startswith(PASSED_ON)}
+        self._zygote = Worker(
+            MODULE, root / "zygote", env={**passed_on, **environment(threads)}, inherit=False
+        )
+        readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(values_folder)]
         self._zygote.send(
             "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
         )
@@ -151,11 +153,11 @@ class Starter:
             self._ready = True
         (folder / "build").mkdir(parents=True, exist_ok=True)
         self._count += 1
-        own = folder / f"process-{self._count}"
-        own.mkdir()
+        process_folder = folder / f"process-{self._count}"
+        process_folder.mkdir()
         memory = int(psutil.virtual_memory().available * 0.9)
-        worker = TokenWorker(self._zygote, own, self.threads, memory)
-        return SolutionProcess(worker, own, self.given, lambda: self.scratch.new("outputs"))
+        worker = TokenWorker(self._zygote, process_folder, self.threads, memory)
+        return SolutionProcess(worker, process_folder, self.given, lambda: self.scratch.new("outputs"))
 
     def empty(self) -> None:
         """Take back the values that were handed over."""
@@ -181,7 +183,7 @@ PASSED_ON = (
 
 
 def python_folders() -> list[str]:
-    """Where Python, its packages and this one lie."""
+    """List the folders where Python, its packages and this one lie."""
     paths = sysconfig.get_paths()
     folders = {
         sys.prefix,
@@ -195,11 +197,11 @@ def python_folders() -> list[str]:
 
 
 def _tool_folders() -> list[str]:
-    """Where compilers and their libraries lie, when that is not below the system's own folders."""
-    found = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    """List the folders where compilers and their libraries lie, when that is not below the system's own folders."""
+    folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     for tool in ("nvcc", "g++", "c++", "ninja"):
         path = shutil.which(tool)
         if path is not None:
-            found += [str(Path(path).parent), str(Path(path).resolve().parents[1])]
-    found += [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
-    return [p for p in found if Path(p).is_absolute() and p != "/"]
+            folders += [str(Path(path).parent), str(Path(path).resolve().parents[1])]
+    folders += [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
+    return [p for p in folders if Path(p).is_absolute() and p != "/"]

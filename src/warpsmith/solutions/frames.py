@@ -37,13 +37,13 @@ def guard(trusted: Sequence[str]) -> Callable[[], str]:
             return
         inside = True
         try:
-            own = _asker(sys._getframe(1)).startswith((*folders, "<frozen "))
+            is_own = _asker(sys._getframe(1)).startswith((*folders, "<frozen "))
         finally:
             inside = False
-        if not own:
-            what = str(args[1]) if attribute else event
-            noted.append(what)
-            raise RuntimeError(f"{what} is refused: a solution has no business with the judge's frames")
+        if not is_own:
+            accessed = str(args[1]) if attribute else event
+            noted.append(accessed)
+            raise RuntimeError(f"{accessed} is refused: a solution has no business with the judge's frames")
 
     sys.addaudithook(hook)
     return lambda: noted[0] if noted else ""

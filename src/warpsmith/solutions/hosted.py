@@ -29,7 +29,7 @@ from .source import ENTRY
 
 
 class OutputRefused(WarpsmithError):
-    """What came back is not what the reference returns. The message is "rule: detail"."""
+    """The result is not what the reference returns. The message is "rule: detail"."""
 
 
 def build(
@@ -39,19 +39,19 @@ def build(
     the line that failed."""
     file = TaskFile(TaskSource(kind="kernelbench", path=name, text=text, entry=ENTRY), overrides)
     file.run()
-    given = [list(decode(init["args"])), dict(decode(init["kwargs"]))]
-    file.namespace["get_init_inputs"] = lambda: given
+    init_arguments = [list(decode(init["args"])), dict(decode(init["kwargs"]))]
+    file.namespace["get_init_inputs"] = lambda: init_arguments
     torch.manual_seed(seed)
     return file.module()[0]
 
 
 def list_needed_state(graph: Graph) -> list[GraphInput]:
     """Parameters, buffers and constants that a returned output depends on."""
-    wanted = {o.value for o in graph.outputs if o.role == "output"}
+    values = {o.value for o in graph.outputs if o.role == "output"}
     for node in reversed(graph.nodes):
-        if wanted & {v.name for v in node.outputs if v is not None}:
-            wanted |= set(node.uses)
-    return [i for i in graph.inputs if i.role != "input" and not i.data and i.name in wanted]
+        if values & {v.name for v in node.outputs if v is not None}:
+            values |= set(node.uses)
+    return [i for i in graph.inputs if i.role != "input" and not i.data and i.name in values]
 
 
 class Solution:
@@ -71,7 +71,7 @@ class Solution:
         ]
 
     def list_unnamed(self) -> list[str]:
-        """What the outputs depend on and this module does not have under the reference's name and shape."""
+        """List what the outputs depend on and this module does not have under the reference's name and shape."""
         needed = {i.name for i in list_needed_state(self.graph)}
         return [
             item.target for n, item in enumerate(self.graph.inputs)
@@ -97,16 +97,16 @@ class Solution:
     def leaves(self, result: Any) -> list[Tensor]:
         """In the order of `Graph.outputs`; an update whose buffer this module lacks comes as its given value.
         Raises OutputRefused."""
-        found = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
-        wanted = [o for o in self.graph.outputs if o.value is not None and o.role == "output"]
-        if len(found) != len(wanted):
+        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
+        outputs = [o for o in self.graph.outputs if o.value is not None and o.role == "output"]
+        if len(tensors) != len(outputs):
             kind = type(result).__name__
             raise OutputRefused(
-                f"output-type: {len(found)} tensors came back (in a {kind}), not {len(wanted)}"
+                f"output-type: {len(tensors)} tensors came back (in a {kind}), not {len(outputs)}"
             )
-        for number, (leaf, output) in enumerate(zip(found, wanted, strict=True)):
+        for number, (leaf, output) in enumerate(zip(tensors, outputs, strict=True)):
             self._check(number, leaf, self.graph.specs[output.value or ""])
-        return arrange(self.graph, iter(found), self._update)
+        return arrange(self.graph, iter(tensors), self._update)
 
     def find_owned(self, result: Any) -> list[Tensor]:
         """None: whose memory a module returns is not known."""
@@ -132,24 +132,24 @@ class Solution:
             raise OutputRefused(f"stride: {where} has strides {list(leaf.stride())}, not {list(spec.stride)}")
 
     def _update(self, output: GraphOutput) -> Tensor:
-        place = self._taker(output)
-        return self.values[self.updated[output.role, output.target]] if place is None else place
+        input_index = self._taker(output)
+        return self.values[self.updated[output.role, output.target]] if input_index is None else input_index
 
     def _taker(self, output: GraphOutput) -> Tensor | None:
         index = self.updated[output.role, output.target]
         return self.values[index] if output.role == "input_update" else self._state(index)
 
     def _place(self, index: int) -> Tensor:
-        found = None if self.graph.inputs[index].role == "input" else self._state(index)
-        return self.values[index] if found is None else found
+        state = None if self.graph.inputs[index].role == "input" else self._state(index)
+        return self.values[index] if state is None else state
 
     def _state(self, index: int) -> Tensor | None:
         """The module's own tensor for an input of the graph; None when it has none of that name and shape."""
         item = self.graph.inputs[index]
         if item.role == "input" or item.data:
             return None
-        found = find_tensor(self.module, item.target)
-        if found is None:
+        tensor = find_tensor(self.module, item.target)
+        if tensor is None:
             return None
-        spec = tensor_spec(found)
-        return found if (spec.shape, spec.dtype) == (item.spec.shape, item.spec.dtype) else None
+        spec = tensor_spec(tensor)
+        return tensor if (spec.shape, spec.dtype) == (item.spec.shape, item.spec.dtype) else None

@@ -1,4 +1,4 @@
-"""Whether the functions that measure and copy are still those that were loaded.
+"""A seal on the functions that measure and copy: they must still be those that were loaded.
 
 In: nothing. Out: a `Seal`, taken before a solution's code runs, that names what was replaced since. It stops
 the usual patches of timers and comparisons (`time.perf_counter_ns`, `torch.cuda.Event`, `torch.allclose`, a
@@ -41,8 +41,8 @@ class Seal:
 
     def find_broken(self) -> str:
         """The name of the first function that is not what it was, else empty."""
-        now = dict(self._look())
-        return next((n for n, was in self._kept.items() if not _same(was, now.get(n))), "")
+        current = dict(self._look())
+        return next((n for n, was in self._kept.items() if not _same(was, current.get(n))), "")
 
     def _look(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
         watched: list[tuple[Any, tuple[str, ...]]] = [
@@ -51,12 +51,12 @@ class Seal:
             (os, ("write", "read")), (random, ("Random", "choice", "shuffle")), (torch, _TORCH),
             (torch.Tensor, _TENSOR), (torch.cuda, _CUDA), (torch.cuda.Event, ("record", "elapsed_time")),
         ]  # fmt: skip
-        ours = (stopwatch, cuda_clock, input_perturbation, heap, heap.Holes, worker, values, *self._owners)
-        watched += [(owner, _functions(owner)) for owner in ours]
+        owners = (stopwatch, cuda_clock, input_perturbation, heap, heap.Holes, worker, values, *self._owners)
+        watched += [(owner, _functions(owner)) for owner in owners]
         for owner, names in watched:
             for name in names:
-                found = getattr(owner, name, None)
-                yield f"{owner.__name__}.{name}", (found, getattr(found, "__code__", None))
+                function = getattr(owner, name, None)
+                yield f"{owner.__name__}.{name}", (function, getattr(function, "__code__", None))
 
 
 def _functions(owner: Any) -> tuple[str, ...]:

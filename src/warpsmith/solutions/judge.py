@@ -46,7 +46,7 @@ ISOLATION = "in a Python process with torch (lower than a unit's runner)"
 
 @dataclass
 class _Finding:
-    """What became of one solution, as far as it got."""
+    """The finding about one solution, as far as it got."""
 
     found: Found
     trial: Trial
@@ -112,20 +112,20 @@ class SolutionJudge(JudgeSession):
         self.progress("building and verifying it")
         trial = Trial(self._context, source.name, text, folder)
         with self.device_lock.shared():
-            found = trial.verify(self._cases)
+            finding = trial.verify(self._cases)
         notes = []
-        if found.fault is not None and found.fault.rule in VALUE_RULES and trial.parameters == "name":
+        if finding.fault is not None and finding.fault.rule in VALUE_RULES and trial.parameters == "name":
             self.progress("verifying it with the parameters that it was built with")
-            again = Trial(self._context, source.name, text, folder, "seed")
+            retrial = Trial(self._context, source.name, text, folder, "seed")
             with self.device_lock.shared():
-                retried = again.verify(self._cases)
+                retried = retrial.verify(self._cases)
             if retried.fault is None:
-                trial, found = again, retried
+                trial, finding = retrial, retried
                 notes.append(
                     "it derives state from its parameters when it is built: later changes do not take"
                 )
         seconds["verify"] = time.monotonic() - start
-        return _Finding(found, trial, fault=found.fault, notes=[*notes, *found.notes, *found.refused])
+        return _Finding(finding, trial, fault=finding.fault, notes=[*notes, *finding.notes, *finding.refused])
 
     def _cases(self) -> Sequence[Case]:
         """Fresh seeds, drawn when the solution has been built."""
@@ -133,8 +133,8 @@ class SolutionJudge(JudgeSession):
         if not self.quick:
             return [self._fresh[0], *self.plan.confirm(self._fresh[1], self._draw())]
         seed, main = self._draw(), self.task.main.name
-        others = [Case(v.name, f, seed) for v in self.task.variants[1:] for f in QUICK_FAMILIES]
-        return [*self._fresh[:2], *(Case(main, f, seed) for f in MAIN_SEARCH), *others]
+        cases = [Case(v.name, f, seed) for v in self.task.variants[1:] for f in QUICK_FAMILIES]
+        return [*self._fresh[:2], *(Case(main, f, seed) for f in MAIN_SEARCH), *cases]
 
     def _done(self, case: Case) -> None:
         """Large tasks have no room for the values of every case."""
@@ -209,7 +209,7 @@ class SolutionJudge(JudgeSession):
         try:
             process = finding.trial.start(self.task.main.name)
             with process.worker:
-                mine = _as_traced(process.trace(values))
+                trace = _as_traced(process.trace(values))
                 mapped = process.list_mapped_objects(folder / "build")
         except (WarpsmithError, OSError) as error:
             finding.notes.append(f"no label: it could not be traced ({error})")
@@ -218,7 +218,7 @@ class SolutionJudge(JudgeSession):
             self._starter.empty()
             seconds["trace"] = time.monotonic() - start
         finding.trace = Trace(
-            solution=mine, reference=self._reference_trace(),
+            solution=trace, reference=self._reference_trace(),
             objects=tuple(m for m in mapped if not m.startswith("inductor/")),
             generated=tuple(m for m in mapped if m.startswith("inductor/")),
         )  # fmt: skip
@@ -233,7 +233,7 @@ class SolutionJudge(JudgeSession):
         return bool(rate) and self.task.graph.flops / rate > UNIT_CLOCK_SLACK * timing.median_us * 1e-6
 
     def _reference_trace(self) -> Traced:
-        """Of the task's own module, once, in a process of its own."""
+        """Trace the task's own module, once, in a process of its own."""
         if self._traced is None:
             folder, main = self._root / "reference", self.task.main.name
             process = self._starter.fork(folder)
@@ -247,11 +247,11 @@ class SolutionJudge(JudgeSession):
         return self._traced
 
     def _verdict(self, source: Path, finding: _Finding, seconds: dict[str, float]) -> SolutionVerdict:
-        fault, found, timing = finding.fault, finding.found, finding.timing
+        fault, measured, timing = finding.fault, finding.found, finding.timing
         admitted = self.admission.admitted
         labels = (
-            "specialised" if found.refused else "general",
-            "deterministic" if found.deterministic else "nondeterministic",
+            "specialised" if measured.refused else "general",
+            "deterministic" if measured.deterministic else "nondeterministic",
             precision(self.task.graph), *(() if admitted else ("quarantined",)),
         )  # fmt: skip
         reasons = [fault.reason] if fault else []
@@ -267,7 +267,7 @@ class SolutionJudge(JudgeSession):
             verdict="correct" if fault is None else "invalid" if fault.cheats else "incorrect",
             label=finding.label, labels=labels, rule=fault.rule if fault else "",
             reasons=(*reasons, *finding.notes), speedup=speedup, parameters=finding.trial.parameters,
-            isolation=f"{finding.trial.isolation or 'none reached'}, {ISOLATION}", checks=tuple(found.checks),
+            isolation=f"{finding.trial.isolation or 'none reached'}, {ISOLATION}", checks=tuple(measured.checks),
             timing=timing, trace=finding.trace, hardware=self.environment.hardware, seed=self.seed,
             seconds={k: round(v, 3) for k, v in {**self.seconds, **seconds}.items()},
         )  # fmt: skip

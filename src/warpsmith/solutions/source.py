@@ -40,12 +40,12 @@ def read_solution(path: Path) -> str:
 
 def find_own_overrides(text: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """The overrides whose names the solution's own file assigns: it may have copied the task's constants."""
-    known = constants(ast.parse(text))
-    return {name: value for name, value in overrides.items() if name in known}
+    names = constants(ast.parse(text))
+    return {name: value for name, value in overrides.items() if name in names}
 
 
 def _defines(tree: ast.Module, name: str) -> bool:
-    """As a class, or by assignment or import (a file may be built so); anywhere but inside a function."""
+    """Return whether the text defines the name: as a class, or by assignment or import (a file may be built so); anywhere but inside a function."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return True

@@ -57,12 +57,12 @@ class Recorder(TorchDispatchMode):
             self.own[f"{namespace}.{name}"] += 1
             with self:  # what it is made of counts
                 return func.redispatch(_backend((args, kwargs)), *args, **(kwargs or {}))
-        given = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | (kwargs or {})
+        arguments = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | (kwargs or {})
         written = {
             a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write
         }
         view = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
-        reads = [v for k, v in given.items() if not (k in written and (name in FILLS or k == "out"))]
+        reads = [v for k, v in arguments.items() if not (k in written and (name in FILLS or k == "out"))]
         if not view and name not in ALLOCATIONS:
             for tensor in _tensors(reads):
                 self.read(tensor)
@@ -70,7 +70,7 @@ class Recorder(TorchDispatchMode):
         if name in ALLOCATIONS:
             self._known[_address(result)] = (result.untyped_storage(), None)
         elif not view:
-            for tensor in _tensors([result, *(given[k] for k in written if k in given)]):
+            for tensor in _tensors([result, *(arguments[k] for k in written if k in arguments)]):
                 self._wrote(tensor)
             self._count(func, f"{namespace}.{name.rstrip('_')}", args, kwargs, result)
         return result
@@ -84,13 +84,13 @@ class Recorder(TorchDispatchMode):
 
     def read(self, tensor: Tensor, new: bool = False) -> None:
         """Somebody uses what this tensor holds. `new`: it must be known, or somebody else made it."""
-        known = self._known.get(_address(tensor))
-        now = _sample_storage(tensor)
-        if known is None:
+        sample = self._known.get(_address(tensor))
+        current = _sample_storage(tensor)
+        if sample is None:
             self.foreign += new
-        elif known[1] is None or not torch.equal(known[1], now):
+        elif sample[1] is None or not torch.equal(sample[1], current):
             self.foreign += 1
-        self._known[_address(tensor)] = (tensor.untyped_storage(), now)
+        self._known[_address(tensor)] = (tensor.untyped_storage(), current)
 
     def _wrote(self, tensor: Tensor) -> None:
         self._known[_address(tensor)] = (tensor.untyped_storage(), _sample_storage(tensor))
@@ -139,9 +139,9 @@ def _address(tensor: Tensor) -> int:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    """Those with memory of their own kind; others (sparse, say) are not followed."""
-    found = [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
-    return [t for t in found if t.layout == torch.strided and t.numel() and t.device.type != "meta"]
+    """List the tensors with memory of their own kind; others (sparse, say) are not followed."""
+    tensors = [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]
+    return [t for t in tensors if t.layout == torch.strided and t.numel() and t.device.type != "meta"]
 
 
 def _specs(tree: Any) -> list[TensorSpec]:

@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass
 class Found:
-    """What verification found."""
+    """The findings of a verification."""
 
     checks: list[Check] = field(default_factory=list)
     fault: Fault | None = None
@@ -58,7 +58,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Context:
-    """What every trial on a task shares. `weights`: the seed of the parameters that solutions are built with;
+    """The context that every trial on a task shares. `weights`: the seed of the parameters that solutions are built with;
     `done`: told of each case that has been tried."""
 
     task: Task
@@ -122,24 +122,24 @@ class Trial:
 
     def verify(self, draw_cases: Callable[[], Sequence[Case]]) -> Found:
         """Every case, the main variant's first. Cases are drawn once the module has been constructed."""
-        found, main = Found(), self.context.task.main.name
-        process = self._begin(main, found)
+        measured, main = Found(), self.context.task.main.name
+        process = self._begin(main, measured)
         if process is None:
-            return found
+            return measured
         cases = draw_cases()
         for variant in dict.fromkeys([main, *(c.variant for c in cases)]):
             if variant != main:
-                process = self._begin(variant, found)
+                process = self._begin(variant, measured)
             if process is not None:
                 with process.worker:
-                    self._variant(process, [c for c in cases if c.variant == variant], found)
-            if found.fault is not None:
+                    self._variant(process, [c for c in cases if c.variant == variant], measured)
+            if measured.fault is not None:
                 break
         if self.checker.absent:
-            found.notes.append(
+            measured.notes.append(
                 f"it keeps no {', '.join(sorted(self.checker.absent))}, which the reference updates"
             )
-        return found
+        return measured
 
     def _begin(self, variant: str, found: Found) -> SolutionProcess | None:
         try:
@@ -150,8 +150,8 @@ class Trial:
 
     def _record_fault(self, fault: Fault, variant: str, found: Found) -> None:
         """An error raised at a held-out shape, before any result, is a limit of the solution and no fault."""
-        seen = any(c.variant == variant for c in found.checks)
-        if fault.rule == "raised" and variant != self.context.task.main.name and not seen:
+        was_checked = any(c.variant == variant for c in found.checks)
+        if fault.rule == "raised" and variant != self.context.task.main.name and not was_checked:
             found.refused.append(f"at the shapes of variant {variant} it raises: {fault.detail}")
         else:
             found.fault = fault
@@ -210,7 +210,7 @@ class _OfSolution(Exception):
 
 
 def fault_of(error: Exception, where: str) -> Fault:
-    """What an error of the solution's process means."""
+    """Explain an error of the solution's process."""
     text = str(error)
     if isinstance(error, Forged):
         return Fault("forged", text, where)

@@ -1,4 +1,4 @@
-"""What the judge says of somebody else's solution."""
+"""The judge's words of somebody else's solution."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Traced(Record):
 
 
 class Trace(Record):
-    """What ran: the solution's call beside the reference's."""
+    """The traces of the solution's call and of the reference's."""
 
     solution: Traced
     reference: Traced

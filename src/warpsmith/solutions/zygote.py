@@ -82,12 +82,12 @@ class Watch(Stopwatch):
         """Copy the outputs as they are now, piece by piece in random order: a thread that is still writing
         them cannot keep ahead."""
         for copy, leaf in zip(self.taken, self.callee.leaves(self.result), strict=True):
-            now = as_bytes(leaf)
+            current = as_bytes(leaf)
             size = max(PIECE, -(-copy.numel() // PIECES))
             starts = list(range(0, copy.numel(), size))
             random.shuffle(starts)
             for start in starts:
-                copy[start : start + size].copy_(now[start : start + size])
+                copy[start : start + size].copy_(current[start : start + size])
         self._finish()
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
@@ -154,20 +154,20 @@ class SolutionZygote(Zygote):
         orphans come to this process."""
         answer = super().reap(pid)
         self.live.discard(pid)
-        while left := [c for c in psutil.Process().children() if c.pid not in self.live]:
-            for orphan in left:
+        while remaining := [c for c in psutil.Process().children() if c.pid not in self.live]:
+            for orphan in remaining:
                 orphan.kill()
                 orphan.wait()
         return answer
 
     def become(self, folder: Path, threads: int, memory_bytes: int | None) -> None:
         build = folder.parent / "build"
-        own = {
+        environment = {
             "TORCH_EXTENSIONS_DIR": build / "extensions", "TORCHINDUCTOR_CACHE_DIR": build / "inductor",
             "TRITON_CACHE_DIR": build / "triton", "CUDA_CACHE_PATH": build / "cuda", "HOME": build,
             "XDG_CACHE_HOME": build / "cache", "MAX_JOBS": "2", "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }  # fmt: skip
-        os.environ.update({name: str(value) for name, value in own.items()})
+        os.environ.update({name: str(value) for name, value in environment.items()})
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         serve(Child(self, self._confine([build, folder], folder.parent, memory_bytes), threads).handlers())
 
@@ -269,11 +269,11 @@ class Child:
     def _with_token(self, handler: Callable[..., dict[str, Any] | None]) -> Callable[..., dict[str, Any]]:
         def answer(token: str, **fields: Any) -> dict[str, Any]:
             try:
-                made = handler(**fields)
+                reply = handler(**fields)
             except (Exception, SystemExit):
                 self._expect_unpeeked()  # says more than the error that the refusal led to
                 raise
-            return {**(made or {}), "token": token}
+            return {**(reply or {}), "token": token}
 
         return answer
 

@@ -70,7 +70,7 @@ class _Converter:
         return graph
 
     def _device(self) -> str:
-        """Where the module is: "cuda" if any of its tensors is there."""
+        """Return the device of the module: "cuda" if any of its tensors is there."""
         values = (n.meta.get("val") for n in self.program.graph.nodes if n.op == "placeholder")
         kinds = {v.device.type for v in values if isinstance(v, torch.Tensor)}
         return "cuda" if "cuda" in kinds else "cpu"
@@ -135,25 +135,25 @@ class _Converter:
 
     @staticmethod
     def _live(nodes: list[Node], outputs: tuple[GraphOutput, ...]) -> list[Node]:
-        wanted, kept = {o.value for o in outputs}, []
+        live, live_nodes = {o.value for o in outputs}, []
         for node in reversed(nodes):
-            if any(v is not None and v.name in wanted for v in node.outputs):
-                outs = tuple(v if v is not None and v.name in wanted else None for v in node.outputs)
-                kept.append(node.model_copy(update={"outputs": outs}))
-                wanted.update(node.uses)
-        return kept[::-1]
+            if any(v is not None and v.name in live for v in node.outputs):
+                outs = tuple(v if v is not None and v.name in live else None for v in node.outputs)
+                live_nodes.append(node.model_copy(update={"outputs": outs}))
+                live.update(node.uses)
+        return live_nodes[::-1]
 
 
 def _refuse_outputs(graph: Graph) -> None:
     """Without a tensor there is nothing to compare, and the float64 oracle has no complex numbers."""
-    made = [o for o in graph.outputs if o.value is not None]
-    if all(o.role != "output" for o in made):
+    outputs = [o for o in graph.outputs if o.value is not None]
+    if all(o.role != "output" for o in outputs):
         raise TaskError("the module returns no tensor, so there is nothing to compute or to compare")
-    types = [graph.specs[o.value].dtype for o in made if o.value is not None]
-    found = next((name for name in types if name.startswith("complex")), "")
-    if found:
+    types = [graph.specs[o.value].dtype for o in outputs if o.value is not None]
+    complex_type = next((name for name in types if name.startswith("complex")), "")
+    if complex_type:
         raise TaskError(
-            f"the module returns a {found} tensor, which cannot be judged; use torch.view_as_real"
+            f"the module returns a {complex_type} tensor, which cannot be judged; use torch.view_as_real"
         )
 
 

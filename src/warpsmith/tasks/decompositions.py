@@ -68,12 +68,12 @@ def drop_empty_operands(graph: torch.fx.Graph) -> None:
         if node.target is not torch.ops.aten.cat.default:
             continue
         dtype, operands = node.meta["val"].dtype, list(node.args[0])
-        kept = [o for o in operands if o.meta["val"].shape != (0,) or o.meta["val"].dtype != dtype]
-        if len(kept) == 1 and len(operands) > 1 and kept[0].meta["val"].dtype == dtype:
-            node.target, node.args = torch.ops.aten.clone.default, (kept[0],)
+        nonempty = [o for o in operands if o.meta["val"].shape != (0,) or o.meta["val"].dtype != dtype]
+        if len(nonempty) == 1 and len(operands) > 1 and nonempty[0].meta["val"].dtype == dtype:
+            node.target, node.args = torch.ops.aten.clone.default, (nonempty[0],)
             node.kwargs = {"memory_format": torch.contiguous_format}
-        elif kept:
-            node.args = (kept, *node.args[1:])
+        elif nonempty:
+            node.args = (nonempty, *node.args[1:])
 
 
 def _overload(name: str) -> Any:
@@ -156,8 +156,8 @@ def _grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -
         product = torch.bmm(input.unsqueeze(1), weight[expert.clamp_max(experts - 1)]).squeeze(1)
         return torch.where((expert < experts).unsqueeze(1), product, 0.0)
     begin = torch.cat([torch.zeros_like(offs[:1]), offs[:-1]])
-    mine = (begin.unsqueeze(1) <= row) & (row < offs.unsqueeze(1))
-    return torch.where(mine.unsqueeze(2), torch.matmul(input, weight), 0.0).sum(0)
+    in_group = (begin.unsqueeze(1) <= row) & (row < offs.unsqueeze(1))
+    return torch.where(in_group.unsqueeze(2), torch.matmul(input, weight), 0.0).sum(0)
 
 
 LIBRARIES: dict[tuple[str, str], Callable[..., Any]] = {

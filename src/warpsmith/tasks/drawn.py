@@ -94,7 +94,7 @@ def _choose(
 
 
 def _record(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Draw] | None:
-    """What forward draws; None where it fails, for which the export has the words."""
+    """Record what forward draws; None where it fails, for which the export has the words."""
     recorder = DrawRecorder()
     try:
         with torch.no_grad(), recurrence_in_one_step(), recorder:

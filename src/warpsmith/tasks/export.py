@@ -103,28 +103,28 @@ def _operators_known() -> Iterator[None]:
     """torch looks all operators up once for each of its dozens of namespaces, and gives each operator a kernel for every
     kind of device that there is: here once, and for the kinds of which tensors are. This halves the time.
     """
-    kept: dict[tuple[Any, str], Any] = {}
+    originals: dict[tuple[Any, str], Any] = {}
     if hasattr(export_utils, _LOOK_UP):
         getattr(export_utils, _LOOK_UP)()
-        kept[export_utils, _LOOK_UP] = lambda: None
+        originals[export_utils, _LOOK_UP] = lambda: None
     for name in _DEVICES:
         keys = getattr(exported_program, name, [])
         if keys:
-            kept[exported_program, name] = [k for k in keys if k.name.endswith(("CPU", "CUDA", "Meta"))]
-    with _replace(kept):
+            originals[exported_program, name] = [k for k in keys if k.name.endswith(("CPU", "CUDA", "Meta"))]
+    with _replace(originals):
         yield
 
 
 @contextmanager
 def _replace(attributes: Mapping[tuple[Any, str], Any]) -> Iterator[None]:
     """(module, name) → another value for the time being."""
-    own = {(module, name): getattr(module, name) for module, name in attributes}
+    originals = {(module, name): getattr(module, name) for module, name in attributes}
     try:
         for (module, name), value in attributes.items():
             setattr(module, name, value)
         yield
     finally:
-        for (module, name), value in own.items():
+        for (module, name), value in originals.items():
             setattr(module, name, value)
 
 
@@ -142,14 +142,14 @@ def recurrence_in_one_step() -> Iterator[None]:
 def _one_step(layer: Callable[..., Any], sequence: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     if type(sequence) is not FakeTensor or get_proxy_mode() is not None or not sequence.shape[0]:
         return layer(sequence, *args, **kwargs)  # its values count
-    made, last = layer(sequence[:1], *args, **kwargs)
+    output, last = layer(sequence[:1], *args, **kwargs)
     if isinstance(last, tuple):  # torch's loop of an LSTM returns its states with a dimension too many (2.11)
         last = tuple(state.reshape(state.shape[-2:]) for state in last)
-    return made.repeat(sequence.shape[0], 1, 1), last
+    return output.repeat(sequence.shape[0], 1, 1), last
 
 
 def last_line_in(error: BaseException, filename: str) -> str:
-    """Where in the user's file an exception passed last: "file.py:12 in forward", or empty."""
+    """Find where in the user's file an exception passed last: "file.py:12 in forward", or empty."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
     if not frames:
         return ""
@@ -171,10 +171,8 @@ def _export_message(error: Exception, filename: str, inputs: str = "the example 
     names = {type(e).__name__ for e in _chain(error)}
     if names & set(_DATA_DEPENDENT) or "data-dependent" in text:
         op = re.search(r"aten\.[\w.]+", text)
-        what = f"{op.group()} makes" if op else "the module makes"
-        return (
-            f"{what} a branch, a size or a Python number depend on data, which a fixed graph cannot hold{at}"
-        )
+        subject = f"{op.group()} makes" if op else "the module makes"
+        return f"{subject} a branch, a size or a Python number depend on data, which a fixed graph cannot hold{at}"
     if isinstance(error, TypeError) and not where and _MISMATCH.search(text):
         verb = "does" if inputs.endswith(")") else "do"
         return f"{inputs} {verb} not match forward: {text.splitlines()[0][:200]}"

@@ -38,19 +38,19 @@ def _replacing(original: Callable[..., torch.nn.Module]) -> Callable[..., torch.
     def successor(parameter: torch.Tensor, convert: Convert) -> torch.nn.Parameter:
         """The same for all modules that share the parameter."""
         with torch.no_grad():
-            made = convert(parameter)
-        new = torch.nn.Parameter(made, requires_grad=parameter.requires_grad)
-        return successors.setdefault((id(parameter), made.dtype), (parameter, new))[1]
+            value = convert(parameter)
+        replacement = torch.nn.Parameter(value, requires_grad=parameter.requires_grad)
+        return successors.setdefault((id(parameter), value.dtype), (parameter, replacement))[1]
 
     def apply(self: torch.nn.Module, fn: Convert, recurse: bool = True) -> torch.nn.Module:
-        made = {
+        value = {
             n: successor(p, fn)
             for n, p in self._parameters.items()
             if p is not None and isinstance(p, FakeTensor)
         }
-        self._parameters.update(dict.fromkeys(made))  # left to us, in their places
+        self._parameters.update(dict.fromkeys(value))  # left to us, in their places
         original(self, fn, recurse)
-        self._parameters.update(made)
+        self._parameters.update(value)
         return self
 
     return apply

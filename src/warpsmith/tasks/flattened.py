@@ -27,14 +27,14 @@ from .structure import Builder, NotRebuildable, Parts, attribute, form, same
 
 @dataclass(frozen=True)
 class CallShape:
-    """How the arguments of a call nest: `tree` describes the pair (args, kwargs)."""
+    """The nesting of a call's arguments: `tree` describes the pair (args, kwargs)."""
 
     tree: Any
     parts: Parts
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallShape:
-        """Of these arguments, keywords in the order of the signature. Raises TaskError for a class that cannot be rebuilt."""
+        """Describe the shape of a call by its arguments, keywords in the order of the signature. Raises TaskError for a class that cannot be rebuilt."""
         parts = Parts()
         try:
             tree = _describe_arguments(parts, function, *in_order(function, tuple(args), dict(kwargs)))
@@ -72,15 +72,15 @@ def _describe_arguments(
 
 
 def _paths(function: Callable[..., Any], count: int) -> list[tuple[str, ...]]:
-    """What the signature calls each positional argument."""
+    """List what the signature calls each positional argument."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     several = inspect.Parameter.VAR_POSITIONAL
     paths = [(p.name,) for p in itertools.takewhile(lambda p: p.kind < several, parameters)][:count]
-    rest = next((p.name for p in parameters if p.kind is several), "args")
-    return paths + [(rest, str(n)) for n in range(count - len(paths))]
+    rest_name = next((p.name for p in parameters if p.kind is several), "args")
+    return paths + [(rest_name, str(n)) for n in range(count - len(paths))]
 
 
 class FlatModule(torch.nn.Module):
@@ -105,12 +105,12 @@ class FlatModule(torch.nn.Module):
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """Those of the arguments, in order."""
+        """The tensors among the arguments, in order."""
         return tuple(self.call.parts.leaves)
 
 
 class Returns:
-    """What the last call of a flat module returned and changed; `tree` as `Graph.tree` has it."""
+    """The values that the last call of a flat module returned and changed; `tree` as `Graph.tree` has it."""
 
     def __init__(self) -> None:
         self.tree: Any = None
@@ -128,9 +128,9 @@ class Returns:
         parts = Parts(objects)
         tree = parts.add(result)
         if updated or attributes:
-            kept = [[p, n, None, parts.add(attribute(module, p, n))] for p, n in attributes]
+            attribute_values = [[p, n, None, parts.add(attribute(module, p, n))] for p, n in attributes]
             updates = [[n, parts.contents(objects[n])] for n in updated]
-            tree = {"result": tree, "updates": updates, "attributes": kept}
+            tree = {"result": tree, "updates": updates, "attributes": attribute_values}
         self.tree, self.names = tree, parts.names
         return parts.leaves
 
@@ -153,9 +153,13 @@ def _flat_forward(
         finally:
             state.restore()
         former = [form(original, *change) for change in changes]
-        for entry, old in zip(returns.tree["attributes"] if changes else (), former, strict=True):
-            entry[2] = old
-        differing = (c for c, old, new in zip(changes, former, after, strict=True) if not same(old, new))
+        for entry, old_value in zip(returns.tree["attributes"] if changes else (), former, strict=True):
+            entry[2] = old_value
+        differing = (
+            c
+            for c, old_value, after_value in zip(changes, former, after, strict=True)
+            if not same(old_value, after_value)
+        )
         returns.unsteady = ".".join(filter(None, next(differing, ())))
         return tuple(leaves)
 

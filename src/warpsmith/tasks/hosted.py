@@ -63,12 +63,12 @@ class HostedModule:
         """Take parameters and buffers (copied in place) and inputs (as they are) from `values`, in the order
         of `graph.inputs`.
         """
-        known = {name.lower() for name in input_names(self._call.parts.paths)}
+        state_values = {name.lower() for name in input_names(self._call.parts.paths)}
         tensors, self._drawn = [], {}
         for item, value in zip(graph.inputs, values, strict=True):
             if item.role != "input":
                 self._set_state(item, value)
-            elif self.flat or item.target in known:
+            elif self.flat or item.target in state_values:
                 tensors.append(value)
             else:
                 self._drawn[item.target] = value  # what forward would draw
@@ -93,7 +93,7 @@ class HostedModule:
         self.kwargs = {**kwargs, **self._drawn}
 
     def renews(self, graph: Graph) -> bool:
-        """Whether a call changes objects or attributes, so that the next needs them as they were."""
+        """True if a call changes objects or attributes, so that the next needs them as they were."""
         tree = json.loads(graph.tree)
         return not self.flat and isinstance(tree, dict) and "updates" in tree
 
@@ -198,10 +198,10 @@ def real_values(
 
 def collect_values(hosted: HostedModule, inputs: tuple[GraphInput, ...]) -> list[torch.Tensor]:
     """Tensors of a hosted module in the order of `inputs`, each checked against its spec."""
-    own, values = iter(hosted.inputs()), []
+    buffers, values = iter(hosted.inputs()), []
     for item in inputs:
         if item.role == "input":
-            value = next(own, None)
+            value = next(buffers, None)
         else:
             value = literal_tensor(item) if item.data else find_tensor(hosted.module, item.target)
         if value is None:

@@ -41,11 +41,11 @@ def load_task(
         main = Variant(name="main", overrides=base, graph=host.export(base))
         note = host.note
         tree = parse(host.source.text, host.source.path)
-        others, skipped = read_declared_variants(host, tree, main), ""
-        if others is None:
-            others, skipped = derive_variants(host, tree, main)
+        variants, skipped = read_declared_variants(host, tree, main), ""
+        if variants is None:
+            variants, skipped = derive_variants(host, tree, main)
     notes = "; ".join(n for n in (note, skipped) if n)
-    return Task(name=task_name(host.source), source=host.source, variants=(main, *others), note=notes)
+    return Task(name=task_name(host.source), source=host.source, variants=(main, *variants), note=notes)
 
 
 def read_source(spec: str) -> TaskSource:

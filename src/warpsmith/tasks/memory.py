@@ -47,7 +47,7 @@ def task_from_module(
     workdir: Path,
     name: str | None = None,
 ) -> Task:
-    """As `export_module`, the task alone."""
+    """Export a module as `export_module` does; return the task alone."""
     return export_module(module, args, kwargs, workdir, name).task
 
 
@@ -95,7 +95,7 @@ def _call_once(
 ) -> None:
     """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
     call = CallShape.of(find_called_function(module), args, kwargs)
-    kept = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
     with torch.no_grad():
         try:
@@ -103,8 +103,8 @@ def _call_once(
         except Exception as error:
             raise TaskError(describe(error, filename, "calling the module on the example inputs")) from error
         for name, buffer in module.named_buffers():
-            if name in kept:
-                buffer.copy_(kept[name])
+            if name in buffers:
+                buffer.copy_(buffers[name])
 
 
 def load_saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:

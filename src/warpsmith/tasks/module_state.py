@@ -1,4 +1,4 @@
-"""What a call changes beside what it returns: attributes of the module, and objects that it was given or that they hold.
+"""The changes of a call beside what it returns: attributes of the module, and objects that it was given or that they hold.
 
 In: objects, or a module, before a call. Out: which of them differ after it, and all of them as they were. An object is compared
 by what it holds, item by item: the same object, or an equal number or string.
@@ -25,25 +25,25 @@ _Holding = tuple[list[Any] | None, dict[Any, Any] | None, dict[str, Any] | None]
 
 
 class Snapshot:
-    """What mutable objects hold at one moment."""
+    """The contents of mutable objects at one moment."""
 
     def __init__(self, objects: Iterable[Any]) -> None:
-        self._kept = [(thing, _holding(thing)) for thing in objects]
+        self._kept = [(part, _holding(part)) for part in objects]
 
     def list_changed(self) -> list[int]:
         """Positions of the objects that hold something else now."""
-        return [n for n, (thing, before) in enumerate(self._kept) if not _equal(before, _holding(thing))]
+        return [n for n, (part, before) in enumerate(self._kept) if not _equal(before, _holding(part))]
 
     def restore(self) -> None:
-        for thing, (items, pairs, attributes) in self._kept:
+        for part, (items, pairs, attributes) in self._kept:
             if items is not None:
-                thing[:] = items
+                part[:] = items
             if pairs is not None:
-                thing.clear()
-                thing.update(pairs)
+                part.clear()
+                part.update(pairs)
             if attributes is not None:
-                vars(thing).clear()
-                vars(thing).update(attributes)
+                vars(part).clear()
+                vars(part).update(attributes)
 
 
 class ModuleState:
@@ -71,11 +71,11 @@ class ModuleState:
         for path, part, before in self._attributes:
             if type(part).__module__.startswith("torch."):
                 continue  # what torch's own modules keep follows from their parameters
-            now = _list_own(part)
-            for name in dict.fromkeys(n for n in [*before, *now] if n not in _RECURRENT):
+            current = _list_own(part)
+            for name in dict.fromkeys(n for n in [*before, *current] if n not in _RECURRENT):
                 value = before.get(name, _ABSENT)
-                held = self._reached.get(id(value), ())
-                if not _alike(value, now.get(name, _ABSENT)) or any(id(o) in altered for o in held):
+                attributes = self._reached.get(id(value), ())
+                if not _alike(value, current.get(name, _ABSENT)) or any(id(o) in altered for o in attributes):
                     differing.append((path, name))
         return differing
 

@@ -45,10 +45,10 @@ def tensor_spec(tensor: torch.Tensor) -> TensorSpec:
 def user_line(node: FxNode, filename: str) -> str:
     """The innermost frame in the user's file, else the innermost outside torch: "file.py:12 in forward"."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [f for f in frames if f[0] == filename] or [f for f in frames if "/torch/" not in f[0]]
-    if not own:
+    own_frames = [f for f in frames if f[0] == filename] or [f for f in frames if "/torch/" not in f[0]]
+    if not own_frames:
         return ""
-    path, line, function = own[-1]
+    path, line, function = own_frames[-1]
     return f"{path.rsplit('/', 1)[-1]}:{line} in {function}"
 
 
@@ -178,7 +178,7 @@ def is_idle_clone(node: FxNode, literals: set[str]) -> bool:
 
 
 def _is_view(node: FxNode) -> bool:
-    """Whether the result may share memory with an argument; an item of a tuple counts as one."""
+    """Return whether the result may share memory with an argument; an item of a tuple counts as one."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.op == "call_function"
     return any(r.alias_info is not None for r in node.target._schema.returns)

@@ -45,10 +45,10 @@ def make_region(graph: Graph, nodes: Iterable[str]) -> Region:
 def boundary(graph: Graph, members: tuple[Node, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(values read from outside, in order of first use; values used outside or returned, in graph order)."""
     names = {n.name for n in members}
-    made = [v.name for n in members for v in n.outputs if v is not None]
-    inside = set(made)
+    produced = [v.name for n in members for v in n.outputs if v is not None]
+    inside = set(produced)
     inputs = dict.fromkeys(v for n in members for v in n.uses if v not in inside)
-    outputs = (v for v in made if v in graph.returned or any(u.name not in names for u in graph.users[v]))
+    outputs = (v for v in produced if v in graph.returned or any(u.name not in names for u in graph.users[v]))
     return tuple(inputs), tuple(outputs)
 
 
@@ -59,16 +59,18 @@ def is_connected(graph: Graph, names: set[str]) -> bool:
         node = graph.by_name[name]
         for value in [*node.uses, *(v.name for v in node.outputs if v is not None)]:
             groups.setdefault(value, []).append(name)
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [next(iter(names))]
     while waiting:
         name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             node = graph.by_name[name]
             values = [*node.uses, *(v.name for v in node.outputs if v is not None)]
-            waiting += [other for value in values for other in groups[value] if other not in seen]
-    return seen == names
+            waiting += [
+                neighbour for value in values for neighbour in groups[value] if neighbour not in visited
+            ]
+    return visited == names
 
 
 def is_convex(graph: Graph, names: set[str]) -> bool:
@@ -125,7 +127,7 @@ def _steps(graph: Graph, owner: Mapping[str, Region | Node]) -> list[Region | No
 
 
 def same_region(region: Region, other: Graph, origin: Graph) -> bool:
-    """Whether another graph, such as a variant's, has the region's nodes: same ops, same boundary."""
+    """Return whether another graph, such as a variant's, has the region's nodes: same ops, same boundary."""
     if any(
         name not in other.by_name or other.by_name[name].op != origin.by_name[name].op
         for name in region.nodes

@@ -37,10 +37,10 @@ def replace_constants(tree: ast.Module, overrides: Mapping[str, Any], filename: 
 
     Raises TaskError for a name it does not assign.
     """
-    known = constants(tree)
+    assigned = constants(tree)
     for name in overrides:
-        if name not in known:
-            has = ", ".join(n for n in known if not n.startswith("_")) or "none"
+        if name not in assigned:
+            has = ", ".join(n for n in assigned if not n.startswith("_")) or "none"
             raise TaskError(f"{filename} has no module-level constant {name!r} to replace; it has: {has}")
     body: list[ast.stmt] = []
     for statement in tree.body:
@@ -65,14 +65,14 @@ def names_read_by(tree: ast.Module, functions: tuple[str, ...]) -> set[str]:
             for target in statement.targets:
                 for name in _names(target):
                     bodies.setdefault(name, []).append(statement.value)
-    found: set[str] = set()
+    reads_found: set[str] = set()
     waiting = list(functions)
     while waiting:
         for body in bodies.get(waiting.pop(), []):
             reads = {n.id for n in ast.walk(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-            waiting += [n for n in reads - found if n in bodies]
-            found |= reads & set(bodies)
-    return found
+            waiting += [n for n in reads - reads_found if n in bodies]
+            reads_found |= reads & set(bodies)
+    return reads_found
 
 
 def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr, ast.stmt]]:
@@ -110,9 +110,14 @@ def _literal(value: ast.expr) -> Any:
     ValueError for anything else.
     """
     if isinstance(value, ast.BinOp) and type(value.op) in _ARITHMETIC:
-        left, right = _literal(value.left), _literal(value.right)
-        if type(left) is int and type(right) is int and abs(left) < 1 << 48 and abs(right) < 1 << 48:
-            return _ARITHMETIC[type(value.op)](left, right)
+        left_value, right_value = _literal(value.left), _literal(value.right)
+        if (
+            type(left_value) is int
+            and type(right_value) is int
+            and abs(left_value) < 1 << 48
+            and abs(right_value) < 1 << 48
+        ):
+            return _ARITHMETIC[type(value.op)](left_value, right_value)
     return ast.literal_eval(value)
 
 

@@ -174,11 +174,11 @@ class Parts:
 
     def _name(self, thing: Any, said: str = "") -> str:
         name = f"{getattr(thing, '__module__', '')}:{said or getattr(thing, '__qualname__', repr(thing))}"
-        wanted, number = name, 1
-        while self.names.setdefault(wanted, thing) is not thing:  # two lambdas, say
+        unique_name, number = name, 1
+        while self.names.setdefault(unique_name, thing) is not thing:  # two lambdas, say
             number += 1
-            wanted = f"{name}#{number}"
-        return wanted
+            unique_name = f"{name}#{number}"
+        return unique_name
 
 
 class Builder:
@@ -241,10 +241,12 @@ class Builder:
         self.objects.append(None)
         make = self.names[described["of"]]
         args, kwargs = self._arguments(described)
-        thing = make.__new__(make, *args, **kwargs) if described["make"] == "new" else make(*args, **kwargs)
-        self.objects[number] = thing
-        self._fill(thing, described)
-        return thing
+        instance = (
+            make.__new__(make, *args, **kwargs) if described["make"] == "new" else make(*args, **kwargs)
+        )
+        self.objects[number] = instance
+        self._fill(instance, described)
+        return instance
 
     def _arguments(self, described: Any) -> tuple[list[Any], dict[str, Any]]:
         args = [self.build(a) for a in described["args"]]
@@ -290,7 +292,7 @@ def put_together(tree: Any, leaves: Sequence[Any], names: Mapping[str, Any]) -> 
 
 
 def same(tree: Any, other: Any) -> bool:
-    """Whether two descriptions are equal; True, 1 and 1.0 are three values."""
+    """Return whether two descriptions are equal; True, 1 and 1.0 are three values."""
     return json.dumps(tree) == json.dumps(other)
 
 

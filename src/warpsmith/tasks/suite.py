@@ -21,8 +21,8 @@ def load_suite(name_or_dir: str) -> list[Path]:
     if not folder.is_dir():
         folder = SUITES / name_or_dir
         if not name_or_dir.isidentifier() or not folder.is_dir():
-            known = ", ".join(sorted(p.name for p in _folders(SUITES)))
-            raise UsageError(f"{name_or_dir} is neither a folder nor a suite; suites: {known}")
+            names = ", ".join(sorted(p.name for p in _folders(SUITES)))
+            raise UsageError(f"{name_or_dir} is neither a folder nor a suite; suites: {names}")
     files = _benchmark(folder / KERNELBENCH) or _files(folder) or _benchmark(folder)
     if not files:
         raise UsageError(f"{folder} holds no task files (*.py), and no folders of such")
@@ -30,7 +30,7 @@ def load_suite(name_or_dir: str) -> list[Path]:
 
 
 def suite_names(files: list[Path]) -> list[str]:
-    """What tasks are called: by their file, and its folder where there are several."""
+    """List what tasks are called: by their file, and its folder where there are several."""
     several = len({f.parent for f in files}) > 1
     return [f"{f.parent.name}/{f.stem}" if several else f.stem for f in files]
 

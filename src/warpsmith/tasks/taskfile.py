@@ -62,7 +62,7 @@ class TaskFile:
         return module, without_dropout(module)
 
     def init_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the class is constructed with; nothing where the file has no get_init_inputs()."""
+        """Return what the class is constructed with; nothing where the file has no get_init_inputs()."""
         if self._function("get_init_inputs") is None:
             return (), {}
         return self._arguments("get_init_inputs")
@@ -85,8 +85,8 @@ class TaskFile:
 
     def _function(self, name: str) -> Callable[[], Any] | None:
         """A function of the file, or a static method of the class."""
-        found = self.namespace.get(name) or getattr(self.namespace.get(self.source.entry), name, None)
-        return found if callable(found) else None
+        function = self.namespace.get(name) or getattr(self.namespace.get(self.source.entry), name, None)
+        return function if callable(function) else None
 
     def _arguments(self, name: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """A list of arguments.
@@ -95,15 +95,15 @@ class TaskFile:
         """
         function = self._function(name)
         assert function is not None
-        made = self._guard(f"{name}()", function)
-        if isinstance(made, dict):
-            return (), made
-        if isinstance(made, list | tuple):
-            if len(made) == 2 and isinstance(made[0], list | tuple) and _is_keywords(made[1]):
-                return tuple(made[0]), dict(made[1])
-            return tuple(made), {}
+        arguments = self._guard(f"{name}()", function)
+        if isinstance(arguments, dict):
+            return (), arguments
+        if isinstance(arguments, list | tuple):
+            if len(arguments) == 2 and isinstance(arguments[0], list | tuple) and _is_keywords(arguments[1]):
+                return tuple(arguments[0]), dict(arguments[1])
+            return tuple(arguments), {}
         raise TaskError(
-            f"{name}() in {self.filename} must return a list of arguments; it returns {type(made).__name__}"
+            f"{name}() in {self.filename} must return a list of arguments; it returns {type(arguments).__name__}"
         )
 
     def _guard(self, doing: str, call: Callable[[], Any]) -> Any:

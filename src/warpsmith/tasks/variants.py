@@ -37,7 +37,7 @@ _Slot = tuple[str, int | None]  # a constant's name, and the entry when it is a 
 
 
 def read_declared_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[Variant, ...] | None:
-    """What the file's VARIANTS asks for.
+    """Read the variants that the file's VARIANTS asks for.
 
     None when it has none. Raises TaskError when one cannot be the same task.
     """
@@ -63,31 +63,33 @@ def read_declared_variants(host: TaskHost, tree: ast.Module, main: Variant) -> t
 
 def derive_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[tuple[Variant, ...], str]:
     """Up to two, "ragged" (primes) and "small" (powers of two), and a note on why there are none."""
-    known = {**constants(tree), **main.overrides}
-    attempts = _attempts(tree, known)
+    values = {**constants(tree), **main.overrides}
+    attempts = _attempts(tree, values)
     if not attempts:
         return (), "no other shapes: the file has no module-level integer sizes"
     divisor = 4 if main.graph.least_bytes > _LARGE else 1
-    left = _EXPORTED // max(1, len(main.graph.nodes))  # a count, not a clock: a task is the same each time
-    if left < len(attempts):
+    nodes_left = _EXPORTED // max(
+        1, len(main.graph.nodes)
+    )  # a count, not a clock: a task is the same each time
+    if nodes_left < len(attempts):
         attempts = attempts[::-1]  # the batch alone comes first: it is the likeliest to work
-    found: list[Variant] = []
-    reason = "" if left else "the graph is too large to export again"
+    variants: list[Variant] = []
+    reason = "" if nodes_left else "the graph is too large to export again"
     for name, shrink in (("ragged", _make_ragged), ("small", _power_of_two)):
         for slots, alike in attempts:
-            overrides = {**main.overrides, **_shrunk(known, slots, alike, partial(shrink, divisor=divisor))}
-            if any(overrides == v.overrides for v in (main, *found)):
+            overrides = {**main.overrides, **_shrunk(values, slots, alike, partial(shrink, divisor=divisor))}
+            if any(overrides == v.overrides for v in (main, *variants)):
                 continue
-            if not left:
+            if not nodes_left:
                 break
-            left -= 1
+            nodes_left -= 1
             graph, why = _same_task(host, overrides, main.graph)
             if graph is not None:
-                found.append(Variant(name=name, overrides=overrides, graph=graph))
+                variants.append(Variant(name=name, overrides=overrides, graph=graph))
                 attempts = [(slots, alike)]  # what worked once is tried first and only
                 break
             reason = reason or why
-    return tuple(found), "" if found else f"no other shapes: {reason}"
+    return tuple(variants), "" if variants else f"no other shapes: {reason}"
 
 
 def _attempts(tree: ast.Module, known: dict[str, Any]) -> list[tuple[tuple[_Slot, ...], bool]]:
@@ -126,11 +128,11 @@ def _shrunk(
     if alike:
         distinct = list(dict.fromkeys(values))
         smaller = dict(zip(distinct, shrink(distinct), strict=True))
-        new = [smaller[v] for v in values]
+        replacements = [smaller[v] for v in values]
     else:
-        new = shrink(values)
+        replacements = shrink(values)
     changed: dict[str, Any] = {}
-    for (name, i), value in zip(slots, new, strict=True):
+    for (name, i), value in zip(slots, replacements, strict=True):
         if i is None:
             changed[name] = value
         else:
@@ -177,7 +179,7 @@ def _options(node: Node, graph: Graph) -> Any:
 
 
 def _depthwise(node: Node, graph: Graph) -> bool:
-    """Whether each channel is a group of its own, so that their number is a size and no option."""
+    """Return whether each channel is a group of its own, so that their number is a size and no option."""
     if node.op != "aten.convolution.default":
         return False
     channels = graph.specs[node.args[0]["v"]].shape[1]

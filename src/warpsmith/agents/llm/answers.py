@@ -1,4 +1,4 @@
-"""What a model's answer holds: a unit file, edits of one, or JSON. Everything else in it is ignored.
+"""The contents of a model's answer: a unit file, edits of one, or JSON. Everything else in it is ignored.
 
 Text in, a checked value out, or a `Problem`: one line that says what is wrong and what is wanted instead, fit to be sent
 back. No text raises anything else, and the time is linear in its length.
@@ -22,7 +22,7 @@ Language = Literal["c++", "cuda"]
 
 
 class Problem(Exception):
-    """What is wrong with an answer, in one line."""
+    """The fault of an answer, in one line."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def read_source(answer: str, parent: str | None = None) -> str:
         raise Problem("the answer is not valid Unicode text") from None
     if answer.strip().startswith(FIRST_LINE):
         return answer.strip() + "\n"
-    found = find_fenced_blocks(answer)
-    units = [b for b in found if b.text.lstrip().startswith(FIRST_LINE)]
+    blocks = find_fenced_blocks(answer)
+    units = [b for b in blocks if b.text.lstrip().startswith(FIRST_LINE)]
     if len(units) > 1:
         raise Problem(f"{len(units)} unit files: give exactly one")
     if units:
@@ -72,20 +72,20 @@ def read_source(answer: str, parent: str | None = None) -> str:
         return apply_edits(changes, parent)
     if changes:
         raise Problem("there is no parent to edit: give the whole file")
-    if found:
+    if blocks:
         raise Problem(f"no fenced block begins with the line '{FIRST_LINE}'")
     raise Problem("no fenced code block in the answer")
 
 
 def find_fenced_blocks(text: str) -> list[Block]:
     """Fenced blocks, as CommonMark has them, in order; the last may be open."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     fence, language, body = "", "", list[str]()
     for line in text.splitlines():
         mark = line.strip()
         if fence:
             if mark and mark[0] == fence[0] and len(mark) >= len(fence) and mark == mark[0] * len(mark):
-                found.append(Block(language, "\n".join(body), True))
+                blocks.append(Block(language, "\n".join(body), True))
                 fence = ""
             else:
                 body.append(line)
@@ -93,12 +93,12 @@ def find_fenced_blocks(text: str) -> list[Block]:
             word = mark.lstrip(mark[0])
             if mark[0] not in word:
                 fence, language, body = mark[: len(mark) - len(word)], word.strip().lower(), []
-    return [*found, Block(language, "\n".join(body), False)] if fence else found
+    return [*blocks, Block(language, "\n".join(body), False)] if fence else blocks
 
 
 def edits(text: str) -> list[Edit]:
     """Search/replace blocks, in order; malformed ones are left out."""
-    found: list[Edit] = []
+    parsed: list[Edit] = []
     part = ""  # where we are: "", "search", "replace"
     search, replace = list[str](), list[str]()
     for line in text.splitlines():
@@ -108,11 +108,11 @@ def edits(text: str) -> list[Edit]:
         elif part == "search" and re.fullmatch(r"={5,9}", mark):
             part = "replace"
         elif part == "replace" and re.fullmatch(r">{5,9} ?REPLACE", mark):
-            found.append(Edit("\n".join(search), "\n".join(replace)))
+            parsed.append(Edit("\n".join(search), "\n".join(replace)))
             part = ""
         elif part:
             (search if part == "search" else replace).append(line)
-    return found
+    return parsed
 
 
 def apply_edits(changes: list[Edit], source: str) -> str:
@@ -120,33 +120,33 @@ def apply_edits(changes: list[Edit], source: str) -> str:
     for number, edit in enumerate(changes, 1):
         count = source.count(edit.search) if edit.search.strip() else 0
         if count != 1:
-            what = "is not in the parent" if count == 0 else f"is {count} times in the parent"
-            raise Problem(f"edit {number}: its SEARCH text {what}; copy it exactly, with lines around it")
+            problem = "is not in the parent" if count == 0 else f"is {count} times in the parent"
+            raise Problem(f"edit {number}: its SEARCH text {problem}; copy it exactly, with lines around it")
         source = source.replace(edit.search, edit.replace)
     return source
 
 
 def check_abi(source: str, region: Region) -> None:
-    """What a compiler would say of a wrong entry point, in plain words. Raises Problem."""
+    """Raises Problem for a wrong entry point, in plainer words than a compiler's."""
     if re.search(r"torch/extension\.h|PYBIND11_MODULE|#\s*include\s*<(?:torch|ATen)/", source):
         raise Problem(
             "units use no torch or pybind headers: one function `static void unit(…)` with plain pointers"
         )
     if not re.search(r'#\s*include\s*"task\.h"', source):
         raise Problem('the file does not include "task.h"')
-    wanted = len(region.inputs) + len(region.outputs) + 2
-    found = [_parameters(source, m.end()) for m in re.finditer(r"\bvoid\s+unit\s*\(", source)]
-    if not found:
+    expected = len(region.inputs) + len(region.outputs) + 2
+    counts = [_parameters(source, m.end()) for m in re.finditer(r"\bvoid\s+unit\s*\(", source)]
+    if not counts:
         raise Problem("the file defines no `static void unit(…)`")
-    if wanted not in found:
+    if expected not in counts:
         raise Problem(
-            f"unit() takes {found[0]} parameters, but task.h declares {wanted}: "
+            f"unit() takes {counts[0]} parameters, but task.h declares {expected}: "
             f"{len(region.inputs)} inputs, {len(region.outputs)} outputs, workspace, stream"
         )
 
 
 def _parameters(source: str, start: int) -> int:
-    """How many parameters a list has that begins at `start`, behind its parenthesis."""
+    """Count the parameters of a list that begins at `start`, behind its parenthesis."""
     end = source.find(")", start)
     inside = source[start : end if end >= 0 else start]
     return inside.count(",") + 1 if inside.strip() else 0

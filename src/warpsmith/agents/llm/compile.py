@@ -20,7 +20,7 @@ class LlmCompile:
         self.context = context
 
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
-        """What rules can mend (a build out of memory or time) costs no question."""
+        """Repair a build. What rules can mend (a build out of memory or time) costs no question."""
         by_rule = repair_build(unit, diagnostics)
         if by_rule is not None:
             return by_rule
@@ -46,9 +46,9 @@ class LlmCompile:
 def diagnostics_text(unit: Unit, diagnostics: Sequence[Diagnostic]) -> str:
     """Each with the line of the source that it is about."""
     source = unit.source.splitlines()
-    told = []
+    lines = []
     for d in [d for d in diagnostics if d.kind != "warning"][:MOST_LINES]:
-        told.append(f"{f'line {d.line}: ' if d.line else ''}{d.kind}: {d.message}")
+        lines.append(f"{f'line {d.line}: ' if d.line else ''}{d.kind}: {d.message}")
         if 0 < d.line <= len(source):
-            told.append(f"    {source[d.line - 1].strip()[:200]}")
-    return "\n".join(told) or "the compiler failed and said nothing"
+            lines.append(f"    {source[d.line - 1].strip()[:200]}")
+    return "\n".join(lines) or "the compiler failed and said nothing"

@@ -1,4 +1,4 @@
-"""What the roles of one run share, and how they tell a model of lessons and knowledge."""
+"""The context that the roles of one run share, and the words in which they tell a model of lessons and knowledge."""
 
 from __future__ import annotations
 

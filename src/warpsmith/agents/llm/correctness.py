@@ -41,9 +41,9 @@ class LlmCorrectness:
 
     def review(self, unit: Unit) -> list[str]:
         """Objections, one line each. Units that no model wrote are read by the static rules alone."""
-        found = static_review(unit)
-        if found or unit.code_key not in self.context.memory.credits.models:
-            return found
+        objections = static_review(unit)
+        if objections or unit.code_key not in self.context.memory.credits.models:
+            return objections
         if unit.source not in self._reviewed:
             try:
                 self._reviewed[unit.source] = self._ask(unit)
@@ -63,10 +63,10 @@ class LlmCorrectness:
         if talk.value is None:
             context.memory.useless(context.chat, talk.exchanges, f"review: {talk.problem}")
             return []
-        found = [line for item in talk.value[:20] if (line := objection(item, unit))]
-        self._passed += not found
-        self._refused += bool(found)
-        return found
+        objections = [line for item in talk.value[:20] if (line := objection(item, unit))]
+        self._passed += not objections
+        self._refused += bool(objections)
+        return objections
 
     def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
         """The expert's safer technique, for the units that the expert wrote."""
@@ -98,13 +98,13 @@ class LlmCorrectness:
 def objection(item: Any, unit: Unit) -> str:
     """One line; empty for what quotes nothing of the unit or is of no kind that is asked for."""
     try:
-        found = Objection.model_validate(item)
+        parsed = Objection.model_validate(item)
     except ValidationError:
         return ""
-    quote = " ".join(found.quote.split())
+    quote = " ".join(parsed.quote.split())
     if len(quote) < SHORTEST or quote not in " ".join(unit.source.split()):
         return ""
-    return f"{found.kind}: {one_line(found.why, 160)} (`{one_line(quote, 80)}`)"
+    return f"{parsed.kind}: {one_line(parsed.why, 160)} (`{one_line(quote, 80)}`)"
 
 
 def report_text(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""What a run remembers for its models: who wrote what, which answers were of no use, and which repairs worked.
+"""The memory of a run for its models: who wrote what, which answers were of no use, and which repairs worked.
 
 In: answers and judged attempts. Out: problems to tell, credits, samples to count, and lessons for the `Retrieval` behind. An
 ensemble hears from here what each attempt gained.
@@ -60,16 +60,16 @@ class Memory:
     )  # by the unit that came of it
 
     def lessons(self, failures: Sequence[str], k: int) -> list[Lesson]:
-        found: dict[tuple[str, str], Lesson] = {}
+        lessons: dict[tuple[str, str], Lesson] = {}
         for failure in failures:
             for lesson in self.retrieval.lessons(failure, self.target, k):
-                found.setdefault((lesson.signature, lesson.remedy), lesson)
-        return list(found.values())[:k]
+                lessons.setdefault((lesson.signature, lesson.remedy), lesson)
+        return list(lessons.values())[:k]
 
     def warnings(self, failures: Sequence[str], k: int) -> list[Lesson]:
         """Lessons on these failures, then on what went wrong most often in any run."""
-        told = [*self.lessons(failures, k), *self.retrieval.warnings(self.target, k)]
-        return list({(lesson.signature, lesson.remedy): lesson for lesson in told}.values())[:k]
+        lessons = [*self.lessons(failures, k), *self.retrieval.warnings(self.target, k)]
+        return list({(lesson.signature, lesson.remedy): lesson for lesson in lessons}.values())[:k]
 
     def wrote(self, chat: object, unit: Unit, exchanges: tuple[Exchange, ...]) -> None:
         """A unit came of these exchanges."""
@@ -83,8 +83,8 @@ class Memory:
 
     def settle(self) -> None:
         """Take note of what was useless, in an order that does not depend on who was first."""
-        found, self._useless = sorted(self._useless, key=lambda u: (u[0], u[1][0].key)), []
-        for problem, exchanges, chat in found:
+        useless, self._useless = sorted(self._useless, key=lambda u: (u[0], u[1][0].key)), []
+        for problem, exchanges, chat in useless:
             self.problems.append(problem)
             if hasattr(chat, "reward"):
                 chat.reward(exchanges, 0.0)
@@ -112,14 +112,14 @@ class Memory:
 
 
 def gain_of(attempt: Attempt, best_before: float) -> float:
-    """What an attempt was worth, from 0 to 1: correct is worth something, faster than all before it more."""
+    """Return what an attempt was worth, from 0 to 1: correct is worth something, faster than all before it more."""
     if attempt.speedup <= 0:
         return 0.0
     return 1.0 if attempt.speedup > best_before else 0.3
 
 
 def has_ended(failure: str, attempt: Attempt) -> bool:
-    """Whether a repair ended its failure: the unit is correct now, or builds where it did not."""
+    """Return whether a repair ended its failure: the unit is correct now, or builds where it did not."""
     status = attempt.result.status
     return status == "ok" or (
         failure.startswith("build-failed") and status not in ("build-failed", "refused")
@@ -127,10 +127,10 @@ def has_ended(failure: str, attempt: Attempt) -> bool:
 
 
 def remedy_of(old: Unit, new: Unit) -> str:
-    """What a repair changed, as a short diff."""
+    """Return what a repair changed, as a short diff."""
     lines = difflib.unified_diff(old.source.splitlines(), new.source.splitlines(), lineterm="", n=0)
     changed = [line[:160] for line in lines if line[:1] in "+-" and not line.startswith(("+++", "---"))]
     if not changed:
         return f"values {old.values} became {new.values}"
-    more = [f"… {len(changed) - REMEDY_LINES} more lines"] if len(changed) > REMEDY_LINES else []
-    return "\n".join(changed[:REMEDY_LINES] + more)
+    omitted = [f"… {len(changed) - REMEDY_LINES} more lines"] if len(changed) > REMEDY_LINES else []
+    return "\n".join(changed[:REMEDY_LINES] + omitted)

@@ -27,11 +27,11 @@ class Prompt:
 @functools.cache
 def load(name: str) -> Prompt:
     text = (files(__package__) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
-    found = _FILE.fullmatch(text)
-    if found is None:
+    match = _FILE.fullmatch(text)
+    if match is None:
         raise ValueError(f"prompts/{name}.md: front matter, '# System' and '# Task' are wanted")
-    matter = dict(line.split(": ", 1) for line in found["matter"].splitlines())
-    return Prompt(name, matter["version"], found["system"].strip(), found["task"].strip())
+    matter = dict(line.split(": ", 1) for line in match["matter"].splitlines())
+    return Prompt(name, matter["version"], match["system"].strip(), match["task"].strip())
 
 
 def render(name: str, **values: str) -> tuple[str, str]:
@@ -46,18 +46,18 @@ def render(name: str, **values: str) -> tuple[str, str]:
 
 
 def asks(name: str, system: str) -> bool:
-    """Whether a system text is of this prompt, in any version."""
+    """Return whether a system text is of this prompt, in any version."""
     return system.rpartition("\n")[2].startswith(f"(prompt {name} ")
 
 
 def _fill(template: str, values: dict[str, str]) -> str:
     """A section whose only value is empty is left out, with its heading."""
-    kept = [
+    lines = [
         section
         for section in re.split(r"\n(?=## )", template)
         if not (names := _PLACE.findall(section)) or any(values[name].strip() for name in names)
     ]
-    return _BLANKS.sub("\n\n", "\n\n".join(_PLACE.sub(lambda m: values[m[1]], s.strip()) for s in kept))
+    return _BLANKS.sub("\n\n", "\n\n".join(_PLACE.sub(lambda m: values[m[1]], s.strip()) for s in lines))
 
 
 def fence(text: str, language: str = "") -> str:

@@ -50,7 +50,7 @@ class LlmReasoning:
         self._expert: ReasoningBrain = ExpertBrain()
 
     def plans(self, graph: Graph, facts: Facts) -> list[tuple[Region, ...]]:
-        """As the expert's: cutting a graph needs no model."""
+        """Return the expert's plans: cutting a graph needs no model."""
         return self._expert.plans(graph, facts)
 
     def hypotheses(self, situation: Situation, k: int) -> list[Hypothesis]:
@@ -68,28 +68,28 @@ class LlmReasoning:
         if talk.value is None:
             context.memory.useless(context.chat, talk.exchanges, f"hypotheses: {talk.problem}")
             return []
-        found, dropped = talk.value
+        ideas, dropped = talk.value
         if dropped:
             context.memory.dropped += len(dropped)
             context.memory.problems.append(f"hypotheses: {len(dropped)} of a list: {dropped[-1]}")
-        return found[:k]
+        return ideas[:k]
 
     def _regions(self, situation: Situation) -> list[Region]:
         """The whole graph, where one unit can cover it, and the regions of the expert's plans; those with a header only."""
         graph = situation.graph
-        found: dict[str, Region] = {}
+        regions: dict[str, Region] = {}
         try:
-            whole = make_region(graph, [n.name for n in graph.nodes])
-            found[whole.id] = whole
+            whole_graph = make_region(graph, [n.name for n in graph.nodes])
+            regions[whole_graph.id] = whole_graph
         except TaskError:
             pass
         for plan in self.plans(graph, situation.facts):
             for region in plan:
-                found.setdefault(region.id, region)
-        return [r for r in found.values() if self._has_header(r)][:REGIONS]
+                regions.setdefault(region.id, region)
+        return [r for r in regions.values() if self._has_header(r)][:REGIONS]
 
     def _offers(self, situation: Situation) -> list[Hypothesis]:
-        """What the expert would try on this target."""
+        """List what the expert would try on this target."""
         if situation.facts.target != self.context.target.name and not self.only_offers:
             return []
         return self._expert.hypotheses(situation, OFFERS)
@@ -129,19 +129,19 @@ class LlmReasoning:
             for o in offers
             if o.region.id in number
         ]
-        told = (
+        offer_lines = (
             "Only these can be written in this run: name family and technique exactly.\n"
             if self.only_offers
             else ""
         )
-        return told + bullets(lines) if lines else ""
+        return offer_lines + bullets(lines) if lines else ""
 
     def _read(
         self, text: str, situation: Situation, regions: Sequence[Region], offers: Sequence[Hypothesis]
     ) -> tuple[list[Hypothesis], list[str]]:
         """Usable hypotheses, and why others were not. Raises Problem when none is."""
         items = read_json(text, list)
-        found: list[Hypothesis] = []
+        ideas: list[Hypothesis] = []
         dropped: list[str] = []
         tried = {idea_key(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
         for item in items[: 4 * MOST]:
@@ -151,12 +151,12 @@ class LlmReasoning:
                     raise Problem(
                         f"'{idea.technique}' was tried on that region already: name another technique"
                     )
-                found.append(idea)
+                ideas.append(idea)
             except Problem as why:
                 dropped.append(str(why))
-        if not found:
+        if not ideas:
             raise Problem(f"no usable hypothesis: {dropped[-1] if dropped else 'the list is empty'}")
-        return found, dropped
+        return ideas, dropped
 
     def _hypothesis(
         self, item: Any, graph: Graph, regions: Sequence[Region], offers: Sequence[Hypothesis]

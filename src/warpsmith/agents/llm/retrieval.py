@@ -1,4 +1,4 @@
-"""What a model is told besides the situation: written knowledge, good kernels of other tasks, and what ended failures before.
+"""Retrieval for a model, besides the situation: written knowledge, good kernels of other tasks, and what ended failures before.
 
 The port is filled by whoever has an archive and a knowledge base; `NoRetrieval` knows nothing. Every text that comes through it
 is put into prompts, so it is bounded there.
@@ -21,14 +21,14 @@ class Retrieval(Protocol):
         ...
 
     def lessons(self, failure: str, target: str, k: int) -> list[Lesson]:
-        """What ended failures of this kind, most helpful first.
+        """List what ended failures of this kind, most helpful first.
 
         `failure` is raw: "stage: message" as the judge said it; names, numbers and paths are taken out inside.
         """
         ...
 
     def warnings(self, target: str, k: int) -> list[Lesson]:
-        """What went wrong most often, whatever it was, and what ended it: one for each kind of failure."""
+        """List what went wrong most often, whatever it was, and what ended it: one for each kind of failure."""
         ...
 
     def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
@@ -36,7 +36,7 @@ class Retrieval(Protocol):
         ...
 
     def note_outcome(self, lesson: Lesson, worked: bool) -> None:
-        """Whether a lesson that was told helped."""
+        """Note whether a lesson that was told helped."""
         ...
 
 

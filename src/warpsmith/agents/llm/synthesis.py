@@ -75,8 +75,8 @@ class LlmSynthesis:
         context, region = self.context, hypothesis.region
         graph = context.task.graph
         attempts = _attempts(situation)
-        mine = [a for a in attempts if any(u.region == region for u in a.candidate.units)]
-        failures = [failure_of(a.result) for a in mine if a.result.status != "ok"][-RECENT:]
+        attempts_here = [a for a in attempts if any(u.region == region for u in a.candidate.units)]
+        failures = [failure_of(a.result) for a in attempts_here if a.result.status != "ok"][-RECENT:]
         idea = hypothesis_text(hypothesis)
         if before:
             idea += f"\n- variants written already: {'; '.join(u.technique for u in before)}. Write a different one."

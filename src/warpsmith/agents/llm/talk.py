@@ -17,7 +17,7 @@ MAX_QUOTED = 6_000  # characters of a refused answer that are sent back
 
 @dataclass(frozen=True)
 class Talk(Generic[Value]):
-    """What came of a question. `value` is None when neither answer could be used, `problem` then says why."""
+    """The outcome of a question. `value` is None when neither answer could be used, `problem` then says why."""
 
     value: Value | None
     problem: str
@@ -25,7 +25,7 @@ class Talk(Generic[Value]):
 
     @property
     def usd(self) -> float:
-        """What was paid, as far as prices are known."""
+        """The price that was paid, as far as prices are known."""
         return sum(e.usd or 0.0 for e in self.exchanges)
 
     @property
@@ -34,7 +34,7 @@ class Talk(Generic[Value]):
 
     @property
     def first(self) -> bool:
-        """Whether the first answer was usable."""
+        """True if the first answer was usable."""
         return self.value is not None and len(self.exchanges) == 1
 
 

@@ -42,8 +42,8 @@ def graph_text(graph: Graph) -> str:
 
 def _node_text(node: Node) -> str:
     args = [_argument(a) for a in node.args] + [f"{k}={_argument(v)}" for k, v in node.kwargs.items()]
-    made = ", ".join(f"{v.name}: {spec_text(v.spec)}" for v in node.outputs if v is not None)
-    return f"{node.name} = {node.op.removeprefix('aten.')}({', '.join(args)}) -> {made}"
+    results = ", ".join(f"{v.name}: {spec_text(v.spec)}" for v in node.outputs if v is not None)
+    return f"{node.name} = {node.op.removeprefix('aten.')}({', '.join(args)}) -> {results}"
 
 
 def _argument(arg: Any) -> str:
@@ -55,7 +55,7 @@ def _argument(arg: Any) -> str:
 
 
 def region_text(graph: Graph, region: Region) -> str:
-    """What a unit for a region reads, computes and writes, in ABI order."""
+    """Describe what a unit for a region reads, computes and writes, in ABI order."""
     lines = [f"in{i} = {name}: {spec_text(graph.specs[name])}" for i, name in enumerate(region.inputs)]
     lines += [_node_text(graph.by_name[name]) for name in region.nodes]
     lines += [f"out{i} = {name}: {spec_text(graph.specs[name])}" for i, name in enumerate(region.outputs)]
@@ -86,17 +86,17 @@ def machine_text(target: str, facts: Facts, arch: str = "") -> str:
 
 
 def _memories(arch: str) -> str:
-    """What a block has, by compute capability."""
+    """Describe the memories of a block, by compute capability (CUDA C++ programming guide, "Technical Specifications per Compute Capability")."""
     kib = SMEM_KIB_PER_BLOCK.get(arch.removeprefix("sm_").rstrip("af"), 48)
-    more = " More than 48 KiB of it is asked for before the launch." if kib > 48 else ""
+    suffix = " More than 48 KiB of it is asked for before the launch." if kib > 48 else ""
     return (
-        f"A block has at most 1024 threads, 64 K registers of 32 bits (255 a thread) and {kib} KiB of shared memory.{more} "
+        f"A block has at most 1024 threads, 64 K registers of 32 bits (255 a thread) and {kib} KiB of shared memory.{suffix} "
         "A warp's loads are widest with 16 bytes a thread, neighbouring threads side by side; a thread keeps several under way."
     )
 
 
 def time_text(graph: Graph, facts: Facts, limit: Limit) -> str:
-    """Where the reference is on the roofline, and where its time goes."""
+    """Describe where the reference is on the roofline, and where its time goes."""
     share = limit.seconds * 1e6 / facts.total_us if facts.total_us else 0.0
     lines = [
         f"the reference takes {facts.total_us:.0f} us with the best baseline; the speed-of-light limit is "
@@ -110,9 +110,13 @@ def time_text(graph: Graph, facts: Facts, limit: Limit) -> str:
 
 def history_text(attempts: Sequence[Attempt], region: Region | None = None) -> str:
     """One line an attempt, the latest last; those that touch `region` only, where it is given."""
-    mine = [a for a in attempts if region is None or any(_touches(u, region) for u in a.candidate.units)]
-    skipped = [f"({len(mine) - MAX_HISTORY} earlier ones)"] if len(mine) > MAX_HISTORY else []
-    return bullets([*skipped, *(_attempt_text(a) for a in mine[-MAX_HISTORY:])])
+    attempts_here = [
+        a for a in attempts if region is None or any(_touches(u, region) for u in a.candidate.units)
+    ]
+    skipped = (
+        [f"({len(attempts_here) - MAX_HISTORY} earlier ones)"] if len(attempts_here) > MAX_HISTORY else []
+    )
+    return bullets([*skipped, *(_attempt_text(a) for a in attempts_here[-MAX_HISTORY:])])
 
 
 def _touches(unit: Unit, region: Region) -> bool:
@@ -120,12 +124,12 @@ def _touches(unit: Unit, region: Region) -> bool:
 
 
 def _attempt_text(attempt: Attempt) -> str:
-    made = attempt.candidate.lineage
-    what = "; ".join(f"{u.technique or u.family} {_values(u)}".strip() for u in attempt.candidate.units)
+    lineage = attempt.candidate.lineage
+    techniques = "; ".join(f"{u.technique or u.family} {_values(u)}".strip() for u in attempt.candidate.units)
     ratio = attempt.result.speedup
     if attempt.speedup > 0 and ratio is not None:
-        return f"round {made.round} {made.operator}: {what}: correct, {ratio.median:.2f}x of {ratio.baseline}"
-    return f"round {made.round} {made.operator}: {what}: {failure_of(attempt.result)}"
+        return f"round {lineage.round} {lineage.operator}: {techniques}: correct, {ratio.median:.2f}x of {ratio.baseline}"
+    return f"round {lineage.round} {lineage.operator}: {techniques}: {failure_of(attempt.result)}"
 
 
 def _values(unit: Unit) -> str:
@@ -133,33 +137,35 @@ def _values(unit: Unit) -> str:
 
 
 def profile_text(attempt: Attempt | None) -> str:
-    """What was seen of the best candidate's units."""
+    """Describe what was measured of the best candidate's units."""
     if attempt is None or attempt.result.profile is None:
         return ""
-    return bullets([_describe_seen(seen) for seen in attempt.result.profile.regions])
+    return bullets([_describe_seen(profile) for profile in attempt.result.profile.regions])
 
 
 def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
-    """What was seen of one unit; empty where it was not looked at."""
-    seen = attempt.find_profile(unit)
-    return bullets([_describe_seen(seen)]) if seen is not None else ""
+    """Describe what was measured of one unit; empty where it was not looked at."""
+    profile = attempt.find_profile(unit)
+    return bullets([_describe_seen(profile)]) if profile is not None else ""
 
 
 def standing_text(attempt: Attempt, unit: Unit) -> str:
-    """What a judged unit is, and how fast the candidate that it is in."""
+    """Describe what a judged unit is, and how fast the candidate that it is in."""
     name = f"{unit.technique or unit.family} {_values(unit)}".strip()
     ratio, timing = attempt.result.speedup, attempt.result.timing
     if ratio is None or timing is None:
         return f"- {name}: not timed"
     us = timing.unit_us.get(unit.region.id)
     alone = f"{us:.0f} us alone, " if us is not None else ""
-    whole = f"in a candidate at {ratio.median:.2f}x of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
-    return f"- {name}: {alone}{whole}"
+    standing = (
+        f"in a candidate at {ratio.median:.2f}x of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
+    )
+    return f"- {name}: {alone}{standing}"
 
 
 def _describe_seen(seen: RegionProfile) -> str:
-    told = "; ".join(f.text for f in findings(seen))
-    return f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {told}" if told else "")
+    remarks = "; ".join(f.text for f in findings(seen))
+    return f"{seen.technique or seen.family}: {summary(seen)}" + (f" → {remarks}" if remarks else "")
 
 
 def best_text(situation: Situation) -> str:

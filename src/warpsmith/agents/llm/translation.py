@@ -1,4 +1,4 @@
-"""How well a model turns modules into first working kernels: the first round of a run, counted.
+"""A measure of how well a model turns modules into first working kernels: the first round of a run, counted.
 
 In: the units that were asked for and what was judged. Out: a `Translation`. pass@k is the unbiased estimator of Chen et al.
 2021, "Evaluating Large Language Models Trained on Code" (https://arxiv.org/abs/2107.03374), over first answers; a problem is
@@ -26,13 +26,13 @@ def translation(samples: Sequence[Sample], attempts: Sequence[Attempt]) -> Trans
     counts: defaultdict[str, list[bool]] = defaultdict(list)
     for sample in first:
         counts[sample.region].append(sample.first and sample.unit in written)
-    most = min(len(tries) for tries in counts.values())
+    fewest = min(len(tries) for tries in counts.values())
     initial = next((a.speedup for a in attempts if a.speedup > 0), 0.0)
     return Translation(
         regions=len(counts), attempted=len(first),
         correct_first=sum(sum(tries) for tries in counts.values()),
         correct=sum(s.unit in written or s.unit in repaired for s in first),
-        pass_at={k: _mean([pass_at(len(t), sum(t), k) for t in counts.values()]) for k in range(1, most + 1)},
+        pass_at={k: _mean([pass_at(len(t), sum(t), k) for t in counts.values()]) for k in range(1, fewest + 1)},
         initial_speedup=initial,
     )  # fmt: skip
 
@@ -54,10 +54,10 @@ def _written(attempt: Attempt) -> list[str]:
 def _find_repaired(attempts: Sequence[Attempt]) -> set[str]:
     """Code keys of units that a repair, or a repair of a repair, made correct."""
     by_id = {a.candidate.id: a for a in attempts}
-    found: set[str] = set()
+    repaired: set[str] = set()
     for attempt in attempts:
-        here: Attempt | None = attempt if attempt.speedup > 0 else None
-        while here is not None and here.candidate.lineage.operator == "repair":
-            here = by_id.get(here.candidate.lineage.parents[0])
-            found.update(_written(here) if here is not None else ())
-    return found
+        ancestor: Attempt | None = attempt if attempt.speedup > 0 else None
+        while ancestor is not None and ancestor.candidate.lineage.operator == "repair":
+            ancestor = by_id.get(ancestor.candidate.lineage.parents[0])
+            repaired.update(_written(ancestor) if ancestor is not None else ())
+    return repaired

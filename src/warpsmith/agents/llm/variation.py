@@ -29,16 +29,18 @@ class LlmVariation:
         """Raises BudgetSpent when no unit was written before the money was spent, ModelError."""
         edited: list[Unit] = []
         for variant in range(1, m + 1 if unit.compiled else 1):
-            told = "\n\n".join(fence(remedy_of(unit, other), "diff") for other in edited)
-            system, prompt = self._edit_prompt(situation, parent, unit, f"{variant}", f"{m}", told)
+            diffs = "\n\n".join(fence(remedy_of(unit, edited_variant), "diff") for edited_variant in edited)
+            system, prompt = self._edit_prompt(situation, parent, unit, f"{variant}", f"{m}", diffs)
             try:
-                new = self._ask(situation, system, prompt, unit)
+                edited_unit = self._ask(situation, system, prompt, unit)
             except BudgetSpent:
                 if not edited:
                     raise
                 break
-            edited += [new] if new is not None else []
-        return [(new, remedy_of(unit, new).replace("\n", " ")[:REASON]) for new in edited]
+            edited += [edited_unit] if edited_unit is not None else []
+        return [
+            (edited_unit, remedy_of(unit, edited_unit).replace("\n", " ")[:REASON]) for edited_unit in edited
+        ]
 
     def combine_units(
         self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
@@ -48,8 +50,8 @@ class LlmVariation:
             return []
         ordered = sorted(parents, key=lambda p: -p[0].speedup)
         system, prompt = self._crossover_prompt(situation, ordered)
-        new = self._ask(situation, system, prompt, ordered[0][1])
-        return [new] if new is not None else []
+        combined = self._ask(situation, system, prompt, ordered[0][1])
+        return [combined] if combined is not None else []
 
     def _ask(self, situation: Situation, system: str, prompt: str, parent: Unit) -> Unit | None:
         context = self.context
@@ -87,14 +89,14 @@ class LlmVariation:
         self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]]
     ) -> tuple[str, str]:
         context, region = self.context, parents[0][1].region
-        told = [
+        parts = [
             "\n".join((telling.standing_text(a, u), telling.unit_profile_text(a, u), unit_text(u)))
             for a, u in parents
         ]
         names = " ".join(f"{u.family} {u.technique}" for _, u in parents)
         return render(
             "crossover", count=str(len(parents)), target=context.target.name, round=str(situation.round),
-            parents="\n\n".join(told), region=telling.region_text(situation.graph, region),
+            parents="\n\n".join(parts), region=telling.region_text(situation.graph, region),
             header=context.header(region), machine=context.machine(situation.facts),
             history=telling.history_text(situation.attempts, region), problems=problems_text(context.memory),
             knowledge=context.knowledge(f"{region.signature} {names}"),

@@ -1,4 +1,4 @@
-"""What operators share: the context they work in, what they return, and how units are put together.
+"""The parts that operators share: the context they work in, what they return, and how units are put together.
 
 In: a situation, the agents, the population, and transfer seeds of other tasks. Out: `Proposal`: candidates with their lineage, the
 hypothesis each is to test, and the island that it will live on.
@@ -50,7 +50,7 @@ def find_no_seeds(region: Region) -> Sequence[TransferSeed]:
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What an operator may look at in one round. `island`: whose parents it takes, where it does not look at all of them."""
+    """The view of a search that an operator has in one round. `island`: the one whose parents it takes, where it does not look at all of them."""
 
     situation: Situation
     team: Team
@@ -69,18 +69,18 @@ class SearchContext:
 
     @property
     def asks(self) -> bool:
-        """Whether writing a unit costs a question to a model."""
+        """True if writing a unit costs a question to a model."""
         return self.team.synthesis.asks
 
     @property
     def writes(self) -> bool:
-        """Whether the synthesis agent may be asked for units."""
+        """True if the synthesis agent may be asked for units."""
         return not (self.free and self.asks)
 
     def parents(self, n: int) -> list[Attempt]:
         """At most `n` of the island, without those that are too slow to be worth more work."""
-        found = self.population.parents(self.island, EVERYONE, self.rng, every=self.free)
-        return [a for a in found if self._hopeful(a)][:n]
+        parents = self.population.parents(self.island, EVERYONE, self.rng, every=self.free)
+        return [a for a in parents if self._hopeful(a)][:n]
 
     def _hopeful(self, attempt: Attempt) -> bool:
         best = self.population.best()
@@ -88,13 +88,13 @@ class SearchContext:
 
     def leaders(self) -> list[tuple[int, Attempt]]:
         """The best of each island that has one, best island first."""
-        found = [
+        leaders = [
             (number, best)
             for number in range(len(self.population.islands))
             if (best := self.population.best(number)) is not None
         ]
-        order = {id(a): i for i, a in enumerate(rank_attempts([a for _, a in found], self.by))}
-        return sorted(found, key=lambda pair: order[id(pair[1])])
+        order = {id(a): i for i, a in enumerate(rank_attempts([a for _, a in leaders], self.by))}
+        return sorted(leaders, key=lambda pair: order[id(pair[1])])
 
     def find_host(self, region: Region) -> tuple[int, Attempt | None]:
         """Island and candidate that a unit for the region fits into: the best leader that covers all of it by one unit for
@@ -108,7 +108,7 @@ class SearchContext:
         return leaders[0] if leaders else (0, None)
 
     def open(self, region: Region) -> bool:
-        """Whether the region is worked on. Asked often, so that the answer is kept for the round."""
+        """Return whether the region is worked on. This is asked often, so that the answer is kept for the round."""
         if region.id not in self.opened:
             self.opened[region.id] = self.steering.open(self.situation, region.id)
         return self.opened[region.id]
@@ -140,7 +140,7 @@ class Operator(Protocol):
     everywhere: bool
 
     def applies(self, context: SearchContext) -> bool:
-        """Whether it could have anything to offer; cheap, asks no model."""
+        """Return whether it could have anything to offer; cheap, asks no model."""
         ...
 
     def propose(self, context: SearchContext, n: int) -> list[Proposal]:
@@ -165,11 +165,11 @@ def insert(
     situation: Situation, parent: Attempt | None, units: Sequence[Unit], lineage: Lineage
 ) -> Candidate:
     """The parent's units, less those that overlap, plus `units`; the parent comes first in the lineage."""
-    kept = parent.candidate.units if parent is not None else ()
-    kept = tuple(u for u in kept if all(disjoint(u, new) for new in units))
-    above = (parent.candidate.id,) if parent is not None else ()
-    lineage = lineage.model_copy(update={"parents": (*above, *lineage.parents)})
-    return assemble(situation, [*kept, *units], lineage)
+    units_kept = parent.candidate.units if parent is not None else ()
+    units_kept = tuple(u for u in units_kept if all(disjoint(u, inserted) for inserted in units))
+    parent_ids = (parent.candidate.id,) if parent is not None else ()
+    lineage = lineage.model_copy(update={"parents": (*parent_ids, *lineage.parents)})
+    return assemble(situation, [*units_kept, *units], lineage)
 
 
 def swap(situation: Situation, parent: Attempt, old: Unit, new: Unit | None, lineage: Lineage) -> Candidate:
@@ -185,16 +185,18 @@ def disjoint(one: Unit, other: Unit) -> bool:
 
 def to_gain(attempt: Attempt, unit: Unit) -> float:
     """Microseconds above the unit's limit; all of its time where it was not profiled."""
-    seen = attempt.find_profile(unit)
-    return alone_us(attempt, unit) * (max(0.0, 1.0 - seen.limit_share) if seen is not None else 1.0)
+    profile = attempt.find_profile(unit)
+    return alone_us(attempt, unit) * (max(0.0, 1.0 - profile.limit_share) if profile is not None else 1.0)
 
 
 def changes(old: Unit, new: Unit) -> str:
-    """What differs between two units for one region, in a line."""
-    told = [] if old.technique == new.technique else [f"{old.technique or 'unit'}→{new.technique or 'unit'}"]
-    if not told and old.source != new.source:
-        told.append("source edited")
-    told += [f"{n} {old.values[n]}→{v}" for n, v in new.values.items() if old.values.get(n, v) != v]
+    """Describe what differs between two units for one region, in a line."""
+    differences = (
+        [] if old.technique == new.technique else [f"{old.technique or 'unit'}→{new.technique or 'unit'}"]
+    )
+    if not differences and old.source != new.source:
+        differences.append("source edited")
+    differences += [f"{n} {old.values[n]}→{v}" for n, v in new.values.items() if old.values.get(n, v) != v]
     if old.flags != new.flags:
-        told.append(f"flags {' '.join(f for f in new.flags if f not in old.flags) or 'fewer'}")
-    return ", ".join(told)
+        differences.append(f"flags {' '.join(f for f in new.flags if f not in old.flags) or 'fewer'}")
+    return ", ".join(differences)

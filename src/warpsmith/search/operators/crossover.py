@@ -24,12 +24,12 @@ class Crossover:
         return sum(len(island.members) for island in context.population.islands) > 1
 
     def propose(self, context: SearchContext, n: int) -> list[Proposal]:
-        """What costs no model first; at most one question."""
-        known = {a.candidate.content_key for a in context.situation.attempts}
+        """Propose first what costs no model; ask at most one question."""
+        judged = {a.candidate.content_key for a in context.situation.attempts}
         pairs = self._pairs(context, 2 * n + 2)
         proposals: dict[str, Proposal] = {}
         for child in self._children(context, pairs):
-            if child.content_key not in known:
+            if child.content_key not in judged:
                 proposals.setdefault(child.content_key, Proposal(child, None, context.island))
             if len(proposals) >= n:
                 break
@@ -42,16 +42,16 @@ class Crossover:
             yield from self._mix_values(context, *pair)
         differ = next((d for pair in pairs for d in self._different(context, *pair)), None)
         if context.writes and differ is not None:
-            (one, unit), (other, _) = differ
-            for new in context.team.synthesis.combine(context.situation, differ, 1):
-                yield self._child(context, one, other, unit, new, agent="synthesis")
+            (first, unit), (second, _) = differ
+            for unit_new in context.team.synthesis.combine(context.situation, differ, 1):
+                yield self._child(context, first, second, unit, unit_new, agent="synthesis")
 
     def _pairs(self, context: SearchContext, n: int) -> list[tuple[Attempt, Attempt]]:
-        """Of the island; and its best with those of the others, which went other ways."""
+        """List pairs of the island, and its best with those of the others, which went other ways."""
         leaders = dict(context.leaders())
-        mine = leaders.pop(context.island % len(context.population.islands), None)
-        others = [(mine, other) for other in leaders.values() if mine is not None]
-        return [*context.population.pairs(context.island, n, context.rng), *others]
+        leader = leaders.pop(context.island % len(context.population.islands), None)
+        pairs = [(leader, rival) for rival in leaders.values() if leader is not None]
+        return [*context.population.pairs(context.island, n, context.rng), *pairs]
 
     def _join(self, context: SearchContext, one: Attempt, other: Attempt) -> Iterator[Candidate]:
         child = join_parents(context, one, other)
@@ -60,9 +60,9 @@ class Crossover:
 
     def _mix_values(self, context: SearchContext, one: Attempt, other: Attempt) -> Iterator[Candidate]:
         """One child a pair of units with the same source and different values."""
-        theirs = {u.region.id: u for u in other.candidate.units}
+        mates = {u.region.id: u for u in other.candidate.units}
         for unit in context.open_units(one):
-            mate = theirs.get(unit.region.id)
+            mate = mates.get(unit.region.id)
             if mate is None or mate.source != unit.source or mate.values == unit.values:
                 continue
             values = {
@@ -75,9 +75,9 @@ class Crossover:
         self, context: SearchContext, one: Attempt, other: Attempt
     ) -> Iterator[tuple[tuple[Attempt, Unit], tuple[Attempt, Unit]]]:
         """Units for the same region with different sources."""
-        theirs = {u.region.id: u for u in other.candidate.units}
+        mates = {u.region.id: u for u in other.candidate.units}
         for unit in context.open_units(one):
-            mate = theirs.get(unit.region.id)
+            mate = mates.get(unit.region.id)
             if mate is not None and mate.source != unit.source:
                 yield (one, unit), (other, mate)
 
@@ -90,10 +90,10 @@ class Crossover:
         new: Unit,
         agent: str = "orchestrator",
     ) -> Candidate:
-        made = Lineage(operator="crossover", agent=agent, reason=f"of both: {changes(unit, new)}")
-        child = swap(context.situation, one, unit, new, made)
-        both = child.lineage.model_copy(update={"parents": (one.candidate.id, other.candidate.id)})
-        return child.model_copy(update={"lineage": both})
+        lineage = Lineage(operator="crossover", agent=agent, reason=f"of both: {changes(unit, new)}")
+        child = swap(context.situation, one, unit, new, lineage)
+        lineage_of_both = child.lineage.model_copy(update={"parents": (one.candidate.id, other.candidate.id)})
+        return child.model_copy(update={"lineage": lineage_of_both})
 
 
 def join_parents(context: SearchContext, one: Attempt, other: Attempt) -> Candidate | None:
@@ -101,12 +101,12 @@ def join_parents(context: SearchContext, one: Attempt, other: Attempt) -> Candid
     units = {u.region.id: u for u in one.candidate.units}
     changed = 0
     for unit in other.candidate.units:
-        mine = units.get(unit.region.id)
-        if mine is not None and mine.code_key != unit.code_key:
-            if alone_us(other, unit) < alone_us(one, mine):
+        current = units.get(unit.region.id)
+        if current is not None and current.code_key != unit.code_key:
+            if alone_us(other, unit) < alone_us(one, current):
                 units[unit.region.id] = unit
                 changed += 1
-        elif mine is None and all(disjoint(unit, u) for u in units.values()):
+        elif current is None and all(disjoint(unit, u) for u in units.values()):
             units[unit.region.id] = unit
             changed += 1
     if not changed or len(units) < 2:

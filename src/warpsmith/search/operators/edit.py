@@ -22,13 +22,13 @@ class Edit:
 
     def propose(self, context: SearchContext, n: int) -> list[Proposal]:
         proposals: list[Proposal] = []
-        asked = 0  # units that the synthesis agent wrote
+        written = 0  # units that the synthesis agent wrote
         for parent in context.parents(PARENTS if not context.free else EVERYONE):
             for unit in context.open_units(parent):
-                for new, made in self._edit_units(context, parent, unit, n - len(proposals), asked):
-                    asked += made.agent == "synthesis"
+                for edited, lineage in self._edit_units(context, parent, unit, n - len(proposals), written):
+                    written += lineage.agent == "synthesis"
                     proposals.append(
-                        Proposal(swap(context.situation, parent, unit, new, made), None, context.island)
+                        Proposal(swap(context.situation, parent, unit, edited, lineage), None, context.island)
                     )
                 if len(proposals) >= n:
                     return proposals[:n]
@@ -44,12 +44,12 @@ class Edit:
             for u in context.team.compile.flag_variants(unit, parent.find_profile(unit))
             if u.code_key not in judged
         ]
-        most = n - 1 if flags and n > 1 else n
+        limit = n - 1 if flags and n > 1 else n
         if context.edits is not None or not context.writes:
-            most = min(most, (context.edits or 0) - asked)
-        edited = context.team.synthesis.edits(context.situation, parent, unit, most, judged)
-        for new, why in edited:
-            reason = f"{why}; therefore {changes(unit, new)}"
-            yield new, Lineage(operator="edit", agent="synthesis", reason=reason[:400])
-        for new in flags[: n - len(edited)]:
-            yield new, Lineage(operator="edit", agent="compile", reason=changes(unit, new))
+            limit = min(limit, (context.edits or 0) - asked)
+        edited = context.team.synthesis.edits(context.situation, parent, unit, limit, judged)
+        for edited_unit, why in edited:
+            reason = f"{why}; therefore {changes(unit, edited_unit)}"
+            yield edited_unit, Lineage(operator="edit", agent="synthesis", reason=reason[:400])
+        for edited_unit in flags[: n - len(edited)]:
+            yield edited_unit, Lineage(operator="edit", agent="compile", reason=changes(unit, edited_unit))

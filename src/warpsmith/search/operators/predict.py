@@ -17,7 +17,7 @@ SURE = 0.05  # of the logarithm of the time: what must be promised to be tried b
 
 
 class Predict:
-    """Of one search: it keeps what is on offer, and what turned out as known in other words."""
+    """An operator of one search: it keeps what is on offer, and what turned out as known in other words."""
 
     name = "predict"
     everywhere = True
@@ -33,7 +33,7 @@ class Predict:
         return not context.situation.attempts or bool(list_timed_units(context.situation.attempts))
 
     def reject(self, proposal: Proposal) -> None:
-        """What it has that was not measured is not offered again."""
+        """Do not offer again the units of a proposal that were not measured."""
         self._known.update((u.region.id, make_key(u)) for u in proposal.candidate.units)
 
     def propose(self, context: SearchContext, n: int) -> list[Proposal]:
@@ -42,7 +42,7 @@ class Predict:
         if self._offer is None:
             self._offer = CandidateSpace(context, context.experience)
         promises = Predictions(self._offer, context.experience, context, self._known)
-        proposals = [_child(context, self._offer, one) for one in promises.best(n)]
+        proposals = [_child(context, self._offer, candidate) for candidate in promises.best(n)]
         return (
             proposals if context.situation.attempts else self._guess_first(context, promises, proposals)[:n]
         )
@@ -50,7 +50,7 @@ class Predict:
     def _guess_first(
         self, context: SearchContext, promises: Predictions, proposals: list[Proposal]
     ) -> list[Proposal]:
-        """What promises more than the guess does so by its settings: which cut is the best nobody knows before one was timed."""
+        """Put the guess first: others promise more by their settings alone, and nobody knows the best cut before one was timed."""
         guess = next(iter(Seed().propose(context, 1)), None)
         if guess is None:
             return proposals
@@ -69,9 +69,9 @@ def _child(context: SearchContext, offer: CandidateSpace, promise: PredictedCand
     units = [offer.pools[region].units[at] for region, at in promise.cover.items()]
     best = context.population.best()
     before = {u.region.id: u for u in best.candidate.units} if best is not None else {}
-    told = [changes(before[u.region.id], u) for u in units if u.region.id in before]
-    made = Lineage(
+    differences = [changes(before[u.region.id], u) for u in units if u.region.id in before]
+    lineage = Lineage(
         operator="tune", agent="orchestrator", parents=(best.candidate.id,) if best is not None else (),
-        reason="; ".join(filter(None, told))[:400] or "of all that could be written what promises most",
+        reason="; ".join(filter(None, differences))[:400] or "of all that could be written what promises most",
     )  # fmt: skip
-    return Proposal(assemble(context.situation, units, made), None, promise.plan)
+    return Proposal(assemble(context.situation, units, lineage), None, promise.plan)

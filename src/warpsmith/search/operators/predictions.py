@@ -1,4 +1,4 @@
-"""What could be put together from all that can be written, and what it promises.
+"""Candidates that can be put together from all that can be written, and their predicted times.
 
 In: cuts of a graph, techniques for their regions, and the experience with times. Out: covers of the graph, each with the time that is
 likeliest, as a sum: of its units, of what it leaves to ATen as measured, and of the calls.
@@ -52,15 +52,15 @@ class CandidateSpace:
                 self.pools[region.id] = experience.pool(region.id, units, level)
 
     def aten_us(self, attempts: Sequence[Attempt]) -> tuple[float, dict[str, float]]:
-        """Of the whole reference, and of each region. Operations take longer in a candidate, where caches are cold, than
+        """Return ATen's time for the whole reference, and for each region. Operations take longer in a candidate, where caches are cold, than
         alone: by the factor seen in candidates so far.
         """
         nodes = {n.name: node_us(self.graph, n, self.facts) for n in self.graph.nodes}
-        alone = whole = sum(nodes.values())
+        alone = seen_us = sum(nodes.values())
         for attempt in attempts:
-            left, us = _left(attempt, nodes, self.facts.hardware.unit_call_us)
-            alone, whole = alone + left, whole + us
-        scale = whole / alone if alone > 0 else 1.0
+            aten_us, us = _left(attempt, nodes, self.facts.hardware.unit_call_us)
+            alone, seen_us = alone + aten_us, seen_us + us
+        scale = seen_us / alone if alone > 0 else 1.0
         regions = {name: scale * sum(nodes[n] for n in r.nodes) for name, r in self.regions.items()}
         return scale * sum(nodes.values()), regions
 
@@ -86,27 +86,27 @@ class Predictions:
         self._new: dict[str, list[int]] = {}  # region → units that were not measured, most promising first
         for region, pool in offer.pools.items():
             likeliest, spread = experience.log_us(pool)
-            found = likeliest - CURIOUS * spread
-            places = [(region, key) for key in pool.keys]
-            for at, place in enumerate(places):
-                gone = place in judged or place in known
-                found[at] = logs.get(place, math.inf if gone else found[at])
-            order = [int(at) for at in np.argsort(found, kind="stable")]
-            self._logs[region] = found
-            self._new[region] = [at for at in order if places[at] not in logs and found[at] < math.inf]
+            estimates = likeliest - CURIOUS * spread
+            keys = [(region, key) for key in pool.keys]
+            for at, unit_key in enumerate(keys):
+                excluded = unit_key in judged or unit_key in known
+                estimates[at] = logs.get(unit_key, math.inf if excluded else estimates[at])
+            order = [int(at) for at in np.argsort(estimates, kind="stable")]
+            self._logs[region] = estimates
+            self._new[region] = [at for at in order if keys[at] not in logs and estimates[at] < math.inf]
 
     def best(self, n: int) -> list[PredictedCandidate]:
         """At most `n` that were not judged, best first: each cut at its best, and with one unit that is new."""
-        found = [p for cover in self._covers() for p in (cover, *self._vary(cover, n))]
-        new = {
+        candidates = [p for cover in self._covers() for p in (cover, *self._vary(cover, n))]
+        unjudged = {
             name: p
-            for p in sorted(found, key=lambda p: -p.log_us)
+            for p in sorted(candidates, key=lambda p: -p.log_us)
             if (name := self._name(p)) not in self._judged
         }
-        return sorted(new.values(), key=lambda p: p.log_us)[:n]
+        return sorted(unjudged.values(), key=lambda p: p.log_us)[:n]
 
     def log_us(self, units: Iterable[Unit]) -> float:
-        """Of a candidate; infinite where one of its units is not on offer."""
+        """Predict the logarithm of a candidate's time; infinite where one of its units is not on offer."""
         us = self._total
         for unit in units:
             pool, key = self._offer.pools.get(unit.region.id), make_key(unit)
@@ -122,24 +122,24 @@ class Predictions:
         by_gain = sorted((r for r in saved if saved[r] > 0), key=lambda r: -saved[r])
         for number, plan in enumerate(self._offer.plans):
             cover: Cover = {}
-            taken: set[str] = set()
+            covered: set[str] = set()
             for region in [*(r for r in plan if saved.get(r, 0.0) > 0), *by_gain]:
                 nodes = self._offer.regions[region].nodes
-                if not taken.intersection(nodes):
+                if not covered.intersection(nodes):
                     cover[region] = first[region]
-                    taken.update(nodes)
+                    covered.update(nodes)
             if cover:
                 yield PredictedCandidate(_log(self._total - sum(saved[r] for r in cover)), number, cover)
 
     def _vary(self, promise: PredictedCandidate, n: int) -> Iterator[PredictedCandidate]:
         for region, at in promise.cover.items():
-            for other in self._new[region][:n]:
+            for alternative in self._new[region][:n]:
                 us = (
                     math.exp(promise.log_us)
                     + self._compute_saving(region, at)
-                    - self._compute_saving(region, other)
+                    - self._compute_saving(region, alternative)
                 )
-                yield PredictedCandidate(_log(us), promise.plan, {**promise.cover, region: other})
+                yield PredictedCandidate(_log(us), promise.plan, {**promise.cover, region: alternative})
 
     def _compute_saving(self, region: str, at: int) -> float:
         """Microseconds that a unit saves against ATen."""
@@ -153,30 +153,30 @@ class Predictions:
 def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple[float, float]:
     """Microseconds of the operations that a candidate leaves to ATen: alone, and what was seen there. Zeros where it is little."""
     timing, units = attempt.result.timing, attempt.candidate.units
-    left = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
-    if timing is None or len(timing.unit_us) < len(units) or left < LITTLE * timing.median_us:
+    aten_us = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
+    if timing is None or len(timing.unit_us) < len(units) or aten_us < LITTLE * timing.median_us:
         return 0.0, 0.0
-    return left, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
+    return aten_us, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
 
 
 def _techniques(context: SearchContext) -> list[Unit]:
     """One unit for each technique of each region, the most promising first."""
-    found: dict[tuple[str, str, str], Unit] = {}
+    units: dict[tuple[str, str, str], Unit] = {}
     for idea in context.team.reasoning.propose(context.situation, MOST):
         key = idea.region.id, idea.family, idea.technique
-        if key not in found:
+        if key not in units:
             for unit in context.team.synthesis.write(context.situation.graph, idea, 1, context.situation):
-                found[key] = unit
-    return list(found.values())
+                units[key] = unit
+    return list(units.values())
 
 
 def _settings(context: SearchContext, unit: Unit) -> Iterator[Unit]:
     """The unit as it is written, then at its other settings; then each of these with one more flag."""
-    others = (with_values(unit, values) for values in (every_setting(unit) or [])[:MOST])
-    plain = [unit, *(u for u in others if u.values != unit.values)]
+    variants = (with_values(unit, values) for values in (every_setting(unit) or [])[:MOST])
+    plain = [unit, *(u for u in variants if u.values != unit.values)]
     yield from plain
-    for one in plain:
-        yield from context.team.compile.flag_variants(one)
+    for variant in plain:
+        yield from context.team.compile.flag_variants(variant)
 
 
 def _name_units(units: Iterable[Unit]) -> frozenset[tuple[str, Key]]:

@@ -28,7 +28,7 @@ class Rewrite:
         return proposals
 
     def _promises(self, context: SearchContext, hypothesis: Hypothesis) -> bool:
-        """Whether it may come near the best so far, by its own word. A model's word on that is no measure."""
+        """Return whether it may come near the best so far, by its own word. A model's word on that is no measure."""
         best = context.population.best()
         return context.asks or best is None or hypothesis.expected_gain >= HOPEFUL * best.speedup
 

@@ -28,8 +28,12 @@ class Seed:
         for number, plan in enumerate(team.reasoning.plans(context.situation, team.orchestrator.branches)):
             columns = [first_units(context, ideas, region, team.orchestrator.variants + 1) for region in plan]
             cuts.append(from_plan(context, [c for c in columns if c], number, self.name))
-        rest = [one for cut in cuts[1:] for one in cut[1:]]
-        return [*(cuts[0] if cuts else ()), *(one for cut in cuts[1:] for one in cut[:1]), *rest][:n]
+        remainder = [proposal for cut in cuts[1:] for proposal in cut[1:]]
+        return [
+            *(cuts[0] if cuts else ()),
+            *(proposal for cut in cuts[1:] for proposal in cut[:1]),
+            *remainder,
+        ][:n]
 
 
 def from_plan(context: SearchContext, filled: Filled, island: int, operator: str) -> list[Proposal]:
@@ -52,7 +56,7 @@ def first_units(
 ) -> list[tuple[Hypothesis, Unit]]:
     """Up to `m` units for a region: the first unit of each of its ideas before second units of any."""
     situation, synthesis = context.situation, context.team.synthesis
-    mine = [h for h in ideas if h.region == region][:m]
-    written = [[(h, u) for u in synthesis.write(situation.graph, h, m, situation)] for h in mine]
+    ideas_here = [h for h in ideas if h.region == region][:m]
+    written = [[(h, u) for u in synthesis.write(situation.graph, h, m, situation)] for h in ideas_here]
     depth = max(map(len, written), default=0)
     return [units[i] for i in range(depth) for units in written if i < len(units)][:m]

@@ -34,9 +34,9 @@ class Simplify:
         proposals: dict[str, Proposal] = {}
         for island, parent in context.leaders():
             for unit in parent.candidate.units:
-                for new, why in _simpler(context, parent, unit):
+                for replacement, why in _simpler(context, parent, unit):
                     lineage = Lineage(operator="simplify", agent="orchestrator", reason=why)
-                    child = swap(context.situation, parent, unit, new, lineage)
+                    child = swap(context.situation, parent, unit, replacement, lineage)
                     if child.content_key not in judged:
                         proposals.setdefault(child.content_key, Proposal(child, None, island))
             if len(proposals) >= n:
@@ -50,22 +50,25 @@ def _simpler(context: SearchContext, parent: Attempt, unit: Unit) -> Iterator[tu
     aten = sum(context.situation.facts.node_us.get(name, 0.0) for name in unit.region.nodes)
     if len(parent.candidate.units) > 1 and us >= IDLE * aten > 0:
         yield None, f"without {unit.technique or unit.family}: it takes {us:.0f} us alone, ATen {aten:.0f} us"
-    asked = tuple(f for f in unit.flags if f in unit.source)
-    if unit.flags != asked:
-        yield unit.model_copy(update={"flags": asked}), "without flags that its source does not ask for"
+    needed_flags = tuple(f for f in unit.flags if f in unit.source)
+    if unit.flags != needed_flags:
+        yield (
+            unit.model_copy(update={"flags": needed_flags}),
+            "without flags that its source does not ask for",
+        )
     used = tuple(t for t in unit.tunables if _uses(unit.source, t.name))
     if unit.tunables != used:
         yield _without_tunables(unit, used), "without tunables that its source does not use"
-    for other in _shorter(context.situation.attempts, unit, us):
-        yield other, f"{other.technique or 'a source'} is shorter and as fast alone"
+    for shorter in _shorter(context.situation.attempts, unit, us):
+        yield shorter, f"{shorter.technique or 'a source'} is shorter and as fast alone"
 
 
 def _shorter(attempts: Iterable[Attempt], unit: Unit, us: float) -> Iterator[Unit]:
     for attempt in attempts:
-        for other in attempt.candidate.units if attempt.speedup > 0 else ():
-            same = other.region.id == unit.region.id and _size(other) < _size(unit)
-            if same and alone_us(attempt, other) <= AS_FAST * us < float("inf"):
-                yield other
+        for candidate_unit in attempt.candidate.units if attempt.speedup > 0 else ():
+            same = candidate_unit.region.id == unit.region.id and _size(candidate_unit) < _size(unit)
+            if same and alone_us(attempt, candidate_unit) <= AS_FAST * us < float("inf"):
+                yield candidate_unit
 
 
 def _uses(source: str, name: str) -> bool:
@@ -74,11 +77,11 @@ def _uses(source: str, name: str) -> bool:
 
 def _without_tunables(unit: Unit, used: tuple[object, ...]) -> Unit:
     """Also without the lines of the front matter that declare them."""
-    gone = {t.name for t in unit.tunables if t not in used}
+    dropped = {t.name for t in unit.tunables if t not in used}
     lines = [
         line
         for line in unit.source.splitlines(keepends=True)
-        if not any(re.match(rf"//\s*tunable:\s*{re.escape(name)}\b", line) for name in gone)
+        if not any(re.match(rf"//\s*tunable:\s*{re.escape(name)}\b", line) for name in dropped)
     ]
     return unit.model_copy(update={"tunables": used, "source": "".join(lines)})
 
@@ -99,7 +102,7 @@ def as_fast(one: Attempt, best: Attempt) -> bool:
 
 
 def simplest_first(ranked: list[Attempt]) -> list[Attempt]:
-    """Those that are as fast as the first ordered by how much code they have; the others behind them as they were. As fast by the
+    """Order those that are as fast as the first by how much code they have; leave the others behind them as they were. As fast by the
     low ends, too: a wide interval overlaps with any.
     """
     surely = EQUAL * worth_of(ranked[0])

@@ -42,8 +42,8 @@ class Transplant:
             columns = {region: list(adapt_seeds(context, region)) for region in plan}
             for row in range(max(map(len, columns.values()), default=0)):
                 picked = [c[min(row, len(c) - 1)] for c in columns.values() if c]
-                rest = [first_units(context, ideas, r, 1) for r, c in columns.items() if not c]
-                units = [*(u for u, _ in picked), *(u for found in rest for _, u in found)]
+                fillers = [first_units(context, ideas, r, 1) for r, c in columns.items() if not c]
+                units = [*(u for u, _ in picked), *(u for filler in fillers for _, u in filler)]
                 lineage = _lineage([transfer_seed for _, transfer_seed in picked])
                 proposals.append(Proposal(assemble(context.situation, units, lineage), None, number))
         return sorted(proposals, key=lambda b: -len(b.candidate.lineage.parents))
@@ -53,7 +53,7 @@ class Transplant:
         proposals: list[Proposal] = []
         columns = [self._new(context, region) for region in regions.values()]
         for row in zip_longest(*columns):
-            for unit, transfer_seed in (found for found in row if found is not None):
+            for unit, transfer_seed in (pair for pair in row if pair is not None):
                 island, parent = context.find_host(unit.region)
                 child = insert(context.situation, parent, [unit], _lineage([transfer_seed]))
                 proposals.append(Proposal(child, None, island))
@@ -73,18 +73,18 @@ class Transplant:
 
 def adapt_seeds(context: SearchContext, region: Region) -> Iterator[Grown]:
     """Different units for the region, from its most telling transfer_seeds that something can be made of."""
-    seen: set[str] = set()
+    keys: set[str] = set()
     for transfer_seed in _fitting(context, region):
         unit = respecialise(context, transfer_seed, region) or move_unit(transfer_seed, region)
-        if unit is not None and unit.code_key not in seen:
-            seen.add(unit.code_key)
+        if unit is not None and unit.code_key not in keys:
+            keys.add(unit.code_key)
             yield unit, transfer_seed
-        if len(seen) >= MAX_SEEDS_PER_REGION:
+        if len(keys) >= MAX_SEEDS_PER_REGION:
             return
 
 
 def _fitting(context: SearchContext, region: Region) -> list[TransferSeed]:
-    """Where units cost no question: those of a family that the agents themselves would take for the region."""
+    """Keep the seeds of families that the agents themselves would take for the region, where units cost no question."""
     transfer_seeds = list(context.transfer_seeds(region))
     if context.asks or not transfer_seeds:
         return transfer_seeds
@@ -109,8 +109,8 @@ def respecialise(context: SearchContext, transfer_seed: TransferSeed, region: Re
 
 def _apply_flags(context: SearchContext, unit: Unit, transfer_seed: TransferSeed) -> Unit:
     """With the transfer_seed's compiler flags, where they are on offer for this unit."""
-    wanted = set(transfer_seed.unit.flags)
-    same = (u for u in context.team.compile.flag_variants(unit) if set(u.flags) == wanted)
+    flags = set(transfer_seed.unit.flags)
+    same = (u for u in context.team.compile.flag_variants(unit) if set(u.flags) == flags)
     return next(same, unit)
 
 

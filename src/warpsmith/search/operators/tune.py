@@ -31,10 +31,10 @@ class Tune:
 
     def _tune_units(self, context: SearchContext, parent: Attempt, n: int) -> list[Proposal]:
         proposals: dict[str, Proposal] = {}
-        for unit, most in context.quotas(parent, n):
+        for unit, quota in context.quotas(parent, n):
             tried = list_tried_values(context.situation.attempts, unit)
             for changed in context.team.tuner.propose(
-                unit, tried, min(most, n - len(proposals)), context.rng
+                unit, tried, min(quota, n - len(proposals)), context.rng
             ):
                 lineage = Lineage(operator="tune", agent="orchestrator", reason=changes(unit, changed))
                 child = swap(context.situation, parent, unit, changed, lineage)
@@ -44,10 +44,14 @@ class Tune:
 
 def list_tried_values(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Values, float]]:
     """Settings of the same source that were judged, with the speed of the unit alone (0 when it failed)."""
-    found: list[tuple[Values, float]] = []
+    tried: list[tuple[Values, float]] = []
     for attempt in attempts:
-        for other in attempt.candidate.units:
-            if other.region == unit.region and other.source == unit.source and other.flags == unit.flags:
-                us = alone_us(attempt, other)
-                found.append((other.values, 1.0 / us if 0 < us < float("inf") else 0.0))
-    return found
+        for sibling in attempt.candidate.units:
+            if (
+                sibling.region == unit.region
+                and sibling.source == unit.source
+                and sibling.flags == unit.flags
+            ):
+                us = alone_us(attempt, sibling)
+                tried.append((sibling.values, 1.0 / us if 0 < us < float("inf") else 0.0))
+    return tried
