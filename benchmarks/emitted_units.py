@@ -33,7 +33,7 @@ from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.program import Unsupported
 from warpsmith.agents.expert.registry import families_of
 from warpsmith.agents.facts import Facts
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import TaskError, WarpsmithError
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Region, Task, Unit
 from warpsmith.tasks.load import load_suite, load_task
@@ -92,7 +92,7 @@ def write_units(graph: Graph, region: Region, facts: Facts) -> Iterator[Unit]:
             for chosen in (first, *rest[:OTHERS]):
                 try:
                     yield family.write(graph, region, chosen)
-                except Unsupported:
+                except (Unsupported, TaskError):  # a search asks only the family that grew the region
                     break
 
 
