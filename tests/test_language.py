@@ -1,22 +1,21 @@
 """The words of the code: replaced words stay away, and the habits of `lab/language_table.py` get no worse anywhere.
 
-A limit here is what a folder had reached: lower it with the work, never raise it.
+A limit is what a folder had reached: lower it with the work, never raise it.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "lab"))
+
+from language_table import files_of, folder_of, read  # noqa: E402
+
 # Replaced word → the field's. Words that are stored (an archive's kind "stones", an operator's count `bred`) are not of these.
 REPLACED = {
     r"\b(Scripted)?(Desk|Sitting)\b": "AuthoringService, AuthorSession",
@@ -28,61 +27,54 @@ REPLACED = {
     r"\b(LED|PAID|SPARE)\b": "MAX_PREDICTED_PER_ROUND, LLM_ONLY_OPERATORS, OVERSAMPLE",
 }
 # Folder → percent of vague local names, of functions not named by a verb, of docstrings that begin with Of, What, …;
-# and how many constants lack their unit. "": a folder that is not listed.
-REACHED: dict[str, tuple[float, float, float, int]] = {}
-KINDS = ("vague local names", "functions not named by a verb", "docstrings that begin with Of, What, …", "constants without their unit")  # fmt: skip
+# and how many constants lack their unit. "": any other folder.
+REACHED: dict[str, tuple[float, float, float, int]] = {
+    "": (10.0, 15.0, 25.0, 30),
+    ".": (5.0, 9.4, 8.7, 1), "agents": (8.6, 10.0, 16.5, 8), "archive": (0.0, 0.0, 0.0, 0),
+    "authoring": (1.1, 0.0, 0.0, 0), "bundles": (8.7, 9.6, 18.6, 1), "cli": (0.5, 1.0, 0.0, 0),
+    "executors": (8.1, 11.5, 16.0, 0), "export": (0.0, 2.4, 0.0, 0), "judge": (7.4, 14.6, 16.6, 18),
+    "knowledge": (0.6, 0.0, 0.0, 0), "llm": (0.0, 0.0, 0.0, 0), "mcp": (0.0, 0.0, 0.0, 0),
+    "pipeline": (0.0, 0.0, 0.0, 0), "processes": (4.2, 6.7, 13.9, 2), "profile": (8.6, 14.5, 11.5, 3),
+    "records": (1.2, 10.0, 13.7, 0), "report": (0.1, 0.0, 0.0, 0), "runtime": (0.0, 2.0, 0.0, 0),
+    "search": (0.6, 0.0, 0.0, 0), "sharing": (0.0, 0.0, 0.0, 0), "solutions": (0.3, 1.0, 0.0, 0),
+    "targets": (7.6, 8.6, 12.0, 3), "tasks": (0.0, 1.5, 0.0, 0), "zoo": (7.4, 0.0, 0.0, 0),
+}  # fmt: skip
+KINDS = ("% vague local names", "% functions not named by a verb", "% docstrings that begin with Of, What, …", "constants without unit")  # fmt: skip
 
 
-@cache
-def table() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("language_table", ROOT / "lab" / "language_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["language_table"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@cache
-def measured() -> dict[str, list[tuple[float, list[str]]]]:
-    """Folder → for each kind the share or number, and the places that it counts."""
-    readings: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-    for path, text in table().files_of(str(ROOT)).items():
+def read_folders() -> dict[str, list[tuple[str, Any]]]:
+    """Return (path, what was read of it) for each file, by folder."""
+    folders = defaultdict(list)
+    for path, text in files_of(str(ROOT)).items():
         if path.endswith(".py"):
-            readings[table().folder_of(path)].append((path, table().read(path, text)))
-    fields = (("vague", "stores"), ("not_verbs", "named"), ("openings", "documented"), ("without_unit", ""))
-    result: dict[str, list[tuple[float, list[str]]]] = defaultdict(list)
-    for folder, read in readings.items():
-        for places, total in fields:
-            lines = [f"{path}:{line} {name}" for path, r in read for line, name in getattr(r, places)]
-            whole = sum(getattr(r, total) for _, r in read) if total else 100
-            result[folder].append((100 * len(lines) / max(whole, 1), lines))
-    return result
+            folders[folder_of(path)].append((path, read(path, text)))
+    return folders
 
 
 def test_replaced_words_stay_away() -> None:
-    texts = {p: p.read_text() for folder in ("src", "tests") for p in (ROOT / folder).rglob("*.py")}
     back = [
         f"{path.relative_to(ROOT)}:{number} {match[0]}: say {instead}"
-        for path, text in texts.items() if path != Path(__file__) and "fixtures" not in path.parts
+        for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)
         for word, instead in REPLACED.items()
-        for number, line in enumerate(text.split("\n"), 1) if (match := re.search(word, line))
+        for number, line in enumerate(path.read_text().split("\n"), 1) if (match := re.search(word, line))
     ]  # fmt: skip
     assert not back, "\n".join(back)
 
 
-@pytest.mark.parametrize("folder", sorted(measured()))
-def test_habits_get_no_worse(folder: str) -> None:
-    limits = REACHED.get(folder, REACHED[""])
-    for kind, limit, (value, places) in zip(KINDS, limits, measured()[folder], strict=True):
-        assert value <= limit, f"{folder}: {value:.2f} of {kind}, at most {limit}:\n" + "\n".join(places)
+def test_habits_get_no_worse() -> None:
+    fields = (("vague", "stores"), ("not_verbs", "named"), ("openings", "documented"), ("without_unit", ""))
+    worse = []
+    for folder, files in read_folders().items():
+        for (places, total), kind, limit in zip(fields, KINDS, REACHED.get(folder, REACHED[""]), strict=True):
+            lines = [f"{path}:{line} {name}" for path, r in files for line, name in getattr(r, places)]
+            value = (
+                100 * len(lines) / (sum(getattr(r, total) for _, r in files) or 1) if total else len(lines)
+            )
+            worse += [f"{folder}: {value:.2f} {kind}, at most {limit}:", *lines] if value > limit else []
+    assert not worse, "\n".join(worse)
 
 
 def test_kernel_files_open_with_their_sentence() -> None:
-    files = [
-        p for p in (ROOT / "src/warpsmith/kernels").rglob("*") if p.suffix in (".cuh", ".cu", ".h", ".cpp")
-    ]
+    files = [p for p in (ROOT / "src/warpsmith/kernels").rglob("*") if p.suffix in (".cuh", ".cu", ".h", ".cpp")]  # fmt: skip
     odd = [p for p in files if not re.match(r"//! [A-Z0-9].*\S\n", p.read_text())]
-    assert not odd, (
-        f"begin these with a sentence behind `//!` that says what they are: {[str(p) for p in odd]}"
-    )
+    assert not odd, f"begin each with `//!` and a sentence that says what it is: {[str(p) for p in odd]}"

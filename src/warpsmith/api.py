@@ -29,7 +29,7 @@ from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, 
 from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
-from .solutions.verdict import SolutionVerdict, of_unit
+from .solutions.verdict import SolutionVerdict, make_unit_verdict
 from .targets.base import Target, unit_device
 from .targets.front_matter import unit_from_source
 from .tasks.load import load_suite, load_task
@@ -236,7 +236,7 @@ def judge_file(
             overrides=overrides,
         )
         hardware = describe(device=unit_device(make_target(target, config))).hardware
-        return of_unit(str(solution), Path(task_spec).stem, result, hardware)
+        return make_unit_verdict(str(solution), Path(task_spec).stem, result, hardware)
     read_solution(solution)  # what is no solution is said before anything is loaded
     built = make_target(target, config)
     with Scratch() as scratch:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.authoring.answers import (
-    MAX_SOURCE,
+    MAX_SOURCE_BYTES,
     MAX_UNITS,
     Answer,
     add_covers,
@@ -83,7 +83,7 @@ def test_onto_another_task_is_refused() -> None:
         (answer(UNIT.replace("tunable:", "tunabel:")), "unit, line 3: 'tunabel:' is not a key"),
         (answer(UNIT + "\x00"), r"no source has: U\+0000"),
         (answer(UNIT + "\ud800"), r"no source has: U\+D800"),
-        (answer(UNIT + "x" * MAX_SOURCE), "larger than 256 KiB"),
+        (answer(UNIT + "x" * MAX_SOURCE_BYTES), "larger than 256 KiB"),
         (answer(region="n9"), "no node 'n9'"),
         (answer(region="99"), "there is no region 99: the proposed ones are 1 to"),
         (answer(region="n0 n2"), "not connected|not convex"),
@@ -119,7 +119,7 @@ def test_no_text_is_more_than_a_usage_error(source: str, region: str) -> None:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "latin.cpp").write_bytes(b"// warpsmith-unit: 1\n// \xe9\n")
-    (tmp_path / "large.cpp").write_bytes(b"\xe2\x82\xac" * MAX_SOURCE)
+    (tmp_path / "large.cpp").write_bytes(b"\xe2\x82\xac" * MAX_SOURCE_BYTES)
     for name, says in (
         ("none.cpp", "is not a file"),
         ("latin.cpp", "not UTF-8"),

@@ -14,7 +14,7 @@ from warpsmith.cli import app
 from warpsmith.cli import judge as judge_command
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Check, Ratio, Timing, Unit
-from warpsmith.solutions.verdict import SolutionVerdict, of_unit
+from warpsmith.solutions.verdict import SolutionVerdict, make_unit_verdict
 from warpsmith.testing import chain_region, chain_task, scripted_result
 
 RATIO = Ratio(baseline="compile", median=1.5, low=1.4, high=1.6)
@@ -57,7 +57,7 @@ def test_a_units_result_in_the_same_terms(status: str, verdict: str) -> None:
     unit = Unit(region=chain_region(task.graph, 0, 1), language="c++", source="//")
     candidate = Candidate(task_id=task.id, target="cpu", units=(unit,))
     result = scripted_result(candidate, 2.0).model_copy(update={"status": status, "reason": "why"})
-    found = of_unit("k.cpp", "chain", result, "Test CPU")
+    found = make_unit_verdict("k.cpp", "chain", result, "Test CPU")
     assert found.verdict == verdict
     assert bool(found.speedup) == (verdict == "correct")
     assert found.result == result

@@ -20,7 +20,7 @@ from warpsmith.config import Config
 from warpsmith.errors import ModelError
 from warpsmith.llm.chat import CUT, PASSING, BudgetSpent
 from warpsmith.llm.client import DEAD_AFTER, Patience
-from warpsmith.llm.faults import MOST_CHARACTERS
+from warpsmith.llm.faults import MAX_ANSWER_CHARACTERS
 from warpsmith.llm.providers import MOST_BYTES
 from warpsmith.llm.scripted_server import (
     Asked,
@@ -91,7 +91,7 @@ def test_an_answer_of_no_use_is_an_error_and_is_paid(asking: Start, item: Reply,
     it = asking([item] * (DEAD_AFTER + 1))
     got = [it.ask(f"question {n}") for n in range(DEAD_AFTER + 1)]  # the endpoint is not to blame
     assert all(said in e.error and not e.error.startswith(PASSING) for e in got)
-    assert all(len(e.answer) <= MOST_CHARACTERS for e in got)
+    assert all(len(e.answer) <= MAX_ANSWER_CHARACTERS for e in got)
     assert len(it.server.requests) == len(got)
     assert it.meter.tokens == sum(e.usage.input_tokens + e.usage.output_tokens for e in got) > 0
 

@@ -84,7 +84,7 @@ def test_what_could_not_be_written_can_be_written_again(tmp_path: Path) -> None:
 def test_a_large_file_is_touched_first_and_holds_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "LARGE", 5000)
+    monkeypatch.setattr(values, "LARGE_FILE_BYTES", 5000)
     spec = TensorSpec(shape=(3000,), dtype="float32", stride=(1,))
     given = torch.randn(3000)
     write_tensors(tmp_path / "v", [spec], [given])

@@ -11,7 +11,7 @@ from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.facts import Facts
 from warpsmith.records import Candidate, Graph, Hypothesis, Profile, Region, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
-from warpsmith.search.rounds import MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, ROUND
+from warpsmith.search.rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH
 from warpsmith.testing import FakeBrain, ScriptedExecutor, scripted_result
 
 ATEN = {"n0": 60.0, "n1": 40.0}  # as scripted searches have it
@@ -109,11 +109,11 @@ def test_fewer_evaluations_are_needed() -> None:
 
 def test_predictions_follow_one_another_and_the_others_have_the_rest_of_a_round() -> None:
     executor = Timed(unrolled)
-    found = searched(executor, evaluations=2 * ROUND, patience=9)
+    found = searched(executor, evaluations=2 * MAX_PER_ROUND, patience=9)
     assert executor.rounds[:MAX_PREDICTED_PER_ROUND] == [1] * MAX_PREDICTED_PER_ROUND
     second = [a.candidate.lineage.operator for a in found.attempts if a.candidate.lineage.round == 1]
     assert second[:MAX_PREDICTED_PER_ROUND] == ["tune"] * MAX_PREDICTED_PER_ROUND
-    assert 0 < len(second[MAX_PREDICTED_PER_ROUND:]) <= ROUND - MAX_PREDICTED_PER_ROUND
+    assert 0 < len(second[MAX_PREDICTED_PER_ROUND:]) <= MAX_PER_ROUND - MAX_PREDICTED_PER_ROUND
 
 
 def test_where_time_is_short_some_are_judged_side_by_side() -> None:

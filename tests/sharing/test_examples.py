@@ -149,8 +149,8 @@ def test_a_candidate_inherits_the_licences_of_its_parents(sample, tmp_path):
     other.judge(run, own.model_copy(update={"units": sample.candidate(task, "int alone;").units}), 1.1)
     other.judge(run, child, 3.0)
     licenses = Licenses(other.archive, "MIT")
-    assert licenses.of(child.id, imported=False) == "CC-BY-4.0 AND MIT"
-    assert licenses.of(theirs.id, imported=True) == "CC-BY-4.0"
+    assert licenses.find_license(child.id, imported=False) == "CC-BY-4.0 AND MIT"
+    assert licenses.find_license(theirs.id, imported=True) == "CC-BY-4.0"
     (pair,) = pairs(source(other.archive))
     assert (word(pair.row["completion"]), pair.row["license"]) == ("own", "CC-BY-4.0 AND MIT")
 

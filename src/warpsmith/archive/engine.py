@@ -52,7 +52,7 @@ class Database:
             raise ArchiveError(f"{self.name} {self.explain(error.orig)}") from error
         except ValidationError as error:
             raise ArchiveError(
-                f"{self.name} is damaged ({first_problem(error)}): move it away or pass --archive"
+                f"{self.name} is damaged ({find_first_problem(error)}): move it away or pass --archive"
             ) from error
 
     def explain(self, error: BaseException | None) -> str:
@@ -68,6 +68,6 @@ class Database:
         self.engine.dispose()
 
 
-def first_problem(error: ValidationError) -> str:
+def find_first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
     return f"{error.title}.{'.'.join(str(p) for p in problem['loc'])}: {problem['msg']}"

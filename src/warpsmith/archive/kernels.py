@@ -124,7 +124,7 @@ class KernelReader:
                 best.setdefault(row.unit_id, row.number)
             return load_entries_by_number(connection, list(dict.fromkeys(best.values()))[:limit])
 
-    def of_kind(
+    def list_kind(
         self, kind: ResultKind, task_id: str | None = None, target: str | None = None, limit: int = 50
     ) -> list[Entry]:
         """Winners, stones, quarantined or failed results (of a task), newest first: `views.py` says which is which."""

@@ -21,9 +21,9 @@ from ..records import Candidate, Graph, Lineage, Record, Task, Unit
 from ..targets.front_matter import FrontMatterError, unit_from_source
 from .regions import propose_regions, resolve
 
-MAX_SOURCE = 256 << 10  # bytes of one unit's source
+MAX_SOURCE_BYTES = 256 << 10  # bytes of one unit's source
 MAX_UNITS = 16  # of one candidate
-MAX_WORDS = 400  # characters of an author's note
+MAX_NOTE_CHARACTERS = 400  # characters of an author's note
 SUFFIXES = {"cpu": (".cpp", ".cc", ".cxx"), "cuda": (".cu",)}
 _COVERS = re.compile(r"//\s*covers:\s*(.*?)\s*$")
 
@@ -42,14 +42,14 @@ def read_answer(path: Path, region: str = "") -> Answer:
         if not path.is_file():
             raise UsageError(f"{path} is not a file")
         with path.open("rb") as file:
-            data = file.read(MAX_SOURCE + 1)
+            data = file.read(MAX_SOURCE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
-        return Answer(source=data[: MAX_SOURCE + 1].decode(), region=region, name=path.name)
+        return Answer(source=data[: MAX_SOURCE_BYTES + 1].decode(), region=region, name=path.name)
     except UnicodeDecodeError as error:
-        if len(data) > MAX_SOURCE:
-            raise UsageError(f"{path.name} is larger than {MAX_SOURCE >> 10} KiB") from error
+        if len(data) > MAX_SOURCE_BYTES:
+            raise UsageError(f"{path.name} is larger than {MAX_SOURCE_BYTES >> 10} KiB") from error
         raise UsageError(f"{path} is not UTF-8 text") from error
 
 
@@ -72,7 +72,7 @@ def make_candidate(
     ordered = tuple(sorted([*kept_units, *units], key=lambda u: order[u.region.nodes[0]]))
     lineage = Lineage(
         parents=(onto.id,) if onto is not None else (), operator="given", agent="author",
-        model=" ".join(author.split())[:80] or "author", reason=" ".join(note.split())[:MAX_WORDS],
+        model=" ".join(author.split())[:80] or "author", reason=" ".join(note.split())[:MAX_NOTE_CHARACTERS],
         branch=" + ".join(u.technique or u.family or "unit" for u in ordered),
     )  # fmt: skip
     return Candidate(task_id=task.id, target=target, units=ordered, lineage=lineage)
@@ -117,8 +117,8 @@ def add_covers(source: str, reference: str) -> str:
 
 def _expect_text(answer: Answer) -> None:
     size = len(answer.source.encode(errors="surrogatepass"))
-    if size > MAX_SOURCE:
-        raise UsageError(f"{answer.name} is larger than {MAX_SOURCE >> 10} KiB")
+    if size > MAX_SOURCE_BYTES:
+        raise UsageError(f"{answer.name} is larger than {MAX_SOURCE_BYTES >> 10} KiB")
     odd = next(
         (c for c in answer.source if (c < " " and c not in "\t\n\r\f") or "\ud800" <= c <= "\udfff"), ""
     )

@@ -20,7 +20,7 @@ from ..tasks.load import load_suite, load_task
 from .author_views import TaskRow
 
 ARCHIVED = "archive:"  # and a task's id
-LONGEST, LONGEST_PART = 1000, 255  # characters of a name, bytes between its slashes
+MAX_NAME_CHARACTERS, MAX_NAME_PART_BYTES = 1000, 255  # characters of a name, bytes between its slashes
 
 
 class TaskCatalog:
@@ -65,8 +65,10 @@ class TaskCatalog:
 
 def _expect_name(text: str) -> None:
     """Raises TaskError for a name that no path can have: the system would end in errors of its own."""
-    parts = (len(part.encode()) for part in text.split("/")) if text.isprintable() else (LONGEST + 1,)
-    if len(text) > LONGEST or max(parts) > LONGEST_PART:
+    parts = (
+        (len(part.encode()) for part in text.split("/")) if text.isprintable() else (MAX_NAME_CHARACTERS + 1,)
+    )
+    if len(text) > MAX_NAME_CHARACTERS or max(parts) > MAX_NAME_PART_BYTES:
         raise TaskError(f"{text[:40]!r} names no task: it is too long, or holds what no name does")
 
 

@@ -113,7 +113,7 @@ def list_runs(
     """Every run, newest first; with --kind the newest results that are winners, stones, quarantined or failed."""
     if kind is not None:
         store = existing(archive)
-        return print_entries(store, store.of_kind(kind.value, limit=most), json)
+        return print_entries(store, store.list_kind(kind.value, limit=most), json)
     runs = existing(archive).runs()
     if json is not None:
         printing.write_json([r.model_dump(mode="json", exclude={"config"}) for r in runs], json)

@@ -80,7 +80,7 @@ def terms(text: str, most: int = MOST_TERMS) -> list[str]:
     words = dict.fromkeys(_hints(called))
     for word in _WORD.findall(plain):
         if not _LABEL.fullmatch(word) and word.strip("_").lower() not in skipped:
-            words.update(dict.fromkeys(_of(word)))
+            words.update(dict.fromkeys(_list_meanings(word)))
     return [word for word in words if len(word) > 1 and word not in _DROPPED][:most]
 
 
@@ -109,7 +109,7 @@ def operations(signature: str) -> frozenset[str]:
     return frozenset(op.split("(", 1)[0].split(".", 1)[0].strip() for op in ops if op.strip())
 
 
-def _of(word: str) -> list[str]:
+def _list_meanings(word: str) -> list[str]:
     plain = word.strip("_")
     meanings = MEANINGS.get(plain.lower())
     words = meanings.split() if meanings is not None else []

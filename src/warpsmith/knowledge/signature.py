@@ -57,7 +57,7 @@ _PASSES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def signature(failure: str) -> str:
     """The signature of a raw failure; empty for an empty one. Applying it again changes nothing."""
-    text = _first_error(failure)
+    text = _find_first_error(failure)
     for _ in range(_ROUNDS):
         previous, text = text, _once(text)[:LONGEST].strip()
         if text == previous:
@@ -65,7 +65,7 @@ def signature(failure: str) -> str:
     return text
 
 
-def _first_error(failure: str) -> str:
+def _find_first_error(failure: str) -> str:
     """The line that says what went wrong: compilers print context before it and notes behind it."""
     lines = [line for line in failure.splitlines() if line.strip()]
     named = (line for line in lines if re.search(r"\berror\b", line))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-MOST_CHARACTERS = 1 << 18  # of an answer; a whole unit is a tenth of it
-SHOWN = 200  # characters of a provider's message
+MAX_ANSWER_CHARACTERS = 1 << 18  # of an answer; a whole unit is a tenth of it
+MAX_MESSAGE_CHARACTERS = 200  # characters of a provider's message
 TOO_LONG = re.compile(r"context (size|length|window)", re.IGNORECASE)
 
 Kind = Literal[
@@ -67,16 +67,16 @@ def _describe_error(error: Exception) -> str:
     message = body.get("message", body) if isinstance(body, dict) else body or error
     status = getattr(error, "status_code", None)
     text = " ".join(f"{status or ''} {message}".split())
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else f"{text[:MAX_MESSAGE_CHARACTERS]}…"
 
 
 def problem_with(response: ModelResponse, text: str) -> str:
     """Why the text of a response is no usable answer; empty when it is one."""
     if response.finish_reason == "content_filter":
         said = (response.provider_details or {}).get("refusal", "")
-        return f"the model refused{f': {str(said)[:SHOWN]}' if said else ''}"
+        return f"the model refused{f': {str(said)[:MAX_MESSAGE_CHARACTERS]}' if said else ''}"
     if response.finish_reason == "length":
         return f"cut off after {response.usage.output_tokens} tokens (setting max_answer_tokens)"
-    if len(text) > MOST_CHARACTERS:
-        return f"an answer of {len(text):,} characters is not taken; at most {MOST_CHARACTERS:,} are"
+    if len(text) > MAX_ANSWER_CHARACTERS:
+        return f"an answer of {len(text):,} characters is not taken; at most {MAX_ANSWER_CHARACTERS:,} are"
     return "" if text.strip() else "an empty answer"

@@ -22,7 +22,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from .. import __version__
-from ..authoring.answers import MAX_SOURCE, Answer
+from ..authoring.answers import MAX_SOURCE_BYTES, Answer
 from ..authoring.author_views import (
     AttemptRow,
     BoardRow,
@@ -67,7 +67,7 @@ class UnitText(Record):
     """One kernel source."""
 
     source: str = Field(
-        description="The whole unit file, beginning with '// warpsmith-unit: 1'", max_length=MAX_SOURCE
+        description="The whole unit file, beginning with '// warpsmith-unit: 1'", max_length=MAX_SOURCE_BYTES
     )
     region: str = Field(
         default="",

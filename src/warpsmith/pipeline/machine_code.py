@@ -25,15 +25,15 @@ class MachineCode:
     def __call__(self, unit: Unit) -> str:
         """Raises ToolchainError when there is no working compiler, JudgeError when the disk is full."""
         if unit.code_key not in self._known:
-            self._known[unit.code_key] = self._of(unit)
+            self._known[unit.code_key] = self._fingerprint(unit)
         return self._known[unit.code_key]
 
     def prepare(self, units: Iterable[Unit]) -> None:
         """Build these side by side, so that the next calls for them answer at once."""
         unknown = {u.code_key: u for u in units if u.compiled and u.code_key not in self._known}
         with ThreadPoolExecutor(len(machine.affinity())) as pool:
-            self._known.update(zip(unknown, pool.map(self._of, unknown.values()), strict=True))
+            self._known.update(zip(unknown, pool.map(self._fingerprint, unknown.values()), strict=True))
 
-    def _of(self, unit: Unit) -> str:
+    def _fingerprint(self, unit: Unit) -> str:
         build = self._target.build(unit, self._variant.graph, self._variant.name)
         return fingerprint(build.library) if build.ok else ""

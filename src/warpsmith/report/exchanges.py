@@ -44,7 +44,7 @@ def spent(report: Report) -> str:
     return f"language models: {counted(len(report.exchanges), 'exchange')}, {tokens:,} tokens, {cost}"
 
 
-def first_kernels(translation: Translation | None) -> str:
+def describe_first_kernels(translation: Translation | None) -> str:
     """The first stage, from module to a working kernel, in one line."""
     if translation is None:
         return ""
@@ -59,7 +59,7 @@ def first_kernels(translation: Translation | None) -> str:
 
 def lines(report: Report) -> list[str]:
     """Both, as far as there is something to say."""
-    return [line for line in (spent(report), first_kernels(report.translation)) if line]
+    return [line for line in (spent(report), describe_first_kernels(report.translation)) if line]
 
 
 def dollars(usd: float | None) -> str:

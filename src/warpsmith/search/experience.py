@@ -32,9 +32,9 @@ Key = tuple[str, str, tuple[tuple[str, int], ...], tuple[str, ...]]
 # Variances of the logarithm of a time, by what an indicator is of: of what it does everywhere, and of what it does in one region more.
 EVERYWHERE: Mapping[str, float] = MappingProxyType({"technique": 0.0025, "effect": 0.002, "pair": 0.001})
 HERE: Mapping[str, float] = MappingProxyType({"technique": 0.0, "effect": 0.003, "pair": 0.002})
-LEVEL = 0.16  # of a region's time before anything of it was measured
-ANY_LEVEL = 4.0  # the same for other tasks, whose levels nobody guesses
-REST = 0.0043  # of one unit alone, and of its measurement
+LEVEL_VARIANCE = 0.16  # of a region's time before anything of it was measured
+ANY_LEVEL_VARIANCE = 4.0  # the same for other tasks, whose levels nobody guesses
+NOISE_VARIANCE = 0.0043  # of one unit alone, and of its measurement
 FEWEST = 2  # units of a region elsewhere, below which there is nothing to compare
 MOST = 1_500  # units from elsewhere that are learnt from: the time to do so grows with the cube
 
@@ -93,7 +93,7 @@ class _Seen:
     def covariance(self, region: str, columns: Columns) -> Floats:
         total: Floats = _pad_weights(self.weights, columns)[columns].sum(axis=-1)
         if region == self.region:
-            total = total + _pad_weights(self.here, columns)[columns].sum(axis=-1) + LEVEL
+            total = total + _pad_weights(self.here, columns)[columns].sum(axis=-1) + LEVEL_VARIANCE
         return total
 
 
@@ -167,7 +167,7 @@ class Model:
 
     def part(self, keys: Sequence[Key]) -> Part:
         columns = self._columns(keys)
-        before = LEVEL + np.array(self._variances).sum(axis=1)[columns].sum(axis=1)
+        before = LEVEL_VARIANCE + np.array(self._variances).sum(axis=1)[columns].sum(axis=1)
         return Part(columns, before)
 
     def learn(self, here: Iterable[TimedUnit], levels: Mapping[str, float]) -> None:
@@ -186,7 +186,7 @@ class Model:
             for j, earlier in enumerate(units[: i + 1]):
                 shared = float(earlier.covariance(unit_here.region, unit_here.columns))
                 self._between[i, j] = self._between[j, i] = shared
-        covariance = self._between + REST * np.eye(len(units))
+        covariance = self._between + NOISE_VARIANCE * np.eye(len(units))
         self._here = _inverse(covariance)
         times = np.array([unit_here.off for unit_here in units])
         self._gains = self._here @ times
@@ -233,11 +233,11 @@ def _taught(elsewhere: tuple[TimedUnit, ...]) -> Elsewhere:
     off = np.array([log - sum(times) / len(times) for times in logs for log in times])
     number = np.array([i for i, group in enumerate(groups) for _ in group])
     everywhere, local = np.array(variances).T
-    covariance = REST * np.eye(len(off))
+    covariance = NOISE_VARIANCE * np.eye(len(off))
     for i, row in enumerate(rows):
         same = number == number[i]
         covariance[i] += _mark_variances(row, everywhere)[rows].sum(axis=-1)
-        covariance[i, same] += ANY_LEVEL + _mark_variances(row, local)[rows[same]].sum(axis=-1)
+        covariance[i, same] += ANY_LEVEL_VARIANCE + _mark_variances(row, local)[rows[same]].sum(axis=-1)
     inverse = _inverse(covariance)
     return Elsewhere(column, variances, rows, inverse, _add_up(rows, inverse @ off, everywhere))
 

@@ -23,10 +23,10 @@ from .methods import Methods
 from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
-from .rounds import MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, ROUND, propose_predicted, propose_round
+from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, propose_predicted, propose_round
 from .team import Team
 
-__all__ = ["ROUND", "Search", "Team"]
+__all__ = ["MAX_PER_ROUND", "Search", "Team"]
 
 
 @dataclass

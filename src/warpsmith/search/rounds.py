@@ -19,7 +19,7 @@ from .operators import Operator, Proposal, SearchContext
 from .operators.predict import Predict
 from .steering import proportional
 
-ROUND = 12  # candidates judged in one round at the most
+MAX_PER_ROUND = 12  # candidates judged in one round at the most
 MAX_PREDICTED_PER_ROUND = 9  # of them, those that are predicted
 PREDICTED_BATCH = 3  # of these, judged side by side where time is short, not evaluations
 FIRST_ROUND_SEEDS = 1  # of them, in the first round, from other tasks
@@ -58,7 +58,7 @@ def propose_round(
 
     What was paid for before a limit of the models was reached is returned; raises BudgetSpent when that is nothing, ModelError.
     """
-    room = ROUND - led if left is None else min(ROUND - led, left)
+    room = MAX_PER_ROUND - led if left is None else min(MAX_PER_ROUND - led, left)
     advice = context.team.orchestrator.advise(context.situation)
     if advice is not None:
         context = replace(context, variants=advice.variants, edits=advice.edits)
@@ -100,7 +100,7 @@ def _share_places(
         quotas = _share_first_round(rules, applicable)
     else:
         later = [name for name in applicable if name != "seed"]
-        quotas = _share_later_round(context, methods, later, min(ROUND, rules.total))
+        quotas = _share_later_round(context, methods, later, min(MAX_PER_ROUND, rules.total))
     return {name: quotas[name] for name in applicable if quotas.get(name, 0) > 0}
 
 

@@ -119,10 +119,10 @@ def _deal_out(folder: Path, kind: str, format: Format, contents: Contents) -> No
     for split in contents.sizes(kind):
         path = folder / "data" / kind / f"{split}.{format}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(path, DATASETS[kind], _of(folder / f"{kind}.spool", split, contents), format)
+        write_rows(path, DATASETS[kind], _read_split(folder / f"{kind}.spool", split, contents), format)
 
 
-def _of(spool: Path, split: str, contents: Contents) -> Iterator[Row]:
+def _read_split(spool: Path, split: str, contents: Contents) -> Iterator[Row]:
     with spool.open(encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)

@@ -66,7 +66,7 @@ class Source:
         environment = self._environment(entry.result.environment)
         return {
             "task": task.name, "task_id": task.id, "target": entry.candidate.target,
-            "license": self.licenses.of(entry.candidate.id, not entry.verified_here), "origin": entry.origin,
+            "license": self.licenses.find_license(entry.candidate.id, not entry.verified_here), "origin": entry.origin,
             "hardware": environment.hardware if environment else "unknown",
             "environment": entry.result.environment,
         }  # fmt: skip

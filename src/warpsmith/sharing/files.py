@@ -93,9 +93,9 @@ def parquet_rows(path: Path) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=BATCH):
                 yield from batch.to_pylist()
     except OSError as error:
-        raise ArchiveError(f"cannot read {path}: {error.strerror or _first_line(error)}") from error
+        raise ArchiveError(f"cannot read {path}: {error.strerror or _take_first_line(error)}") from error
     except pa.ArrowException as error:
-        raise ArchiveError(f"{path} is a damaged Parquet file: {_first_line(error)}") from error
+        raise ArchiveError(f"{path} is a damaged Parquet file: {_take_first_line(error)}") from error
 
 
 def json_rows(path: Path) -> Iterator[Row]:
@@ -118,5 +118,5 @@ def json_rows(path: Path) -> Iterator[Row]:
         raise ArchiveError(f"{path.name}:{number}: not JSON ({error})") from error
 
 
-def _first_line(error: BaseException) -> str:
+def _take_first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]

@@ -62,14 +62,14 @@ class Rows:
             if task is not None:
                 yield self._row(result_id, entry, task)
         for kernel in foreign_kernels(self._archive):
-            license = self._licenses.of_foreign(kernel.id)
+            license = self._licenses.find_foreign_license(kernel.id)
             lines = [record_line("foreign", kernel.id, kernel), *_license_line(kernel.id, license)]
             yield _whole(foreign_columns(kernel), license, lines)
 
     def _row(self, result_id: str, entry: Entry, task: Task) -> Row:
         records_placed = self._places[result_id]
         environment = self._environment(entry.result.environment)
-        license = self._licenses.of(entry.candidate.id, entry.origin == "imported")
+        license = self._licenses.find_license(entry.candidate.id, entry.origin == "imported")
         runs = [self._runs[p.run_id] for p in records_placed]
         judged = next((self._runs[p.run_id] for p in records_placed if p.kind != "reused"), None)
         lines = [

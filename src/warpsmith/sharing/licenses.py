@@ -24,7 +24,7 @@ class Licenses:
         self._given = licenses(archive)
         self._default = check_license(default)
 
-    def of(self, candidate_id: str, imported: bool) -> str:
+    def find_license(self, candidate_id: str, imported: bool) -> str:
         """Return the licence of a candidate. One that came in without a licence stays unknown, whatever the default."""
         license = self._given.get(candidate_id)
         if license is not None:
@@ -34,7 +34,7 @@ class Licenses:
         inherited = {self._given[c.id] for c in self._ancestors(candidate_id) if c.id in self._given}
         return join_licenses(inherited | {self._default})
 
-    def of_foreign(self, kernel_id: str) -> str:
+    def find_foreign_license(self, kernel_id: str) -> str:
         return self._given.get(kernel_id, UNKNOWN)
 
     def _ancestors(self, candidate_id: str) -> list[Candidate]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError, UsageError
-from ..tasks.load import MAX_FILE
+from ..tasks.load import MAX_FILE_BYTES
 from ..tasks.source import constants, parse
 
 ENTRY = "ModelNew"
@@ -20,7 +20,7 @@ ENTRY = "ModelNew"
 def read_solution(path: Path) -> str:
     """The file's text. Raises UsageError in one line."""
     try:
-        if path.stat().st_size > MAX_FILE:
+        if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is larger than 1 MiB; a solution is one Python file")
         text = path.read_text(encoding="utf-8")
     except OSError as error:

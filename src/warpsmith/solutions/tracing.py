@@ -34,7 +34,7 @@ FILLS = frozenset(
 NO_KERNEL = re.compile(
     r"cuda|cu[A-Z]|Mem|Activity|Lazy|Context Sync|Event Sync|Stream Sync|aten::"
 )  # of a profile
-PIECES, PIECE = 64, 16 << 10  # of a tensor's memory that are remembered
+PIECES, PIECE_BYTES = 64, 16 << 10  # of a tensor's memory that are remembered
 
 
 class Recorder(TorchDispatchMode):
@@ -122,10 +122,12 @@ def _gpu_kernels(call: Callable[[], Any]) -> list[str]:
 def _sample_storage(tensor: Tensor) -> Tensor:
     """Pieces of its storage, spread from end to end."""
     flat = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-    if flat.numel() <= PIECES * PIECE:
+    if flat.numel() <= PIECES * PIECE_BYTES:
         return flat.clone()
-    last = flat.numel() - PIECE
-    return torch.cat([flat[at : at + PIECE] for at in (last * i // (PIECES - 1) for i in range(PIECES))])
+    last = flat.numel() - PIECE_BYTES
+    return torch.cat(
+        [flat[at : at + PIECE_BYTES] for at in (last * i // (PIECES - 1) for i in range(PIECES))]
+    )
 
 
 def _backend(tree: Any) -> Any:

@@ -51,7 +51,7 @@ class SolutionVerdict(Record):
     result: Result | None = None  # of a C++ or CUDA unit: what the judge of candidates says
 
 
-def of_unit(solution: str, task: str, result: Result, hardware: str) -> SolutionVerdict:
+def make_unit_verdict(solution: str, task: str, result: Result, hardware: str) -> SolutionVerdict:
     """The judge's result on a unit file in the same terms."""
     verdict, timing = result.verdict, result.timing
     outcomes = {"ok": "correct", "invalid": "invalid", "refused": "invalid"}

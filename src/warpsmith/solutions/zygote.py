@@ -43,7 +43,7 @@ from .hosted import OutputRefused, Solution
 from .integrity import Seal
 from .tracing import trace
 
-PIECES, PIECE = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
+PIECES, PIECE_BYTES = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
 PR_SET_CHILD_SUBREAPER = 36
 LATE_SECONDS = 0.03  # a result that is still being written changes within this time
 
@@ -83,7 +83,7 @@ class Watch(Stopwatch):
         them cannot keep ahead."""
         for copy, leaf in zip(self.taken, self.callee.leaves(self.result), strict=True):
             current = as_bytes(leaf)
-            size = max(PIECE, -(-copy.numel() // PIECES))
+            size = max(PIECE_BYTES, -(-copy.numel() // PIECES))
             starts = list(range(0, copy.numel(), size))
             random.shuffle(starts)
             for start in starts:

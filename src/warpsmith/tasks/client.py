@@ -20,7 +20,7 @@ from ..processes.buffers import Scratch
 from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Graph, TaskSource, Variant
 
-MOST_MEMORY = 16 << 30
+MAX_MEMORY_BYTES = 16 << 30
 HOSTED = "warpsmith.tasks.hosted"
 EXPORTER = "torch.export._trace"  # a second of imports; with CUDA it may start a thread, after which nothing is forked
 
@@ -36,7 +36,7 @@ class TaskHost:
     ) -> None:  # fmt: skip
         self.source, self.timeout, self.note = source, timeout, ""
         if memory_bytes is None:
-            memory_bytes = min(MOST_MEMORY, max(psutil.virtual_memory().available // 2, 1 << 30))
+            memory_bytes = min(MAX_MEMORY_BYTES, max(psutil.virtual_memory().available // 2, 1 << 30))
         self.memory_bytes = memory_bytes
         workdir = scratch.new("host")
         options = {"writable": [str(workdir), str(scratch.path)], "memory_bytes": memory_bytes}

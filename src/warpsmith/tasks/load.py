@@ -19,7 +19,7 @@ from .source import parse
 from .suite import load_suite
 from .variants import derive_variants, read_declared_variants
 
-MAX_FILE = 1 << 20  # bytes of a task file
+MAX_FILE_BYTES = 1 << 20  # bytes of a task file
 
 
 def load_task(
@@ -57,7 +57,7 @@ def read_source(spec: str) -> TaskSource:
     if path.is_dir():
         raise TaskError(f"{spec} is a folder; name one file, or run it as a suite: warpsmith suite {spec}")
     try:
-        data = path.read_bytes() if path.stat().st_size <= MAX_FILE else None
+        data = path.read_bytes() if path.stat().st_size <= MAX_FILE_BYTES else None
     except OSError as error:
         raise TaskError(f"cannot read {spec}: {(error.strerror or str(error)).lower()}") from error
     if data is None:

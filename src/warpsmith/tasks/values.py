@@ -19,7 +19,7 @@ from ..errors import JudgeError, TaskError
 from ..processes.buffers import ValuesFile, extent_bytes, layout
 from ..records import ITEM_BYTES, GraphInput, TensorSpec
 
-LARGE = 1 << 26  # bytes of a file
+LARGE_FILE_BYTES = 1 << 26  # bytes of a file
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -91,7 +91,7 @@ def write_tensors(path: Path, specs: Sequence[TensorSpec], tensors: Iterable[tor
 
 def _touch(file: ValuesFile) -> None:
     """Every page of a large file, by all of torch's threads: the copies that follow are each made by one, which would wait for them."""
-    if file.size > LARGE:
+    if file.size > LARGE_FILE_BYTES:
         torch.frombuffer(file.map, dtype=torch.uint8)[:: mmap.PAGESIZE].fill_(0)
 
 

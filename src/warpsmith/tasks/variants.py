@@ -29,7 +29,7 @@ _SIZE_ARGUMENTS = {
     "native_layer_norm": (1,), "repeat": (1,),
 }  # fmt: skip
 _GROUPS = 8  # position of a convolution's number of groups
-_LARGE = 8 << 20  # bytes of a main shape above which its variants are made smaller
+_LARGE_SHAPE_BYTES = 8 << 20  # bytes of a main shape above which its variants are made smaller
 _CAPS = ((1031,), (1031, 61), (257, 61, 31), (67, 31, 29, 17), (37, 19, 17, 13, 11))
 _EXPORTED = 1600  # nodes exported for other shapes at the most: each takes 10 to 20 ms
 _LEAST = 5  # smaller integers are axes, kernels, strides
@@ -67,7 +67,7 @@ def derive_variants(host: TaskHost, tree: ast.Module, main: Variant) -> tuple[tu
     attempts = _attempts(tree, values)
     if not attempts:
         return (), "no other shapes: the file has no module-level integer sizes"
-    divisor = 4 if main.graph.least_bytes > _LARGE else 1
+    divisor = 4 if main.graph.least_bytes > _LARGE_SHAPE_BYTES else 1
     nodes_left = _EXPORTED // max(
         1, len(main.graph.nodes)
     )  # a count, not a clock: a task is the same each time

@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...records import Region, Unit
 from ...targets.front_matter import FIRST_LINE, unit_from_source
 
-MAX_ANSWER = 400_000  # characters; a unit file is a hundredth of that
+MAX_ANSWER_CHARACTERS = 400_000  # characters; a unit file is a hundredth of that
 STARTS = 40  # places at which JSON is looked for
 
 Language = Literal["c++", "cuda"]
@@ -51,8 +51,10 @@ def read_unit(answer: str, region: Region, language: Language, parent: Unit | No
 
 def read_source(answer: str, parent: str | None = None) -> str:
     """The text of the unit file. Raises Problem."""
-    if len(answer) > MAX_ANSWER:
-        raise Problem(f"the answer has {len(answer)} characters; {MAX_ANSWER} is the most that is read")
+    if len(answer) > MAX_ANSWER_CHARACTERS:
+        raise Problem(
+            f"the answer has {len(answer)} characters; {MAX_ANSWER_CHARACTERS} is the most that is read"
+        )
     try:
         answer.encode()
     except UnicodeEncodeError:
@@ -154,8 +156,10 @@ def _parameters(source: str, start: int) -> int:
 
 def read_json(answer: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     """The JSON list or object of an answer: all of it, in a fenced block, or after some words. Raises Problem."""
-    if len(answer) > MAX_ANSWER:
-        raise Problem(f"the answer has {len(answer)} characters; {MAX_ANSWER} is the most that is read")
+    if len(answer) > MAX_ANSWER_CHARACTERS:
+        raise Problem(
+            f"the answer has {len(answer)} characters; {MAX_ANSWER_CHARACTERS} is the most that is read"
+        )
     for text in (answer.strip(), *(b.text for b in find_fenced_blocks(answer)[:STARTS])):
         value = _decode(text)
         if isinstance(value, kind):

@@ -15,7 +15,7 @@ from .prompts import bullets, fence
 from .telling import machine_text
 
 LESSONS, PASSAGES, EXEMPLARS = 3, 3, 2
-MAX_UNIT = 24_000  # characters of a unit that are told
+MAX_UNIT_CHARACTERS = 24_000  # characters of a unit that are told
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def problems_text(memory: Memory) -> str:
 
 
 def unit_text(unit: Unit) -> str:
-    return fence(unit.text[:MAX_UNIT], "cpp")
+    return fence(unit.text[:MAX_UNIT_CHARACTERS], "cpp")
 
 
 def adopt(

@@ -22,14 +22,14 @@ from .prompts import bullets, render
 from .talk import converse
 
 MISTRUST = 4  # units refused, with none let pass, after which a reviewer is not asked any more
-SHORTEST = 6  # characters of a quote
+MIN_QUOTE_CHARACTERS = 6  # characters of a quote
 
 
 class Objection(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     kind: Literal["state", "inputs", "shortcut", "clock", "escape"]
-    quote: str = Field(min_length=SHORTEST, max_length=400)
+    quote: str = Field(min_length=MIN_QUOTE_CHARACTERS, max_length=400)
     why: str = Field("", max_length=2000)
 
 
@@ -102,7 +102,7 @@ def objection(item: Any, unit: Unit) -> str:
     except ValidationError:
         return ""
     quote = " ".join(parsed.quote.split())
-    if len(quote) < SHORTEST or quote not in " ".join(unit.source.split()):
+    if len(quote) < MIN_QUOTE_CHARACTERS or quote not in " ".join(unit.source.split()):
         return ""
     return f"{parsed.kind}: {one_line(parsed.why, 160)} (`{one_line(quote, 80)}`)"
 

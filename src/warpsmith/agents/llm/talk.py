@@ -12,7 +12,7 @@ from .answers import Problem, one_line
 from .prompts import fence
 
 Value = TypeVar("Value")
-MAX_QUOTED = 6_000  # characters of a refused answer that are sent back
+MAX_QUOTED_CHARACTERS = 6_000  # characters of a refused answer that are sent back
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,6 @@ def _read(exchange: Exchange, read: Callable[[str], Value]) -> tuple[Value | Non
 
 
 def _follow_up(exchange: Exchange, problem: str) -> str:
-    said = exchange.answer[:MAX_QUOTED]
+    said = exchange.answer[:MAX_QUOTED_CHARACTERS]
     quoted = f"It began:\n{fence(said)}\n" if said.strip() else ""
     return f"## Your last answer could not be used\n{problem}.\n{quoted}Answer again, in the form asked for."

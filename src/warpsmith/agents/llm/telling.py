@@ -14,7 +14,7 @@ from ..failures import failure_of
 from ..findings import findings, summary
 from .prompts import bullets, fence
 
-MAX_SOURCE = 16_000  # characters of a task's source
+MAX_SOURCE_CHARACTERS = 16_000  # characters of a task's source
 MAX_NODES = 160
 MAX_HISTORY = 40
 HOT = 8  # nodes whose times are told
@@ -22,7 +22,7 @@ HOT = 8  # nodes whose times are told
 
 def task_text(task: Task) -> str:
     """The module's own source; what came without one is told by its graph alone."""
-    text = task.source.text[:MAX_SOURCE]
+    text = task.source.text[:MAX_SOURCE_CHARACTERS]
     return fence(text, "python") if text else ""
 
 

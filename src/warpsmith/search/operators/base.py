@@ -20,7 +20,7 @@ from ..steering import Steering
 from ..team import Team
 
 EVERYONE = 1 << 30
-HOPEFUL = 0.6  # share of the best speedup below which a candidate is no parent
+MIN_PARENT_SHARE = 0.6  # share of the best speedup below which a candidate is no parent
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class SearchContext:
 
     def _hopeful(self, attempt: Attempt) -> bool:
         best = self.population.best()
-        return best is not None and attempt.speedup >= HOPEFUL * best.speedup
+        return best is not None and attempt.speedup >= MIN_PARENT_SHARE * best.speedup
 
     def leaders(self) -> list[tuple[int, Attempt]]:
         """The best of each island that has one, best island first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...records import Lineage
 from .base import Proposal, SearchContext, insert
-from .seed import first_units, from_plan
+from .seed import from_plan, pick_first_units
 
 
 class Restart:
@@ -28,7 +28,7 @@ class Restart:
         for plan in plans:
             if len(proposals) >= n:
                 break
-            columns = [first_units(context, ideas, region, 1) for region in plan]
+            columns = [pick_first_units(context, ideas, region, 1) for region in plan]
             proposals += from_plan(context, [c for c in columns if c], island, self.name)
         return proposals[:n]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Unit
-from .base import HOPEFUL, Proposal, SearchContext, insert
+from .base import MIN_PARENT_SHARE, Proposal, SearchContext, insert
 
 
 class Rewrite:
@@ -30,7 +30,7 @@ class Rewrite:
     def _promises(self, context: SearchContext, hypothesis: Hypothesis) -> bool:
         """Return whether it may come near the best so far, by its own word. A model's word on that is no measure."""
         best = context.population.best()
-        return context.asks or best is None or hypothesis.expected_gain >= HOPEFUL * best.speedup
+        return context.asks or best is None or hypothesis.expected_gain >= MIN_PARENT_SHARE * best.speedup
 
 
 def place(

@@ -26,7 +26,9 @@ class Seed:
         ideas = team.reasoning.propose(context.situation, 1_000)
         cuts: list[list[Proposal]] = []
         for number, plan in enumerate(team.reasoning.plans(context.situation, team.orchestrator.branches)):
-            columns = [first_units(context, ideas, region, team.orchestrator.variants + 1) for region in plan]
+            columns = [
+                pick_first_units(context, ideas, region, team.orchestrator.variants + 1) for region in plan
+            ]
             cuts.append(from_plan(context, [c for c in columns if c], number, self.name))
         remainder = [proposal for cut in cuts[1:] for proposal in cut[1:]]
         return [
@@ -51,7 +53,7 @@ def from_plan(context: SearchContext, filled: Filled, island: int, operator: str
     return proposals
 
 
-def first_units(
+def pick_first_units(
     context: SearchContext, ideas: Sequence[Hypothesis], region: Region, m: int
 ) -> list[tuple[Hypothesis, Unit]]:
     """Up to `m` units for a region: the first unit of each of its ideas before second units of any."""

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from ...records import Hypothesis, Lineage, Region, Unit
 from .base import Proposal, SearchContext, TransferSeed, assemble, insert
-from .seed import first_units
+from .seed import pick_first_units
 
 MAX_SEEDS_PER_REGION = 4  # for a region
 Grown = tuple[Unit, TransferSeed]
@@ -42,7 +42,7 @@ class Transplant:
             columns = {region: list(adapt_seeds(context, region)) for region in plan}
             for row in range(max(map(len, columns.values()), default=0)):
                 picked = [c[min(row, len(c) - 1)] for c in columns.values() if c]
-                fillers = [first_units(context, ideas, r, 1) for r, c in columns.items() if not c]
+                fillers = [pick_first_units(context, ideas, r, 1) for r, c in columns.items() if not c]
                 units = [*(u for u, _ in picked), *(u for filler in fillers for _, u in filler)]
                 lineage = _lineage([transfer_seed for _, transfer_seed in picked])
                 proposals.append(Proposal(assemble(context.situation, units, lineage), None, number))
