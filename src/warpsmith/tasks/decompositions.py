@@ -129,23 +129,23 @@ FAKE_QUANTISATION: dict[str, Callable[..., Any]] = {
 }
 
 
-def _zeros(size: list[int], **options: Any) -> torch.Tensor:
+def _make_zeros(size: list[int], **options: Any) -> torch.Tensor:
     """Memory that nobody has written may hold anything: in a graph it is zero, the same in every run."""
     return torch.full(size, 0, **options)
 
 
-def _permuted_zeros(size: list[int], physical_layout: list[int], **options: Any) -> torch.Tensor:
+def _make_permuted_zeros(size: list[int], physical_layout: list[int], **options: Any) -> torch.Tensor:
     stored = torch.full([size[d] for d in physical_layout], 0, **options)
     return stored.permute([physical_layout.index(d) for d in range(len(size))])
 
 
 UNINITIALISED: dict[str, Callable[..., Any]] = {
-    "empty.memory_format": _zeros,
-    "empty_permuted": _permuted_zeros,
+    "empty.memory_format": _make_zeros,
+    "empty_permuted": _make_permuted_zeros,
 }
 
 
-def _grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+def _multiply_groups(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
     """A mixture of experts' grouped GEMM: rows [offs[e-1], offs[e]) of `input` (S, K) by `weight[e]` (E, K, N); zeros beyond
     the last offset. Source: transformers' `integrations/moe.py`, whose loop depends on the offsets' values.
     """
@@ -161,5 +161,5 @@ def _grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -
 
 
 LIBRARIES: dict[tuple[str, str], Callable[..., Any]] = {
-    ("transformers", "grouped_mm_fallback"): _grouped_mm,
+    ("transformers", "grouped_mm_fallback"): _multiply_groups,
 }
