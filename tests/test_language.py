@@ -24,7 +24,7 @@ REPLACED = {
     r"\b(Bred|Breeding)\b": "Proposal, SearchContext",
     r"\b(Archive)?Stones?\b|\bSTONES\b": "TransferSeed",
     r"\b(Archive|No)?Lore\b": "Retrieval",
-    r"\b(Opened|TimingField|Opponents)\b": "JudgeSession, TimingSession, BaselinePool",
+    r"\b(TimingField|Opponents)\b": "TimingSession, BaselinePool",
     r"\b(LED|PAID|SPARE)\b": "MAX_PREDICTED_PER_ROUND, LLM_ONLY_OPERATORS, OVERSAMPLE",
 }
 # Folder → percent of vague local names, of functions not named by a verb, of docstrings that begin with Of, What, …;
