@@ -30,7 +30,7 @@ def mixed(begun, make):
 
 
 def test_every_result_is_of_one_kind(mixed):
-    kinds = {kind: [e.candidate.units[0].technique for e in mixed.of_kind(kind)] for kind in KINDS}
+    kinds = {kind: [e.candidate.units[0].technique for e in mixed.list_kind(kind)] for kind in KINDS}
     assert kinds == {"winners": ["v0"], "stones": ["v1", "v0"], "quarantined": ["v3"], "failed": ["v2"]}
     assert mixed.kind_counts() == {"winners": 1, "stones": 2, "quarantined": 1, "failed": 1}
     assert sum(mixed.kind_counts().values()) == mixed.counts()["results"]
@@ -38,9 +38,9 @@ def test_every_result_is_of_one_kind(mixed):
 
 def test_kinds_of_one_task(mixed, make):
     assert mixed.kind_counts(make.task.id) == {"winners": 1, "stones": 2, "quarantined": 0, "failed": 1}
-    assert mixed.of_kind("quarantined", make.task.id) == []
-    assert mixed.of_kind("winners", make.task.id, target="cuda") == []
-    assert len(mixed.of_kind("stones", limit=1)) == 1
+    assert mixed.list_kind("quarantined", make.task.id) == []
+    assert mixed.list_kind("winners", make.task.id, target="cuda") == []
+    assert len(mixed.list_kind("stones", limit=1)) == 1
 
 
 def test_the_views_have_names_of_their_own(mixed, sql):
@@ -53,7 +53,7 @@ def test_a_contradicted_winner_is_one_no_more(mixed, make, later):
     won = make.candidate(0)
     again = make.ok(won, 0.9, confirmed=True, seed=1) if later == "slower" else make.failed(won)
     mixed.add_result("run-1", won, again)
-    assert mixed.of_kind("winners") == []
+    assert mixed.list_kind("winners") == []
 
 
 def test_a_quarantined_task_gives_no_stepping_stones(mixed):
