@@ -12,6 +12,7 @@ from cuda_bench import CudaBench
 from test_cuda_convolution import EVERY, unit_of
 from test_cuda_flat import SOME
 
+from warpsmith import kernels
 from warpsmith.agents.expert import emit_cuda
 from warpsmith.agents.expert.emit_cuda.product_halves import DEPTH, SIDE
 from warpsmith.agents.expert.families_cuda.base import smem_kib
@@ -129,7 +130,9 @@ def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> No
 
 
 def test_shared_memory_in_kernel_texts_is_that_of_the_architecture_with_wgmma() -> None:
-    texts = "".join(f.read_text() for f in Path(emit_cuda.__file__).parent.iterdir() if f.is_file())
+    folders = (Path(emit_cuda.__file__).parent, Path(kernels.__file__).parent)
+    files = [f for folder in folders for f in folder.rglob("*") if f.suffix in (".py", ".cuh")]
+    texts = "".join(f.read_text() for f in files)
     named = {int(kib) for kib in re.findall(r"\b(2\d\d) << 10", texts)}
     assert named == {H200.smem_bytes_per_block >> 10}
     assert set(re.findall(r"(?:USED|SHARED) \+ (\d+)\)", texts)) == {str(H200.smem_bytes_reserved)}
