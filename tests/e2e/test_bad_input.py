@@ -284,7 +284,7 @@ def test_killed_worker_ends_in_a_result_or_in_one_line(
     killed, deadline = False, time.monotonic() + 60
     while not killed and process.poll() is None and time.monotonic() < deadline:
         for child in psutil.Process(process.pid).children(recursive=True):
-            if module == f"warpsmith.{_name(child)}":
+            if _name(child) == f"{module.split('.')[1]}.{module.split('.')[-1]}":
                 child.kill()
                 killed = True
         time.sleep(0.02)

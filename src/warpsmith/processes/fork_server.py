@@ -117,8 +117,11 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
 
 
 def _call_itself(module: str) -> None:
-    """The name by which `ps` and `top` know this process: its command line is the server's."""
-    name = module.removeprefix("warpsmith.").encode()[:15]
+    """The name by which `ps` and `top` know this process: its command line is the server's. Linux keeps 15 characters:
+    "judge.reference" says more than "judge.correctne".
+    """
+    parts = module.removeprefix("warpsmith.").split(".")
+    name = ".".join(dict.fromkeys((parts[0], parts[-1]))).encode()[:15]
     ctypes.CDLL(None).prctl(15, ctypes.c_char_p(name), 0, 0, 0)  # PR_SET_NAME
 
 

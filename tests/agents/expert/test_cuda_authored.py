@@ -12,7 +12,7 @@ from cuda_bench import CudaBench
 from warpsmith.agents.expert.families import base
 from warpsmith.targets.front_matter import unit_from_source
 
-UNITS = Path(__file__).resolve().parents[3] / "benchmarks" / "authored"
+UNITS = Path(__file__).resolve().parents[3] / "lab" / "authored"
 R = torch.randn
 
 
