@@ -64,6 +64,7 @@ TORCH_ALLOWED = (
     "warpsmith.judge.correctness.reference",
     "warpsmith.judge.correctness.intermediates",
     "warpsmith.judge.correctness.stepping",
+    "warpsmith.judge.device.tf32",
     "warpsmith.judge.roofline.cuda_peaks",
     "warpsmith.judge.timing.bench_worker",
     "warpsmith.judge.timing.cuda_clock",

@@ -22,6 +22,7 @@ from ..judge.judge import Judge
 from ..pipeline import best_of
 from ..processes.buffers import Scratch
 from ..records import Candidate, Result, RunSummary, Task
+from ..records.result import NO_WIN_QUARANTINED
 from ..targets.base import Target
 
 
@@ -116,5 +117,5 @@ def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> s
         why = Counter(a.result.reason for a in attempts).most_common(1)
         return f"nothing valid was handed in: {why[0][0]}" if why else "nothing was handed in"
     if not admitted:
-        return "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
+        return NO_WIN_QUARANTINED
     return "no candidate is faster than the best baseline with its interval above 1"

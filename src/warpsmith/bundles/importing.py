@@ -23,6 +23,7 @@ from ..archive.entries import Kind, RunRecord
 from ..archive.transfer import FORMAT
 from ..pipeline import best_of
 from ..records import Environment, Record, Result, RunSummary, Task, content_hash
+from ..records.result import NO_WIN_QUARANTINED
 from .bundle import Bundle, read_bundle
 from .journal import ROWS, ResultRow, TaskRow, read_rows
 from .running import COPY
@@ -128,7 +129,7 @@ def _outcome(
     if confirmed is None:
         return "failed", "no candidate passed the confirmation"
     if opening.admission is not None and not opening.admission.admitted:
-        return "no-win", "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
+        return "no-win", NO_WIN_QUARANTINED
     if confirmed.win:
         return "win", ""
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"

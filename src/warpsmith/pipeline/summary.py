@@ -25,6 +25,7 @@ from ..records import (
     Ratio,
     RunSummary,
 )
+from ..records.result import NO_WIN_QUARANTINED
 from ..search.loop import Search
 from .left import left_to_aten
 
@@ -152,7 +153,7 @@ def status_of(
     if best is None:
         return "failed", "no candidate passed the confirmation"
     if not admitted:
-        return "no-win", "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
+        return "no-win", NO_WIN_QUARANTINED
     if best.result.win:
         return "win", ""
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"

@@ -196,6 +196,9 @@ class Result(Record):
         return self.status == "ok" and self.speedup is not None and self.speedup.low > 1.0
 
 
+NO_WIN_QUARANTINED = "the task is quarantined: a wrong answer can pass on it, so no speedup counts"
+
+
 class Admission(Record):
     """Whether a task counts: each mutant must fail on it."""
 

@@ -24,7 +24,7 @@ def list_libraries(program: Any) -> list[str]:
     modules = [m for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
     targets = {node.target for m in modules for node in m.graph.nodes if node.op == "call_function"}
     named = {t.name() for t in targets if isinstance(t, torch._ops.OpOverload) and t.namespace not in TORCH}
-    return sorted({_find_module(name.rpartition(".")[0] if "." in name else name) for name in named})
+    return sorted({_find_module(name.partition(".")[0]) for name in named})
 
 
 def _find_module(operator: str) -> str:

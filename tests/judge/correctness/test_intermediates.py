@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,10 @@ def test_values_are_computed_once_and_are_those_of_the_graph(graph: Graph, runs:
     names = [node.outputs[0].name for node in graph.nodes if node.outputs[0] is not None]
     first = cache.find("a", graph, values)
     assert first is not None
-    assert cache.find("a", graph, values) is first
+    again = cache.find("a", graph, values)
+    assert again is not None
+    assert again.keys() == first.keys()
+    assert all(again[name] is first[name] for name in first)
     assert runs == ["run"]
     expected = Stepper(graph).run(values, names)
     assert all(torch.equal(first[name], expected[name]) for name in names)
@@ -66,3 +70,12 @@ def test_oldest_values_make_room(graph: Graph, runs: list[str]) -> None:
 def test_graph_that_is_larger_than_the_room_is_not_kept(graph: Graph, runs: list[str]) -> None:
     assert Intermediates(64).find("a", graph, values_of(graph, 1)) is None
     assert runs == []
+
+
+def test_inputs_are_not_kept(graph: Graph) -> None:
+    """They may be as large as all weights, and are not counted as values of the graph."""
+    cache, values = Intermediates(1 << 20), values_of(graph, 1)
+    held = weakref.ref(values[graph.inputs[0].name])
+    assert cache.find("a", graph, values) is not None
+    values.clear()
+    assert held() is None

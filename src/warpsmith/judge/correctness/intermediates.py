@@ -15,7 +15,9 @@ from .stepping import Stepper, Tensors
 
 
 class Intermediates:
-    """`room`: bytes that all values together may take. A graph that needs more by itself is not kept."""
+    """`room`: bytes that all values together may take. A graph that needs more by itself is not kept. Inputs stay with whoever
+    has them: weights of a gigabyte would lie here once for each family of inputs.
+    """
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -25,19 +27,19 @@ class Intermediates:
         """All values of the graph and its inputs, by name; None where they do not fit. `key` names graph and values."""
         if key in self._sets:
             self._sets.move_to_end(key)
-            return self._sets[key][0]
+            return {**values, **self._sets[key][0]}
         names = [v.name for node in graph.nodes for v in node.outputs if v is not None]
         size = sum(extent_bytes(graph.specs[name]) for name in names)
         if size > self._room:
             return None
         self._make_room(size)
-        computed = {**values, **Stepper(graph).run(values, names)}
+        computed = Stepper(graph).run(values, names)
         self._sets[key] = (computed, size)
-        return computed
+        return {**values, **computed}
 
     def clear(self) -> None:
         self._sets.clear()
 
     def _make_room(self, size: int) -> None:
-        while self._sets and size + sum(held for _, held in self._sets.values()) > self._room:
+        while self._sets and size + sum(size_kept for _, size_kept in self._sets.values()) > self._room:
             self._sets.popitem(last=False)

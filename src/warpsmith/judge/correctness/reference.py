@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -29,6 +28,7 @@ from ...runtime.interpreter import run_graph
 from ...runtime.tensors import copied_to, open_tensors, write_tensors
 from ..device.eviction import flush_bytes
 from ..device.patience import PATIENCE, PAUSE
+from ..device.tf32 import allowing_tf32
 from ..layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from ..timing.cuda_clock import flush_for
 from ..timing.input_perturbation import Slice
@@ -44,9 +44,7 @@ from .tolerance import Tolerance, Truth
 
 PROFILE_REPEATS = 7
 KEPT_BYTES = 2 << 30  # of truths that stay on the device
-INTERMEDIATE_BYTES = (
-    1 << 30
-)  # of the graph's own values that stay in memory, so that no region computes them again
+INTERMEDIATE_BYTES = 1 << 30  # of a graph's values, which its regions read
 IDLE_BYTES = 1 << 30  # of the GPU's memory, which the worker may hold unused
 TF32_TWIN = "10-bit mantissa"  # the mutant that computes everything as if in TF32
 Handler = Callable[..., Any]
@@ -117,7 +115,7 @@ class Reference:
         `tf32`: whether float32 may be computed in TF32 where torch does by default.
         """
         graph = self._graph(variant)
-        with _allowing(tf32):
+        with allowing_tf32(tf32):
             names, truths = self._truths(variant, values, stem, seed, region, family, draws, least, reach)
         return self._write(graph, names, truths, stem, rows)
 
@@ -168,7 +166,7 @@ class Reference:
         slices of the values that were halved before the call.
         """
         specs = self._graph(variant).specs
-        with _allowing(tf32):
+        with allowing_tf32(tf32):
             truths = self._find_truths(variant, values, "", seed, region, family, draws, rows, perturbed)
         layouts = [specs[k.name] for k in truths]
         if rows:
@@ -407,20 +405,6 @@ def split_budget(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBud
 
     rule = compute_error_budget(torch, dtype, made.draws, pieces, keep)
     return elements.view(made.oracle.shape), rule
-
-
-@contextmanager
-def _allowing(tf32: bool) -> Iterator[None]:
-    """TF32 where torch has it by default, or nowhere."""
-    backends = (torch.backends.cudnn, torch.backends.cuda.matmul)
-    before = [b.allow_tf32 for b in backends]
-    for backend, allowed in zip(backends, before, strict=True):
-        backend.allow_tf32 = allowed and tf32  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        for backend, allowed in zip(backends, before, strict=True):
-            backend.allow_tf32 = allowed  # type: ignore[attr-defined]
 
 
 def _budget(dtype: str, made: TruthTensors) -> Tolerance:

@@ -20,6 +20,7 @@ from torch import Tensor
 from ...processes.worker import serve
 from ...records import Task
 from ...tasks.hosted import find_tensor, load_reference, tensors_to_buffers
+from ..device.tf32 import read_tf32, set_tf32
 from .cuda_clock import confine, make_stopwatch
 from .stopwatch import (
     Block,
@@ -38,7 +39,6 @@ MODES = {
     "compile-reduce-overhead": "reduce-overhead",
 }
 CUDA_MODES = {**MODES, "compile-max-autotune": "max-autotune-no-cudagraphs"}
-TF32_BACKENDS = (torch.backends.cudnn, torch.backends.cuda.matmul)
 GRAPH_WARMUP = 3  # calls before a capture, which may not allocate workspaces or choose algorithms
 
 
@@ -157,7 +157,7 @@ class BaselineProcess:
         task = Task.model_validate_json(Path(task_file).read_text())
         factory = CudaGraph if kind == "cuda-graph" else Reference
         callee = factory(task, variant, kind, device)
-        self.kind, self.tf32 = kind, tuple(b.allow_tf32 for b in TF32_BACKENDS)
+        self.kind, self.tf32 = kind, read_tf32()
         blocks = output_blocks(callee.graph, callee.graph.returned)
         self.stopwatch = make_stopwatch(device, callee.graph, callee, flush_bytes, blocks)
         steady_state(threads)
@@ -170,8 +170,7 @@ class BaselineProcess:
         """Raises RuntimeError for a call that was captured or compiled with its arithmetic."""
         if self.kind != "eager":
             raise RuntimeError(f"the arithmetic of {self.kind} is fixed")
-        for backend, before in zip(TF32_BACKENDS, self.tf32, strict=True):
-            backend.allow_tf32 = allowed and before  # type: ignore[attr-defined]
+        set_tf32([allowed and before for before in self.tf32])
 
     def handlers(self) -> dict[str, Callable[..., dict[str, Any] | None]]:
         return {
