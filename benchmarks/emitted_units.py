@@ -30,10 +30,10 @@ from machine_code import machine_code_hash
 
 from warpsmith.agents.expert.ideas import variants
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.expert.program import Unsupported
-from warpsmith.agents.expert.registry import families_of
-from warpsmith.agents.facts import Facts
+from warpsmith.codegen.program import Unsupported
 from warpsmith.errors import TaskError, WarpsmithError
+from warpsmith.facts import Facts
+from warpsmith.kernels.registry import families_of
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Region, Task, Unit
 from warpsmith.tasks.load import load_suite, load_task

@@ -26,8 +26,8 @@ import torch
 from fuzz_modules import make
 
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.expert.registry import family_of
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
+from warpsmith.kernels.registry import family_of
 from warpsmith.records import Graph, GraphInput, GraphOutput, Region, Unit
 from warpsmith.runtime.deployed import deploy
 from warpsmith.runtime.interpreter import run_graph

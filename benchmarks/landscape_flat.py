@@ -12,8 +12,8 @@ from dataclasses import fields
 from typing import Any
 
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.facts import Facts
 from warpsmith.executors.landscape_data import Landscape, Point
+from warpsmith.facts import Facts
 
 
 def facts_of(landscape: Landscape) -> Facts:

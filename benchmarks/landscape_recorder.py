@@ -20,11 +20,11 @@ from landscape_space import Space, key
 from warpsmith import machine
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.expert.program import Unsupported
 from warpsmith.agents.expert.steps import FLAG_FOR, FLAGS
-from warpsmith.agents.facts import Facts
+from warpsmith.codegen.program import Unsupported
 from warpsmith.executors import landscape_data as lands
 from warpsmith.executors.landscape_file import VERSION, line
+from warpsmith.facts import Facts
 from warpsmith.pipeline.summary import facts_from, facts_of, facts_record
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import (

@@ -18,12 +18,12 @@ from landscape_flat import FLAT, Flat, facts_of
 from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.expert.brain import ExpertBrain
 from warpsmith.agents.expert.ideas import variants
-from warpsmith.agents.expert.program import Unsupported
-from warpsmith.agents.expert.registry import families_of
 from warpsmith.archive.timings import TimedUnit
+from warpsmith.codegen.program import Unsupported
 from warpsmith.config import Config
 from warpsmith.executors.landscape import LandscapeExecutor
 from warpsmith.executors.landscape_data import Landscape, Point, coordinates
+from warpsmith.kernels.registry import families_of
 from warpsmith.pipeline.team import make_team
 from warpsmith.records import Budget, Candidate, Graph, Hypothesis, Profile, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search

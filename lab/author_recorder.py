@@ -20,8 +20,8 @@ from json_lines import known_lines
 
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.expert.program import Unsupported
-from warpsmith.agents.facts import Facts
+from warpsmith.codegen.program import Unsupported
+from warpsmith.facts import Facts
 from warpsmith.judge.judge import Judge
 from warpsmith.pipeline.summary import facts_of
 from warpsmith.processes.buffers import Scratch

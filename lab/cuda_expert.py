@@ -32,10 +32,10 @@ from narrow_task import DTYPES, narrow_task
 
 from warpsmith.agents.expert.brain import hypotheses, plans, write_units
 from warpsmith.agents.expert.planner import Plan
-from warpsmith.agents.facts import Facts
 from warpsmith.bundles.bundle import make_bundle
 from warpsmith.bundles.gather import Gathered
 from warpsmith.errors import UsageError, WarpsmithError
+from warpsmith.facts import Facts
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Hypothesis, Lineage, Region, Task, Unit
 from warpsmith.search.tuner import with_values

@@ -1,4 +1,4 @@
-"""What tiles of the technique `flat` take on a GPU, and the rates (`families_cuda.schedules.conv_flat.Rates`) that tell it best.
+"""What tiles of the technique `flat` take on a GPU, and the rates (`implicit_gemm_warp_specialized_schedule.Rates`) that tell it best.
 
 `look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `halve`, error
 against float64; of each task the best tiles of each kind of crew, by the rates of now. Not judged (see `cuda_look.py`). `fit`: in: such rows. Out: the rates, and of
@@ -27,9 +27,10 @@ import torch
 from cuda_expert import FACTS, files, hypotheses
 from cuda_look import Gpu
 
-from warpsmith.agents.expert.families_cuda.convolution import CudaConvolution
-from warpsmith.agents.expert.families_cuda.convolution_kinds import read_kind
-from warpsmith.agents.expert.families_cuda.schedules.conv_flat import (
+from warpsmith.errors import UsageError, WarpsmithError
+from warpsmith.kernels.conv.convolution_kinds import read_kind
+from warpsmith.kernels.conv.cuda.cuda_convolution import CudaConvolution
+from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     RATES,
     ConvFlatSchedule,
     Load,
@@ -37,8 +38,7 @@ from warpsmith.agents.expert.families_cuda.schedules.conv_flat import (
     Timed,
     flats,
 )
-from warpsmith.agents.expert.registry import family_of
-from warpsmith.errors import UsageError, WarpsmithError
+from warpsmith.kernels.registry import family_of
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Unit
 from warpsmith.search.tuner import with_values

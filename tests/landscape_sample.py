@@ -5,9 +5,9 @@ from itertools import product
 
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.facts import Facts
 from warpsmith.executors.landscape_data import Header, Landscape, Point, Site, Source, Whole
 from warpsmith.executors.landscape_file import VERSION
+from warpsmith.facts import Facts
 from warpsmith.records import BaselineTiming, Environment, Limit, Task
 from warpsmith.testing import chain_task
 

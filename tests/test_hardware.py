@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.agents.facts import Facts, local_facts
+from warpsmith.facts import Facts, local_facts
 from warpsmith.hardware import A100, CPU, H100, H200, PROFILES, SMEM_KIB_PER_BLOCK, Hardware, hardware_of
 
 

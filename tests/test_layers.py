@@ -12,13 +12,15 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 
 # Lowest first. Names on one line do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("records", "kernels"),
+    ("records",),
     ("errors", "places"),
     ("plugins", "config", "machine", "progress", "budgets", "hardware"),
-    ("watching",),
+    ("watching", "facts"),
     ("processes",),
     ("tasks",),
     ("targets",),
+    ("codegen",),
+    ("kernels",),
     ("runtime",),
     ("judge",),
     ("profile", "solutions"),
@@ -50,6 +52,23 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("admission",),
         ("building", "judge_session"),
         ("judge", "task_check"),
+    ),
+    "codegen": (
+        ("templates", "program"),
+        ("writer", "passes"),
+        ("lowering",),
+        ("addresses",),
+        ("expressions", "cpp_source", "rewrites"),
+        ("fusion",),
+        ("cuda",),
+    ),
+    "kernels": (
+        ("family", "costs"),
+        ("schedule", "anchored", "cuda_unit"),
+        ("cpp_anchored", "cuda_anchored", "cuda_tunables"),
+        ("reduce", "pointwise", "collapse", "fold", "pool", "scan", "gemm", "data_movement", "lrn", "resize"),
+        ("conv", "attention"),
+        ("registry",),
     ),
 }
 
@@ -189,6 +208,18 @@ def test_imports_inside_of_a_package_go_down_only(package: str) -> None:
         for name, part in inside.items()
         for imported in sorted(ours(name) & set(inside))
         if inside[imported] != part and rank[inside[imported]] >= rank[part]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_cpp_and_cuda_kernels_do_not_import_each_other() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name in modules()
+        for here, there in ((".cpu.", ".cuda."), (".cuda.", ".cpu."))
+        if name.startswith("warpsmith.kernels.") and here in name
+        for imported in sorted(ours(name))
+        if imported.startswith("warpsmith.kernels.") and there in imported
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from warpsmith.agents.base import Attempt
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.pipeline import best_of, lasting
 from warpsmith.pipeline.summary import Ground, Spent, summarize
 from warpsmith.records import Admission, Budget, Candidate, Environment, Limit, Ratio, Unit

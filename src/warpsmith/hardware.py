@@ -1,7 +1,7 @@
 """One record of the machine that kernels are written for: sizes, rates and the cost of calls, one unit in each field's name.
 
 In: a target and a device's name, as the driver tells it. Out: that device's `Hardware`; an H200's for a GPU that has no profile.
-The figures decide what is tried first, never what is right. What a search measures of its own machine is in `agents.facts`.
+The figures decide what is tried first, never what is right. What a search measures of its own machine is in `facts`.
 """
 
 from __future__ import annotations

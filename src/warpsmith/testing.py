@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from .agents.base import Situation
-from .agents.facts import Facts
 from .executors.base import Executor
+from .facts import Facts
 from .records import (
     Candidate,
     Check,

@@ -6,10 +6,10 @@ from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.compile import MAX_REPAIRS, CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert import brain
-from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
+from warpsmith.facts import Facts
 from warpsmith.records import Build, Candidate, Diagnostic, Limit, Lineage, Result, Tunable, Unit
 from warpsmith.testing import FakeBrain, chain_graph, chain_region, chain_task, scripted_result
 

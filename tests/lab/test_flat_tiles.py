@@ -9,8 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from warpsmith.agents.expert.families_cuda.convolution_kinds import Kind
-from warpsmith.agents.expert.families_cuda.schedules.conv_flat import RATES, Rates, Timed, flats
+from warpsmith.kernels.conv.convolution_kinds import Kind
+from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
+    RATES,
+    Rates,
+    Timed,
+    flats,
+)
 
 PLANE = Kind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
 TILES = flats(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from made import FakeEvidence
 
 from warpsmith import machine
-from warpsmith.agents.expert.registry import family_of
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
+from warpsmith.kernels.registry import family_of
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile.sanitizer import CUDA_TOOLS, sanitize
 from warpsmith.records import Candidate, Task, TaskSource, Unit, Variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.records import (
     Candidate,
     Limit,

@@ -9,12 +9,12 @@ from typing import Any
 from warpsmith.agents.base import Attempt, Situation
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
-from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.archive.timings import TimedUnit
 from warpsmith.config import Config
+from warpsmith.facts import Facts
 from warpsmith.records import Budget, Candidate, Limit, Unit
 from warpsmith.search.loop import Search, Team
 from warpsmith.search.meter import Meter

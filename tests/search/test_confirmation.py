@@ -8,7 +8,7 @@ import pytest
 from made_attempts import TASK, attempt, unit
 
 from warpsmith.agents.base import Attempt
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.progress import SilentObserver
 from warpsmith.records import Budget, Candidate, Limit, Ratio, Result
 from warpsmith.search.confirmation import confirm, explain

@@ -7,10 +7,10 @@ import pytest
 from warpsmith.agents.base import Attempt
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
-from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
+from warpsmith.facts import Facts
 from warpsmith.records import Budget, Candidate, Limit
 from warpsmith.search.confirmation import confirm
 from warpsmith.search.loop import Search, Team

@@ -8,7 +8,7 @@ from typing import Any
 from scripted_search import searched
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.records import Candidate, Graph, Hypothesis, Profile, Region, RegionProfile, Result, Unit
 from warpsmith.search.loop import Search
 from warpsmith.search.rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH

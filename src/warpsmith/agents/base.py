@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from ..facts import Facts
 from ..records import (
     Candidate,
     Diagnostic,
@@ -22,7 +23,6 @@ from ..records import (
     Task,
     Unit,
 )
-from .facts import Facts
 
 
 @dataclass(frozen=True)

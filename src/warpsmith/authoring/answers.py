@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from ..agents.expert.registry import target_of
 from ..errors import UsageError
+from ..kernels.registry import target_of
 from ..records import Candidate, Graph, Lineage, Record, Task, Unit
 from ..targets.front_matter import FrontMatterError, unit_from_source
 from .regions import propose_regions, resolve

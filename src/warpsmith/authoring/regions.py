@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 
 from ..agents.expert.brain import ExpertBrain
-from ..agents.expert.families import Technique
-from ..agents.expert.program import Unsupported
-from ..agents.expert.registry import family_of
-from ..agents.facts import local_facts
+from ..codegen.program import Unsupported
 from ..errors import TaskError, UsageError
+from ..facts import local_facts
+from ..kernels.family import Technique
+from ..kernels.registry import family_of
 from ..records import Graph, Region, Unit
 from ..tasks.regions import make_region
 

@@ -27,7 +27,7 @@ class Header(Record):
     version: int
     task: Task  # its main variant
     target: str
-    facts: dict[str, Any]  # `agents.facts.Facts` as a record
+    facts: dict[str, Any]  # `facts.Facts` as a record
     limit: Limit
     baselines: tuple[BaselineTiming, ...]
     environment: Environment

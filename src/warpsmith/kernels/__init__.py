@@ -1,1 +1,1 @@
-"""The text of kernels: a folder for each operator, a folder for each target in it."""
+"""One folder an operator: the pattern that matches, its schedules, its C++ (`cpu`) and CUDA (`cuda`) kernels."""

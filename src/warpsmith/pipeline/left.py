@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..agents.base import Attempt
-from ..agents.expert.axes import VIEWS, base_name
+from ..codegen.lowering.axis_relations import VIEWS, base_name
 from ..records import Graph, Node
 
 MOST_LINES = 8

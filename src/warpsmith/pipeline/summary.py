@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..agents.base import Attempt
-from ..agents.facts import Facts, local_facts
 from ..agents.llm.memory import Memory
 from ..agents.llm.translation import translation
 from ..archive.entries import RunRecord
+from ..facts import Facts, local_facts
 from ..judge.judge import Judge
 from ..records import (
     Admission,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..agents.base import Attempt, Situation
-from ..agents.expert.costs import floor_us, node_us
 from ..agents.expert.ideas import Place
 from ..agents.findings import BEATEN, fastest, is_near, list_settled
+from ..kernels.costs import floor_us, node_us
 from ..records import Graph, Limit, Region, RegionProfile
 from ..tasks.regions import boundary
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..agents.base import Attempt, Situation
-from ..agents.facts import Facts
 from ..agents.findings import list_settled
 from ..errors import ModelError
 from ..executors.base import Executor
+from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, OperatorUse, Result, Task

@@ -8,7 +8,7 @@ from test_planner import graph_of
 
 from warpsmith.agents.expert import brain
 from warpsmith.agents.expert.review import review
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.records import Diagnostic, Graph, Hypothesis, Ratio, Result, Timing, Verdict
 from warpsmith.targets.front_matter import parse
 

@@ -9,7 +9,7 @@ import torch
 from test_planner import graph_of
 
 from warpsmith.agents.expert import brain
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.records import Graph, Hypothesis, Profile, Ratio, RegionProfile, Result, Timing, Verdict
 
 History = list[tuple[Hypothesis | None, Result]]

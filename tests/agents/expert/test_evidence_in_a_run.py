@@ -13,12 +13,12 @@ from test_planner import graph_of
 from warpsmith.agents.compile import CompileAgent
 from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert.brain import ExpertBrain
-from warpsmith.agents.facts import Facts
 from warpsmith.agents.orchestrator import OrchestratorAgent
 from warpsmith.agents.reasoning import ReasoningAgent
 from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.archive import Archive
 from warpsmith.config import Config
+from warpsmith.facts import Facts
 from warpsmith.machine import describe
 from warpsmith.records import (
     Budget,

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from warpsmith.agents.expert import planner
 from warpsmith.agents.expert.planner import Planner, plans, saving
-from warpsmith.agents.facts import Facts
+from warpsmith.facts import Facts
 from warpsmith.records import Graph
 from warpsmith.tasks.export import export_program, program_graph
 

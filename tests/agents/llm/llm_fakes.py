@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from warpsmith.agents.base import Attempt, Situation
-from warpsmith.agents.facts import Facts
 from warpsmith.agents.llm.brain import LlmBrain
 from warpsmith.agents.llm.memory import Memory
 from warpsmith.agents.llm.retrieval import NoRetrieval, Retrieval
+from warpsmith.facts import Facts
 from warpsmith.llm.chat import question_key
 from warpsmith.records import Exchange, Graph, Limit, Region, Role, Task, Usage
 from warpsmith.targets.task_header import region_header

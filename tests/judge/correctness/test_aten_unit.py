@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith.agents.expert.families import FOLD
-from warpsmith.agents.facts import Facts
 from warpsmith.errors import TaskError
+from warpsmith.facts import Facts
 from warpsmith.judge.correctness.stepping import check_layout, check_stated
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.timing.rewritten_reference import rewritten_graph
+from warpsmith.kernels.fold.fold import FOLD
 from warpsmith.records import Candidate, Graph, Node, TensorSpec, Unit
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph

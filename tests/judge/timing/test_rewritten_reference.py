@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from warpsmith.agents.expert.families.collapse import Collapse
-from warpsmith.agents.facts import local_facts
 from warpsmith.errors import TaskError
+from warpsmith.facts import local_facts
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.timing.bench import BaselineLost
 from warpsmith.judge.timing.rewritten_reference import REWRITTEN, rewritten_graph
+from warpsmith.kernels.collapse.cpp_collapse import CppCollapse
 from warpsmith.records import Candidate, Graph, Node, Task, TensorSpec, Unit, Value
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph, chain_region
@@ -101,7 +101,7 @@ def judge(open_judge: Callable[..., Any]) -> Iterator[Judge]:
 
 def written(task: Task) -> Unit:
     """The expert's own unit over the whole graph."""
-    family, region = Collapse(), make_region(task.graph, [n.name for n in task.graph.nodes])
+    family, region = CppCollapse(), make_region(task.graph, [n.name for n in task.graph.nodes])
     return family.write(task.graph, region, family.techniques(task.graph, region, local_facts())[0])
 
 

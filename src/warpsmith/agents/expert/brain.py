@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from ...codegen.program import Unsupported
+from ...facts import Facts, local_facts
+from ...kernels.family import Technique
+from ...kernels.registry import families_of, target_of
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
 from ..base import Attempt, Situation
-from ..facts import Facts, local_facts
 from .edits import neighbours
-from .families import Technique
 from .ideas import History, Idea, Known, ideas, key_of, known, variants
 from .planner import Plan, Planner, plans
-from .program import Unsupported
 from .reasons import evidence
-from .registry import families_of, target_of
 from .review import review
 from .steps import CUDA_FLAGS, flag_order
 

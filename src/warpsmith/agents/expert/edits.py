@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...facts import Facts
+from ...kernels.family import Technique
+from ...kernels.registry import families_of, target_of
 from ...records import Graph, Hypothesis, RegionProfile, Unit
-from ..facts import Facts
 from ..findings import findings
-from .families import Technique
-from .registry import families_of, target_of
 from .steps import steps
 
 

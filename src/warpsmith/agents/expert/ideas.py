@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...facts import Facts
+from ...kernels.anchored import AnchoredFamily
+from ...kernels.costs import aten_us, floor_us, node_us
+from ...kernels.family import Family, Technique
+from ...kernels.fold.fold import FOLD
+from ...kernels.registry import family_of
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
-from ..facts import Facts
 from ..findings import Finding, fastest, findings, list_settled
-from .costs import aten_us, floor_us, node_us
-from .families import FOLD, AnchoredFamily, Family, Technique
 from .planner import Plan
-from .registry import family_of
 from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]

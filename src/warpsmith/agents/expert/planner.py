@@ -1,7 +1,7 @@
 """Cuts a graph into regions that kernels can replace.
 
 In: the graph and what was measured. Out: competing plans, each a tuple of disjoint convex regions, best
-first. Families with loops of their own cut theirs (`families.anchored`). Any other region grows from a seed (a
+first. Families with loops of their own cut theirs (`anchored`). Any other region grows from a seed (a
 reduction, else a pointwise op) over producers and consumers as long as the whole can be lowered (`growth`); what is
 left stays ATen. Plans differ in which way regions may grow, in whether only the hottest region is taken, and in
 whether batch norm and the like are folded into linear maps.
@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ...codegen.fusion.growth import is_pointwise, region_around
+from ...codegen.lowering.axis_relations import VIEWS, base_name
+from ...codegen.lowering.levels import is_reducing
+from ...codegen.lowering.lower import lower
+from ...codegen.rewrites.folding import folded_region
 from ...errors import TaskError
+from ...facts import Facts
+from ...kernels.costs import aten_us, hoped_us, node_us
+from ...kernels.fold.fold import FOLD
+from ...kernels.registry import anchored_of, family_of
 from ...records import Graph, Region
 from ...tasks.regions import make_region, topological_groups
-from ..facts import Facts
-from .axes import VIEWS, base_name
-from .costs import aten_us, hoped_us, node_us
-from .families import FOLD
-from .folding import folded_region
-from .growth import is_pointwise, region_around
-from .levels import is_reducing
-from .lower import lower
-from .registry import anchored_of, family_of
 
 Plan = tuple[Region, ...]
 HEAVY = 12  # instructions per element that make a single pointwise op worth a kernel

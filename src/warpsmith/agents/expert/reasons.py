@@ -7,11 +7,11 @@ step.
 
 from __future__ import annotations
 
+from ...facts import Facts
+from ...kernels.costs import aten_us, floor_us, region_bytes
 from ...progress import counted
 from ...records import Graph, RegionProfile
-from ..facts import Facts
 from ..findings import summary
-from .costs import aten_us, floor_us, region_bytes
 from .ideas import Idea, Known
 
 

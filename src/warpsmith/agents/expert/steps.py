@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
+from ...kernels.family import Technique
 from ...records import RegionProfile, Tunable
 from ..findings import Finding, findings
-from .families import Technique
 
 Direction = Literal["up", "down", "other"]
 # Tunables in the order in which they are worth a try.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Task, Unit
 from ...targets.base import Target
 from ..base import Advice, Attempt, RoundPlan, Situation
-from ..facts import Facts
 from .compile import LlmCompile
 from .context import Context
 from .correctness import LlmCorrectness

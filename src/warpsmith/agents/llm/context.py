@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
 from ...targets.base import Target
-from ..facts import Facts
 from .answers import Language
 from .memory import Memory
 from .prompts import bullets, fence

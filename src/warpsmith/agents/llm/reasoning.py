@@ -8,11 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...errors import TaskError
+from ...facts import Facts
 from ...records import Graph, Hypothesis, Region
 from ...tasks.regions import make_region
 from ..base import ReasoningBrain, Situation
 from ..expert.brain import ExpertBrain
-from ..facts import Facts
 from ..failures import failure_of
 from ..findings import fastest, findings
 from ..reasoning import idea_key

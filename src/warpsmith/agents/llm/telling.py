@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ...facts import Facts
 from ...hardware import SMEM_KIB_PER_BLOCK
 from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
 from ..base import Attempt, Situation
-from ..facts import Facts
 from ..failures import failure_of
 from ..findings import findings, summary
 from .prompts import bullets, fence

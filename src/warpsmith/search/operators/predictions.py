@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...agents.base import Attempt
-from ...agents.expert.costs import hoped_us, node_us
+from ...kernels.costs import hoped_us, node_us
 from ...records import Region, Unit
 from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
 from ..tuner import every_setting, with_values

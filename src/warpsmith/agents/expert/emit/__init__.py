@@ -1,1 +1,0 @@
-"""A `Program` and a technique → one readable C++ source."""

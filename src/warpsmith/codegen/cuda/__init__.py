@@ -1,0 +1,1 @@
+"""What all CUDA kernels share: a source file with its launches, threads, lanes, chains."""

@@ -1,0 +1,1 @@
+"""ATen operations as expressions and loops: a graph region in, a `Program` out."""

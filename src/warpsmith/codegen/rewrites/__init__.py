@@ -1,0 +1,1 @@
+"""Algebra on graphs: folded normalisations, collapsed sums; a rewritten region in ATen."""

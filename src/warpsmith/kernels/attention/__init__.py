@@ -1,0 +1,1 @@
+"""Attention: softmax(Q Kᵀ + mask) V with what surrounds it."""

@@ -1,0 +1,92 @@
+"""Attention on a GPU: the library's node for it, of float32, where the library is far from the limit.
+
+In: `scaled_dot_product_attention` of queries, keys and values with the same heads, any strides. Out: one unit for the node
+alone, in the technique `wgmma` (`materialized_scores`). Declines masks, causal ones too, dropout, heads of queries that share
+one of keys, other types, heads of few features or keys, and other architectures than the one that has the instructions.
+Attention that a graph spells out falls to the families of its products and its softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+from ....codegen.lowering.axis_relations import base_name
+from ....codegen.lowering.op_builder import literal, option
+from ....codegen.program import Unsupported, operand_names
+from ....facts import Facts
+from ....records import Graph, Node, Region, Unit
+from ...costs import region_bytes
+from ...cuda_anchored import CudaAnchored
+from ...cuda_unit import cuda_unit, is_streamed
+from ...family import Technique, tunable
+from ...gemm.cuda.cuda_matmul import WGMMA_ARCH
+from ...gemm.cuda.split_fp16 import DEPTH
+from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, wgmma_technique
+from ..attention_pattern import LIBRARY, attention_at
+from ..attention_rewrites import Attention
+from .materialized_scores import Heads, attention_body
+
+
+class CudaAttention(CudaAnchored):
+    name = "attention"
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        return base_name(node) == LIBRARY
+
+    def supports(self, graph: Graph, node: Node) -> bool:
+        return _plain(graph, node) is not None
+
+    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
+        """The node alone: what follows it turns its dimensions, mostly, and other operands may have no heads."""
+        return super().cut(graph, node, taken, False)
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        found = self._found(graph, region)
+        if found is None or facts.arch not in ("", WGMMA_ARCH):
+            return []
+        hardware = facts.hardware
+        *heads, rows, depth = graph.specs[found.query].shape
+        columns, wide = found.raw[-1], found.final.output.spec.shape[-1]
+        moved = region_bytes(graph, region)
+        stream = tunable("NT", int(is_streamed(graph, region, hardware)))
+        keys = wgmma_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
+        values = wgmma_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
+        if keys is None or values is None:
+            return []
+        passes = hardware.dram_us(
+            3 * 4.0 * prod(found.raw), DRAM_SHARE
+        )  # over the scores, beyond those of products
+        tunables = (
+            tunable("HEADS", 64, 16, 128, 32), tunable("BK", DEPTH), tunable("STAGES", 3), tunable("GROUP", 8),
+            tunable("BLOCKS", hardware.sm_count), tunable("SPLIT", 1), stream,
+        )  # fmt: skip
+        why = "both products by warpgroup from scaled halves, weights made as the second one's are split: as exact as float32"
+        return [Technique("wgmma", why, "compute", tunables, us=(keys.us or 0) + (values.us or 0) + passes)]
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        """Raises Unsupported."""
+        found = self._found(graph, region)
+        if found is None:
+            raise Unsupported("not an attention that is the library's alone")
+        names = operand_names(region)
+        given = option(found.final, 6, "scale", None)
+        heads = Heads(
+            names[found.query], names[found.key], names[found.value], names[found.final.output.name],
+            len(found.shape), "(float)(1.0 / sqrt((double)WIDTH))" if given is None else literal(float(given)),
+        )  # fmt: skip
+        body = attention_body(graph, region, found.final.output.name, heads)
+        return cuda_unit(body, region, technique, self.name)
+
+    def _found(self, graph: Graph, region: Region) -> Attention | None:
+        anchor = self.anchor(graph, region)
+        return _plain(graph, anchor.node) if anchor is not None and not anchor.after else None
+
+
+def _plain(graph: Graph, node: Node) -> Attention | None:
+    """Without a mask, of float32, each head with keys and values of its own."""
+    found = attention_at(graph, node)
+    if found is None or found.mask or found.limit is not None or found.grouped:
+        return None
+    dtypes = {graph.specs[v].dtype for v in (*node.uses, node.output.name)}
+    return found if dtypes == {"float32"} else None

@@ -1,0 +1,1 @@
+"""A linear map and the sum behind it as the map of a sum."""

@@ -1,0 +1,1 @@
+"""Convolutions: direct and implicit GEMM, with fused epilogues."""

@@ -1,0 +1,131 @@
+"""What follows a convolution, in the block that made the results: they are in shared memory, and what leaves the block is
+less than they are.
+
+In: `Tail`, and names of what the chains of a unit define. Out: the text that takes the place of the convolution's own
+stores, constants, and the kernel after it. Three ends: pooled values are stored; a place's channels are reduced, by the
+steps of a lowered program; the values of all places are added up, a warp a channel, then by `finish` in double. A value is
+computed from the tile whenever it is asked for: bias, pointwise nodes, window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.program import Program
+from ....codegen.templates import render
+from ....codegen.writer import Writer
+from .channel_steps import Walk, column_steps
+from .implicit_gemm_tf32 import Convolved
+
+Combine = Literal["", "max", "average"]
+Summed = Literal["", "places", "all"]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """`window`: depth, height, width of the pooling (1: none); `divisor`: of averages. `dressed`, `later`: is there a chain
+    of that name, before and after the pooling? Then `columns`, or a sum or mean over all places (`summed`: of each
+    channel, or of all), or neither."""
+
+    window: tuple[int, int, int]
+    combine: Combine
+    divisor: float
+    dressed: bool
+    later: bool
+    columns: Program | None = None
+    summed: Summed = ""
+    mean: bool = False
+
+
+def constants(tail: Tail) -> str:
+    text = render("conv/cuda/epilogue_window_layout.cuh", **windows(tail))
+    if tail.columns is not None:
+        text += render("conv/cuda/epilogue_channel_reduction_layout.cuh")
+    return text
+
+
+def windows(tail: Tail) -> dict[str, int]:
+    """Placeholders: the sizes of the windows."""
+    return {f"window_{letter}": size for letter, size in zip("dhw", tail.window, strict=True)}
+
+
+def deliver(tail: Tail) -> str:
+    """Takes a tile of results to what follows, as `implicit.store_tile` does to the outputs."""
+    pointwise = "row = dressed<NEAR>(o, row, at);" if tail.dressed else ""
+    text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(tail))
+    if tail.columns is not None:
+        return text + _columns(tail.columns)
+    if tail.summed:
+        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_later(tail))
+    return text + render("conv/cuda/epilogue_window_store.cuh")
+
+
+def apply_later(tail: Tail) -> str:
+    """A pooled value, `made`, after the pointwise nodes that follow the pooling."""
+    return "later<1>(o, made, at)" if tail.later else "made"
+
+
+def combining(tail: Tail) -> dict[str, str]:
+    """Placeholders: how a window's values, `row.at[v]`, become one, `made`."""
+    start, step, end = {
+        "max": ("-ws::infinity", "ws::max_nan(row.at[v], made)", "made"),
+        "average": ("0.0f", "made + row.at[v]", f"made / {tail.divisor!r}f"),
+        "": ("0.0f", "row.at[v]", "made"),
+    }[tail.combine]
+    return {"start": start, "combine": step, "finish": end}
+
+
+def finish(tail: Tail) -> str:
+    """The kernel after the convolution, where there is one."""
+    count = "ENDS_D * ENDS_H * ENDS_W" + (" * ALL" if tail.summed == "all" else "")
+    divisor = f"(double)({count})" if tail.mean else "1.0"
+    if tail.summed == "places":
+        return render("conv/cuda/sum_tiles_per_channel.cuh", divisor=divisor)
+    return render("conv/cuda/sum_tiles_all_channels.cuh", divisor=divisor) if tail.summed else ""
+
+
+def finish_launch(tail: Tail, sums: str) -> Launch:
+    """`sums`: where they lie, as C++."""
+    blocks = "IMAGES * BUNDLES" if tail.summed == "places" else "IMAGES"
+    return Launch("finish", blocks, "256", extra=f"(const float*)({sums})", struct=True)
+
+
+def sums_bytes(shape: Convolved, rows: bool) -> str:
+    """What tiles leave for `finish`: a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
+    `implicit` has them, else as `halves`."""
+    if rows:
+        wide = "(WIDE < PIXELS ? WIDE : PIXELS)"
+        deep = f"(DEEP < PIXELS / {wide} ? DEEP : PIXELS / {wide})"
+        high = f"(PIXELS / {wide} / {deep})"
+    else:
+        deep = "(DEEP < PIXELS / 64 ? DEEP : PIXELS / 64)"
+        area = f"(PIXELS / {deep})"
+        most = f"(WIDE < {area} ? WIDE : {area})"
+        wide = f"({most} >= 64 || {area} / {most} >= 8 ? {most} : {area} / 8)"
+        high = f"({area} / {wide})"
+    sides = (deep, high, wide)[3 - shape.space :]
+    phases = shape.stride if shape.transposed else (1,) * shape.space
+    tiles = [
+        f"((({shape.size(1 + d)} + {p - 1}) / {p} + {side} - 1) / {side})"
+        for d, (side, p) in enumerate(zip(sides, phases, strict=True))
+    ]
+    return " * ".join([f"(uint64_t){shape.source}_shape[0]", shape.size(0), str(shape.lists), *tiles, "4"])
+
+
+def _columns(program: Program) -> str:
+    """The channels of each place of the tile, by threads above each other."""
+    w = Writer()
+    w.line("const int slot = threadIdx.x / ABREAST, col = threadIdx.x % ABREAST;")
+    with w.block("for (int first = 0; first < PLACES; first += ABREAST)"):
+        w.line("const Place task = place(first + col < PLACES ? first + col : PLACES - 1);")
+        w.line("const bool inside = task.inside && first + col < PLACES;")
+        w.line("int64_t at[RANK];")
+        w.line("index(at, task, 0);")
+        loop, merge = (
+            "for (int c = slot; c < (int)OUTS; c += ABOVE)",
+            "ws::column_merge<ABREAST, ABOVE>({}, slot, col);",
+        )
+        column_steps(w, program, Walk(loop, "8", "take(c, task)", "inside", "inside && slot == 0", merge))
+    return "".join(f"  {line}\n" for line in w.text().splitlines())

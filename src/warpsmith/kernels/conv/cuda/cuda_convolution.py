@@ -1,0 +1,117 @@
+"""Convolutions and transposed convolutions with enough arithmetic per element for tensor cores, with the pointwise nodes
+after them, in one, two or three dimensions and any stride, padding, dilation and number of groups.
+
+In: float32 images whose rows are dense; others stay the library's, and convolutions of little arithmetic are another
+family's (`convolution_kinds`). Products are TF32, as the library's are by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.writer import Writer
+from ....facts import Facts
+from ....records import Graph, Node, Region
+from ...anchored import Anchor, Core
+from ...costs import region_bytes
+from ...cuda_anchored import CudaAnchored
+from ...cuda_unit import stream
+from ...family import Technique
+from ..convolution_kinds import NO_LIMITS, Kind, Limits, groups_text, is_direct, read_kind
+from ..convolution_pattern import ConvolutionPattern, zeros_around
+from ..schedules.implicit_gemm_fp16_schedule import EXACT, halves_technique
+from ..schedules.implicit_gemm_tf32_schedule import implicit_schedule, implicit_technique
+from ..schedules.implicit_gemm_warp_specialized_schedule import EACH, Whole, flat_technique
+from .implicit_gemm_fp16 import halves_kernels
+from .implicit_gemm_tf32 import Convolved, implicit_kernels
+from .implicit_gemm_warp_specialized import flat_kernels
+
+FEW_CHANNELS = 8  # of a group, up to which libraries tend to compute in float32
+WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
+
+
+class CudaConvolution(ConvolutionPattern, CudaAnchored):
+    def supports(self, graph: Graph, node: Node) -> bool:
+        kind = read_kind(graph, node)
+        if kind is None or is_direct(kind) or any(graph.specs[v].dtype != "float32" for v in node.uses):
+            return False
+        given = graph.specs[str(node.args[0]["v"])]
+        dense = given.stride[-1] == 1 or given.shape[-1] == 1
+        return (
+            dense
+            and 0 not in (*given.shape, *node.output.spec.shape)
+            and implicit_schedule(kind, node.output.spec.shape) is not None
+        )
+
+    def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
+        """With zeros put around the input, and with a slice that drops the last columns."""
+        if node.args[6]:
+            return Core((node.name,), node.output.name, ())
+        found = super().core(graph, node, within)
+        return Core(found.nodes, found.value, ())
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        kind = read_kind(graph, anchor.node) if anchor is not None else None
+        if anchor is None or kind is None:
+            return []
+        shape, limits = anchor.node.output.spec.shape, self.limits(graph, region, anchor.node, kind)
+        hardware, moved = facts.hardware, region_bytes(graph, region)
+        storing = stream(graph, region, hardware)
+        offered = [implicit_technique(hardware, kind, shape, moved, anchor.node.flops, storing, limits)]
+        if facts.arch in ("", WGMMA_ARCH):
+            offered += [
+                halves_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
+            ]
+            if (whole := self.whole(graph, region, anchor.node, kind)) is not None:
+                given = graph.specs[anchor.node.uses[0]].shape
+                offered.append(flat_technique(hardware, kind, given, shape, moved, storing, whole))
+        return _ordered(kind, [t for t in offered if t is not None])
+
+    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
+        """Of tiles, for what becomes of the results."""
+        return NO_LIMITS
+
+    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
+        """What follows, for `flat`; None where it cannot make that."""
+        return EACH
+
+    def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
+        return self.written(top, self.convolved(anchor), technique)
+
+    def written(
+        self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
+    ) -> tuple[list[Launch], str, str]:
+        """`deliver`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
+        if technique.name == "patches":
+            return implicit_kernels(top, shape, deliver)
+        if technique.name == "flat":
+            return flat_kernels(top, shape)
+        return halves_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
+
+    def convolved(self, anchor: Anchor) -> Convolved:
+        kind, node = read_kind(anchor.graph, anchor.node), anchor.node
+        assert kind is not None  # supports() refuses others
+        assert anchor.core is not None
+        before = kind.padding
+        if not kind.transposed:
+            zeros, _ = zeros_around(anchor, len(kind.kernel) + 2)
+            before = tuple(p + z for p, z in zip(before, zeros, strict=True))
+        source = anchor.graph.by_name[anchor.core.nodes[0]].args[0]["v"]
+        x, k = anchor.names[source], anchor.names[node.args[1]["v"]]
+        bias = anchor.names[node.args[2]["v"]] if node.args[2] is not None else ""
+        return Convolved(
+            kind.stride, before, kind.dilation, kind.transposed, groups_text(kind, f"{x}_shape[1]", k), x, k, bias,
+        )  # fmt: skip
+
+
+def _ordered(kind: Kind, found: list[Technique]) -> list[Technique]:
+    """Most promising first. Where the library may well compute in float32, what is less exact comes last."""
+    exact = next((t.us for t in found if t.name == EXACT), None)
+    if exact is not None and kind.channels <= FEW_CHANNELS:
+        found = [
+            t if t.name == EXACT else replace(t, us=max(t.us or 0.0, 1.1 * (exact or 0.0))) for t in found
+        ]
+    return sorted(found, key=lambda t: t.us or 0.0)

@@ -1,0 +1,86 @@
+"""What follows a direct convolution, in the thread that made the results: they are in its registers.
+
+In: the loops of a convolution with weights in shared memory, and `conv_tails.Tail`. Out: the kernels, as `direct` has them:
+a thread makes the planes of its windows one after the other. Where channels are reduced and a thread makes some of them
+only, its neighbours make the others, and they merge their states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.program import Program
+from ....codegen.templates import render
+from ....codegen.writer import Writer
+from .channel_steps import Walk, column_steps
+from .convolution_epilogue import Tail, apply_later, combining, finish, finish_launch, windows
+from .direct_convolution import Loops, direct_constants, render_register_tile
+
+
+def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Launch], str, str]:
+    """Writes the constants to `top`; see `CudaAnchored.kernels`."""
+    # Neighbouring threads make the channels of a place that are reduced.
+    together = tail.columns is not None
+    shared = "(int)power_of(BLOCKS)" if together else "1"
+    direct_constants(top, replace(loops, together=shared))
+    layout = render("conv/cuda/direct_convolution_window_layout.cuh", **windows(tail))
+    if together:
+        layout += render("conv/cuda/direct_convolution_channel_reduction_layout.cuh")
+    for line in layout.splitlines():
+        top.line(line)
+    kernel = render(
+        "conv/cuda/direct_convolution_epilogue.cuh",
+        map="(int)threadIdx.x % TOGETHER" if together else "(int)(blockIdx.x % (unsigned)MAPS)",
+        tile="blockIdx.x" if together else "blockIdx.x / (unsigned)MAPS",
+        pointwise="row = dressed<1>(o, row, at);" if tail.dressed else "",
+        epilogue=_end(tail).rstrip("\n"),
+        **combining(tail),
+    )
+    launch = Launch(
+        "direct",
+        "IMAGES * TILES" if together else "IMAGES * TILES * MAPS",
+        "BLOCK",
+        "SHARED",
+        "(float*)workspace",
+        struct=True,
+    )
+    launches = [launch, *([finish_launch(tail, "workspace")] if tail.summed else [])]
+    return (
+        launches,
+        f"{render_register_tile()}\n{kernel}\n{finish(tail)}",
+        _sums_bytes(loops, tail) if tail.summed else "",
+    )
+
+
+def _end(tail: Tail) -> str:
+    if tail.columns is not None:
+        return _columns(tail.columns)
+    if tail.summed:
+        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_later(tail))
+    return render("conv/cuda/direct_convolution_epilogue_store.cuh")
+
+
+def _columns(program: Program) -> str:
+    w = Writer()
+    walk = Walk(
+        "for (int q = 0; q < CHANNELS; q++)", "", "pooled[q][high][low]", "inside", "inside && from == 0",
+        "ws::group_merge<TOGETHER>({});", "const int c = from + q; if (!ALL_THERE && c >= MADE) continue;",
+    )  # fmt: skip
+    w.line("at[1] = 0;")
+    w.line("#pragma unroll")
+    with w.block("for (int high = 0; high < PART_H; high++)"):
+        w.line("#pragma unroll")
+        with w.block("for (int low = 0; low < PART_W; low++)"):
+            w.line("const bool inside = there(high, low);")
+            w.line("if (inside) index(z, (int64_t)strip * PART_H + high, (int64_t)across * PART_W + low);")
+            w.line("else index(0, 0, 0);")
+            column_steps(w, program, walk)
+    return "".join(f"  {line}\n" for line in w.text().splitlines())
+
+
+def _sums_bytes(loops: Loops, tail: Tail) -> str:
+    """What blocks leave for `finish`, at the most: a float each channel of blocks that make one position a thread."""
+    n, c, *sizes = [loops.window.extents[0], *loops.made]
+    places = " * ".join([*sizes])
+    return f"(uint64_t){n} * ({places} / BLOCK + 1) * {c} * 4"

@@ -1,0 +1,76 @@
+"""Convolutions and transposed ones by warpgroup (`wgmma`, sm_90a) on halves, without a matrix of windows.
+
+As `implicit`, but a block turns the patch of the input that its outputs read into halves, 8 channels of a pixel side by
+side, and the tensor cores read it where it lies: descriptors lead to 8 x 8 outputs, or 64 of a row, of every tap. Halves
+keep as many bits of the fraction as TF32, at twice the rate and half the bytes; what they lack in exponents scales make
+up for: powers of two, one an output channel for the weights, one for all of a patch so far, with which sums are scaled
+down where a later chunk of channels has larger elements. With three products (`terms`) each element is the sum of two
+halves, 22 bits, and 64 terms at a time are added by the ordinary units, as in `product_wgmma`: float32's precision.
+
+In: a convolution's numbers and the names of its operands. Out: three kernels, `powers`, `pack` (both of the weights) and
+`convolve`, general in all shapes.
+"""
+
+from __future__ import annotations
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.templates import render
+from ....codegen.writer import Writer
+from ...gemm.cuda.gemm_3xfp16 import INCLUDE
+from .implicit_gemm_tf32 import (
+    Convolved,
+    bias_of,
+    channels_of,
+    numbers,
+    render_grid,
+    render_slice_counts,
+    render_slice_of_block,
+    store_tile,
+    weight_of,
+)
+
+
+def halves_kernels(
+    top: Writer, shape: Convolved, terms: int, deliver: str = ""
+) -> tuple[list[Launch], str, str]:
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: PIXELS, WIDE, DEEP, CHANNELS,
+    WARPGROUPS, CHUNK (a multiple of 8), SLICE, STAGES, UNITS (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
+    top.line(INCLUDE)
+    top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
+    numbers(top, shape)
+    for line in _render_layout().splitlines():
+        top.line(line)
+    weight, epilogue = weight_of(shape), (deliver or store_tile()).rstrip("\n")
+    kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
+    kernels += render(
+        "conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=render_slice_of_block(), weight=weight
+    )
+    kernels += "\n" + bias_of(shape)
+    kernels += render("conv/cuda/implicit_gemm_split_fp16.cuh", source=shape.source, epilogue=epilogue)
+    packed, exponents = "(unsigned char*)workspace", "(int*)((char*)workspace + PACKED_BYTES)"
+    spare = "(char*)workspace + SPARE_AT"
+    launches = [
+        Launch("powers", "OUTS * GROUPS", "128", extra=exponents, struct=True),
+        Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra=f"{packed}, {exponents}", struct=True),
+        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {exponents}, {spare}", struct=True),
+    ]  # fmt: skip
+    return launches, kernels, _workspace(shape, terms)
+
+
+def _render_layout() -> str:
+    """Constants: how the sum is cut into octets, where the patch and the weights lie, what a block makes."""
+    texts = (
+        render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), render_grid(),
+        render("conv/cuda/implicit_gemm_k16_steps.cuh"),
+        render("conv/cuda/implicit_gemm_split_fp16_layout.cuh", slice_counts=render_slice_counts()),
+    )  # fmt: skip
+    return "".join(texts)
+
+
+def _workspace(shape: Convolved, terms: int) -> str:
+    """Bytes at the most: packed weights, of which each list's last slice may be part empty, and their exponents."""
+    ins, outs, taps = channels_of(shape)
+    chunks, blocks = f"(({ins} + CHUNK - 1) / CHUNK)", f"(({outs} + CHANNELS - 1) / CHANNELS)"
+    steps = f"({taps} * (CHUNK / 8) + {shape.lists + 1}) / 2"
+    slices, step = f"({steps} / SLICE + {shape.lists})", f"(SLICE * {64 if terms == 3 else 32} * CHANNELS)"
+    return f"(uint64_t){shape.groups} * ({blocks} * {chunks} * {slices} * {step} + 4 * {outs}) + 256"

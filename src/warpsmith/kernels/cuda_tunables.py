@@ -1,0 +1,31 @@
+"""What the CUDA kernels of lowered programs share: tunables of loads and stores, and what bounds a program."""
+
+from __future__ import annotations
+
+from ..codegen.lowering.lower import lower
+from ..codegen.program import Program, Unsupported
+from ..hardware import Hardware
+from ..records import Graph, Region, Tunable
+from .cuda_unit import pack, stream
+from .family import Bottleneck, tunable
+
+
+def lowered(graph: Graph, region: Region) -> Program | None:
+    try:
+        return lower(graph, region)
+    except Unsupported:
+        return None
+
+
+def shared_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
+    """How many neighbours a load takes; whether what is written passes the caches by."""
+    found = []
+    if program.mode != "columns":
+        width = pack(program, graph)
+        found.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
+    return [*found, stream(graph, region, hardware)]
+
+
+def bottleneck_of(program: Program) -> Bottleneck:
+    """A GPU does some 50 operations in the time of one float's way to memory and back."""
+    return "compute" if sum(s.cost for s in program.steps if s.full) > 200 else "memory"

@@ -1,0 +1,50 @@
+"""Batch norm in evaluation mode, and scales and shifts by channel, folded into a convolution or linear layer that stays
+the library's.
+
+Its unit has no code: it is the same in fewer ATen operations (see `folding`, `rewriting`), which find new weights and a new bias in
+every call and need no pass over the activations. The technique is named "algebraic…": fewer operations than the
+reference does, so a win is labelled *algorithmic*. Whether the folded weights are accurate enough is for the judge to
+say; infinities can differ, where a scale is zero or a product overflows.
+"""
+
+from __future__ import annotations
+
+from ...codegen.program import Unsupported
+from ...codegen.rewrites.folding import folded, folded_region
+from ...codegen.rewrites.rewriting import folded_nodes, region_graph
+from ...facts import Facts
+from ...records import Graph, Node, Region, Unit
+from ..costs import folded_us
+from ..family import Technique
+
+
+class Fold:
+    name = "fold"
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        return folded(graph, node) is not None
+
+    def cut(self, graph: Graph, node: Node) -> list[str]:
+        """The nodes of the region that begins at a node that it covers."""
+        found = folded(graph, node)
+        return [n.name for n in found.nodes] if found is not None else []
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        found = folded_region(graph, region)
+        if found is None:
+            return []
+        why = "scales and shifts of a linear map go into its weights and bias: no pass over its outputs for them"
+        return [Technique("algebraic-fold", why, "memory", (), us=folded_us(graph, found, facts))]
+
+    def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
+        """Raises Unsupported."""
+        found = folded_region(graph, region)
+        if found is None:
+            raise Unsupported("nothing to fold")
+        return Unit(
+            region=region, language="aten", source="", family=self.name, technique=technique.name,
+            rewrite=region_graph(graph, region, folded_nodes(graph, found)),
+        )  # fmt: skip
+
+
+FOLD = Fold()

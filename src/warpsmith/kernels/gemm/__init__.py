@@ -1,0 +1,1 @@
+"""Matrix products: GEMM, batched GEMM, GEMV, skinny and triangular products."""

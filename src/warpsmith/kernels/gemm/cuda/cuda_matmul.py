@@ -1,0 +1,138 @@
+"""Matrix products on a GPU, with the pointwise nodes after them.
+
+In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
+of it. Out: units in the techniques `wgmma`, `wgmma-thin` (few rows) and `tensor-cores` (float32, as exact as plain float32: see
+`gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, halves too: see
+`gemm_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.lowering.axis_relations import base_name
+from ....codegen.lowering.op_builder import option
+from ....codegen.program import Unsupported
+from ....codegen.writer import Writer
+from ....facts import Facts
+from ....records import Graph, Node, Region
+from ...anchored import Anchor
+from ...costs import region_bytes
+from ...cuda_anchored import CudaAnchored
+from ...cuda_unit import stream
+from ...family import Technique
+from ..matmul_pattern import MatMulPattern, Sizes, triangle_of
+from ..product import Named, Product, product_of
+from ..schedules.gemm_3xfp16_schedule import thin_technique, wgmma_technique
+from ..schedules.gemm_3xtf32_schedule import mma_technique
+from ..schedules.gemm_skinny_schedule import skinny_technique
+from .gemm_3xfp16 import INCLUDE as WGMMA
+from .gemm_3xfp16 import wgmma_kernels
+from .gemm_3xtf32 import INCLUDE as MMA
+from .gemm_3xtf32 import mma_kernels
+from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
+from .gemm_skinny import MOST, Skinny, skinny_kernels, skinny_slice
+from .gemm_small_m import thin_kernels
+from .split_fp16 import halves_bytes
+
+ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
+WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
+
+
+class CudaMatMul(MatMulPattern, CudaAnchored):
+    def supports(self, graph: Graph, node: Node) -> bool:
+        try:
+            made = product_of(graph, node)
+        except Unsupported:
+            return False
+        return node.output.spec.dtype == "float32" or _skinny(graph, node, made) is not None
+
+    def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
+        """None: each element of a factor is read by many blocks."""
+        return ()
+
+    def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
+        anchor = self.anchor(graph, region)
+        if anchor is None:
+            return []
+        made = product_of(graph, anchor.node)
+        sizes = Sizes(*made.sizes(graph, anchor.node))
+        moved, hardware = region_bytes(graph, region), facts.hardware
+        storing = stream(graph, region, hardware)
+        found: list[Technique | None] = []
+        if (skinny := _skinny(graph, anchor.node, made)) is not None:
+            found.append(skinny_technique(hardware, sizes, skinny, moved, storing))
+        if anchor.node.output.spec.dtype == "float32":
+            share = 1.0 if _triangle(anchor) is None else 0.5
+            shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
+            if facts.arch in ("", WGMMA_ARCH):
+                found.append(wgmma_technique(hardware, *shape, moved, share, storing))
+                if _along(graph, made) and share == 1.0:
+                    found.append(thin_technique(hardware, *shape, moved, storing))
+            found.append(mma_technique(hardware, sizes, moved, share, storing))
+        offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
+        fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
+        return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
+
+    def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
+        made = _made(anchor)
+        named = made.named
+        workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
+        if name in ("wgmma", "wgmma-thin"):
+            top.line(WGMMA)
+            thin = name == "wgmma-thin"
+            launches, text = (thin_kernels if thin else wgmma_kernels)(named.left, named.right)
+            workspace = halves_bytes(named, both=not thin)
+        elif name == "tensor-cores":
+            top.line(MMA)
+            launches, text = mma_kernels(named.left, named.right)
+        else:
+            skinny = _skinny(anchor.graph, anchor.node, named.product)
+            assert skinny is not None  # techniques() offers it for no other
+            top.line(skinny_slice(skinny))
+            launches, text = skinny_kernels(named, skinny)
+        declare(top, made)
+        w = Writer()
+        finish(w, made)
+        return [*launches, combining()], w.text() + text, workspace
+
+
+def _made(anchor: Anchor) -> CudaProduct:
+    made, names = product_of(anchor.graph, anchor.node), anchor.names
+    addend = names[made.addend] if made.addend is not None else ""
+    shape = anchor.graph.specs[made.addend].shape if made.addend is not None else ()
+    out = names[anchor.region.outputs[0]]
+    named = Named(made, names[made.left.value], names[made.right.value], addend, out)
+    return CudaProduct(named, shape, _triangle(anchor))
+
+
+def _along(graph: Graph, made: Product) -> bool:
+    """Whether neighbours of the right factor lie along the sum."""
+    return graph.specs[made.right.value].stride[made.right.inner] == 1
+
+
+def _triangle(anchor: Anchor) -> Triangle | None:
+    node = triangle_of(anchor)
+    if node is None:
+        return None
+    return Triangle(base_name(node) == "tril", int(option(node, 1, "diagonal", 0)))
+
+
+def _skinny(graph: Graph, node: Node, made: Product) -> Skinny | None:
+    """Which factor is the big one where the other has few rows, and its neighbours lie along the sum or across it; None
+    where there is no such factor. One along the sum comes first."""
+    sizes = Sizes(*made.sizes(graph, node))
+    rows = [d for r in made.rows if (d := made.left.dims[r]) is not None]
+    candidates = (
+        (sizes.rows, sizes.columns, made.right, [d for d in (made.right.outer,) if d is not None]),
+        (sizes.columns, sizes.rows, made.left, rows),
+    )
+    found = []
+    for few, many, big, lines in candidates:
+        spec = graph.specs[big.value]
+        along = spec.stride[big.inner] == 1 or spec.shape[big.inner] == 1
+        across = len(lines) == 1 and spec.stride[lines[0]] == 1
+        if few <= MOST and (along or across):
+            found.append((not along, -many, Skinny(right=big is made.right, along=along)))
+    return min(found, key=lambda f: f[:2])[2] if found else None

@@ -1,0 +1,173 @@
+"""What the CUDA kernels of a matrix product share: sizes and strides as constants, and what becomes of the sums.
+
+In: a product with the names of the unit's operands, and the triangle of the result that is kept, if only one is. Out:
+CUDA C++, general in all shapes and strides. `declare` writes constants (in terms of task.h, before the chains); `FINISH`
+(after them) has `finish`, which takes sums to the outputs through addend, triangle and epilogue; `deliver_tile`, which
+takes a tile out of shared memory there, or to the workspace where the sum is SPLIT over blocks; and `combine`, the
+kernel that adds such parts in a fixed order. A kernel defines BK (of a slice of the sum), and THREADS of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....codegen.cuda.cuda_source import Launch
+from ....codegen.lowering.op_builder import literal
+from ....codegen.templates import render
+from ....codegen.writer import Writer
+from ..product import Named
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Of the product's last two dimensions; zeros elsewhere."""
+
+    lower: bool
+    diagonal: int
+
+
+@dataclass(frozen=True)
+class CudaProduct:
+    """`addend_shape`: at the main variant; its rank is what counts."""
+
+    named: Named
+    addend_shape: tuple[int, ...]
+    triangle: Triangle | None
+
+
+def declare(top: Writer, made: CudaProduct) -> None:
+    """Sizes (BATCH, M, N, K), strides, what may be copied at once, places. A factor lies ALONG the sum or ACROSS it,
+    where neighbours are at neighbouring addresses, or neither; VEC: floats of it that one copy may take."""
+    named, product = made.named, made.named.product
+    top.use("flat")
+    left, right = named.left, named.right
+    rows = [d for r in product.rows if (d := product.left.dims[r]) is not None]
+    left_batch = [_step(left, d) for b in product.batch if (d := product.left.dims[b]) is not None]
+    right_batch = [_step(right, d) for d in product.right.dims if d is not None]
+    table = f"{left}_shape, {left}_stride, {rows[0]}, {rows[-1]}" if rows else ""
+    sizes = render(
+        "gemm/cuda/gemm_sizes.cuh",
+        left_type=f"{left}_t",
+        right_type=f"{right}_t",
+        rank=max(1, product.rank),
+        batch=named.batch,
+        rows=named.rows,
+        columns=named.columns,
+        depth=named.depth,
+        left_k=_dense(left, product.left.inner),
+        left_m=f"pace({table})" if rows else "0",
+        right_k=_dense(right, product.right.inner),
+        right_n=_dense(right, product.right.outer),
+        left_even=f"flat({table})" if rows else "true",
+        left_batch=_any(left_batch),
+        right_batch=_any(right_batch),
+        left_rows=_any([_step(left, d) for d in rows]),
+    )
+    for line in sizes.splitlines():
+        top.line(line)
+    _places(top, named)
+    _outside(top, made.triangle)
+
+
+def _places(top: Writer, named: Named) -> None:
+    product = named.product
+    top.line(
+        "// The index of row m of batch b; where a row of the left factor, a batch of the right one begins."
+    )
+    with top.block("__device__ __forceinline__ void place(int64_t b, int64_t m, int64_t (&at)[RANK])"):
+        top.line("at[RANK - 1] = 0;")
+        for counter, dims in (("b", product.batch), ("m", product.rows)):
+            for d in reversed(dims[1:]):
+                size = f"({named.out}_shape[{d}] > 0 ? {named.out}_shape[{d}] : 1)"
+                top.line(f"at[{d}] = {counter} % {size}, {counter} /= {size};")
+            if dims:
+                top.line(f"at[{dims[0]}] = {counter};")
+    for name, operand, taken in (
+        ("left_at", named.left, product.left.dims), ("right_at", named.right, product.right.dims),
+    ):  # fmt: skip
+        with top.block(f"__device__ __forceinline__ int64_t {name}(int64_t b, int64_t m)"):
+            top.line("int64_t at[RANK];")
+            top.line("place(b, m, at);")
+            terms = [f"at[{r}] * {_step(operand, d)}" for r, d in enumerate(taken) if d is not None]
+            top.line(f"return {' + '.join(terms) or '0'};")
+
+
+def _outside(top: Writer, triangle: Triangle | None) -> None:
+    top.line("// Do these rows and columns all lie outside what is kept of the product?")
+    head = "__device__ __forceinline__ bool outside(int64_t first, int64_t last, int64_t from, int64_t to)"
+    with top.block(head):
+        if triangle is None:
+            top.line("return false;")
+        elif triangle.lower:
+            top.line(f"return from > last + {triangle.diagonal};")
+        else:
+            top.line(f"return to < first + {triangle.diagonal};")
+
+
+def finish(w: Writer, made: CudaProduct) -> None:
+    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what delivers and combines them."""
+    named, product, triangle = made.named, made.named.product, made.triangle
+    w.line("template <int V>")
+    head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums)"
+    with w.block(head):
+        w.line("int64_t at[RANK];")
+        w.line("place(b, m, at);")
+        if product.rank:
+            w.line("at[RANK - 1] = n;")
+        total = "sums.at[v]" if product.alpha == 1.0 else f"{literal(product.alpha)} * sums.at[v]"
+        if named.addend:
+            total += (
+                f" + {'' if product.beta == 1.0 else literal(product.beta) + ' * '}ws::load_as(addend.at[v])"
+            )
+            for line in _addend(named, made.addend_shape):
+                w.line(line)
+        if triangle is not None:
+            apart = f"n + v {'>' if triangle.lower else '<'} m + {triangle.diagonal}"
+            total = f"{apart} ? 0.0f : {total}"
+        if total != "sums.at[v]":
+            w.line("#pragma unroll")
+            w.line(f"for (int v = 0; v < V; v++) sums.at[v] = {total};")
+        w.line("epilogue<V>(o, sums, at);")
+    for line in render("gemm/cuda/gemm_split_k.cuh").splitlines():
+        w.line(line)
+
+
+def combining() -> Launch:
+    return Launch(
+        "combine", "(PARTS > 1 ? ws::ceil_div(BATCH * M * N / OUT_VEC, (int64_t)256) : 0)", "256",
+        extra="(const float*)workspace", struct=True,
+    )  # fmt: skip
+
+
+def parts_bytes(named: Named) -> str:
+    """Of the workspace, in terms of task.h and tunables."""
+    return f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * ({named.batch}) * ({named.rows}) * ({named.columns}) : 0"
+
+
+def _addend(named: Named, shape: Sequence[int]) -> list[str]:
+    """`addend`, what is added to V sums at `at`."""
+    name, rank = named.addend, named.product.rank
+    steps = {d + rank - len(shape): _step(name, d) for d in range(len(shape))}
+    along = steps.pop(rank - 1, "0")
+    start = "".join(f" + at[{d}] * {step}" for d, step in steps.items())
+    return [
+        f"constexpr int64_t addend_step = {along};",
+        f"constexpr bool addend_whole = ({_any(list(steps.values()))}) % V == 0;",
+        f"const ws::Pack<{name}_t, V> addend = ws::read<V, addend_step, addend_whole>(o.{name}{start} + n * addend_step);",
+    ]
+
+
+def _step(name: str, d: int) -> str:
+    """From one element to the next of a dimension; none where it is broadcast."""
+    return f"({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])"
+
+
+def _dense(name: str, d: int | None) -> str:
+    """The same; 1 where there is one element, which is as good as dense."""
+    return "1" if d is None else f"({name}_shape[{d}] == 1 ? 1 : {name}_stride[{d}])"
+
+
+def _any(strides: list[str]) -> str:
+    """A power of two divides this when it divides all of them."""
+    return f"({' | '.join(strides)})" if strides else "0"

@@ -1,0 +1,1 @@
+"""Pointwise operations in one pass."""

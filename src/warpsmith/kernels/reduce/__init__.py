@@ -1,0 +1,1 @@
+"""Reductions: sums, extrema, softmax, norms, losses, along rows or columns."""

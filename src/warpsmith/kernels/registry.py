@@ -1,0 +1,58 @@
+"""All families of kernels, by target: in C++ for "cpu", in CUDA C++ for "cuda"; and which is a region's.
+
+Each folder lists its own in `<folder>_families.FAMILIES`: a new folder needs no other place. Both targets cover the same nodes
+under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ..codegen.rewrites.folding import folded_region
+from ..records import Graph, Region
+from .anchored import AnchoredFamily
+from .family import Family, Listed
+from .fold.fold import FOLD
+
+
+@cache
+def families_of(target: str) -> Mapping[str, Family]:
+    """By name, most specific first; none for a target that the expert does not write for."""
+    listed = sorted((f for f in _list_all() if f.target == target), key=lambda f: f.rank)
+    return {f.family.name: f.family for f in listed}
+
+
+@cache
+def anchored_of(target: str) -> tuple[AnchoredFamily, ...]:
+    """Those that cut their own regions; the others share the planner's growth and the lowering."""
+    return tuple(f for f in families_of(target).values() if isinstance(f, AnchoredFamily))
+
+
+def target_of(language: str) -> str:
+    """Of a unit's language."""
+    return "cuda" if language == "cuda" else "cpu"
+
+
+def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
+    """The most specific family of a target that has something to offer for one of the region's nodes."""
+    folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
+    for family in families_of(target).values():
+        if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
+            continue
+        if isinstance(family, AnchoredFamily):
+            if family.anchor(graph, region) is not None:
+                return family
+        elif not folds or family is FOLD:
+            return family
+    return None
+
+
+@cache
+def _list_all() -> tuple[Listed, ...]:
+    """What the folders beside this module list."""
+    package = __package__ or ""
+    folders = [m.name for m in iter_modules(import_module(package).__path__) if m.ispkg]
+    return tuple(f for n in folders for f in import_module(f"{package}.{n}.{n}_families").FAMILIES)

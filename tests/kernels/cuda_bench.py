@@ -1,0 +1,127 @@
+"""CUDA units of the expert as shared libraries of the CPU, so that they can be compared with torch where there is no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from unit_bench import Bench
+
+from warpsmith import targets
+from warpsmith.facts import Facts
+from warpsmith.kernels.family import Technique
+from warpsmith.kernels.registry import family_of
+from warpsmith.records import Diagnostic, Graph, Region, Unit
+from warpsmith.targets import cubin
+from warpsmith.targets.build_cache import BuildCache
+from warpsmith.targets.cuda import SOURCE, CudaTarget
+from warpsmith.targets.native import LIBRARY
+from warpsmith.targets.task_header import cuda_region_header
+
+HOST = Path(__file__).parent / "cuda_host"
+HEADERS = Path(targets.__file__).parent
+FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{HOST}", f"-I{HEADERS}",
+)  # fmt: skip
+# What every unit begins with, compiled once: reading it takes longer than most units.
+FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
+LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
+FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
+Made = Callable[[], tuple[torch.Tensor, ...]]
+
+
+class DeviceTarget(CudaTarget):
+    """A unit's part for the device alone, with all that is checked of it, in less than half the time."""
+
+    def _fixed(self) -> list[str]:
+        return [*super()._fixed(), "cubin"]
+
+    def _commands(self, flags: Sequence[str]) -> list[list[str]]:
+        compiler = [self.toolkit.nvcc, "-ccbin", self.compiler, *flags, "-I.", f"-I{HEADERS}"]
+        return [[*compiler, "-cubin", SOURCE, "-o", LIBRARY]]
+
+    def _check(self, library: Path) -> tuple[Diagnostic, ...]:
+        found = cubin._refusals(library.read_bytes())
+        return tuple(Diagnostic(line=0, kind="symbol", message=text) for text in found)
+
+
+@dataclass(frozen=True)
+class CudaBench(Bench):
+    """As `Bench`, with g++ behind `tests/kernels/cuda_host`. `folder`: where libraries lie."""
+
+    folder: Path = Path()
+
+    def techniques(self, graph: Graph, region: Region) -> Iterator[tuple[Technique, Unit]]:
+        family = family_of(graph, region, "cuda")
+        assert family is not None
+        for technique in family.techniques(graph, region, FACTS):
+            yield technique, family.write(graph, region, technique)
+
+    def case(self, function: Callable[..., object], made: Made) -> tuple[Graph, tuple[torch.Tensor, ...]]:
+        """A graph and what it is called with: the same at each call."""
+        torch.manual_seed(0)
+        args = made()
+        return self.graph(function, *args), args
+
+    def library(self, unit: Unit, graph: Graph) -> ctypes.CDLL:
+        source = LAUNCH.sub(r"host::launch(\2, \3, \4, [&] { \1(\5); });", unit.source)
+        header = cuda_region_header(graph, unit.region).replace("cuda_bf16", "cuda_on_host")
+        defines = [f"-D{n}={v}" for n, v in unit.values.items()]
+
+        def make(folder: Path) -> list[str]:
+            (folder / "task.h").write_text(f'#include "cuda_on_host.h"\n{header}')
+            (folder / "unit.cpp").write_text(source)
+            return [
+                "-shared",
+                f"-Wl,--version-script={HOST / 'exports.map'}",
+                *defines,
+                "-include",
+                str(self._first() / "first.h"),
+                "-o",
+                "unit.so",
+                "unit.cpp",
+            ]
+
+        return ctypes.CDLL(str(self._built([source, header, *defines], make) / "unit.so"))
+
+    def _first(self) -> Path:
+        def make(folder: Path) -> list[str]:
+            (folder / "first.h").write_text(FIRST)
+            return ["-x", "c++-header", "-o", "first.h.gch", "first.h"]
+
+        return self._built([FIRST], make)
+
+    def _built(self, parts: Sequence[str], make: Callable[[Path], list[str]]) -> Path:
+        """The folder that `make` wrote into and a compiler with its arguments ran in; once for equal `parts`."""
+        folder = self.folder / BuildCache.key([*self._fixed, *parts])
+        if not folder.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            aside = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+            command = [self.target.compiler, *FLAGS, *make(aside)]
+            done = subprocess.run(command, cwd=aside, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[:3000]
+            try:
+                aside.rename(folder)
+            except OSError:  # another process was first
+                shutil.rmtree(aside)
+        return folder
+
+    @functools.cached_property
+    def _fixed(self) -> list[str]:
+        texts = [
+            f.read_text()
+            for where in (HOST, HEADERS)
+            for f in sorted([*where.glob("*.h"), *where.glob("*.map")])
+        ]
+        return [self.target.signature, *FLAGS, *texts]
+
+    def run(self, unit: Unit, graph: Graph, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        return self.call(self.library(unit, graph), unit, graph, values)
