@@ -45,7 +45,7 @@ from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 
-NAMES = tuple(name for name in ConvFlatSchedule.names().values() if name != "UNITS")
+NAMES = tuple(name for name in ConvFlatSchedule.names().values() if name != "SM_COUNT")
 FITTED = ("a_slice", "a_patch", "a_pass", "a_result", "fetched", "stored", "tensor")
 FAR = 0.7  # a logarithm: what is further off than that does not count more
 BUILDS = 16
@@ -57,7 +57,11 @@ def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Timed, ...]]]:
     seen = set()
     for idea in hypotheses(graph, FACTS, [], 1000):
         family = family_of(graph, idea.region, "cuda")
-        if idea.technique != "flat" or not isinstance(family, CudaConvolution) or family.name in seen:
+        if (
+            idea.technique != "implicit-gemm-warp-specialized"
+            or not isinstance(family, CudaConvolution)
+            or family.name in seen
+        ):
             continue
         seen.add(family.name)
         anchor = family.anchor(graph, idea.region)
@@ -66,7 +70,11 @@ def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Timed, ...]]]:
         assert kind is not None
         whole = family.whole(graph, idea.region, anchor.node, kind)
         assert whole is not None
-        technique = next(t for t in family.techniques(graph, idea.region, FACTS) if t.name == "flat")
+        technique = next(
+            t
+            for t in family.techniques(graph, idea.region, FACTS)
+            if t.name == "implicit-gemm-warp-specialized"
+        )
         found = flats(kind, graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape, whole)
         yield (
             family.name,

@@ -45,8 +45,8 @@ CHANCES: Mapping[str, float] = MappingProxyType({
 
 # What a reader of the pages takes for a recommendation of a technique.
 NAMED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "stash": ("in the output row", "into the output row"), "single-pass": ("online", "Welford"),
-    "3-pass": ("Three passes", "moments by"), "2-pass": ("two passes",), "split": ("split each row into parts",),
+    "row-buffered": ("in the output row", "into the output row"), "single-pass": ("online", "Welford"),
+    "3-pass": ("Three passes", "moments by"), "2-pass": ("two passes",), "split-row": ("split each row into parts",),
     "one-pass": ("one read of the input", "vector accumulators"), "panels": ("register tile",),
     "lines": ("combine the rows of a window",), "algebraic": ("one row instead of all", "collapse", "distributive"),
 })  # fmt: skip

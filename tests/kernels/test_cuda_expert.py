@@ -181,7 +181,9 @@ def test_packs_of_columns_are_right_at_other_shapes(emulated: CudaBench, shape: 
     """Rows that begin with a pack or anywhere, packs that reach beyond the last one."""
     function = lambda x: x.sum(1)  # noqa: E731
     graph, _ = emulated.case(function, lambda: (R(3, 70, 133),))
-    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "packs")
+    (unit,) = (
+        u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "column-vectorized"
+    )
     args = (R(*shape),)
     emulated.check(unit, emulated.graph(function, *args), args)
 
@@ -191,7 +193,9 @@ def test_columns_in_registers_are_right_at_other_shapes(emulated: CudaBench, sha
     function, made = EMULATED["rms norm over channels"]
     graph, _ = emulated.case(function, made)
     (unit,) = (
-        u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "column-registers"
+        u
+        for t, u in emulated.techniques(graph, emulated.whole(graph))
+        if t.name == "column-register-resident"
     )
     args = (R(*shape),)
     emulated.check(unit, emulated.graph(function, *args), args)
@@ -210,20 +214,20 @@ def test_twice_as_many_windows_across_are_right(
     emulated: CudaBench, pool: Callable[..., object], shape: tuple[int, ...]
 ) -> None:
     graph, args = emulated.case(pool, lambda: (R(*shape),))
-    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
-    emulated.check(with_values(unit, {"SPAN": 2}), graph, args)
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "register-tiled")
+    emulated.check(with_values(unit, {"PACKS_PER_THREAD": 2}), graph, args)
 
 
 def test_twice_as_many_windows_across_read_less(emulated: CudaBench) -> None:
     """For four outputs across three packs of a row of the image, for eight four; six rows for four below each other."""
     graph, args = emulated.case(lambda x: F.max_pool2d(x, 3, 1, 1), lambda: (R(2, 2, 9, 16),))
-    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "register-tiled")
     source = unit.source.replace("// INSIDE:", 'extern "C" {\nint posted;\n}\n// INSIDE:', 1)
     source = source.replace("= prologue0<V>(o, at);", "= (posted++, prologue0<V>(o, at));")
     loads = {}
     for span in (1, 2):
         counting = with_values(
-            unit.model_copy(update={"source": source}), {"SPAN": span, "VEC": 4, "BLOCK": 32}
+            unit.model_copy(update={"source": source}), {"PACKS_PER_THREAD": span, "VEC": 4, "BLOCK": 32}
         )
         library = emulated.library(counting, graph)
         emulated.call(library, counting, graph, {i.name: a for i, a in zip(graph.inputs, args, strict=True)})
@@ -236,8 +240,8 @@ def test_dilated_windows_are_read_for_two_packs_of_outputs(
     emulated: CudaBench, dilation: int, first: int
 ) -> None:
     graph, _ = emulated.case(lambda x: F.max_pool1d(x, 8, 1, 4, dilation), lambda: (R(2, 3, 72),))
-    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "strips")
-    assert unit.values["SPAN"] == first
+    (unit,) = (u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "register-tiled")
+    assert unit.values["PACKS_PER_THREAD"] == first
 
 
 @pytest.mark.parametrize(("dtype", "wide"), [(torch.float32, 4), (torch.bfloat16, 8)])
@@ -307,7 +311,11 @@ def test_plans_follow_the_target(emulated: CudaBench) -> None:
 
 def test_rows_decide_the_first_technique(emulated: CudaBench) -> None:
     function, _ = QUICK["softmax"]
-    shapes = {"split": (16, 7_000), "registers": (4096, 1024), "resident": (4096, 200_000)}
+    shapes = {
+        "split-row": (16, 7_000),
+        "register-resident": (4096, 1024),
+        "persistent-cluster": (4096, 200_000),
+    }
     for first, shape in shapes.items():
         graph = emulated.graph(function, torch.empty(shape))
         assert next(iter(emulated.techniques(graph, emulated.whole(graph))))[0].name == first
@@ -315,10 +323,10 @@ def test_rows_decide_the_first_technique(emulated: CudaBench) -> None:
 
 def test_wrong_bytes_lead_to_another_cuda_technique(emulated: CudaBench) -> None:
     graph, _, units = units_of(emulated, QUICK["layer norm of few long rows"])
-    split = next(u for u in units if u.technique == "split")
+    split = next(u for u in units if u.technique == "split-row")
     safer = repair_wrong(graph, split, "tolerance", "normal")
     assert safer is not None
-    assert safer.technique != "split"
+    assert safer.technique != "split-row"
     (again,) = write_units(graph, safer, 1, FACTS)
     assert again.language == "cuda"
     assert flag_variants(split)[0] == ("--use_fast_math",)

@@ -36,9 +36,9 @@ class Transposed(torch.nn.Module):
 
 
 CASES = {
-    "padded": (Padded, ((2, 16, 30, 34), (32, 16, 3, 3), (32,)), {"WARPGROUPS": 2, "TEAMS": 2, "STAGES": 40, "UNITS": 2}),
-    "streamed": (Padded, ((2, 64, 18, 20), (64, 64, 3, 3), (64,)), {"WARPGROUPS": 2, "TEAMS": 1, "STAGES": 3, "UNITS": 2}),
-    "channels": (Transposed, ((2, 16, 13, 14), (16, 32, 4, 4), (32,)), {"UNITS": 3}),
+    "padded": (Padded, ((2, 16, 30, 34), (32, 16, 3, 3), (32,)), {"WARPGROUPS": 2, "CONSUMER_GROUPS": 2, "STAGES": 40, "SM_COUNT": 2}),
+    "streamed": (Padded, ((2, 64, 18, 20), (64, 64, 3, 3), (64,)), {"WARPGROUPS": 2, "CONSUMER_GROUPS": 1, "STAGES": 3, "SM_COUNT": 2}),
+    "channels": (Transposed, ((2, 16, 13, 14), (16, 32, 4, 4), (32,)), {"SM_COUNT": 3}),
 }  # fmt: skip
 
 
@@ -51,7 +51,9 @@ def unit_of(name: str) -> tuple[Task, Unit, list[torch.Tensor]]:
     family = family_of(graph, region, "cuda")
     assert family is not None
     facts = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
-    technique = next(t for t in family.techniques(graph, region, facts) if t.name == "flat")
+    technique = next(
+        t for t in family.techniques(graph, region, facts) if t.name == "implicit-gemm-warp-specialized"
+    )
     unit = with_values(family.write(graph, region, technique), values)
     source = TaskSource(kind="memory", path=name)
     return (

@@ -127,7 +127,7 @@ def test_the_first_technique_is_right(emulated: CudaBench, name: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_every_technique_is_right(emulated: CudaBench, name: str) -> None:
     graph, args, units = units_of(emulated, EVERY[name])
-    assert {u.technique for u in units} == {"strips", "staged"}
+    assert {u.technique for u in units} == {"register-tiled", "smem-tiled"}
     for unit in units:
         emulated.check(unit, graph, args)
 

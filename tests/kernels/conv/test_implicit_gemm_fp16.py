@@ -17,7 +17,7 @@ from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
 
 R = torch.randn
-BOTH = ("halves", "halves-exact")
+BOTH = ("implicit-gemm-fp16", "implicit-gemm-3xfp16")
 FEW: dict[str, Case] = {
     "one channel": (lambda x, w: F.conv2d(x, w, stride=2, padding=3), lambda: (I(2, 1, 21, 40), I(16, 1, 7, 7))),
     "two channels, dilated": (
@@ -43,40 +43,42 @@ def convolved(
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_convolution_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, QUICK[name], "halves")
+    graph, args, unit = unit_of(emulated, QUICK[name], "implicit-gemm-fp16")
     emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, OTHERS[name], "halves")
+    graph, args, unit = unit_of(emulated, OTHERS[name], "implicit-gemm-fp16")
     emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_three_products_are_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, SOME[name], "halves-exact")
+    graph, args, unit = unit_of(emulated, SOME[name], "implicit-gemm-3xfp16")
     emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, QUICK[name], "halves")
+    graph, args, unit = unit_of(emulated, QUICK[name], "implicit-gemm-fp16")
     for other in at_other_values(unit):
         emulated.check(other, graph, args)
 
 
 def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     function, made = QUICK["space and residual"]
-    _, _, unit = unit_of(emulated, (function, made), "halves")
+    _, _, unit = unit_of(emulated, (function, made), "implicit-gemm-fp16")
     args = (I(2, 18, 5, 4, 21), I(10, 18, 3, 1, 2), I(10), I(2, 10, 3, 6, 24))
     emulated.check(unit, emulated.graph(function, *args), args)
 
 
-@pytest.mark.parametrize(("technique", "least", "most"), [("halves", 5e-5, 5e-4), ("halves-exact", 0, 3e-7)])
+@pytest.mark.parametrize(
+    ("technique", "least", "most"), [("implicit-gemm-fp16", 5e-5, 5e-4), ("implicit-gemm-3xfp16", 0, 3e-7)]
+)
 def test_precision_is_that_of_the_terms(
     emulated: CudaBench, technique: str, least: float, most: float
 ) -> None:
@@ -99,7 +101,7 @@ def test_scales_follow_the_elements(emulated: CudaBench, technique: str) -> None
     # What is small beside the largest element of a patch so far may be lost; here all products are as large as others.
     some, whole, _ = convolved(emulated, R(1, 48, 9, 9) * 1e-20, R(8, 48, 3, 3) * 1e20, technique)
     assert torch.isfinite(got).all()
-    assert (some - whole).norm() / whole.norm() < (5e-4 if technique == "halves" else 3e-7)
+    assert (some - whole).norm() / whole.norm() < (5e-4 if technique == "implicit-gemm-fp16" else 3e-7)
     assert ((got - exact).abs() <= size).all()
 
 
@@ -115,21 +117,25 @@ def test_infinities_stay_where_they_are(emulated: CudaBench, technique: str) -> 
 
 
 def test_exact_comes_first_where_libraries_do_not_round(emulated: CudaBench) -> None:
-    for channels, more in ((3, ()), (32, ("flat",))):
+    for channels, more in ((3, ()), (32, ("implicit-gemm-warp-specialized",))):
         graph = emulated.graph(
             lambda x, w: F.conv2d(x, w), torch.empty(64, channels, 128, 128), torch.empty(64, channels, 3, 3)
         )
         family = family_of(graph, emulated.whole(graph), "cuda")
         assert family is not None
         offered = family.techniques(graph, emulated.whole(graph), FACTS)
-        assert (offered[0].name == "halves-exact") is (channels == 3)
-        assert {t.name for t in offered} == {"patches", *BOTH, *more}
+        assert (offered[0].name == "implicit-gemm-3xfp16") is (channels == 3)
+        assert {t.name for t in offered} == {"implicit-gemm-tf32", *BOTH, *more}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "technique"),
-    [("padded", "halves"), ("transposed space", "halves"), ("space and residual", "halves-exact")],
+    [
+        ("padded", "implicit-gemm-fp16"),
+        ("transposed space", "implicit-gemm-fp16"),
+        ("space and residual", "implicit-gemm-3xfp16"),
+    ],
 )
 def test_they_build_without_spills(
     emulated: CudaBench, toolkit: None, builds: Path, name: str, technique: str

@@ -76,7 +76,7 @@ EVERY = {**QUICK, **REST}
 
 
 def unit_of(
-    emulated: CudaBench, case: Case, technique: str = "patches"
+    emulated: CudaBench, case: Case, technique: str = "implicit-gemm-tf32"
 ) -> tuple[Graph, tuple[torch.Tensor, ...], Unit]:
     graph, args = emulated.case(*case)
     return graph, args, unit_for(emulated, graph, technique)
@@ -112,7 +112,14 @@ def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> No
 @pytest.mark.parametrize("name", ["padded", "transposed space"])
 def test_tiles_of_large_images_are_right(emulated: CudaBench, name: str) -> None:
     graph, args, unit = unit_of(emulated, REST[name])
-    values = {"PIXELS": 128, "CHANNELS": 64, "CHUNK": 16, "FRAGMENTS": 4, "STAGES": 4, "SLICE": 8}
+    values = {
+        "TILE_PIXELS": 128,
+        "CHANNELS": 64,
+        "CHUNK": 16,
+        "MMA_TILES_PER_WARP": 4,
+        "STAGES": 4,
+        "K_STEPS_PER_STAGE": 8,
+    }
     emulated.check(with_values(unit, values), graph, args)
 
 
@@ -133,7 +140,7 @@ def test_inputs_are_rounded_to_nearest(emulated: CudaBench) -> None:
     """Cut off, they would all be too small."""
     x, w = 1 + torch.rand(1, 8, 9, 17), 1 + torch.rand(8, 8, 3, 3)
     graph = emulated.graph(lambda x, w: F.conv2d(x, w), x, w)
-    unit = unit_for(emulated, graph, "patches")
+    unit = unit_for(emulated, graph, "implicit-gemm-tf32")
     values = {i.name: a for i, a in zip(graph.inputs, (x, w), strict=True)}
     (got,) = emulated.run(unit, graph, values)
     exact = F.conv2d(x.double(), w.double())

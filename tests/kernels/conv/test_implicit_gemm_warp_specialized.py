@@ -36,34 +36,34 @@ QUICK = ("padded", "strided and dilated", "transposed, phases of 2 x 3")
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_convolution_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, SOME[name], "flat")
+    graph, args, unit = unit_of(emulated, SOME[name], "implicit-gemm-warp-specialized")
     emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in SOME if n not in QUICK])
 def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, SOME[name], "flat")
+    graph, args, unit = unit_of(emulated, SOME[name], "implicit-gemm-warp-specialized")
     emulated.check(unit, graph, args)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["padded", "transposed, phases of 2 x 3"])
 def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, SOME[name], "flat")
+    graph, args, unit = unit_of(emulated, SOME[name], "implicit-gemm-warp-specialized")
     for other in at_other_values(unit):
         emulated.check(other, graph, args)
 
 
 @pytest.mark.parametrize("crews", [(2, 2), (4, 2), (3, 3)])
 def test_crews_of_warpgroups_make_tiles_of_their_own(emulated: CudaBench, crews: tuple[int, int]) -> None:
-    graph, args, unit = unit_of(emulated, SOME["padded"], "flat")
+    graph, args, unit = unit_of(emulated, SOME["padded"], "implicit-gemm-warp-specialized")
     warpgroups, teams = crews
     values = {
         "WARPGROUPS": warpgroups,
-        "TEAMS": teams,
+        "CONSUMER_GROUPS": teams,
         "STAGES": 40,
-        "UNITS": 2,
+        "SM_COUNT": 2,
     }  # few blocks, several tiles each
     emulated.check(with_values(unit, values), graph, args)
 
@@ -92,14 +92,14 @@ def convolutions(draw: st.DrawFn) -> tuple[Case, dict[str, int]]:
         lambda: (I(*image), I(*weight), I(outs)),
     )
     of = {
-        "TALL": (1, 2),
+        "MMA_TILES_M": (1, 2),
         "WARPGROUPS": (1, 2),
-        "TEAMS": (1, 2),
+        "CONSUMER_GROUPS": (1, 2),
         "BAND": (0, 1),
         "CHUNK": (8, 16),
         "STAGES": (2, 40),
-        "SLICE": (1, 3),
-        "UNITS": (1, 132),
+        "K_STEPS_PER_STAGE": (1, 3),
+        "SM_COUNT": (1, 132),
     }
     return case, {name: draw(st.sampled_from(values)) for name, values in of.items()}
 
@@ -121,7 +121,11 @@ def test_any_convolution_is_right(emulated: CudaBench, drawn: tuple[Case, dict[s
     graph, args = emulated.case(*case)
     family = family_of(graph, emulated.whole(graph), "cuda")
     found = (
-        [u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == "flat"]
+        [
+            u
+            for t, u in emulated.techniques(graph, emulated.whole(graph))
+            if t.name == "implicit-gemm-warp-specialized"
+        ]
         if family is not None
         else []
     )
@@ -142,14 +146,14 @@ TAILS: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", TAILS)
 def test_channels_are_reduced_where_they_are_made(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, TAILS[name], "flat")
+    graph, args, unit = unit_of(emulated, TAILS[name], "implicit-gemm-warp-specialized")
     assert unit.family == "convolution_tail"
     emulated.check(unit, graph, args)
 
 
 def test_precision_is_that_of_tf32(emulated: CudaBench) -> None:
     torch.manual_seed(0)
-    got, exact, _ = convolved(emulated, R(2, 20, 10, 12), R(16, 20, 3, 3), "flat")
+    got, exact, _ = convolved(emulated, R(2, 20, 10, 12), R(16, 20, 3, 3), "implicit-gemm-warp-specialized")
     assert 5e-5 <= (got - exact).norm() / exact.norm() < 5e-4
 
 
@@ -159,7 +163,9 @@ def test_each_image_and_each_channel_has_a_scale(emulated: CudaBench) -> None:
         torch.tensor([1e-15, 1.0, 1e12])[:, None, None, None],
         torch.logspace(-9, 9, 8)[:, None, None, None],
     )
-    got, exact, _ = convolved(emulated, R(3, 16, 9, 11) * images, R(8, 16, 3, 3) * channels, "flat")
+    got, exact, _ = convolved(
+        emulated, R(3, 16, 9, 11) * images, R(8, 16, 3, 3) * channels, "implicit-gemm-warp-specialized"
+    )
     for image in range(3):
         for channel in range(8):
             off = (got - exact)[image, channel].norm() / exact[image, channel].norm()
@@ -171,7 +177,7 @@ def test_an_image_is_mended_where_the_sample_told_too_little(emulated: CudaBench
     torch.manual_seed(0)
     x = R(2, 16, 12, 20)
     x[1, 3, 0, 1] = 1e4
-    got, exact, size = convolved(emulated, x, R(8, 16, 3, 3), "flat")
+    got, exact, size = convolved(emulated, x, R(8, 16, 3, 3), "implicit-gemm-warp-specialized")
     assert torch.isfinite(got).all()
     assert ((got - exact).abs() <= 1e-3 * size).all()
 
@@ -180,7 +186,7 @@ def test_infinities_stay_where_they_are(emulated: CudaBench) -> None:
     torch.manual_seed(0)
     x, w = R(1, 8, 12, 20), R(8, 8, 3, 3)
     x[0, 1, 4, 9], x[0, 2, 8, 15] = float("inf"), float("nan")
-    got, exact, _ = convolved(emulated, x, w, "flat")
+    got, exact, _ = convolved(emulated, x, w, "implicit-gemm-warp-specialized")
     finite = torch.isfinite(exact)
     assert torch.equal(torch.isfinite(got), finite)
     assert (got[finite] - exact[finite]).norm() / exact[finite].norm() < 5e-4
@@ -191,13 +197,13 @@ LONG: Case = (
     lambda: (R(2, 64, 20, 38), R(128, 64, 3, 3), R(128)),
 )
 LARGE = {
-    "TALL": 1,
+    "MMA_TILES_M": 1,
     "WARPGROUPS": 4,
-    "TEAMS": 4,
+    "CONSUMER_GROUPS": 4,
     "CHANNELS": 128,
     "CHUNK": 32,
     "BAND": 0,
-    "SLICE": 6,
+    "K_STEPS_PER_STAGE": 6,
     "STAGES": 6,
 }
 
@@ -211,7 +217,7 @@ def test_they_build_without_spills(
     emulated: CudaBench, toolkit: None, builds: Path, case: Case, values: dict[str, int]
 ) -> None:
     """Sums in local memory are a fault that was there: where what stores them was long, it kept loops over them from being unrolled."""
-    graph, _, unit = unit_of(emulated, case, "flat")
+    graph, _, unit = unit_of(emulated, case, "implicit-gemm-warp-specialized")
     build = CudaTarget(builds / "cuda", arch="sm_90a").build(with_values(unit, values), graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
@@ -222,7 +228,7 @@ def test_they_build_without_spills(
 
 def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
     """Of many channels few are made at a time where all of a place are wanted by nobody; else a block makes all."""
-    graph, _, unit = unit_of(emulated, LONG, "flat")
+    graph, _, unit = unit_of(emulated, LONG, "implicit-gemm-warp-specialized")
     family = family_of(graph, unit.region, "cuda")
     assert isinstance(family, CudaConvolution)
     anchor = family.anchor(graph, unit.region)
@@ -249,5 +255,5 @@ def test_halves_are_expected_to_take_as_long_as_looks_found(
     found = expected()
     monkeypatch.setattr(conv_halves, "LONGER", 1.0)
     before = expected()
-    assert {name for name in found if found[name] != before[name]} == {"halves"}
-    assert (found["halves"] or 0) > (before["halves"] or 0)
+    assert {name for name in found if found[name] != before[name]} == {"implicit-gemm-fp16"}
+    assert (found["implicit-gemm-fp16"] or 0) > (before["implicit-gemm-fp16"] or 0)

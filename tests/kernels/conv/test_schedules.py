@@ -34,8 +34,8 @@ from warpsmith.search.tuner import with_values
 
 R = torch.randn
 TECHNIQUES: dict[str, type[Schedule]] = {
-    "tensor-cores": GemmMmaSchedule, "wgmma": GemmWgmmaSchedule, "wgmma-thin": GemmWgmmaSchedule, "skinny": GemmSkinnySchedule,
-    "patches": ConvImplicitSchedule, "halves": ConvHalvesSchedule, "halves-exact": ConvHalvesSchedule, "flat": ConvFlatSchedule,
+    "gemm-3xtf32": GemmMmaSchedule, "gemm-3xfp16": GemmWgmmaSchedule, "gemm-3xfp16-small-m": GemmWgmmaSchedule, "skinny": GemmSkinnySchedule,
+    "implicit-gemm-tf32": ConvImplicitSchedule, "implicit-gemm-fp16": ConvHalvesSchedule, "implicit-gemm-3xfp16": ConvHalvesSchedule, "implicit-gemm-warp-specialized": ConvFlatSchedule,
 }  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def kind_of(graph: Graph) -> Kind:
 @pytest.mark.parametrize("across", [False, True])
 def test_gemm_mma_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench, across: bool) -> None:
     left, right = R(130, 70), R(70, 130)
-    graph, unit = product_unit(emulated, "tensor-cores", left.t().contiguous().t() if across else left, right)
+    graph, unit = product_unit(emulated, "gemm-3xtf32", left.t().contiguous().t() if across else left, right)
     for values in ({}, {"STAGES": 4, "BM": 64, "BK": 16}):
         other = with_values(unit, values)
         schedule = GemmMmaSchedule.from_values(other.values)
@@ -70,11 +70,11 @@ def test_gemm_mma_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench
         assert derived == (schedule.smem_bytes(across, True), schedule.threads, schedule.split_k)
 
 
-@pytest.mark.parametrize(("technique", "rows"), [("wgmma", 130), ("wgmma-thin", 20)])
+@pytest.mark.parametrize(("technique", "rows"), [("gemm-3xfp16", 130), ("gemm-3xfp16-small-m", 20)])
 def test_gemm_wgmma_schedule_and_kernel_agree_on_shared_memory(
     emulated: CudaBench, technique: str, rows: int
 ) -> None:
-    right = R(135, 200).t() if technique == "wgmma-thin" else R(200, 135)
+    right = R(135, 200).t() if technique == "gemm-3xfp16-small-m" else R(200, 135)
     graph, unit = product_unit(emulated, technique, R(rows, 200), right)
     for stages in (2, 3):
         other = with_values(unit, {"STAGES": stages})
@@ -93,7 +93,7 @@ def test_conv_implicit_schedule_has_room_for_what_the_kernel_asks_for(emulated: 
     assert inner == side_by_side(kind_of(graph))
 
 
-@pytest.mark.parametrize(("technique", "terms"), [("halves", 1), ("halves-exact", 3)])
+@pytest.mark.parametrize(("technique", "terms"), [("implicit-gemm-fp16", 1), ("implicit-gemm-3xfp16", 3)])
 def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
     emulated: CudaBench, technique: str, terms: int
 ) -> None:
@@ -115,7 +115,7 @@ def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
 
 
 def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> None:
-    graph, _, unit = unit_of(emulated, SOME["padded"], "flat")
+    graph, _, unit = unit_of(emulated, SOME["padded"], "implicit-gemm-warp-specialized")
     kind, schedule = kind_of(graph), ConvFlatSchedule.from_values(unit.values)
     node = next(n for n in graph.nodes if read_kind(graph, n) is not None)
     timed = flats(kind, graph.specs[node.uses[0]].shape, node.output.spec.shape)
@@ -133,7 +133,11 @@ def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> No
 
 
 def test_shared_memory_in_kernel_texts_is_that_of_the_architecture_with_wgmma() -> None:
-    files = [f for f in Path(kernels.__file__).parent.rglob("*") if f.suffix in (".py", ".cuh")]
+    files = [
+        f
+        for f in Path(kernels.__file__).parent.rglob("*")
+        if f.suffix in (".py", ".cuh") and "cuda" in f.parts
+    ]
     texts = "".join(f.read_text() for f in files)
     named = {int(kib) for kib in re.findall(r"\b(2\d\d) << 10", texts)}
     assert named == {H200.smem_bytes_per_block >> 10}
@@ -142,7 +146,7 @@ def test_shared_memory_in_kernel_texts_is_that_of_the_architecture_with_wgmma() 
     assert smem_kib(A100) == (48, 96, 160)
 
 
-@pytest.mark.parametrize("technique", ["tensor-cores", "wgmma", "skinny"])
+@pytest.mark.parametrize("technique", ["gemm-3xtf32", "gemm-3xfp16", "skinny"])
 def test_a_schedule_survives_the_way_through_a_product_units_values(
     emulated: CudaBench, technique: str
 ) -> None:
@@ -151,7 +155,10 @@ def test_a_schedule_survives_the_way_through_a_product_units_values(
     check_values(unit)
 
 
-@pytest.mark.parametrize("technique", ["patches", "halves", "halves-exact", "flat"])
+@pytest.mark.parametrize(
+    "technique",
+    ["implicit-gemm-tf32", "implicit-gemm-fp16", "implicit-gemm-3xfp16", "implicit-gemm-warp-specialized"],
+)
 def test_a_schedule_survives_the_way_through_a_convolution_units_values(
     emulated: CudaBench, technique: str
 ) -> None:

@@ -21,7 +21,7 @@ from warpsmith.targets.cuda import CudaTarget
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
 R = torch.randn
 SMALL = {"BM": 64, "BN": 64, "BK": 16, "WM": 32}  # tiles that are soon emulated, several of them to a case
-OWN = ("tensor-cores", "algebraic-tensor-cores", "skinny")
+OWN = ("gemm-3xtf32", "algebraic-gemm-3xtf32", "skinny")
 
 QUICK: dict[str, Case] = {
     "linear": (
@@ -103,7 +103,7 @@ def test_emulated_units_do_not_have_each_others_shared_memory(emulated: CudaBenc
 
 def test_a_unit_is_right_at_other_shapes(emulated: CudaBench) -> None:
     _, _, units = units_of(emulated, EVERY["few rows"])
-    assert [u.technique for u in units] == ["skinny", "tensor-cores"]
+    assert [u.technique for u in units] == ["skinny", "gemm-3xtf32"]
     args = (R(11, 131), R(7, 131), R(7))  # more rows than are taken at once, and odd ones
     graph = emulated.graph(EVERY["few rows"][0], *args)
     for unit in units:
@@ -116,7 +116,7 @@ def test_long_sums_are_as_exact_as_in_float32(emulated: CudaBench) -> None:
     a, b = R(64, 2048), R(2048, 32)
     graph = emulated.graph(lambda a, b: a @ b, a, b)
     found = {t.name: u for t, u in emulated.techniques(graph, emulated.whole(graph))}
-    unit = with_values(found["tensor-cores"], {"BM": 64, "BN": 32, "BK": 32, "WM": 32, "SPLIT": 1})
+    unit = with_values(found["gemm-3xtf32"], {"BM": 64, "BN": 32, "BK": 32, "WM": 32, "SPLIT": 1})
     (got,) = emulated.run(unit, graph, {i.name: x for i, x in zip(graph.inputs, (a, b), strict=True)})
     exact, chain = a.double() @ b.double(), torch.zeros(64, 32)
     for k in range(2048):
@@ -133,7 +133,7 @@ def test_shapes_decide_technique_and_tiles(emulated: CudaBench) -> None:
     assert first((4096, 4096), (4096, 4096)).technique != "skinny"
     graph = emulated.graph(torch.matmul, torch.empty(256, 1 << 19), torch.empty(1 << 19, 256))
     found = {t.name: t for t in CudaMatMul().techniques(graph, emulated.whole(graph), FACTS)}
-    split = next(t for t in found["tensor-cores"].tunables if t.name == "SPLIT")
+    split = next(t for t in found["gemm-3xtf32"].tunables if t.name == "SPLIT")
     assert split.value >= 16  # four tiles of results, and a GPU to fill
 
 
@@ -143,8 +143,8 @@ def test_an_architecture_without_the_instructions_is_not_offered_them(
 ) -> None:
     graph = emulated.graph(torch.matmul, torch.empty(4096, 4096), torch.empty(4096, 4096))
     found = CudaMatMul().techniques(graph, emulated.whole(graph), replace(FACTS, arch=arch))
-    assert ("wgmma" in {t.name for t in found}) == offered
-    assert "tensor-cores" in {t.name for t in found}
+    assert ("gemm-3xfp16" in {t.name for t in found}) == offered
+    assert "gemm-3xtf32" in {t.name for t in found}
 
 
 def test_the_library_stays_a_competitor(emulated: CudaBench) -> None:

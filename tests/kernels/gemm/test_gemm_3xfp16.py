@@ -48,7 +48,9 @@ THIN: dict[str, Case] = {
 def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int], thin: bool = False) -> Unit:
     found = emulated.techniques(graph, emulated.whole(graph))
     unit = next(
-        unit for technique, unit in found if technique.name.endswith("wgmma-thin" if thin else "wgmma")
+        unit
+        for technique, unit in found
+        if technique.name.endswith("gemm-3xfp16-small-m" if thin else "gemm-3xfp16")
     )
     return with_values(unit, values)
 
@@ -93,10 +95,10 @@ def test_few_rows_and_a_large_factor_along_the_sum_are_thin(emulated: CudaBench)
         graph = emulated.graph(function, torch.empty(left), torch.empty(right))
         return [t.name for t, _ in emulated.techniques(graph, emulated.whole(graph))]
 
-    assert names((128, 32768), (32768, 32768))[0] == "wgmma-thin"
-    assert names((4096, 4096), (4096, 4096))[0] == "wgmma"
-    assert "wgmma-thin" not in names((129, 4096), (4096, 4096))
-    assert "wgmma-thin" not in names((128, 4096), (4096, 4096), turned=False)
+    assert names((128, 32768), (32768, 32768))[0] == "gemm-3xfp16-small-m"
+    assert names((4096, 4096), (4096, 4096))[0] == "gemm-3xfp16"
+    assert "gemm-3xfp16-small-m" not in names((129, 4096), (4096, 4096))
+    assert "gemm-3xfp16-small-m" not in names((128, 4096), (4096, 4096), turned=False)
 
 
 def test_sums_do_not_drift_towards_zero(emulated: CudaBench) -> None:

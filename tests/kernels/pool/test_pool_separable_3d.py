@@ -62,7 +62,7 @@ def unit_of(emulated: CudaBench, case: Case) -> tuple[Graph, tuple[torch.Tensor,
     node = next(n for n in graph.nodes if FAMILY.covers(graph, n))
     region = FAMILY.cut(graph, node, (), True)
     assert region is not None
-    (technique,) = (t for t in FAMILY.techniques(graph, region, FACTS) if t.name == "planes")
+    (technique,) = (t for t in FAMILY.techniques(graph, region, FACTS) if t.name == "separable-3d")
     return graph, args, FAMILY.write(graph, region, technique)
 
 
@@ -99,9 +99,9 @@ def test_nans_and_infinities_go_where_torch_has_them(emulated: CudaBench) -> Non
 def test_it_comes_first_where_neighbouring_windows_share_little(emulated: CudaBench) -> None:
     x = R(1, 2, 20, 20, 20)
     orders = {
-        ("planes", "strips"): lambda x: F.max_pool3d(x, 3, 2, 1, 3),
-        ("strips", "planes"): lambda x: F.avg_pool3d(x, 3, 2, 1),
-        ("strips",): lambda x: F.max_pool3d(x, 2, 2),
+        ("separable-3d", "register-tiled"): lambda x: F.max_pool3d(x, 3, 2, 1, 3),
+        ("register-tiled", "separable-3d"): lambda x: F.avg_pool3d(x, 3, 2, 1),
+        ("register-tiled",): lambda x: F.max_pool3d(x, 2, 2),
     }
     for names, pool in orders.items():
         graph = emulated.graph(pool, x)

@@ -46,9 +46,22 @@ def resident(
     """`teams` 0: by clusters, which are one block each here. `more`: values of other tunables."""
     graph, args = emulated.case(*CASES[name])
     region = emulated.whole(graph)
-    fixed = {"CLUSTER": 8, "GROUP": 64, "UNROLL": 2, "AHEAD": 3, "EARLY": 1, "BLOCK": 128, "VEC": 4, "NT": 1}
-    tunables = tuple(base.tunable(n, v) for n, v in ({"TEAMS": teams, "KEEP": keep} | fixed | more).items())
-    technique = base.Technique("teams" if teams else "resident", "", "memory", tunables, single_pass=True)
+    fixed = {
+        "CLUSTER": 8,
+        "GROUP": 64,
+        "UNROLL": 2,
+        "PREFETCH_STEPS": 3,
+        "OVERLAP_STEPS": 1,
+        "BLOCK": 128,
+        "VEC": 4,
+        "NT": 1,
+    }
+    tunables = tuple(
+        base.tunable(n, v) for n, v in ({"ROWS_IN_FLIGHT": teams, "SMEM_KIB": keep} | fixed | more).items()
+    )
+    technique = base.Technique(
+        "persistent-cooperative" if teams else "persistent-cluster", "", "memory", tunables, single_pass=True
+    )
     body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
     return cuda_unit(body, region, technique, "norm"), graph, args
 
@@ -77,12 +90,12 @@ def test_all_blocks_of_a_team_get_the_same(emulated: CudaBench) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"EARLY": -1},  # a row is added when the one before is written
-        {"EARLY": 0, "AHEAD": 1},
-        {"EARLY": 9, "AHEAD": 4},  # more than there is room for
-        {"EARLY": 0, "AHEAD": 1, "KEEP": 38},  # a row hardly fits
-        {"EARLY": 2, "GROUP": 512},  # parts of few steps
-        {"EARLY": 2, "GROUP": 512, "UNROLL": 4, "AHEAD": 9},  # of one step
+        {"OVERLAP_STEPS": -1},  # a row is added when the one before is written
+        {"OVERLAP_STEPS": 0, "PREFETCH_STEPS": 1},
+        {"OVERLAP_STEPS": 9, "PREFETCH_STEPS": 4},  # more than there is room for
+        {"OVERLAP_STEPS": 0, "PREFETCH_STEPS": 1, "SMEM_KIB": 38},  # a row hardly fits
+        {"OVERLAP_STEPS": 2, "GROUP": 512},  # parts of few steps
+        {"OVERLAP_STEPS": 2, "GROUP": 512, "UNROLL": 4, "PREFETCH_STEPS": 9},  # of one step
     ],
     ids=str,
 )
@@ -97,7 +110,7 @@ def test_states_are_posted_while_the_row_before_is_written(emulated: CudaBench) 
     """How many steps the first block had written when it posted its states of the second row."""
     written: dict[int, int] = {}
     for early in (-1, 0, 2):
-        unit, graph, args = resident(emulated, "softmax", 2, 20, EARLY=early, AHEAD=4)
+        unit, graph, args = resident(emulated, "softmax", 2, 20, OVERLAP_STEPS=early, PREFETCH_STEPS=4)
         source = unit.source.replace(
             "__global__", 'extern "C" {\nint written = 0, posted[9];\n}\n__global__', 1
         )
@@ -125,20 +138,27 @@ def test_a_row_goes_to_as_few_blocks_as_can_load_ahead() -> None:
     for row_bytes in (393216 * 4, 512 * 512 * 4):
         found = staying(H200, row_bytes, 4096)[0]
         first[row_bytes] = {t.name: t.value for t in found.sizes}
-    assert [(v["CLUSTER"], v["AHEAD"], v["EARLY"]) for v in first.values()] == [(8, 1, -1), (8, 5, -1)]
+    assert [(v["CLUSTER"], v["PREFETCH_STEPS"], v["OVERLAP_STEPS"]) for v in first.values()] == [
+        (8, 1, -1),
+        (8, 5, -1),
+    ]
 
 
 def test_what_only_the_writing_reads_takes_room_from_what_is_ahead() -> None:
     def first(beside: float) -> tuple[int, ...]:
         sizes = {t.name: t.value for t in staying(H200, 16 << 20, 16, beside)[0].sizes}
-        return sizes["AHEAD"], sizes["EARLY"]
+        return sizes["PREFETCH_STEPS"], sizes["OVERLAP_STEPS"]
 
     assert (first(0), first(1)) == ((5, 2), (3, 2))
 
 
 def test_rows_of_more_than_eight_blocks_go_to_teams_too() -> None:
     found = [staying(H200, row_bytes, 896) for row_bytes in (1 << 20, 1536 << 10, 8 << 20)]
-    assert [[s.technique for s in f] for f in found] == [["resident"], ["resident", "teams"], ["teams"]]
+    assert [[s.technique for s in f] for f in found] == [
+        ["persistent-cluster"],
+        ["persistent-cluster", "persistent-cooperative"],
+        ["persistent-cooperative"],
+    ]
     clusters, teams = found[1]
     assert teams.gain > clusters.gain, "seven clusters of sixteen fit, and eight teams"
 

@@ -24,10 +24,18 @@ from .steps import favours, steps
 
 History = Sequence[tuple[Hypothesis | None, Result]]
 EFFICIENCY = 0.7  # share of the bandwidth limit that a good kernel reaches, until measured
-WEIGHT = {
-    "BLOCK": 0, "GROUP": 0, "CLUSTER": 0, "TEAMS": 1, "AHEAD": 2, "UNROLL": 1, "SPLIT": 1, "WIDE": 2, "KEEP": 2, "SWEEP": 2, "TILE": 2, "CHUNK": 3, "NT": 4, "VEC": 5, "GRAIN": 6,
-    "BM": 0, "BN": 0, "HEADS": 0, "WM": 0, "TALL": 1, "STAGES": 2, "BK": 2, "FRAGMENTS": 0, "PIXELS": 0, "CHANNELS": 1, "SLICE": 2, "DEEP": 2,
-}  # fmt: skip
+# Tunables whose other values are tried first come first: groups, and within one the order of ties.
+TUNABLE_ORDER = (
+    ("BLOCK", "BM", "BN", "CLUSTER", "MMA_TILES_PER_WARP", "GROUP", "HEADS", "TILE_PIXELS", "WM"),
+    ("CHANNELS", "SPLIT", "MMA_TILES_M", "ROWS_PER_GROUP", "CONSUMER_GROUPS", "ROWS_IN_FLIGHT", "UNROLL"),
+    ("PREFETCH_STEPS", "BK", "PIXELS_D", "PLANES_PER_BLOCK", "PLANES_PER_THREAD", "SMEM_KIB", "K_STEPS_PER_STAGE", "STAGES", "SWEEP", "TILE",
+     "BLOCK_COLUMNS", "PIXELS_W"),
+    ("CHUNK",), ("NT",), ("VEC",), ("GRAIN",),
+)  # fmt: skip
+RANK_OF_TUNABLE = {
+    name: (group, i) for group, names in enumerate(TUNABLE_ORDER) for i, name in enumerate(names)
+}
+LAST = len(TUNABLE_ORDER), 0
 
 
 @dataclass(frozen=True)
@@ -201,7 +209,7 @@ def variants(technique: Technique) -> list[Technique]:
     first.
     """
     moves = [
-        (position, WEIGHT.get(t.name, 9), t.name, value)
+        (position, RANK_OF_TUNABLE.get(t.name, LAST), t.name, value)
         for t in technique.tunables
         for position, value in enumerate(v for v in t.domain if v != t.value)
     ]

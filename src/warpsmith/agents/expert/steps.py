@@ -67,9 +67,9 @@ def favours(finding: Finding, technique: Technique, measured: RegionProfile) -> 
     if technique.name == measured.technique:
         return False
     if finding.kind == "uneven":
-        return technique.shape.split or technique.name == "split"
+        return technique.shape.split or technique.name == "split-row"
     if finding.kind == "traffic":
-        return technique.single_pass or (measured.technique == "stash" and not technique.shape.stash)
+        return technique.single_pass or (measured.technique == "row-buffered" and not technique.shape.stash)
     if finding.kind == "arithmetic":
         return technique.shape.stash
     return finding.kind == "scalar"

@@ -1,7 +1,7 @@
 """Which thread takes what of a reduction: the constants and first lines of its kernels, and how states meet.
 
 Rows (the innermost loop is reduced): GROUP neighbouring threads share a row and walk it side by side, pack by pack;
-up to a warp, several rows to a block, else one. Columns (the innermost loop is kept): WIDE neighbouring columns to a
+up to a warp, several rows to a block, else one. Columns (the innermost loop is kept): BLOCK_COLUMNS neighbouring columns to a
 block, GROUP threads above each other for every one. Threads without a row or column of their own do somebody else's
 once more and store nothing, so that all take part in merging.
 """
@@ -28,8 +28,8 @@ class Threads:
         w.line('static_assert(REDUCE < 0x7fffffff, "requires: reductions of less than 2^31 elements");')
         w.line("constexpr int PACKS = (int)(REDUCE / V);")
         if self.columns:
-            w.line("constexpr int SIZE = WIDE * GROUP;")
-            w.line("constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)WIDE);")
+            w.line("constexpr int SIZE = BLOCK_COLUMNS * GROUP;")
+            w.line("constexpr int64_t ACROSS = ws::ceil_div(COLUMNS, (int64_t)BLOCK_COLUMNS);")
             w.line("constexpr int64_t BUNDLES = ROWS * ACROSS;")
             w.line("using index_t = ws::Int<ROWS>;")
         else:
@@ -45,7 +45,7 @@ class Threads:
         """How blocks share rows, and one state out of those of all threads of a row."""
         how = "ws::group_merge<GROUP>(state)"
         if self.columns:
-            how = "ws::column_merge<WIDE, GROUP>(state, threadIdx.x / WIDE, threadIdx.x % WIDE)"
+            how = "ws::column_merge<BLOCK_COLUMNS, GROUP>(state, threadIdx.x / BLOCK_COLUMNS, threadIdx.x % BLOCK_COLUMNS)"
         shared = ""
         if self.parts != "1":
             shared = f"constexpr int PARTS = {self.parts}, SHARE = ws::ceil_div(PACKS, PARTS);\n"
@@ -69,11 +69,11 @@ class Threads:
         if self.columns:
             w.line(f"[[maybe_unused]] const index_t row = {block} / (unsigned)ACROSS;")
             w.line(
-                f"const int64_t column = (int64_t)({block} % (unsigned)ACROSS) * WIDE + threadIdx.x % WIDE;"
+                f"const int64_t column = (int64_t)({block} % (unsigned)ACROSS) * BLOCK_COLUMNS + threadIdx.x % BLOCK_COLUMNS;"
             )
             w.line("const bool inside = column < COLUMNS;")
             w.line("[[maybe_unused]] const int64_t col = inside ? column : COLUMNS - 1;")
-            w.line("const int slot = threadIdx.x / WIDE;")
+            w.line("const int slot = threadIdx.x / BLOCK_COLUMNS;")
         else:
             w.line(f"const index_t mine = (index_t){block} * TOGETHER + threadIdx.x / GROUP;")
             w.line("const bool inside = mine < ROWS;")

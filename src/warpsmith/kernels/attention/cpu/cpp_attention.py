@@ -68,7 +68,7 @@ class CppAttention(AnchoredFamily):
             tunable("ROWS", 6, 4), register_tunable(facts),
         )  # fmt: skip
         why = "scores of a block of queries stay in the cache: running maximum and sum over blocks of keys"
-        return [Technique("streaming", why, "compute", tunables)]
+        return [Technique("online-softmax", why, "compute", tunables)]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""

@@ -1,7 +1,7 @@
 """Attention on a GPU: the library's node for it, of float32, where the library is far from the limit.
 
 In: `scaled_dot_product_attention` of queries, keys and values with the same heads, any strides. Out: one unit for the node
-alone, in the technique `wgmma` (`materialized_scores`). Declines masks, causal ones too, dropout, heads of queries that share
+alone, in the technique `materialized-scores-3xfp16` (`materialized_scores`). Declines masks, causal ones too, dropout, heads of queries that share
 one of keys, other types, heads of few features or keys, and other architectures than the one that has the instructions.
 Attention that a graph spells out falls to the families of its products and its softmax.
 """
@@ -62,7 +62,15 @@ class CudaAttention(CudaAnchored):
             tunable("BLOCKS", hardware.sm_count), tunable("SPLIT", 1), stream,
         )  # fmt: skip
         why = "both products by warpgroup from scaled halves, weights made as the second one's are split: as exact as float32"
-        return [Technique("wgmma", why, "compute", tunables, us=(keys.us or 0) + (values.us or 0) + passes)]
+        return [
+            Technique(
+                "materialized-scores-3xfp16",
+                why,
+                "compute",
+                tunables,
+                us=(keys.us or 0) + (values.us or 0) + passes,
+            )
+        ]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""

@@ -96,13 +96,13 @@ def sums_bytes(shape: Convolved, rows: bool) -> str:
     """What tiles leave for `finish`: a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
     `implicit` has them, else as `halves`."""
     if rows:
-        wide = "(WIDE < PIXELS ? WIDE : PIXELS)"
-        deep = f"(DEEP < PIXELS / {wide} ? DEEP : PIXELS / {wide})"
-        high = f"(PIXELS / {wide} / {deep})"
+        wide = "(PIXELS_W < TILE_PIXELS ? PIXELS_W : TILE_PIXELS)"
+        deep = f"(PIXELS_D < TILE_PIXELS / {wide} ? PIXELS_D : TILE_PIXELS / {wide})"
+        high = f"(TILE_PIXELS / {wide} / {deep})"
     else:
-        deep = "(DEEP < PIXELS / 64 ? DEEP : PIXELS / 64)"
-        area = f"(PIXELS / {deep})"
-        most = f"(WIDE < {area} ? WIDE : {area})"
+        deep = "(PIXELS_D < TILE_PIXELS / 64 ? PIXELS_D : TILE_PIXELS / 64)"
+        area = f"(TILE_PIXELS / {deep})"
+        most = f"(PIXELS_W < {area} ? PIXELS_W : {area})"
         wide = f"({most} >= 64 || {area} / {most} >= 8 ? {most} : {area} / 8)"
         high = f"({area} / {wide})"
     sides = (deep, high, wide)[3 - shape.space :]

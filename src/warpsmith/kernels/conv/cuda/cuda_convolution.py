@@ -85,9 +85,9 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
     ) -> tuple[list[Launch], str, str]:
         """`deliver`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
-        if technique.name == "patches":
+        if technique.name == "implicit-gemm-tf32":
             return implicit_kernels(top, shape, deliver)
-        if technique.name == "flat":
+        if technique.name == "implicit-gemm-warp-specialized":
             return flat_kernels(top, shape)
         return halves_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
 

@@ -69,7 +69,7 @@ class ConvolutionTail(Tailed, CudaConvolution):
         write_operands(top, list(operand_names(region).values()))
         tail = write_chains(w, anchor)
         shape = self.convolved(anchor)
-        if technique.name == "flat" and tail.columns is not None:
+        if technique.name == "implicit-gemm-warp-specialized" and tail.columns is not None:
             reduced = columns(tail.columns, tail.dressed)
             launches, kernels, workspace = flat_kernels(top, shape, reduced, whole=True)
         else:

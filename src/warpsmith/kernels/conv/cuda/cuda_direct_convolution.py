@@ -33,7 +33,7 @@ from ..schedules.direct_convolution_schedule import (
 )
 from .direct_convolution import Loops, direct_kernels
 
-STRIPS, STAGED = "strips", "staged"
+REGISTER_TILED, SMEM_TILED = "register-tiled", "smem-tiled"
 MAX_REACH, MAX_TAPS = 96, 1024
 
 
@@ -69,7 +69,7 @@ class DirectConvolution(ConvolutionPattern, CudaAnchored):
         if anchor is None or kind is None:
             return []
         lone = kind.channels == 1 and kind.made <= 2
-        offered = [_strips(facts.hardware, anchor, kind), _staged(facts.hardware, anchor, kind)]
+        offered = [_register_tiled(facts.hardware, anchor, kind), _smem_tiled(facts.hardware, anchor, kind)]
         return offered if lone else offered[::-1]
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
@@ -77,28 +77,28 @@ class DirectConvolution(ConvolutionPattern, CudaAnchored):
         assert kind is not None  # supports() refuses others
         window, pack = window_of(anchor), pack_of(anchor)
         groups = groups_text(kind, window.extents[1], window.weight)
-        return direct_kernels(top, Loops(window, kind.transposed, groups, pack, technique.name == STAGED))
+        return direct_kernels(top, Loops(window, kind.transposed, groups, pack, technique.name == SMEM_TILED))
 
 
-def _strips(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
+def _register_tiled(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
     why = "output rows below each other share a thread: a row of the image, once read, serves all of them"
     channels = min(power(kind.made), 4)
     slower = 1.0 if kind.channels == 1 and kind.made <= 2 else 1.3  # each weight is read by every thread
-    return _technique(hardware, STRIPS, why, anchor, kind, channels, SUMS // 2, slower)
+    return _technique(hardware, REGISTER_TILED, why, anchor, kind, channels, SUMS // 2, slower)
 
 
-def _staged(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
+def _smem_tiled(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
     why = "a thread makes several channels and pixels at once, with weights out of shared memory"
     channels = min(power(kind.made), 4 if kind.transposed else 8)
     slower = 1.1 if kind.channels == 1 and kind.made <= 2 else 1.0
-    return _technique(hardware, STAGED, why, anchor, kind, channels, SUMS, slower)
+    return _technique(hardware, SMEM_TILED, why, anchor, kind, channels, SUMS, slower)
 
 
 def _technique(
     hardware: Hardware, name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
 ) -> Technique:  # fmt: skip
     graph, region = anchor.graph, anchor.region
-    wide, used = _columns(anchor, kind, 4 if name == STAGED else pack_of(anchor))
+    wide, used = _columns(anchor, kind, 4 if name == SMEM_TILED else pack_of(anchor))
     room = sums // (channels * used * prod(phases_of(kind)))
     strip = next((s for s in (8, 4, 2) if s <= room), 1) if len(kind.kernel) > 1 else 1
     tunables = ConvDirectSchedule(strip, channels, wide).tunables(

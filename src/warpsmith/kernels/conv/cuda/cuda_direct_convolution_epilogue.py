@@ -21,7 +21,7 @@ from ..convolution_kinds import Kind, groups_text, read_kind
 from ..convolution_pattern import window_of as loops_of
 from ..epilogue_pattern import Follows, window_of
 from ..schedules.direct_convolution_schedule import SUMS, ConvDirectSchedule, phases_of
-from .cuda_direct_convolution import STAGED, DirectConvolution, pack_of
+from .cuda_direct_convolution import SMEM_TILED, DirectConvolution, pack_of
 from .direct_convolution import Loops
 from .direct_convolution_epilogue import direct_tail_kernels
 from .epilogue_family import Tailed, found_in, result_sizes, write_chains
@@ -39,7 +39,7 @@ class DirectTail(Tailed, DirectConvolution):
         found = found_in(graph, region, anchor.node) if anchor is not None else None
         if anchor is None or kind is None or found is None:
             return []
-        (staged,) = (t for t in super().techniques(graph, region, facts) if t.name == STAGED)
+        (staged,) = (t for t in super().techniques(graph, region, facts) if t.name == SMEM_TILED)
         own = _tunables(list(_parts(graph, anchor.node, kind, found)))
         storing = tuple(t for t in staged.tunables if t.name == "NT")
         why = f"{staged.why}; what follows takes them from registers"

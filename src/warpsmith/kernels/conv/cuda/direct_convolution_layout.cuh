@@ -4,7 +4,7 @@
 constexpr int BY_H = TRANSPOSED ? SH : 1, BY_W = TRANSPOSED ? SW : 1;  // phases of the output
 constexpr int V = LINE && STAGED ? VEC : TRANSPOSED ? VEC : ws::widest(OW, VEC);
 constexpr int64_t MOST = ws::ceil_div(OH, (int64_t)BY_H);
-constexpr int HIGH = MOST < STRIP ? (int)MOST : STRIP;
+constexpr int HIGH = MOST < ROWS_PER_THREAD ? (int)MOST : ROWS_PER_THREAD;
 constexpr int ROWS = HIGH * BY_H, COLS = V * BY_W;  // of a thread's part
 constexpr int DOWN = TRANSPOSED ? HIGH : HIGH * SH, STEP = TRANSPOSED ? V : V * SW;  // of the input, to the next part
 constexpr int64_t STRIPS = ws::ceil_div(OH, (int64_t)ROWS), ACROSS = ws::ceil_div(OW, (int64_t)COLS);

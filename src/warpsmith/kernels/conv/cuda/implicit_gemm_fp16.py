@@ -33,8 +33,8 @@ from .implicit_gemm_tf32 import (
 def halves_kernels(
     top: Writer, shape: Convolved, terms: int, deliver: str = ""
 ) -> tuple[list[Launch], str, str]:
-    """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: PIXELS, WIDE, DEEP, CHANNELS,
-    WARPGROUPS, CHUNK (a multiple of 8), SLICE, STAGES, UNITS (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: TILE_PIXELS, PIXELS_W, PIXELS_D, CHANNELS,
+    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)
@@ -72,5 +72,8 @@ def _workspace(shape: Convolved, terms: int) -> str:
     ins, outs, taps = channels_of(shape)
     chunks, blocks = f"(({ins} + CHUNK - 1) / CHUNK)", f"(({outs} + CHANNELS - 1) / CHANNELS)"
     steps = f"({taps} * (CHUNK / 8) + {shape.lists + 1}) / 2"
-    slices, step = f"({steps} / SLICE + {shape.lists})", f"(SLICE * {64 if terms == 3 else 32} * CHANNELS)"
+    slices, step = (
+        f"({steps} / K_STEPS_PER_STAGE + {shape.lists})",
+        f"(K_STEPS_PER_STAGE * {64 if terms == 3 else 32} * CHANNELS)",
+    )
     return f"(uint64_t){shape.groups} * ({blocks} * {chunks} * {slices} * {step} + 4 * {outs}) + 256"

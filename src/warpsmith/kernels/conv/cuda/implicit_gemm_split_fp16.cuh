@@ -143,17 +143,17 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
     ws::shared_stored();
     return most;
   };
-  uint64_t pixels[TALL];  // descriptors of what 64 outputs read at the patch's first place
+  uint64_t pixels[MMA_TILES_M];  // descriptors of what 64 outputs read at the patch's first place
 #pragma unroll
-  for (int k = 0; k < TALL; k++) {
-    const int block_m = warp / 4 * TALL + k, x = block_m % ACROSS, y = block_m / ACROSS % DOWN, z = block_m / (ACROSS * DOWN);
+  for (int k = 0; k < MMA_TILES_M; k++) {
+    const int block_m = warp / 4 * MMA_TILES_M + k, x = block_m % ACROSS, y = block_m / ACROSS % DOWN, z = block_m / (ACROSS * DOWN);
     const int place = (z * PACE_D * SPAN_H + y * (SQUARE ? 8 : 1) * PACE_H) * ROW + x * (SQUARE ? 8 : 64);
     pixels[k] = ws::packed_descriptor(patch + place * OCTET, 0, SQUARE ? PACE_H * ROW : 8);
   }
   const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
-  float sums[INNER][TALL][N];
+  float sums[INNER][MMA_TILES_M][N];
   // `steps` of a list from `step` on, of the slice of the weights that lies in `stage`.
-  const auto multiply = [&](float (&to)[TALL][N], int step, int steps) {
+  const auto multiply = [&](float (&to)[MMA_TILES_M][N], int step, int steps) {
     uint64_t weight = first_weight + stage * (SLICE_BYTES / OCTET);
     uint32_t where = TABLE.where[step];
     ws::products_begin();
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
       const uint32_t here = where;
       where = TABLE.where[step + i + 1];
 #pragma unroll
-      for (int k = 0; k < TALL; k++) {
+      for (int k = 0; k < MMA_TILES_M; k++) {
         const uint64_t pixel = pixels[k] + here;
         if constexpr (TERMS == 3) {  // small ones first, from zero
           ws::product_64<CHANNELS>(to[k], pixel + ITEMS, weight, i > 0);
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
 #pragma unroll
     for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-      for (int k = 0; k < TALL; k++)
+      for (int k = 0; k < MMA_TILES_M; k++)
 #pragma unroll
         for (int i = 0; i < N; i++) sums[inner][k][i] = 0.0f;
     if constexpr (KEPT) stage = 0;
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
 #pragma unroll
         for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-          for (int k = 0; k < TALL; k++)
+          for (int k = 0; k < MMA_TILES_M; k++)
 #pragma unroll
             for (int i = 0; i < N; i++) sums[inner][k][i] *= down;
       }
@@ -216,16 +216,16 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
       for (int inner = 0; inner < INNER; inner++) {
         const int list = outer * INNER + inner, last = TABLE.first[list + 1];
 #pragma unroll 1
-        for (int step = TABLE.first[list]; step < last; step += SLICE) {
-          const int steps = last - step < SLICE ? last - step : SLICE;
+        for (int step = TABLE.first[list]; step < last; step += K_STEPS_PER_STAGE) {
+          const int steps = last - step < K_STEPS_PER_STAGE ? last - step : K_STEPS_PER_STAGE;
           ws::barrier_wait(full + stage, phase);
           if constexpr (TERMS == 3) {  // tensor cores cut off what they add: short sums, added by the ordinary units
-            float some[TALL][N];
+            float some[MMA_TILES_M][N];
             multiply(some, step, steps);
             fetch();
             ws::products_done();
 #pragma unroll
-            for (int k = 0; k < TALL; k++) {
+            for (int k = 0; k < MMA_TILES_M; k++) {
               ws::sums_done(some[k]);
 #pragma unroll
               for (int i = 0; i < N; i++) sums[inner][k][i] += some[k][i];
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
             fetch();
             ws::products_done();
 #pragma unroll
-            for (int k = 0; k < TALL; k++) ws::sums_done(sums[inner][k]);
+            for (int k = 0; k < MMA_TILES_M; k++) ws::sums_done(sums[inner][k]);
           }
           if constexpr (KEPT) {
             stage++;
@@ -258,10 +258,10 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
 #pragma unroll
         for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-          for (int k = 0; k < TALL; k++)
+          for (int k = 0; k < MMA_TILES_M; k++)
 #pragma unroll
             for (int below = 0; below < 2; below++) {
-              const int block_m = warp / 4 * TALL + k, row = warp % 4 * 16 + 8 * below + g;
+              const int block_m = warp / 4 * MMA_TILES_M + k, row = warp % 4 * 16 + 8 * below + g;
               const int x = block_m % ACROSS * (SQUARE ? 8 : 64) + (SQUARE ? row % 8 : row);
               const int y = block_m / ACROSS * (SQUARE ? 8 : 1) + (SQUARE ? row / 8 : 0);  // of all planes
               staged[channel * STAGED + (y * TILE_W + x) * INNER + inner] = sums[inner][k][4 * j + 2 * below + odd] * half * rest;

@@ -14,7 +14,7 @@ constexpr int ROOM = (TAPS * OCTETS + LISTS + 1) / 2 + 1;
 struct Steps : Pairs<ROOM> {
   int first[LISTS + 1] = {};
   constexpr int steps(int list) const { return first[list + 1] - first[list]; }
-  constexpr int slices(int list) const { return ws::ceil_div(steps(list), SLICE); }
+  constexpr int slices(int list) const { return ws::ceil_div(steps(list), K_STEPS_PER_STAGE); }
 $slice_counts
   constexpr int most() const {
     int found = 0;
@@ -47,16 +47,16 @@ constexpr int ALL_SLICES = TABLE.before(OUTER) * CHUNKS;
 // Warpgroups one after the other over the pixels, 64 of a product at a time.
 constexpr bool SQUARE = TILE_H % 8 == 0;  // 8 x 8 of them, not 64 of a row
 constexpr int ACROSS = TILE_W / (SQUARE ? 8 : 64), DOWN = TILE_H / (SQUARE ? 8 : 1);
-constexpr int GROUPS_M = WARPGROUPS < PIXELS / 64 ? WARPGROUPS : PIXELS / 64, TALL = PIXELS / 64 / GROUPS_M, N = CHANNELS / 2;
+constexpr int GROUPS_M = WARPGROUPS < TILE_PIXELS / 64 ? WARPGROUPS : TILE_PIXELS / 64, MMA_TILES_M = TILE_PIXELS / 64 / GROUPS_M, N = CHANNELS / 2;
 constexpr int THREADS = 128 * GROUPS_M, WARPS = THREADS / 32;
-constexpr int SUMS = (INNER + (TERMS == 3)) * TALL * N, WANTED = (SUMS <= 64 ? 512 : 256) / THREADS, RESIDENT = WANTED > 0 ? WANTED : 1;
+constexpr int SUMS = (INNER + (TERMS == 3)) * MMA_TILES_M * N, WANTED = (SUMS <= 64 ? 512 : 256) / THREADS, RESIDENT = WANTED > 0 ? WANTED : 1;
 // Items of the patch that a thread keeps in registers from when it asks for them until they are halves.
 constexpr int MOST_HELD = SUMS <= 32 ? 4 : 3, PER_THREAD = ws::ceil_div(ITEMS, THREADS), HELD = PER_THREAD < MOST_HELD ? PER_THREAD : MOST_HELD;
 // Powers of two that the others may be larger by than those that are held, before the patch is made anew.
 constexpr int ROOM_ABOVE = PER_THREAD > HELD ? 4 : 0;
 
 // A step of the weights: octet by octet, high parts and then low ones, all channels of each. Bytes.
-constexpr int PARTS = TERMS == 3 ? 2 : 1, STEP_BYTES = PARTS * 2 * CHANNELS * OCTET, SLICE_BYTES = SLICE * STEP_BYTES;
+constexpr int PARTS = TERMS == 3 ? 2 : 1, STEP_BYTES = PARTS * 2 * CHANNELS * OCTET, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
 constexpr int IMAGE_BYTES = ITEMS * OCTET;
 // Slices of the weights in shared memory: where all of a block's are, they are fetched once; else one comes while another is
 // used.
@@ -71,6 +71,6 @@ constexpr int AT_ONCE = RESIDENT < (227 << 10) / (USED + 1024) ? RESIDENT : (227
 // Memory checkers take a product's first factor for 2048 bytes in a row, wherever its rows lie: they find those here.
 constexpr int SHARED = USED + (AT_ONCE * (USED + 2048 + 1024) <= 227 << 10 ? 2048 : 0);
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = TILES_W * TILES_H * TILES_D * IMAGES;
-constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
+constexpr int64_t SHARES = (int64_t)SM_COUNT * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
 constexpr int64_t PACKED_BYTES = ALL_SLICES * BLOCKS_OUT * GROUPS * SLICE_BYTES;
 constexpr uint64_t SPARE_AT = (PACKED_BYTES + 4 * OUTS * GROUPS + 255) / 256 * 256;

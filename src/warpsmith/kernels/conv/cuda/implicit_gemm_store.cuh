@@ -1,6 +1,6 @@
 //! Epilogue of an implicit GEMM: adds the bias and stores a tile from shared memory, neighbouring threads neighbouring
 //! outputs. Sees `staged`: the result of channel c and pixel p of the tile at staged[c * STAGED + p].
-  constexpr int PACKS = PIXELS * INNER / V, SIDE = PACKS < THREADS ? PACKS : THREADS, HIGH = THREADS / SIDE;
+  constexpr int PACKS = TILE_PIXELS * INNER / V, SIDE = PACKS < THREADS ? PACKS : THREADS, HIGH = THREADS / SIDE;
   for (int p = threadIdx.x < SIDE * HIGH ? threadIdx.x % SIDE : PACKS; p < PACKS; p += SIDE) {
     const int column = p * V % (TILE_W * INNER), row = p * V / (TILE_W * INNER);
     const int x = (x0 * INNER + column) * (PHASES_W / INNER) + phase_w(outer, 0);

@@ -52,8 +52,8 @@ class Convolved:
 
 
 def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
-    """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: PIXELS, CHANNELS, WIDE, DEEP, CHUNK, SLICE,
-    STAGES, FRAGMENTS and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: TILE_PIXELS, CHANNELS, PIXELS_W, PIXELS_D, CHUNK, K_STEPS_PER_STAGE,
+    STAGES, MMA_TILES_PER_WARP and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')
     numbers(top, shape)
     for line in _render_layout().splitlines():
@@ -165,5 +165,5 @@ def _workspace(shape: Convolved) -> str:
     """Bytes of the packed weights at the most: each list's last slice may be part empty."""
     ins, outs, taps = channels_of(shape)
     chunks, blocks = f"(({ins} + CHUNK - 1) / CHUNK)", f"(({outs} + CHANNELS - 1) / CHANNELS)"
-    slices = f"(({taps} * (CHUNK / 4) + 2 * SLICE - 1) / (2 * SLICE) + {shape.lists})"
-    return f"(uint64_t){shape.groups} * {blocks} * {chunks} * {slices} * (SLICE * 8 * CHANNELS * 4) + 256"
+    slices = f"(({taps} * (CHUNK / 4) + 2 * K_STEPS_PER_STAGE - 1) / (2 * K_STEPS_PER_STAGE) + {shape.lists})"
+    return f"(uint64_t){shape.groups} * {blocks} * {chunks} * {slices} * (K_STEPS_PER_STAGE * 8 * CHANNELS * 4) + 256"

@@ -10,7 +10,7 @@ constexpr int CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), QUADS = CHUNK / 4
 struct Taps {
   int first[LISTS + 1], at[TAPS], number[TAPS];
   constexpr int halves(int list) const { return (first[list + 1] - first[list]) * QUADS; }
-  constexpr int slices(int list) const { return ws::ceil_div(ws::ceil_div(halves(list), 2), SLICE); }
+  constexpr int slices(int list) const { return ws::ceil_div(ws::ceil_div(halves(list), 2), K_STEPS_PER_STAGE); }
 $slice_counts
   constexpr int fewest() const {  // of the outer phases that have any
     int found = 1 << 30;
@@ -41,11 +41,11 @@ constexpr int FEWEST = TABLE.fewest(), ALL_SLICES = TABLE.before(OUTER) * CHUNKS
 constexpr int LIVE = ws::ceil_div(STAGES - 1, FEWEST) + 1, PATCHES = LIVE < CHUNKS ? LIVE : CHUNKS;
 
 // Warps side by side over the pixels, and two over the channels where one would need too many registers.
-constexpr int WARPS_N = CHANNELS * INNER > 64 && CHANNELS % 16 == 0 ? 2 : 1, WARPS_M = PIXELS / (16 * FRAGMENTS);
+constexpr int WARPS_N = CHANNELS * INNER > 64 && CHANNELS % 16 == 0 ? 2 : 1, WARPS_M = TILE_PIXELS / (16 * MMA_TILES_PER_WARP);
 constexpr int COLUMNS = CHANNELS / 8 / WARPS_N, THREADS = 32 * WARPS_M * WARPS_N;
-constexpr int SLICE_SIZE = SLICE * 8 * CHANNELS;  // floats
+constexpr int SLICE_SIZE = K_STEPS_PER_STAGE * 8 * CHANNELS;  // floats
 struct Fragments {
-  uint32_t a[FRAGMENTS][4], b[COLUMNS][2];
+  uint32_t a[MMA_TILES_PER_WARP][4], b[COLUMNS][2];
 };
 // Of one fragment of the weights: lane by lane, both values of one or two neighbouring blocks of 8 channels.
 constexpr int PAIR = COLUMNS % 2 == 0 ? 2 : 1;

@@ -62,15 +62,15 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
       for (int c = 0; c < CHUNK; c++) patch[c * PITCH + i] = ws::tf32(((const float*)patch)[c * PITCH + i]);
   };
 
-  int pixel[FRAGMENTS][2];  // bytes to rows g and g + 8 of a fragment, in the plane of channel t
+  int pixel[MMA_TILES_PER_WARP][2];  // bytes to rows g and g + 8 of a fragment, in the plane of channel t
 #pragma unroll
-  for (int f = 0; f < FRAGMENTS; f++)
+  for (int f = 0; f < MMA_TILES_PER_WARP; f++)
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const int m = (warp_m * FRAGMENTS + f) * 16 + h * 8 + g, y = m / TILE_W % TILE_H, z = m / (TILE_W * TILE_H);
+      const int m = (warp_m * MMA_TILES_PER_WARP + f) * 16 + h * 8 + g, y = m / TILE_W % TILE_H, z = m / (TILE_W * TILE_H);
       pixel[f][h] = 4 * ((z * PACE_D * SPAN_H + y * PACE_H) * ROW + m % TILE_W + t * PITCH);
     }
-  float sum[INNER][FRAGMENTS][COLUMNS][4] = {};
+  float sum[INNER][MMA_TILES_PER_WARP][COLUMNS][4] = {};
   // Step s of a list, from `first` in the table: an odd half at the end has no partner.
   const auto load = [&](Fragments& to, int patch, const uint32_t* weight, int first, int halves, int s) {
     const bool whole = QUADS % 2 == 0 || 2 * s + 1 < halves;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
     const int at1 = patch + TABLE.at[first + h1 / QUADS] + h1 % QUADS * (16 * PITCH);
     const auto value = [&](int at) { return *(const uint32_t*)((const char*)patches + at); };
 #pragma unroll
-    for (int f = 0; f < FRAGMENTS; f++)
+    for (int f = 0; f < MMA_TILES_PER_WARP; f++)
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         to.a[f][h] = value(pixel[f][h] + at0);
@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
       for (int i = 0; i < 2 * PAIR; i++) to.b[n + i / 2][i % 2] = values.at[i];
     }
   };
-  const auto multiply = [&](float (&acc)[FRAGMENTS][COLUMNS][4], const Fragments& of) {
+  const auto multiply = [&](float (&acc)[MMA_TILES_PER_WARP][COLUMNS][4], const Fragments& of) {
 #pragma unroll
-    for (int f = 0; f < FRAGMENTS; f++)
+    for (int f = 0; f < MMA_TILES_PER_WARP; f++)
 #pragma unroll
       for (int n = 0; n < COLUMNS; n++) ws::mma_tf32(acc[f][n], of.a[f], of.b[n]);
   };
@@ -108,19 +108,19 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
 #pragma unroll
     for (int inner = 0; inner < INNER; inner++) {
       const int list = outer * INNER + inner, first = TABLE.first[list], halves = TABLE.halves(list), steps = (halves + 1) / 2;
-      for (int s = 0; s < steps; s += SLICE) {
+      for (int s = 0; s < steps; s += K_STEPS_PER_STAGE) {
         ws::copy_wait<STAGES - 2>();
         if (fresh) round_patch((uint32_t*)((char*)patches + patch));
         fresh = false;
         __syncthreads();
         fetch();
         const uint32_t* const weight = weights + used++ % STAGES * SLICE_SIZE + warp_n * (COLUMNS * 64);
-        if (s + SLICE <= steps) {  // a step's fragments are loaded while the one before is multiplied
+        if (s + K_STEPS_PER_STAGE <= steps) {  // a step's fragments are loaded while the one before is multiplied
           Fragments now, next;
           load(now, patch, weight, first, halves, s);
 #pragma unroll
-          for (int i = 0; i < SLICE; i++) {
-            if (i + 1 < SLICE) load(next, patch, weight + (i + 1) * (8 * CHANNELS), first, halves, s + i + 1);
+          for (int i = 0; i < K_STEPS_PER_STAGE; i++) {
+            if (i + 1 < K_STEPS_PER_STAGE) load(next, patch, weight + (i + 1) * (8 * CHANNELS), first, halves, s + i + 1);
             multiply(sum[inner], now);
             now = next;
           }
@@ -143,12 +143,12 @@ __global__ void __launch_bounds__(THREADS) convolve(Operands o, const uint32_t* 
 #pragma unroll
   for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-    for (int f = 0; f < FRAGMENTS; f++)
+    for (int f = 0; f < MMA_TILES_PER_WARP; f++)
 #pragma unroll
       for (int n = 0; n < COLUMNS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          const int m = (warp_m * FRAGMENTS + f) * 16 + g + i / 2 * 8, channel = (warp_n * COLUMNS + n) * 8 + 2 * t + i % 2;
+          const int m = (warp_m * MMA_TILES_PER_WARP + f) * 16 + g + i / 2 * 8, channel = (warp_n * COLUMNS + n) * 8 + 2 * t + i % 2;
           staged[channel * STAGED + m * INNER + inner] = sum[inner][f][n][i];
         }
   __syncthreads();

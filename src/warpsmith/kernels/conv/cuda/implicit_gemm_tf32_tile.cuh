@@ -1,3 +1,3 @@
-//! Output tile of a block in the TF32 implicit GEMM: PIXELS outputs, at most WIDE across and DEEP deep.
-constexpr int TILE_W = WIDE < PIXELS ? WIDE : PIXELS, TILE_D = DEEP < PIXELS / TILE_W ? DEEP : PIXELS / TILE_W;
-constexpr int TILE_H = PIXELS / TILE_W / TILE_D;
+//! Output tile of a block in the TF32 implicit GEMM: TILE_PIXELS outputs, at most PIXELS_W across and PIXELS_D deep.
+constexpr int TILE_W = PIXELS_W < TILE_PIXELS ? PIXELS_W : TILE_PIXELS, TILE_D = PIXELS_D < TILE_PIXELS / TILE_W ? PIXELS_D : TILE_PIXELS / TILE_W;
+constexpr int TILE_H = TILE_PIXELS / TILE_W / TILE_D;

@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
 #pragma unroll 1
       for (int list = band * INNER; list < (band + 1) * INNER; list++)
 #pragma unroll 1
-        for (int step = TABLE.first[list]; step < TABLE.first[list + 1]; step += SLICE) {
-          const int bytes = (TABLE.first[list + 1] - step < SLICE ? TABLE.first[list + 1] - step : SLICE) * STEP_BYTES;
+        for (int step = TABLE.first[list]; step < TABLE.first[list + 1]; step += K_STEPS_PER_STAGE) {
+          const int bytes = (TABLE.first[list + 1] - step < K_STEPS_PER_STAGE ? TABLE.first[list + 1] - step : K_STEPS_PER_STAGE) * STEP_BYTES;
           ws::barrier_wait(empty + stage, phase ^ 1);
           ws::barrier_expect(full + stage, bytes);
           ws::bulk_copy(weights + stage * SLICE_BYTES, next, bytes, full + stage);
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
   }
 
   const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
-  const uint64_t first_cell = ws::packed_descriptor(patches + own * (64 * TALL) * OCTET, 0, 8);
+  const uint64_t first_cell = ws::packed_descriptor(patches + own * (64 * MMA_TILES_M) * OCTET, 0, 8);
   float* const mine = (float*)(all_patches + CREWS * LIVE * PATCH_BYTES + warp / 4 * STAGED_BYTES);
   int held = -1, held_patch = -1;  // what products under way read
   const auto release = [&] {
@@ -108,11 +108,11 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
       if (lane == 0) ws::barrier_arrive(read + patch);
       if (++patch == LIVE) patch = 0, patch_phase ^= 1;
     }
-    float sums[INNER][TALL][N];
+    float sums[INNER][MMA_TILES_M][N];
 #pragma unroll
     for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-      for (int k = 0; k < TALL; k++)
+      for (int k = 0; k < MMA_TILES_M; k++)
 #pragma unroll
         for (int i = 0; i < N; i++) sums[inner][k][i] = 0.0f;
     if constexpr (KEPT) stage = 0;
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
           const int last = TABLE.first[band * INNER + inner + 1];
 #pragma unroll 1
           for (int step = TABLE.first[band * INNER + inner]; step < last;) {
-            const int end = last - step < SLICE ? last : step + SLICE;
+            const int end = last - step < K_STEPS_PER_STAGE ? last : step + K_STEPS_PER_STAGE;
             uint64_t weight = first_weight + stage * (SLICE_BYTES / OCTET);
             uint32_t where = TABLE.where[step];
             ws::barrier_wait(full + stage, phase);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
               const uint64_t from = cell + where;
               where = TABLE.where[step + 1];
 #pragma unroll
-              for (int k = 0; k < TALL; k++) ws::product_64<CHANNELS>(sums[inner][k], from + 64 * k, weight, true);
+              for (int k = 0; k < MMA_TILES_M; k++) ws::product_64<CHANNELS>(sums[inner][k], from + 64 * k, weight, true);
               weight += STEP_BYTES / OCTET;
             }
             ws::products_commit();
@@ -158,11 +158,11 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
 #pragma unroll
     for (int inner = 0; inner < INNER; inner++)
 #pragma unroll
-      for (int k = 0; k < TALL; k++) ws::sums_done(sums[inner][k]);
+      for (int k = 0; k < MMA_TILES_M; k++) ws::sums_done(sums[inner][k]);
     // What stores them is there once: it may be long, and sums stay in registers only where all their numbers are known.
 #pragma unroll 1
-    for (int pass = 0; pass < TALL * PASSES; pass++) {
-      const int row0 = tile * ROWS + (own * TALL + pass / PASSES) * 64, first = pass % PASSES * ABREAST;
+    for (int pass = 0; pass < MMA_TILES_M * PASSES; pass++) {
+      const int row0 = tile * ROWS + (own * MMA_TILES_M + pass / PASSES) * 64, first = pass % PASSES * ABREAST;
       float up[2];  // an image's scale; times a channel's it is a float where products of their largest elements are
 #pragma unroll
       for (int below = 0; below < 2; below++) {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(THREADS, AT_ONCE) convolve(
       }
       ws::warpgroup_sync();
 #pragma unroll
-      for (int p = 0; p < TALL * PASSES; p++) {
+      for (int p = 0; p < MMA_TILES_M * PASSES; p++) {
         if (p != pass) continue;
 #pragma unroll
         for (int j = 0; j < ABREAST / 8; j++) {

@@ -26,9 +26,9 @@ def flat_kernels(
     top: Writer, shape: Convolved, deliver: str = "", whole: bool = False
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes results, see `store_results`;
-    "": stores them; `whole`: it wants all channels of a place at once. Tunables: TALL, WARPGROUPS, TEAMS (of warpgroups, where
+    "": stores them; `whole`: it wants all channels of a place at once. Tunables: MMA_TILES_M, WARPGROUPS, CONSUMER_GROUPS (of warpgroups, where
     all weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all),
-    SLICE, STAGES, PATCHES (two or more), UNITS (multiprocessors; right with any number) and NT."""
+    K_STEPS_PER_STAGE, STAGES, IMAGE_STAGES (two or more), SM_COUNT (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
         f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"
@@ -110,7 +110,7 @@ def _workspace(shape: Convolved) -> str:
         kinds *= 1 if shape.transposed else stride
     all_cells = " * ".join(cells)
     planes = f"{groups} * {chunks} * (CHUNK / 8) * {kinds}"
-    line = f"({images} * {all_cells} + 64 * TALL * WARPGROUPS + 2 * ({furthest}))"
+    line = f"({images} * {all_cells} + 64 * MMA_TILES_M * WARPGROUPS + 2 * ({furthest}))"
     peaks = f"{images} * (3 + {all_cells} * {planes} / 2048)"
     combos = f"{groups} * (({outs} + CHANNELS - 1) / CHANNELS) * {shape.lists}"
     return f"{packed} + {planes} * {line} * 16 + 4 * ({outs} * {groups} + {peaks} + {combos}) + 256"

@@ -71,7 +71,7 @@ constexpr int most_slices() {
   for (int outer = 0; outer < OUTER; outer++) {
     int sum = 0;
     for (int list = outer * INNER; list < (outer + 1) * INNER; list++)
-      for (int key = 0; key < KEYS; key++) sum += ws::ceil_div(steps_of(list, key), SLICE);
+      for (int key = 0; key < KEYS; key++) sum += ws::ceil_div(steps_of(list, key), K_STEPS_PER_STAGE);
     most = sum > most ? sum : most;
   }
   return most;
@@ -79,8 +79,8 @@ constexpr int most_slices() {
 constexpr bool KEPT = STAGES >= most_slices() * CHUNKS;
 constexpr int RING = KEPT ? most_slices() * CHUNKS : STAGES > 2 ? STAGES : 2;  // one is read while the next one comes
 // Then crews of warpgroups make tiles of their own, so that one multiplies while another stores.
-constexpr int CREWS = KEPT && WARPGROUPS % TEAMS == 0 ? TEAMS : 1, CREW = WARPGROUPS / CREWS;
-constexpr int ROWS = 64 * TALL * CREW;  // cells of a tile
+constexpr int CREWS = KEPT && WARPGROUPS % CONSUMER_GROUPS == 0 ? CONSUMER_GROUPS : 1, CREW = WARPGROUPS / CREWS;
+constexpr int ROWS = 64 * MMA_TILES_M * CREW;  // cells of a tile
 constexpr int LENGTH = ROWS + BANDS.further, PATCH_BYTES = OCTETS * NEAR * LENGTH * OCTET;
 constexpr int64_t FURTHEST = ((AXIS_D.highest() - LOW_D) / PACE_D * CELLS_H + (AXIS_H.highest() - LOW_H) / PACE_H) * CELLS_W + (AXIS_W.highest() - LOW_W) / PACE_W;
 constexpr int64_t LINE = TOTAL + ROWS + 2 * FURTHEST;  // cells of a plane, with zeros behind them
@@ -111,22 +111,22 @@ static constexpr __constant__ Steps TABLE = make_steps();
 constexpr int steps_before(int outer) { return TABLE.first[BANDS.first[outer] * INNER]; }
 constexpr int ALL_STEPS = steps_before(OUTER);
 constexpr int THREADS = 128 * WARPGROUPS + 32 * CREWS, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and warps that ask for copies
-constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = SLICE * STEP_BYTES;
+constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
 // A warpgroup's results on their way, so many channels of 64 cells at a time.
 constexpr int ABREAST = WHOLE ? CHANNELS : CHANNELS % 32 == 0 ? 32 : CHANNELS % 24 == 0 ? 24 : CHANNELS % 16 == 0 ? 16 : 8;
 constexpr int PASSES = CHANNELS / ABREAST, PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH;
-constexpr int HEAD_BYTES = rounded(16 * (RING + CREWS * PATCHES) + 8 * CHANNELS + 4 * CREWS * PATCHES, 128);  // barriers, scales, biases, tiles
+constexpr int HEAD_BYTES = rounded(16 * (RING + CREWS * IMAGE_STAGES) + 8 * CHANNELS + 4 * CREWS * IMAGE_STAGES, 128);  // barriers, scales, biases, tiles
 constexpr int FIXED = HEAD_BYTES + RING * SLICE_BYTES + WARPGROUPS * STAGED_BYTES, FITTING = ((227 << 10) - FIXED) / (CREWS * PATCH_BYTES);
 static_assert(FIXED <= 227 << 10 && FITTING >= 2, "requires: patches that fit the shared memory");
-constexpr int LIVE = PATCHES < FITTING ? PATCHES : FITTING, BARRIERS = 2 * (RING + CREWS * LIVE);
+constexpr int LIVE = IMAGE_STAGES < FITTING ? IMAGE_STAGES : FITTING, BARRIERS = 2 * (RING + CREWS * LIVE);
 constexpr int SHARED = FIXED + CREWS * LIVE * PATCH_BYTES;  // results last: memory checkers take factors for 2048 bytes in a row
 // Blocks stay, as many as run at once, each at one phase of one block of channels.
-constexpr int SUMS = INNER * TALL * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
+constexpr int SUMS = INNER * MMA_TILES_M * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
 constexpr int AT_ONCE = WANTED < (227 << 10) / (SHARED + 1024) ? WANTED : (227 << 10) / (SHARED + 1024);
 static_assert(!WHOLE || (GROUPS == 1 && BLOCKS_OUT == 1), "requires: all channels of a place in one block");
 [[maybe_unused]] constexpr int64_t REDUCE = OUTS;
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = ws::ceil_div(TOTAL, (int64_t)ROWS);
-constexpr int64_t SHARES = (int64_t)UNITS * AT_ONCE / COMBOS, CREWED = ws::ceil_div(WORK, (int64_t)CREWS);
+constexpr int64_t SHARES = (int64_t)SM_COUNT * AT_ONCE / COMBOS, CREWED = ws::ceil_div(WORK, (int64_t)CREWS);
 constexpr int64_t ALONG = SHARES >= CREWED ? CREWED : SHARES < 1 ? 1 : SHARES;
 // Blocks that make halves: octets of each; those of an image, and of the zeros behind all of them.
 constexpr int64_t PART = 2048, PARTS = ws::ceil_div(CELLS * PLANES, PART), ZEROS = ws::ceil_div((LINE - TOTAL) * PLANES, PART);

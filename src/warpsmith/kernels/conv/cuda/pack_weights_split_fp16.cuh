@@ -5,8 +5,8 @@
 // The weights as the tensor cores read them, as halves: a block a slice, in the order in which they are used.
 __global__ void __launch_bounds__(256) pack(Operands o, unsigned char* packed, const int* exponents) {
 $slice_of_block
-  for (int i = threadIdx.x; i < SLICE * 2 * CHANNELS; i += 256) {
-    const int step = slice * SLICE + i / (2 * CHANNELS), half = i / CHANNELS % 2;
+  for (int i = threadIdx.x; i < K_STEPS_PER_STAGE * 2 * CHANNELS; i += 256) {
+    const int step = slice * K_STEPS_PER_STAGE + i / (2 * CHANNELS), half = i / CHANNELS % 2;
     const int64_t out = block % BLOCKS_OUT * CHANNELS + i % CHANNELS, group = block / BLOCKS_OUT;
     const int octet = step < TABLE.steps(list) ? TABLE.octet[2 * (TABLE.first[list] + step) + half] : -1;
     float x[8] = {}, up = 1.0f;

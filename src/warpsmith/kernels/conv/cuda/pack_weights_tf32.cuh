@@ -5,7 +5,7 @@
 __global__ void __launch_bounds__(256) pack(Operands o, uint32_t* packed) {
 $slice_of_block
   for (int i = threadIdx.x; i < SLICE_SIZE; i += 256) {
-    const int step = slice * SLICE + i / (8 * CHANNELS), place = i % (8 * CHANNELS);
+    const int step = slice * K_STEPS_PER_STAGE + i / (8 * CHANNELS), place = i % (8 * CHANNELS);
     const int lane = place / (2 * PAIR) % 32, column = place / (64 * PAIR) * PAIR + place % (2 * PAIR) / 2;
     const int half = 2 * step + place % 2;
     const int64_t in = (int64_t)chunk * CHUNK + half % QUADS * 4 + lane % 4;

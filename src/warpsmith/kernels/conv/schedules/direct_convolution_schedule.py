@@ -15,7 +15,7 @@ DRAM_SHARE, FP32_SHARE = 0.875, 0.8
 
 @dataclass(frozen=True)
 class ConvDirectSchedule(Schedule):
-    strip: int = tunes("STRIP", 1)  # output rows of a thread
+    strip: int = tunes("ROWS_PER_THREAD", 1)  # output rows of a thread
     channels: int = tunes("CHANNELS", 1)  # output channels of a thread
     vec: int = tunes("VEC", 4)  # pixels of a row, a thread
     block: int = tunes("BLOCK", 128)

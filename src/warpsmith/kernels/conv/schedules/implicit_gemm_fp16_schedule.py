@@ -1,6 +1,6 @@
 """The schedule of the implicit GEMM by warpgroup on scaled fp16 (`implicit_gemm_fp16`), and the one that should take the least time.
 
-In: a convolution's numbers and its result's shape at the main variant. Out: the techniques `halves` and `halves-exact`. Rates are
+In: a convolution's numbers and its result's shape at the main variant. Out: the techniques `implicit-gemm-fp16` and `implicit-gemm-3xfp16`. Rates are
 those of an H200; they decide what is tried first, never what is right.
 """
 
@@ -19,7 +19,7 @@ from ...schedule import Schedule, tunes
 from ..convolution_kinds import NO_LIMITS, Kind, Limits, side_by_side, up
 from .implicit_gemm_tiles import Sum, parts_of, patch_of, sums_of, tiles_of
 
-EXACT = "halves-exact"  # float32's precision
+EXACT = "implicit-gemm-3xfp16"  # float32's precision
 DRAM_SHARE = 0.9
 STORED_BYTES_PER_CYCLE, FETCHED_BYTES_PER_CYCLE = (
     17.0,
@@ -60,15 +60,15 @@ class Work:
 
 @dataclass(frozen=True)
 class ConvHalvesSchedule(Schedule):
-    pixels: int = tunes("PIXELS", 128)
+    pixels: int = tunes("TILE_PIXELS", 128)
     channels: int = tunes("CHANNELS", 64)  # output channels of a block
     warpgroups: int = tunes("WARPGROUPS", 1)
     chunk: int = tunes("CHUNK", 32)  # input channels of a patch
-    wide: int = tunes("WIDE", 16)  # pixels of a row
-    deep: int = tunes("DEEP", 1)
-    slice: int = tunes("SLICE", 4)  # steps of a slice of the weights
+    wide: int = tunes("PIXELS_W", 16)  # pixels of a row
+    deep: int = tunes("PIXELS_D", 1)
+    slice: int = tunes("K_STEPS_PER_STAGE", 4)  # steps of a slice of the weights
     stages: int = tunes("STAGES", 3)  # slices in shared memory
-    sm_count: int = tunes("UNITS", 0)
+    sm_count: int = tunes("SM_COUNT", 0)
 
     @property
     def threads(self) -> int:
@@ -149,7 +149,7 @@ def halves_technique(
     us = max(us * (LONGER if terms == 1 else 1.0), hardware.dram_us(moved, DRAM_SHARE))
     us += LAUNCHES * hardware.kernel_launch_us
     tunables = (*_tunables(kind, best, terms, limits), stream)
-    return Technique(EXACT if terms == 3 else "halves", WHY, "compute", tunables, us=us)
+    return Technique(EXACT if terms == 3 else "implicit-gemm-fp16", WHY, "compute", tunables, us=us)
 
 
 def _tunables(kind: Kind, best: ConvHalvesSchedule, terms: int, limits: Limits) -> tuple[Tunable, ...]:

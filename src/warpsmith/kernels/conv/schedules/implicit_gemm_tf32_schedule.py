@@ -1,6 +1,6 @@
 """The schedule of the implicit GEMM in TF32 by `mma.sync` (`implicit_gemm_tf32`), and the one that should take the least time.
 
-In: a convolution's numbers and its result's shape at the main variant. Out: the technique `patches`. Rates are those of an H200;
+In: a convolution's numbers and its result's shape at the main variant. Out: the technique `implicit-gemm-tf32`. Rates are those of an H200;
 they decide what is tried first, never what is right.
 """
 
@@ -33,13 +33,13 @@ WHY = "every tap reads one patch of the input in shared memory, shifted: no matr
 @dataclass(frozen=True)
 class ConvImplicitSchedule(Schedule):
     channels: int = tunes("CHANNELS", 64)  # output channels of a block
-    pixels: int = tunes("PIXELS", 128)
-    wide: int = tunes("WIDE", 32)  # pixels of a row
-    deep: int = tunes("DEEP", 1)
+    pixels: int = tunes("TILE_PIXELS", 128)
+    wide: int = tunes("PIXELS_W", 32)  # pixels of a row
+    deep: int = tunes("PIXELS_D", 1)
     chunk: int = tunes("CHUNK", 8)  # input channels of a patch
-    fragments: int = tunes("FRAGMENTS", 1)  # of 16 pixels, a warp's
+    fragments: int = tunes("MMA_TILES_PER_WARP", 1)  # of 16 pixels, a warp's
     stages: int = tunes("STAGES", 3)
-    slice: int = tunes("SLICE", 4)  # steps of a slice of the weights
+    slice: int = tunes("K_STEPS_PER_STAGE", 4)  # steps of a slice of the weights
 
     def sides(self, space: int) -> tuple[int, ...]:
         """Pixels of a block in each dimension."""
@@ -105,7 +105,7 @@ def implicit_technique(
     if best is None:
         return None
     us = best.us(hardware, kind, shape, moved, flops)
-    return Technique("patches", WHY, "compute", (*_tunables(kind, best, limits), stream), us=us)
+    return Technique("implicit-gemm-tf32", WHY, "compute", (*_tunables(kind, best, limits), stream), us=us)
 
 
 def _tunables(kind: Kind, best: ConvImplicitSchedule, limits: Limits) -> tuple[Tunable, ...]:

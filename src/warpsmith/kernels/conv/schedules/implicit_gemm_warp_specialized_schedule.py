@@ -1,7 +1,7 @@
 """The schedule of the warp-specialised persistent implicit GEMM on a packed fp16 image (`implicit_gemm_warp_specialized`), and the one that should
 take the least time.
 
-In: a convolution's numbers and its result's shape at the main variant. Out: the technique `flat`. The prediction decides what is
+In: a convolution's numbers and its result's shape at the main variant. Out: the technique `implicit-gemm-warp-specialized`. The prediction decides what is
 tried first, never what is right.
 """
 
@@ -23,10 +23,10 @@ from .implicit_gemm_tiles import parts_of
 FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
 WIDTHS = (128, 64, 96, 48, 32, 24, 16, 8)  # channels of a block
 CHUNKS = (64, 32, 16, 8, 48)  # input channels
-CREWS = (
+CONSUMER_LAYOUTS = (
     (1, 2, 1), (2, 2, 1), (2, 1, 1), (1, 1, 1), (4, 1, 1), (2, 2, 2), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 4, 2), (4, 2, 2),
 )  # products of 64 cells of a warpgroup, warpgroups, teams of them  # fmt: skip
-PATCHES = (2, 3, 4, 6)
+IMAGE_STAGES = (2, 3, 4, 6)
 MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
 REGISTERS = 32  # of a thread besides its sums
 DRAM_SHARE = 0.9
@@ -47,7 +47,7 @@ EACH = Whole()  # nothing does
 
 @dataclass(frozen=True)
 class Rates:
-    """Of an H200 with tiles of `flat`, fitted to its looks: `python lab/flat_tiles.py fit`."""
+    """Of an H200 with tiles of `implicit-gemm-warp-specialized`, fitted to its looks: `python lab/flat_tiles.py fit`."""
 
     a_slice: float = 62.0  # cycles of a slice of the weights, besides its products
     a_patch: float = 1250.0  # of a patch
@@ -105,16 +105,16 @@ class Patch:
 class ConvFlatSchedule(Schedule):
     """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `implicit_gemm_warp_specialized.flat_kernels`."""
 
-    tall: int = tunes("TALL", 1)
+    tall: int = tunes("MMA_TILES_M", 1)
     groups: int = tunes("WARPGROUPS", 1)
-    teams: int = tunes("TEAMS", 1)
+    teams: int = tunes("CONSUMER_GROUPS", 1)
     width: int = tunes("CHANNELS", 64)
     chunk: int = tunes("CHUNK", 64)
     band: int = tunes("BAND", 0)
-    slice: int = tunes("SLICE", 1)
+    slice: int = tunes("K_STEPS_PER_STAGE", 1)
     stages: int = tunes("STAGES", 2)
-    patches: int = tunes("PATCHES", 2)
-    sm_count: int = tunes("UNITS", 0)
+    patches: int = tunes("IMAGE_STAGES", 2)
+    sm_count: int = tunes("SM_COUNT", 0)
 
     @property
     def rows(self) -> int:
@@ -187,7 +187,7 @@ def flat_technique(
     us = (
         max(timed[0].us, hardware.dram_us(moved, DRAM_SHARE)) + packing + LAUNCHES * hardware.kernel_launch_us
     )
-    return Technique("flat", WHY, "compute", (*_tunables(timed), stream), us=us)
+    return Technique("implicit-gemm-warp-specialized", WHY, "compute", (*_tunables(timed), stream), us=us)
 
 
 def _tunables(timed: list[Timed]) -> tuple[Tunable, ...]:
@@ -236,7 +236,7 @@ def flats(
     inner, total = side_by_side(kind), given[0] * prod(counts)
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
     timed: list[Timed] = []
-    for crew, width, chunk, band in product(CREWS, WIDTHS, CHUNKS, range(len(counts))):
+    for crew, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
         if (chunk > up(kind.channels, 8) and chunk != 8) or not whole.channels <= width < 2 * up(
             kind.made, 8
         ):
@@ -260,7 +260,7 @@ def _staged(kind: Kind, tile: ConvFlatSchedule, patch: Patch) -> Iterator[ConvFl
         slices = slices_of(kind, patch, size)
         for stages in sorted({2, 3, 4, slices}):
             if stages <= MOST_RING and size <= MOST_SLICE and (tile.teams == 1 or stages >= slices):
-                for patches in PATCHES:
+                for patches in IMAGE_STAGES:
                     yield replace(tile, slice=size, stages=stages, patches=patches)
 
 

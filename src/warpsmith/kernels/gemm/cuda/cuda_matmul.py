@@ -1,7 +1,7 @@
 """Matrix products on a GPU, with the pointwise nodes after them.
 
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
-of it. Out: units in the techniques `wgmma`, `wgmma-thin` (few rows) and `tensor-cores` (float32, as exact as plain float32: see
+of it. Out: units in the techniques `gemm-3xfp16`, `gemm-3xfp16-small-m` (few rows) and `gemm-3xtf32` (float32, as exact as plain float32: see
 `gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, halves too: see
 `gemm_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
 """
@@ -79,12 +79,12 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         made = _made(anchor)
         named = made.named
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
-        if name in ("wgmma", "wgmma-thin"):
+        if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
             top.line(WGMMA)
-            thin = name == "wgmma-thin"
+            thin = name == "gemm-3xfp16-small-m"
             launches, text = (thin_kernels if thin else wgmma_kernels)(named.left, named.right)
             workspace = halves_bytes(named, both=not thin)
-        elif name == "tensor-cores":
+        elif name == "gemm-3xtf32":
             top.line(MMA)
             launches, text = mma_kernels(named.left, named.right)
         else:

@@ -62,7 +62,7 @@ def wgmma_technique(
     splitting = 2 * hardware.dram_us(4.0 * batch * depth * (rows + columns), DRAM_SHARE)
     why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
     tunables = (*_tunables(best, slices, (16, 4)), stream)
-    return Technique("wgmma", why, "compute", tunables, us=through + splitting + _launches_us(hardware))
+    return Technique("gemm-3xfp16", why, "compute", tunables, us=through + splitting + _launches_us(hardware))
 
 
 def thin_technique(
@@ -79,7 +79,7 @@ def thin_technique(
     computing = 2.0 * SIDE * tiles * SIDE * depth / _flops_per_s(hardware) * 1e6
     tunables = (*_tunables(best, slices, ()), stream)
     bound: Bottleneck = "compute" if computing > least else "memory"
-    return Technique("wgmma-thin", why, bound, tunables, us=max(us, least) + _launches_us(hardware))
+    return Technique("gemm-3xfp16-small-m", why, bound, tunables, us=max(us, least) + _launches_us(hardware))
 
 
 def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> GemmWgmmaSchedule:

@@ -76,7 +76,7 @@ def mma_technique(hardware: Hardware, sizes: Sizes, moved: int, share: float, st
     computing = 2.0 * share * sizes.outputs * sizes.depth / _flops_per_s(hardware) * 1e6
     bound: Bottleneck = "compute" if computing > hardware.dram_us(moved, DRAM_SHARE) else "memory"
     us = best.us(hardware, sizes, moved, share)
-    return Technique("tensor-cores", WHY, bound, (*tunables, stream), us=us)
+    return Technique("gemm-3xtf32", WHY, bound, (*tunables, stream), us=us)
 
 
 def _flops_per_s(hardware: Hardware) -> float:

@@ -19,7 +19,9 @@ WHY = "few rows or columns: the big factor is read once, 16 bytes a load, each f
 @dataclass(frozen=True)
 class GemmSkinnySchedule(Schedule):
     group: int = tunes("GROUP", 8)  # threads that share a row, or warps of a block where lanes take columns
-    rows: int | None = tunes("TALL", None)  # of the big factor, a thread; None where it lies across the sum
+    rows: int | None = tunes(
+        "ROWS_PER_GROUP", None
+    )  # of the big factor, a thread; None where it lies across the sum
     split_k: int = tunes("SPLIT", 1)
 
     def us(self, hardware: Hardware, moved: int) -> float:

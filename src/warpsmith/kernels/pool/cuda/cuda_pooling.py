@@ -54,13 +54,13 @@ class CudaPooling(PoolingPattern, CudaAnchored):
             return [Technique("pixels", why, "memory", (tunable("GROUP", 1), vec, *common))]
         taps = self._taps(graph, anchor.node, pool)
         why = "neighbouring threads share a window and walk its taps"
-        shared = Technique("windows", why, "memory", (self._group(pool, taps), *common))
+        shared = Technique("window-per-thread-group", why, "memory", (self._group(pool, taps), *common))
         across = max((w.kernel - 1) * w.dilation + 1 for w in pool.windows)
         if pool.indices or any(w.adaptive for w in pool.windows) or across > LONG:
             return [shared]
         span = self._span(pool.windows[-1])
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
-        boxes = Technique("strips", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
+        boxes = Technique("register-tiled", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
         found = [boxes, *([shared] if apart and taps >= LARGE else [])]
         if not _marches(pool):
             return found
@@ -73,15 +73,15 @@ class CudaPooling(PoolingPattern, CudaAnchored):
             tunable("VEC", 4, 2, 1),
             common[1],
         )
-        planes = Technique("planes", why, "memory", own, gain=1.4 if dilated else 1.1)
+        planes = Technique("separable-3d", why, "memory", own, gain=1.4 if dilated else 1.1)
         return [planes, *found] if dilated else [*found, planes]
 
     @staticmethod
     def _span(window: Window) -> Tunable:
         """Packs of outputs a thread, across: for two the image's packs are read less often, most of all if windows are long."""
         if window.stride >= window.kernel:
-            return tunable("SPAN", 1)
-        return tunable("SPAN", 2, 1) if window.dilation > 1 else tunable("SPAN", 1, 2)
+            return tunable("PACKS_PER_THREAD", 1)
+        return tunable("PACKS_PER_THREAD", 2, 1) if window.dilation > 1 else tunable("PACKS_PER_THREAD", 1, 2)
 
     @staticmethod
     def _taps(graph: Graph, node: Node, pool: Pool) -> float:
@@ -104,10 +104,12 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         """Outputs of a thread below and behind each other: several where windows share rows, planes."""
         high, deep = (_sharing(pool, d) for d in (1, 2))
         if high > 1 and pool.windows[-2].dilation == 1:
-            rows = tunable("STRIP", 4, 2, 8, 1) if high >= 2 else tunable("STRIP", 2, 1, 4)
+            rows = (
+                tunable("ROWS_PER_THREAD", 4, 2, 8, 1) if high >= 2 else tunable("ROWS_PER_THREAD", 2, 1, 4)
+            )
         else:
-            rows = tunable("STRIP", 1, 2, 4)
-        return rows, tunable("DEEP", 1, 2) if deep > 1 else tunable("DEEP", 1)
+            rows = tunable("ROWS_PER_THREAD", 1, 2, 4)
+        return rows, tunable("PLANES_PER_THREAD", 1, 2) if deep > 1 else tunable("PLANES_PER_THREAD", 1)
 
     @staticmethod
     def _deep(node: Node, hardware: Hardware) -> Tunable:
@@ -117,16 +119,16 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         deep = 64
         while deep > 8 and blocks * -(-depth // deep) < BLOCKS * hardware.sm_count_rounded:
             deep //= 2
-        return tunable("DEEP", deep, *(d for d in (deep // 2, 2 * deep) if d <= 64))
+        return tunable("PLANES_PER_BLOCK", deep, *(d for d in (deep // 2, 2 * deep) if d <= 64))
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         pool = read_pool(anchor.graph, anchor.node)
         assert pool is not None  # supports() refuses others
         rank = len(anchor.node.output.spec.shape)
         sizes = extents(anchor, anchor.node.uses[0])
-        if technique.name == "strips":
+        if technique.name == "register-tiled":
             return box_kernels(top, pool, rank, sizes)
-        if technique.name == "planes":
+        if technique.name == "separable-3d":
             return plane_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
         return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))

@@ -1,9 +1,9 @@
-"""Pooling windows of a fixed size on a GPU: a thread takes a small box of outputs, DEEP by STRIP by ACROSS of them, so that
+"""Pooling windows of a fixed size on a GPU: a thread takes a small box of outputs, PLANES_PER_THREAD by ROWS_PER_THREAD by ACROSS of them, so that
 what neighbouring windows share is read once: each row of the image is combined across the windows' width, then goes to
 every output of the box whose window has it.
 
 In: the windows of up to three dimensions. Out: one kernel, general in all shapes. `prologue0` brings a pack of the image,
-`epilogue` stores one of the result. ACROSS outputs advance by as many elements as SPAN packs have, so that neighbouring threads
+`epilogue` stores one of the result. ACROSS outputs advance by as many elements as PACKS_PER_THREAD packs have, so that neighbouring threads
 read neighbouring packs; what their windows reach beyond comes from the cache. Rows of the result that are no whole number
 of such packs go through shared memory, so that neighbouring threads store neighbouring elements all the same.
 """

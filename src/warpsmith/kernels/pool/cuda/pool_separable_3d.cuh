@@ -13,7 +13,7 @@ static_assert(ACROSS > 0, "requires: windows of fewer columns");
 constexpr int LEFT = ws::ceil_div(PW, V) * V, PAD = WHOLE ? LEFT : 0, BEYOND = (OW - 1) * SW - PW + SPREAD - IW;
 constexpr int LINE = PAD + COLS * V + (WHOLE && BEYOND > 0 ? ws::ceil_div(BEYOND, V) * V : 0);
 constexpr int MOST = least(BLOCK / COLS, LINE < 6144 ? 6144 / LINE : 1);  // rows of a block
-constexpr int64_t HEIGHTS = ws::ceil_div(OH, (int64_t)MOST), LAYERS = ws::ceil_div(OD, (int64_t)DEEP);
+constexpr int64_t HEIGHTS = ws::ceil_div(OH, (int64_t)MOST), LAYERS = ws::ceil_div(OD, (int64_t)PLANES_PER_BLOCK);
 constexpr int ROWS = ws::ceil_div(OH, HEIGHTS), DEPTH = ws::ceil_div(OD, LAYERS);
 constexpr int THREADS = ws::ceil_div(ROWS * COLS, 32) * 32, TURNS = ws::ceil_div(ACROSS, COLS);
 constexpr int64_t TILES = ws::ceil_div(OW, (int64_t)ACROSS), BLOCKS = LEAD * LAYERS * HEIGHTS * TILES;

@@ -140,7 +140,7 @@ def _stash(graph: Graph, region: Region, facts: Facts, program: Program) -> Tech
     room = elements_per_reduction(program, graph) * 4 * (1 if program.mode == "rows" else 64)
     gain = 1.1 if room <= facts.l2_bytes // 2 else 0.5
     tunables = (*_common(graph, region, facts, program), *_loop_tunables(graph, facts, program))
-    return Technique("stash", why, "compute", tunables, Shape(stash=True), False, gain)
+    return Technique("row-buffered", why, "compute", tunables, Shape(stash=True), False, gain)
 
 
 def _single(graph: Graph, region: Region, facts: Facts, program: Program) -> Technique:
@@ -165,7 +165,7 @@ def _split(graph: Graph, region: Region, facts: Facts, program: Program, compoun
     if compound:
         loops[1] = tunable("CHUNK", 1024, 2048, 4096)
     tunables = (*_common(graph, region, facts, program), *loops)
-    return Technique("split", why, "memory", tunables, Shape(split=True), compound, 2.0 if few else 0.9)
+    return Technique("split-row", why, "memory", tunables, Shape(split=True), compound, 2.0 if few else 0.9)
 
 
 def _splits(threads: int) -> tuple[int, ...]:

@@ -4,4 +4,4 @@ __shared__ unsigned room[GROUP * WORDS * PLACES];
 const int64_t base = (int64_t)(blockIdx.x % (unsigned)ACROSS) * OWN;
 const bool inside = threadIdx.x < OWN && base + threadIdx.x < COLUMNS;
 const int64_t col = inside ? base + threadIdx.x : COLUMNS - 1;  // whose result this thread stores
-const int slot = threadIdx.x / WIDE;
+const int slot = threadIdx.x / BLOCK_COLUMNS;

@@ -105,7 +105,7 @@ class ColumnRegisters(Reducing):
         with self._rows():
             add_column(w, self.lanes, p, "V")
         for step in p.reductions:
-            w.line(f"ws::packs_merge<GROUP, WIDE>(room, {step.name}_states, slot, lane);")
+            w.line(f"ws::packs_merge<GROUP, BLOCK_COLUMNS>(room, {step.name}_states, slot, lane);")
 
     def _columns(self, p: Pass) -> None:
         """What each column yields, and its elements."""

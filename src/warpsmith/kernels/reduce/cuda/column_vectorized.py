@@ -116,7 +116,7 @@ class ColumnPacks(Reducing):
         self.layout.pointers(w)
         w.line("// The pack of this thread in its first row, and its first column among those of the block.")
         w.line(f"const int64_t first = {name}_at - {name} - col * {name}_col + slot * {self.down} + base;")
-        w.line("const int column = (int)(threadIdx.x % WIDE) * C - (ALIKE ? 0 : (int)(first % C));")
+        w.line("const int column = (int)(threadIdx.x % BLOCK_COLUMNS) * C - (ALIKE ? 0 : (int)(first % C));")
         w.line(f"const {name}_t* const from = {name} + first + column;")
 
     def _walk(self) -> None:

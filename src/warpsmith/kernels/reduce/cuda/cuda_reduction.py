@@ -34,18 +34,18 @@ from .row_rings import Rings
 from .split_row import Split
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
-WIDE = 64  # columns side by side in a block
+BLOCK_COLUMNS = 64  # columns side by side in a block
 PACKS_WIDE = 32  # packs of columns side by side in a block
 # How the body of a technique is written; that of others reads a row again.
 BODIES: Mapping[str, Callable[[Program], CudaBody]] = MappingProxyType({
-    "resident": lambda program: Resident(program, near=True).body(),
-    "teams": lambda program: Resident(program, near=False).body(),
-    "cluster": lambda program: Cluster(program).body(),
-    "split": lambda program: Split(program).body(),
-    "packs": lambda program: ColumnPacks(program).body(),
-    "column-registers": lambda program: ColumnRegisters(program).body(),
-    "registers": lambda program: Reducing(program, "registers").body(),
-    "shared": lambda program: Reducing(program, "shared").body(),
+    "persistent-cluster": lambda program: Resident(program, near=True).body(),
+    "persistent-cooperative": lambda program: Resident(program, near=False).body(),
+    "cluster-dsmem": lambda program: Cluster(program).body(),
+    "split-row": lambda program: Split(program).body(),
+    "column-vectorized": lambda program: ColumnPacks(program).body(),
+    "column-register-resident": lambda program: ColumnRegisters(program).body(),
+    "register-resident": lambda program: Reducing(program, "registers").body(),
+    "smem-resident": lambda program: Reducing(program, "shared").body(),
 })  # fmt: skip
 
 
@@ -67,7 +67,7 @@ class CudaReduction:
         compound = any(base_name(graph.by_name[n]) in COMPOUND | NORM.ops for n in region.nodes)
         shaped = Shaped(graph, region, program, compound, facts.hardware)
         stays = shaped.resident()
-        cluster = shaped.cluster() if all(t.name != "resident" for t in stays) else None
+        cluster = shaped.cluster() if all(t.name != "persistent-cluster" for t in stays) else None
         held = (shaped.registers(), shaped.column_registers(), shaped.shared(), cluster, *stays)
         offered = (*held, shaped.packs(), shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
@@ -102,11 +102,13 @@ class Shaped:
         least = max(1, power(self.n / IN_REGISTERS))
         others = [g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most()]
         why = "each thread keeps its part of a row in registers: every element is read once"
-        return self._technique("registers", why, ReduceSchedule(group=group).tunables(group=others), 1.4)
+        return self._technique(
+            "register-resident", why, ReduceSchedule(group=group).tunables(group=others), 1.4
+        )
 
     def column_registers(self) -> Technique | None:
         """As `registers`, a thread with packs of columns."""
-        along = in_columns(self.program) if self.columns >= WIDE else []
+        along = in_columns(self.program) if self.columns >= BLOCK_COLUMNS else []
         if not along:
             return None
         vec = min(in_load(o.dtype) for o in along)
@@ -117,7 +119,7 @@ class Shaped:
         others = [g for g in (2 * group, group // 2) if 1 < g <= most]
         why = "each thread keeps packs of neighbouring columns in registers: every element is read once, 16 bytes a load"
         sizes = ReduceSchedule(group=group, wide=PACKS_WIDE).tunables(group=others, wide=(16,))
-        return self._sized("column-registers", why, sizes, 1.45 if vec > 4 else 1.35)
+        return self._sized("column-register-resident", why, sizes, 1.45 if vec > 4 else 1.35)
 
     def shared(self) -> Technique | None:
         """One block a row."""
@@ -127,7 +129,7 @@ class Shaped:
         schedule = ReduceSharedSchedule(keep, group=1024 if self.row_bytes > 64 << 10 else 512)
         why = "a block keeps its row in shared memory between passes; what does not fit is read again"
         gain = 1.3 if schedule.holds(self.row_bytes) else 1.0
-        return self._technique("shared", why, schedule.all_tunables(self.kib), gain, self.compound)
+        return self._technique("smem-resident", why, schedule.all_tunables(self.kib), gain, self.compound)
 
     def cluster(self) -> Technique | None:
         """A cluster of up to sixteen blocks a row; of eight unless tried."""
@@ -138,7 +140,7 @@ class Shaped:
         schedule = ReduceClusterSchedule(blocks, keep_kib=self.kib[-1])
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
         gain = 1.5 if schedule.holds(self.row_bytes) else 0.8
-        return self._technique("cluster", why, schedule.all_tunables(self.kib), gain, self.compound)
+        return self._technique("cluster-dsmem", why, schedule.all_tunables(self.kib), gain, self.compound)
 
     def resident(self) -> list[Technique]:
         """Teams of blocks that stay on the GPU, each with one row after the other."""
@@ -157,11 +159,13 @@ class Shaped:
         single = self.compound and bool(self.program.reductions)
         if single:
             why += "; both states of the reduction from one pass"
-        return self._technique("streamed", why, sizes, 0.9 if self.again else 1.2, single)
+        return self._technique("multi-pass", why, sizes, 0.9 if self.again else 1.2, single)
 
     def packs(self) -> Technique | None:
         """A thread has several columns."""
-        operand = side_by_side(self.program) if self.columns >= WIDE and self.n >= WIDE else None
+        operand = (
+            side_by_side(self.program) if self.columns >= BLOCK_COLUMNS and self.n >= BLOCK_COLUMNS else None
+        )
         if operand is None:
             return None
         each = in_load(operand.dtype)
@@ -170,11 +174,11 @@ class Shaped:
         schedule = ReduceSchedule(group=groups[0], unroll=2, wide=PACKS_WIDE)
         sizes = schedule.tunables(group=groups, unroll=(4, 8), wide=(16,))
         enough = self.rows * self.columns >= 2 * self.hardware.sm_count_rounded * PACKS_WIDE * each
-        return self._sized("packs", why, sizes, 1.3 if enough else 0.7)
+        return self._sized("column-vectorized", why, sizes, 1.3 if enough else 0.7)
 
     def split(self) -> Technique | None:
         """Blocks share a row where rows are too few to fill the GPU."""
-        wide = power(min(WIDE, self.columns)) if self.columns else 1
+        wide = power(min(BLOCK_COLUMNS, self.columns)) if self.columns else 1
         bundles = -(-self.rows // wide)
         long = self.row_bytes > 8 * 1024 * self.kib[-1]  # too long even for a cluster
         if (
@@ -193,7 +197,7 @@ class Shaped:
         others = [p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096]
         sizes = self._walking(group, parts, others)
         few = bundles < self.hardware.sm_count_rounded
-        return self._technique("split", why, sizes, 2.0 if few else 1.1, self.compound)
+        return self._technique("split-row", why, sizes, 2.0 if few else 1.1, self.compound)
 
     def _walking(
         self, group: int, split: int | None = None, splits: Sequence[int] = ()
@@ -220,8 +224,10 @@ class Shaped:
         self, name: str, why: str, own: tuple[Tunable, ...], gain: float, single: bool = False
     ) -> Technique:
         if self.columns:
-            wide = power(min(WIDE, self.columns))
-            beside = tunable("WIDE", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns))
+            wide = power(min(BLOCK_COLUMNS, self.columns))
+            beside = tunable(
+                "BLOCK_COLUMNS", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns)
+            )
         else:
             beside = tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128)
         return self._sized(name, why, (*own, beside), gain, single)

@@ -7,7 +7,7 @@ constexpr bool inside = true;
 const int share = ws::ceil_div(PACKS, parts * 32) * 32, low = part * share;
 const int high = low + share < PACKS ? low + share : PACKS;
 const int steps = ws::ceil_div(share, STEP), again = steps > KEPT ? steps - KEPT : 0;  // steps that are read again
-const bool along = again == 0 && EARLY >= 0;  // is a row added while the one before is written?
+const bool along = again == 0 && OVERLAP_STEPS >= 0;  // is a row added while the one before is written?
 const int spare = ROOM - steps - LAG;
 const int early = !along || spare < 0 ? 0 : spare < steps ? spare : steps - 1;
 int from = 0, left = 0;  // where the next step lies that comes; how many were asked for from there on

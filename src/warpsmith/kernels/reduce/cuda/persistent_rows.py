@@ -2,7 +2,7 @@
 
 A team of blocks shares a row, each block a part of it, and goes from row to row; the next one comes while this one is
 written (`rings.py`). Where a part is kept whole, the next row is also added meanwhile: each step that is written is followed
-by adding one, EARLY steps or more in front, and a row's states are posted that much before its writing needs those of the
+by adding one, OVERLAP_STEPS steps or more in front, and a row's states are posted that much before its writing needs those of the
 others. LAG steps are under way at any time.
 
 The last KEPT steps of a row are still there when it is written; earlier ones, where a part is longer, are read again, the
@@ -69,7 +69,7 @@ class Resident(Rings):
             blocks = "ws::clusters_of(rows, PARTS, SIZE, SHARED, ROWS) * PARTS"
             return Launch("rows", blocks, "SIZE", "SHARED", setup="ALLOW(rows);"), ""
         setup = (
-            "const ws::Teams teams = ws::teams_of(rows, SIZE, SHARED, TEAMS < ROWS ? TEAMS : ROWS, PACKS / GROUP);\n"
+            "const ws::Teams teams = ws::teams_of(rows, SIZE, SHARED, ROWS_IN_FLIGHT < ROWS ? ROWS_IN_FLIGHT : ROWS, PACKS / GROUP);\n"
             "cudaMemsetAsync(workspace, 0, (size_t)teams.blocks * 2 * WORDS * sizeof(uint64_t), on);"
         )
         extra = "(uint64_t*)workspace, teams.parts"

@@ -1,7 +1,7 @@
 """Reductions with what is around them as one kernel: every row (or column) is finished by the threads it began with.
 
 Three ways to hold a row between passes: in registers (each thread keeps its packs), in the block's shared memory as far
-as it fits, or not at all: then it is read again. What goes to shared memory is copied there AHEAD of the pass that uses
+as it fits, or not at all: then it is read again. What goes to shared memory is copied there PREFETCH_STEPS of the pass that uses
 it, each thread its own packs. Sums are of float32 in a tree: a thread's own, then the group's.
 """
 
@@ -110,7 +110,7 @@ class Reducing:
         elif self.holding == "shared":
             sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
             top.line(
-                f"constexpr int ROOM = KEEP * 1024 / (int)(V * ({sizes}));  // packs that a block can keep"
+                f"constexpr int ROOM = SMEM_KIB * 1024 / (int)(V * ({sizes}));  // packs that a block can keep"
             )
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
@@ -195,7 +195,7 @@ class Reducing:
             self._ahead(fresh, begin, end, p.number)
         with w.block(f"for (int base = {begin}; base < {end}; base += GROUP * UNROLL)"):
             if fresh:
-                w.line("ws::copy_wait<AHEAD - 1>();")
+                w.line("ws::copy_wait<PREFETCH_STEPS - 1>();")
             self.lanes.packs(read, "UNROLL")
             if read:
                 with self._items("UNROLL", end):
@@ -203,12 +203,12 @@ class Reducing:
             with self._items("UNROLL", end):
                 self._elements(p)
             if fresh:
-                w.line(f"ahead{p.number}(base + AHEAD * GROUP * UNROLL);")
+                w.line(f"ahead{p.number}(base + PREFETCH_STEPS * GROUP * UNROLL);")
         self._kept_already |= {o.name for o in read}
         self._edges(p)
 
     def _ahead(self, operands: Sequence[Operand], begin: str, end: str, number: int) -> None:
-        """Asks for a thread's first AHEAD times UNROLL packs, and says how to ask for the next ones."""
+        """Asks for a thread's first PREFETCH_STEPS times UNROLL packs, and says how to ask for the next ones."""
         w = self.w
         with w.block(f"const auto ahead{number} = [&](int base)", "};"):
             with self._items("UNROLL", f"{end} || {self._number()} >= KEPT"):
@@ -217,7 +217,7 @@ class Reducing:
                     w.line(f"copy_pack<{o.name}_copied>({where});")
             w.line("ws::copy_commit();")
         w.line("#pragma unroll")
-        w.line(f"for (int i = 0; i < AHEAD; i++) ahead{number}({begin} + i * GROUP * UNROLL);")
+        w.line(f"for (int i = 0; i < PREFETCH_STEPS; i++) ahead{number}({begin} + i * GROUP * UNROLL);")
 
     def _edges(self, p: Pass) -> None:
         """What packs leave at both ends of a ragged row, element by element: packs of one, of which none is kept."""

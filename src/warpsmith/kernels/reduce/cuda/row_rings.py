@@ -18,7 +18,7 @@ HELD = "[({0} * UNROLL + u) * GROUP + slot]"  # of the step at a place of a ring
 NEXT = "{0} = {0} + 1 == {1} ? 0 : {0} + 1;"  # place of a ring, its steps
 
 _BROUGHT = """\
-constexpr int FRONT = EARLY < 0 ? 4 : AHEAD > EARLY ? AHEAD - EARLY + 1 : 2, MOST = KEEP * 512 / BROUGHT_BYTES;
+constexpr int FRONT = OVERLAP_STEPS < 0 ? 4 : PREFETCH_STEPS > OVERLAP_STEPS ? PREFETCH_STEPS - OVERLAP_STEPS + 1 : 2, MOST = SMEM_KIB * 512 / BROUGHT_BYTES;
 constexpr int BROUGHT = FRONT < MOST ? FRONT : MOST < 1 ? 1 : MOST;  // steps of what only the writing reads
 """
 

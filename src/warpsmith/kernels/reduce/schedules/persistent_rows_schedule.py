@@ -30,12 +30,12 @@ FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few 
 @dataclass(frozen=True)
 class ReduceResidentSchedule(Schedule):
     cluster: int | None = tunes("CLUSTER", None)  # blocks that share a row
-    teams: int | None = tunes("TEAMS", None)  # rows that are under way at once
+    teams: int | None = tunes("ROWS_IN_FLIGHT", None)  # rows that are under way at once
     group: int = tunes("GROUP", 512)  # threads
     unroll: int = tunes("UNROLL", 2)
-    ahead: int = tunes("AHEAD", 1)  # steps that are loaded before they are used
-    early: int = tunes("EARLY", -1)  # of them, those that are added meanwhile
-    keep_kib: int = tunes("KEEP", 48)  # shared memory of a block
+    ahead: int = tunes("PREFETCH_STEPS", 1)  # steps that are loaded before they are used
+    early: int = tunes("OVERLAP_STEPS", -1)  # of them, those that are added meanwhile
+    keep_kib: int = tunes("SMEM_KIB", 48)  # shared memory of a block
 
     @property
     def smem_bytes(self) -> int:
@@ -78,13 +78,17 @@ def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) 
         near = [c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16]
         gain = 1.25 if row_bytes < 512 * smem_kib(hardware)[-1] else 2.2
         best = _schedule(hardware, row_bytes / blocks, beside, blocks > 8, cluster=blocks)
-        found.append(Staying("resident", f"clusters {why}", _tunables(hardware, best, cluster=near), gain))
+        found.append(
+            Staying("persistent-cluster", f"clusters {why}", _tunables(hardware, best, cluster=near), gain)
+        )
     if row_bytes > 8 * PART_BYTES:
         teams = best_teams(hardware, row_bytes, rows)
         part = row_bytes / (hardware.sm_count // teams[0])
         best = _schedule(hardware, min(part, PART_BYTES), beside, True, teams=teams[0])
         gain = 2.3 if found else 2.1 if row_bytes <= FAR_BYTES else 1.9
-        found.append(Staying("teams", f"teams {why}", _tunables(hardware, best, teams=teams), gain))
+        found.append(
+            Staying("persistent-cooperative", f"teams {why}", _tunables(hardware, best, teams=teams), gain)
+        )
     return found
 
 

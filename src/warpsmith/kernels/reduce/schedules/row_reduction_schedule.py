@@ -19,18 +19,18 @@ class ReduceSchedule(Schedule):
     split: int | None = tunes("SPLIT", None)  # blocks that share a row
     group: int = tunes("GROUP", 32)  # threads that share a row; those of a block above one column
     unroll: int | None = tunes("UNROLL", None)  # packs of a thread under way at once
-    wide: int | None = tunes("WIDE", None)  # packs of columns side by side in a block
+    wide: int | None = tunes("BLOCK_COLUMNS", None)  # packs of columns side by side in a block
 
 
 @dataclass(frozen=True)
 class ReduceSharedSchedule(Schedule):
     """A block keeps its row in shared memory; what does not fit is read again."""
 
-    keep_kib: int = tunes("KEEP", 48)
+    keep_kib: int = tunes("SMEM_KIB", 48)
     group: int = tunes("GROUP", 512)
     unroll: int = tunes("UNROLL", 4)
     ahead: int = tunes(
-        "AHEAD", 4
+        "PREFETCH_STEPS", 4
     )  # times `unroll` packs that are under way to shared memory before they are used
 
     def holds(self, row_bytes: int) -> bool:
@@ -50,8 +50,8 @@ class ReduceClusterSchedule(Schedule):
     cluster: int = tunes("CLUSTER", 2)
     group: int = tunes("GROUP", 512)
     unroll: int = tunes("UNROLL", 4)
-    ahead: int = tunes("AHEAD", 4)
-    keep_kib: int = tunes("KEEP", 48)
+    ahead: int = tunes("PREFETCH_STEPS", 4)
+    keep_kib: int = tunes("SMEM_KIB", 48)
 
     def holds(self, row_bytes: int) -> bool:
         """Whether the whole row fits."""

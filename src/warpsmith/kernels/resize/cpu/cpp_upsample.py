@@ -86,7 +86,7 @@ class CppUpsample(CppAnchored):
             return []
         why = "each input row is stretched once; neighbouring output rows share the stretched rows"
         common = (vector_tunable(facts), tunable("UNROLL", 2, 1, 4), stream_tunable(graph, region, facts))
-        return [Technique("stretched rows", why, "memory", common)]
+        return [Technique("separable-rows", why, "memory", common)]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         return SOME + render("resize/cpu/source_index.h")

@@ -23,7 +23,7 @@ from .scan_helpers import helpers
 KERNELS = {
     "rows": "scan/cpu/rows.h",
     "rows-float": "scan/cpu/rows.h",
-    "split": "scan/cpu/split_rows.h",
+    "split-row": "scan/cpu/split_rows.h",
     "columns": "scan/cpu/columns.h",
 }
 
@@ -49,14 +49,14 @@ class CppScan(ScanPattern, CppAnchored):
             why = "few long rows: threads total their parts of a stretch that fits the caches, then scan them"
             loops = (chunk, tunable("PART", 65536, 16384, 262144))
             gain = 2.0 if few < facts.threads else 0.8
-            found.append(Technique("split", why, "memory", (*common, *loops), gain=gain))
+            found.append(Technique("split-row", why, "memory", (*common, *loops), gain=gain))
         return sorted(found, key=lambda t: -t.gain)
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         rank = len(anchor.graph.specs[anchor.value].shape)
         how = self.form_of(anchor.graph, anchor.node, anchor.region.nodes)
         kind = OPERATIONS[base_name(anchor.node)]
-        lanes, short = technique.name == "columns", technique.name in ("rows-float", "split")
+        lanes, short = technique.name == "columns", technique.name in ("rows-float", "split-row")
         return helpers(kind, rank, axis_of(anchor.node, rank), how.reverse, how.exclusive, lanes, short)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:

@@ -39,7 +39,7 @@ class CudaScan(ScanPattern, CudaAnchored):
         if parts > 1:
             why = "few long rows: blocks total their parts of a row, then scan them"
             split = tunable("SPLIT", parts, *(p for p in (parts // 2, 2 * parts) if p > 1))
-            found.insert(0, Technique("split", why, "memory", (*sizes, split), gain=2.0))
+            found.insert(0, Technique("split-row", why, "memory", (*sizes, split), gain=2.0))
         return found
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
