@@ -9,6 +9,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 
 from .base import Record, content_hash
 from .graph import Graph
+from .technique_names import current_values
 
 Value = int | float | str
 
@@ -84,6 +85,11 @@ class Unit(Record):
     def values(self) -> dict[str, int]:
         return {t.name: t.value for t in self.tunables}
 
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)
+
     @cached_property
     def code_key(self) -> str:
         """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
@@ -135,3 +141,8 @@ class Hypothesis(Record):
     evidence: tuple[str, ...]  # measured facts, one line each
     values: dict[str, int] = {}  # tunables to start from
     parent: str = ""  # candidate id it starts from
+
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)

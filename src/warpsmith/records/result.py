@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from .base import Record
+from .technique_names import current_values
 
 # A result's status names the stage that ended it. "ok": correct and timed.
 Status = Literal[
@@ -155,6 +156,11 @@ class RegionProfile(Record):
     vector_share: float | None = None  # of its floating-point instructions: those that work on vectors
     calls: tuple[str, ...] = ()  # library functions for single numbers, as expf
     missing: tuple[str, ...] = ()  # what could not be looked at, with the reason
+
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)
 
 
 class Profile(Record):
