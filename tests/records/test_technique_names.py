@@ -56,6 +56,8 @@ def test_a_branch_keeps_its_regions():
     )
     assert current_branch(before) == current_branch(after) == after
     assert current_branch("") == ""
+    assert current_branch("teams + fused") == "persistent-cooperative + fused"  # as campaigns wrote it
+    assert current_branch("wgmma") == "wgmma"  # of a product, or of attention
     assert current_branch("epilogue fused, row in registers") == "epilogue fused, row in registers"
 
 

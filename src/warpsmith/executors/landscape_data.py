@@ -20,7 +20,7 @@ from pydantic import ValidationInfo, field_validator
 
 from ..hardware import hardware_of
 from ..records import BaselineTiming, Environment, Limit, Record, Status, Task, Unit
-from ..records.technique_names import current_values
+from ..records.technique_names import current_technique, current_values
 
 
 class Header(Record):
@@ -57,6 +57,11 @@ class Source(Record):
     names: tuple[str, ...] = ()  # of its tunables
     domains: tuple[tuple[int, ...], ...] = ()  # of each, as far as it was recorded
     full: int = 1  # settings of the technique's own domains
+
+    @field_validator("technique")
+    @classmethod
+    def _current_technique(cls, technique: str, info: ValidationInfo) -> str:
+        return current_technique(info.data.get("family", ""), technique)
 
     @field_validator("names")
     @classmethod

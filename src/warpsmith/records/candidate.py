@@ -9,7 +9,8 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 
 from .base import Record, content_hash
 from .graph import Graph
-from .technique_names import current_values
+from .named import NamedRecord
+from .technique_names import current_branch, current_technique, current_values
 
 Value = int | float | str
 
@@ -37,7 +38,7 @@ class Tunable(Record):
     value: int
 
 
-class Unit(Record):
+class Unit(NamedRecord):
     """One kernel source that covers one region. The source does not name shapes: they come from task.h.
 
     A unit in "aten" has no source: it is its rewrite, run as the rest of the graph is.
@@ -54,10 +55,14 @@ class Unit(Record):
     atomics: bool = False  # declared nondeterministic order of additions
     rewrite: Graph | None = None  # an algebraic technique's few operations in ATen, at the main shapes
 
+    def translate_names(self) -> dict[str, str]:
+        return {"technique": current_technique(self.family, self.technique)}
+
     @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _dump_as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without a rewrite as if units had none: ids in archives that were written before stay valid."""
         fields: dict[str, Any] = handler(self)
+        fields |= {field: name for field, name in self._written.items() if field in fields}
         if self.rewrite is None:
             fields.pop("rewrite", None)
         return fields
@@ -99,7 +104,7 @@ class Unit(Record):
         return content_hash([self.source, self.values, self.flags, self.region.id, *declared])
 
 
-class Lineage(Record):
+class Lineage(NamedRecord):
     parents: tuple[str, ...] = ()  # candidate ids
     operator: Literal[
         "seed", "rewrite", "edit", "tune", "crossover", "transplant", "simplify", "restart", "repair", "given"
@@ -111,6 +116,9 @@ class Lineage(Record):
     round: int = 0
     branch: str = ""  # the lineage it belongs to
     cost_usd: float = 0.0
+
+    def translate_names(self) -> dict[str, str]:
+        return {"branch": current_branch(self.branch)}
 
 
 class Candidate(Record):
@@ -130,7 +138,7 @@ class Candidate(Record):
         return content_hash([self.task_id, self.target, [u.code_key for u in self.units]])
 
 
-class Hypothesis(Record):
+class Hypothesis(NamedRecord):
     """What the reasoning agent believes would help, and why."""
 
     region: Region
@@ -141,6 +149,9 @@ class Hypothesis(Record):
     evidence: tuple[str, ...]  # measured facts, one line each
     values: dict[str, int] = {}  # tunables to start from
     parent: str = ""  # candidate id it starts from
+
+    def translate_names(self) -> dict[str, str]:
+        return {"technique": current_technique(self.family, self.technique)}
 
     @property
     def current_values(self) -> dict[str, int]:

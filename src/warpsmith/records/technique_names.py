@@ -76,11 +76,18 @@ def current_values(family: str, technique: str, values: Mapping[str, int]) -> di
 
 
 def current_branch(branch: str) -> str:
-    """Return a line of descent, "family/technique@region + …", with the names of today."""
+    """Return a line of descent, "family/technique@region + …", with the names of today. Campaigns wrote techniques alone."""
     return " + ".join(_translate_part(part) for part in branch.split(" + "))
 
 
 def _translate_part(part: str) -> str:
     name, at, region = part.partition("@")
-    family, slash, technique = name.partition("/")
-    return f"{family}{slash}{current_technique(family, technique)}{at}{region}"
+    family, slash, technique = name.rpartition("/")
+    present = current_technique(family, technique) if slash else _translate_alone(technique)
+    return f"{family}{slash}{present}{at}{region}"
+
+
+def _translate_alone(technique: str) -> str:
+    """A technique without its family, where all families that know the name mean the same by it."""
+    names = {table[technique] for table in TECHNIQUES.values() if technique in table}
+    return names.pop() if len(names) == 1 else technique
