@@ -36,6 +36,7 @@ from warpsmith.facts import Facts
 from warpsmith.kernels.registry import families_of
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Graph, Region, Task, Unit
+from warpsmith.records.technique_names import current_technique, current_values
 from warpsmith.tasks.load import load_suite, load_task
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,8 +160,11 @@ def read_rows(path: Path) -> dict[tuple[str, ...], Row]:
 
 
 def key_of(row: Row) -> tuple[str, ...]:
-    fields = ("task", "machine", "region", "family", "technique")
-    return (*(str(row[f]) for f in fields), json.dumps(row["values"], sort_keys=True))
+    """A recording from before a technique was renamed is compared with one from after it."""
+    family, technique = row["family"], row["technique"]
+    values = current_values(family, technique, row["values"])
+    place = (row["task"], row["machine"], row["region"], family, current_technique(family, technique))
+    return (*map(str, place), json.dumps(values, sort_keys=True))
 
 
 def compare(options: argparse.Namespace) -> int:

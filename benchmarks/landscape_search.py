@@ -122,7 +122,7 @@ class LandscapeBrain(ExpertBrain):
 
     def _all_units(self, graph: Graph, hypothesis: Hypothesis) -> list[Unit]:
         """As the expert writes them, kept for the next search."""
-        region, values = hypothesis.region, tuple(sorted(hypothesis.values.items()))
+        region, values = hypothesis.region, tuple(sorted(hypothesis.current_values.items()))
         key = (region.id, hypothesis.family, hypothesis.technique, values)
         if key not in self._written:
             self._written[key] = [self._narrow(u) for u in self._fresh_units(graph, hypothesis)]
@@ -141,7 +141,7 @@ class LandscapeBrain(ExpertBrain):
             return []
         return [
             unit.model_copy(update={"tunables": t.tunables})
-            for t in variants(technique.at(hypothesis.values))
+            for t in variants(technique.at(hypothesis.current_values))
         ]
 
     def _narrow(self, unit: Unit) -> Unit:

@@ -17,7 +17,7 @@ GROUP = ("task", "machine")
 
 def test_a_profile_is_read_with_its_settings_in_order() -> None:
     (unit,) = _units(GROUP, json.dumps({"profile": {"regions": [SEEN]}}))
-    assert unit == TimedUnit((*GROUP, "r"), "norm", "registers", (("A", 1), ("B", 2)), ("-O3",), 2e-6)
+    assert unit == TimedUnit((*GROUP, "r"), "norm", "register-resident", (("A", 1), ("B", 2)), ("-O3",), 2e-6)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,16 @@ import sqlite3
 
 import pytest
 from old_versions import write_old_archive
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from warpsmith.archive import Archive
+from warpsmith.archive import schema as s
+from warpsmith.archive.engine import Database
 from warpsmith.archive.exemplars import find_sound_entries
-from warpsmith.archive.migrations import STEPS
+from warpsmith.archive.migrations import STEPS, migrate, translate_statement
+from warpsmith.archive.rows import keep_candidate, keep_task, result_columns
+from warpsmith.archive.text_index import INSERT
+from warpsmith.records import Unit
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -58,3 +63,25 @@ def test_an_upgraded_file_has_the_schema_of_a_new_one(tmp_path, make):
         shapes.append((tables, indexes, set(found.get_view_names())))
     assert shapes[0] == shapes[1]
     assert len(STEPS) >= 3
+
+
+def test_units_of_an_older_archive_are_indexed_by_todays_names(where, make):
+    candidate = make.candidate(1)
+    unit = candidate.units[0].model_copy(update={"family": "convolution", "technique": "flat"})
+    candidate = candidate.model_copy(update={"units": (Unit.model_validate_json(unit.model_dump_json()),)})
+    database = Database(where)
+    with database.transaction(write=True) as connection:
+        migrate(connection, database.name, STEPS[:4])
+        keep_task(connection, make.task)
+        keep_candidate(connection, candidate)
+        connection.execute(s.results.insert().values(id="r", **result_columns(make.ok(candidate), "local")))
+        clear = STEPS[4][0]
+        connection.exec_driver_sql(translate_statement(clear, connection.dialect.name))
+        words = {"number": 1, "words": "flat relu"}  # as an earlier version indexed it
+        connection.execute(text(INSERT[connection.dialect.name]), words)
+    database.close()
+    archive = Archive(where)
+    (entry,) = archive.find("warp specialized")
+    assert entry.candidate == candidate
+    assert [u.technique for u in entry.candidate.units] == ["implicit-gemm-warp-specialized"]
+    archive.close()

@@ -84,7 +84,7 @@ def test_every_format_prints_the_chain_in_order(reasoned: Archive, format: str) 
         "it reaches 59% of the measured 25.6 GB/s", "1 ok; fastest #1: 0.92×", "over torch.compile",
         UNEVEN, "step 3", "small tasks for softmax, scale (round 1, rewrite",
         f"three-pass: {UNEVEN}; therefore smaller tasks", "2 ok; fastest #4: 1.33×",
-        "nothing left to gain there", "step 4", "streamed for softmax, scale (round 2",
+        "nothing left to gain there", "step 4", "multi-pass for softmax, scale (round 2",
     ]  # fmt: skip
     at = text.index(TITLE)
     for wanted in order:

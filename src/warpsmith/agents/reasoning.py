@@ -34,5 +34,5 @@ class ReasoningAgent:
 
 def idea_key(hypothesis: Hypothesis) -> tuple[object, ...]:
     """Return what makes two hypotheses the same idea, however they are argued."""
-    values = tuple(sorted(hypothesis.values.items()))
+    values = tuple(sorted(hypothesis.current_values.items()))
     return hypothesis.region.id, hypothesis.family, hypothesis.technique, values

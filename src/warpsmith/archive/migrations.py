@@ -121,6 +121,12 @@ STEPS: tuple[Step, ...] = (
         "CREATE TABLE foreign_kernels (id VARCHAR PRIMARY KEY, op_name VARCHAR NOT NULL, record TEXT NOT NULL)",
         "CREATE TABLE licenses (subject VARCHAR PRIMARY KEY, license VARCHAR NOT NULL)",
     ),
+    (  # units are found by today's names of their techniques: all are indexed anew
+        {
+            "sqlite": "INSERT INTO unit_search (unit_search) VALUES ('delete-all')",
+            "postgresql": "DELETE FROM unit_search",
+        },
+    ),
 )
 
 
@@ -144,7 +150,7 @@ def migrate(connection: Connection, name: str, steps: Sequence[Step] = STEPS) ->
     return version
 
 
-INDEXED = 3  # the first version with the words of units
+INDEXED = 5  # the version from which on the index holds the words that `text_index` makes of units today
 
 
 def translate_statement(statement: str | Mapping[str, str], dialect: str) -> str:

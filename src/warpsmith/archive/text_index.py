@@ -52,23 +52,30 @@ def words(*texts: str) -> list[str]:
     return [w for w in dict.fromkeys(parts) if 1 < len(w) <= LONGEST and w not in LANGUAGE]
 
 
-def index_unit(connection: Connection, unit: Unit) -> None:
-    """Make a unit that was just kept findable."""
+def index_unit(connection: Connection, unit: Unit, number: int | None = None) -> None:
+    """Make a unit findable. `number`: the one that it has; None: it was just kept."""
     unit_words = words(unit.family, unit.technique, unit.region.signature, unit.source)
-    inserted = connection.execute(s.unit_numbers.insert().values(unit_id=unit.id)).inserted_primary_key
-    assert inserted is not None
-    values = {"number": inserted[0], "words": " ".join(unit_words)}
+    if number is None:
+        inserted = connection.execute(s.unit_numbers.insert().values(unit_id=unit.id)).inserted_primary_key
+        assert inserted is not None
+        number = inserted[0]
+    values = {"number": number, "words": " ".join(unit_words)}
     connection.execute(text(INSERT[connection.dialect.name]), values)
 
 
 def index_units(connection: Connection) -> None:
-    """The units of an archive from before there was an index. One that cannot be read is left out."""
-    for record in connection.execute(select(s.units.c.record)).scalars().all():
+    """Index all units of an archive anew, under the numbers that they have. One that cannot be read is left out."""
+    numbers = s.unit_numbers.c
+    query = select(s.units.c.id, numbers.number).join_from(
+        s.units, s.unit_numbers, numbers.unit_id == s.units.c.id, isouter=True
+    )
+    for row in connection.execute(query.order_by(numbers.number)).all():
+        record = connection.execute(select(s.units.c.record).where(s.units.c.id == row.id)).scalar_one()
         try:
             unit = Unit.model_validate_json(record)
         except ValidationError:
             continue
-        index_unit(connection, unit)
+        index_unit(connection, unit, row.number)
 
 
 def matching_units(connection: Connection, query: str, most: int) -> list[str]:

@@ -50,7 +50,7 @@ def list_timed_units(
 
 
 def make_timed_unit(group: Iterable[str], seen: RegionProfile) -> TimedUnit:
-    values, flags = tuple(sorted(seen.values.items())), tuple(sorted(seen.flags))
+    values, flags = tuple(sorted(seen.current_values.items())), tuple(sorted(seen.flags))
     return TimedUnit((*group, seen.region), seen.family, seen.technique, values, flags, seen.seconds)
 
 

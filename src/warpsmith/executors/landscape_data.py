@@ -16,9 +16,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationInfo, field_validator
 
 from ..hardware import hardware_of
 from ..records import BaselineTiming, Environment, Limit, Record, Status, Task, Unit
+from ..records.technique_names import current_technique, current_values
 
 
 class Header(Record):
@@ -55,6 +57,21 @@ class Source(Record):
     names: tuple[str, ...] = ()  # of its tunables
     domains: tuple[tuple[int, ...], ...] = ()  # of each, as far as it was recorded
     full: int = 1  # settings of the technique's own domains
+
+    @field_validator("technique")
+    @classmethod
+    def _current_technique(cls, technique: str, info: ValidationInfo) -> str:
+        return current_technique(info.data.get("family", ""), technique)
+
+    @field_validator("names")
+    @classmethod
+    def _current_names(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        """A landscape may have been recorded under earlier names."""
+        return tuple(
+            current_values(
+                info.data.get("family", ""), info.data.get("technique", ""), dict.fromkeys(names, 0)
+            )
+        )
 
 
 class Point(Record):
@@ -101,7 +118,7 @@ Coordinates = tuple[tuple[str, ...], str, str, tuple[tuple[str, int], ...], tupl
 
 def coordinates(unit: Unit) -> Coordinates:
     """What a unit is known by in a landscape."""
-    values = tuple(sorted(unit.values.items()))
+    values = tuple(sorted(unit.current_values.items()))
     return unit.region.nodes, unit.family, unit.technique, values, tuple(sorted(unit.flags))
 
 
@@ -145,7 +162,7 @@ class Landscape(Record):
 
     def _plain(self, number: int, unit: Unit) -> Point | None:
         """At the unit's values, without further flags."""
-        names, wanted = self.sources[number].names, unit.values.items()
+        names, wanted = self.sources[number].names, unit.current_values.items()
         mine = (p for p in self.points if p.source == number and not p.flags)
         return next((p for p in mine if wanted <= dict(zip(names, p.values, strict=True)).items()), None)
 
@@ -162,8 +179,13 @@ class Landscape(Record):
 
     def domains(self, unit: Unit) -> dict[str, tuple[int, ...]] | None:
         """The settings of a unit's tunables that were recorded, in all combinations; None for a source that was not."""
-        found = self._spaces.get((unit.region.nodes, unit.family, unit.technique))
-        return dict(zip(found.names, found.domains, strict=True)) if found is not None else None
+        source = self._spaces.get((unit.region.nodes, unit.family, unit.technique))
+        if source is None:
+            return None
+        macros = dict(
+            zip(unit.current_values, unit.values, strict=True)
+        )  # a unit's text may have earlier names
+        return {macros.get(n, n): domain for n, domain in zip(source.names, source.domains, strict=True)}
 
     def settled(self) -> Landscape:
         """Each point at the median of its measurements: the best of a hundred that were measured once is mostly a lucky one."""

@@ -45,7 +45,7 @@ class ArchiveTransferSeeds:
                 entries, signature, 1.0 if signature == wanted else alike(wanted, signature)
             ):
                 unit = transfer_seed.unit
-                key = (unit.family, unit.technique, tuple(unit.values.items()), unit.flags)
+                key = (unit.family, unit.technique, tuple(unit.current_values.items()), unit.flags)
                 once_key = key if transfer_seed.alike >= 1.0 else (signature, unit.family, unit.technique)
                 if not keys & {key, once_key}:
                     keys |= {key, once_key}

@@ -9,6 +9,8 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 
 from .base import Record, content_hash
 from .graph import Graph
+from .named import NamedRecord
+from .technique_names import current_branch, current_technique, current_values
 
 Value = int | float | str
 
@@ -36,7 +38,7 @@ class Tunable(Record):
     value: int
 
 
-class Unit(Record):
+class Unit(NamedRecord):
     """One kernel source that covers one region. The source does not name shapes: they come from task.h.
 
     A unit in "aten" has no source: it is its rewrite, run as the rest of the graph is.
@@ -53,10 +55,14 @@ class Unit(Record):
     atomics: bool = False  # declared nondeterministic order of additions
     rewrite: Graph | None = None  # an algebraic technique's few operations in ATen, at the main shapes
 
+    def translate_names(self) -> dict[str, str]:
+        return {"technique": current_technique(self.family, self.technique)}
+
     @model_serializer(mode="wrap")
-    def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _dump_as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without a rewrite as if units had none: ids in archives that were written before stay valid."""
         fields: dict[str, Any] = handler(self)
+        fields |= {field: name for field, name in self._written.items() if field in fields}
         if self.rewrite is None:
             fields.pop("rewrite", None)
         return fields
@@ -84,6 +90,11 @@ class Unit(Record):
     def values(self) -> dict[str, int]:
         return {t.name: t.value for t in self.tunables}
 
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)
+
     @cached_property
     def code_key(self) -> str:
         """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
@@ -93,7 +104,7 @@ class Unit(Record):
         return content_hash([self.source, self.values, self.flags, self.region.id, *declared])
 
 
-class Lineage(Record):
+class Lineage(NamedRecord):
     parents: tuple[str, ...] = ()  # candidate ids
     operator: Literal[
         "seed", "rewrite", "edit", "tune", "crossover", "transplant", "simplify", "restart", "repair", "given"
@@ -105,6 +116,9 @@ class Lineage(Record):
     round: int = 0
     branch: str = ""  # the lineage it belongs to
     cost_usd: float = 0.0
+
+    def translate_names(self) -> dict[str, str]:
+        return {"branch": current_branch(self.branch)}
 
 
 class Candidate(Record):
@@ -124,7 +138,7 @@ class Candidate(Record):
         return content_hash([self.task_id, self.target, [u.code_key for u in self.units]])
 
 
-class Hypothesis(Record):
+class Hypothesis(NamedRecord):
     """What the reasoning agent believes would help, and why."""
 
     region: Region
@@ -135,3 +149,11 @@ class Hypothesis(Record):
     evidence: tuple[str, ...]  # measured facts, one line each
     values: dict[str, int] = {}  # tunables to start from
     parent: str = ""  # candidate id it starts from
+
+    def translate_names(self) -> dict[str, str]:
+        return {"technique": current_technique(self.family, self.technique)}
+
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)

@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import model_validator
 
 from .base import Record
+from .named import NamedRecord
+from .technique_names import current_technique, current_values
 
 # A result's status names the stage that ended it. "ok": correct and timed.
 Status = Literal[
@@ -135,7 +137,7 @@ class Timing(Record):
         return min(self.ratios, key=lambda r: r.median, default=None)
 
 
-class RegionProfile(Record):
+class RegionProfile(NamedRecord):
     """What was seen of one unit while it ran alone, and of its library."""
 
     region: str  # region id
@@ -155,6 +157,14 @@ class RegionProfile(Record):
     vector_share: float | None = None  # of its floating-point instructions: those that work on vectors
     calls: tuple[str, ...] = ()  # library functions for single numbers, as expf
     missing: tuple[str, ...] = ()  # what could not be looked at, with the reason
+
+    def translate_names(self) -> dict[str, str]:
+        return {"technique": current_technique(self.family, self.technique)}
+
+    @property
+    def current_values(self) -> dict[str, int]:
+        """Its values by the names that the technique's tunables have today."""
+        return current_values(self.family, self.technique, self.values)
 
 
 class Profile(Record):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
 
 from .base import Record
 from .result import Ratio
+from .technique_names import current_branch
+
+Branch = Annotated[str, AfterValidator(current_branch)]  # families and techniques by today's names
 
 
 class Budget(Record):
@@ -21,7 +26,7 @@ class Budget(Record):
 
 
 class Best(Record):
-    label: str  # technique names of the units
+    label: Branch  # technique names of the units
     candidate_id: str
     labels: tuple[str, ...]
     speedup: Ratio  # against the best baseline
@@ -69,7 +74,7 @@ class Elite(Record):
     """The best of one behaviour on an island."""
 
     bottleneck: str
-    technique: str
+    technique: Branch
     cover: str  # ids of the regions that have units
     candidate_id: str
     speedup: float  # against the best baseline
@@ -80,7 +85,7 @@ class IslandUse(Record):
 
     candidates: int  # correct and timed, bred there or arrived
     best: float = 0.0  # speedup; 0: none
-    label: str = ""  # techniques of the best
+    label: Branch = ""  # techniques of the best
     elites: tuple[Elite, ...] = ()
     arrived: tuple[Migration, ...] = ()
 

@@ -49,7 +49,7 @@ def list_timed_units(attempts: Iterable[Attempt]) -> list[TimedUnit]:
 
 def make_key(unit: Unit | TimedUnit) -> Key:
     """Return what identifies a unit in its region."""
-    values = tuple(sorted(unit.values.items())) if isinstance(unit, Unit) else unit.values
+    values = tuple(sorted(unit.current_values.items())) if isinstance(unit, Unit) else unit.values
     return unit.family, unit.technique, values, tuple(sorted(unit.flags))
 
 

@@ -95,9 +95,11 @@ def hypotheses(
     regions near their limit.
     """
     seen = known(history, steered)
-    tried = {key_of(h.region.id, h.family, h.technique, h.values) for h, _ in history if h is not None}
+    tried = {
+        key_of(h.region.id, h.family, h.technique, h.current_values) for h, _ in history if h is not None
+    }
     tried |= {
-        key_of(p.region, p.family, p.technique, p.values)
+        key_of(p.region, p.family, p.technique, p.current_values)
         for _, result in history
         for p in (result.profile.regions if result.profile is not None else ())
     }
@@ -120,7 +122,8 @@ def write_units(graph: Graph, hypothesis: Hypothesis, m: int, facts: Facts | Non
         return []
     try:
         return [
-            family.write(graph, hypothesis.region, t) for t in variants(technique.at(hypothesis.values))[:m]
+            family.write(graph, hypothesis.region, t)
+            for t in variants(technique.at(hypothesis.current_values))[:m]
         ]
     except Unsupported:
         return []

@@ -20,14 +20,14 @@ def neighbours(graph: Graph, facts: Facts, unit: Unit, seen: RegionProfile | Non
     """Nothing for a unit that the expert did not write."""
     family = families_of(target_of(unit.language)).get(unit.family)
     offered = family.techniques(graph, unit.region, facts) if family is not None else []
-    here = next((t.at(unit.values) for t in offered if t.name == unit.technique), None)
+    here = next((t.at(unit.current_values) for t in offered if t.name == unit.technique), None)
     if here is None:
         return
     for values, finding in steps(here, findings(seen) if seen is not None else ()):
         yield _edit(unit, here.at(values), finding.text, finding.gain)
     for technique in offered:
         if technique.name != unit.technique:
-            yield _edit(unit, technique.at(unit.values), technique.why, 1.0)
+            yield _edit(unit, technique.at(unit.current_values), technique.why, 1.0)
 
 
 def _edit(unit: Unit, technique: Technique, why: str, gain: float) -> Hypothesis:

@@ -129,7 +129,7 @@ def _refined(
     """Steps that the profile of the technique's fastest unit speaks for; then the other neighbours of its
     values.
     """
-    here, now = technique.at(dict(unit.values)), unit.seconds * 1e6
+    here, now = technique.at(unit.current_values), unit.seconds * 1e6
     for values, finding in steps(here, findings(unit)):
         yield Idea(region, family, here.at(values), place.gain(region, now / finding.gain), finding)
     for i, variant in enumerate(variants(here)):

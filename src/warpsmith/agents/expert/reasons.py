@@ -69,7 +69,8 @@ def _judged(idea: Idea, seen: Known) -> list[str]:
 def _step(idea: Idea, unit: RegionProfile) -> str:
     if idea.technique.name != unit.technique:
         return f"{idea.technique.name} in its place"
-    changed = [f"{n} {unit.values[n]}→{v}" for n, v in idea.values.items() if unit.values.get(n, v) != v]
+    before = unit.current_values
+    changed = [f"{n} {before[n]}→{v}" for n, v in idea.values.items() if before.get(n, v) != v]
     return ", ".join(changed) or "the same with its own values"
 
 
