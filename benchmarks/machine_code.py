@@ -29,12 +29,16 @@ def machine_code_hash(file: Path) -> str:
     build = make_target(unit.language).build(unit, graph, "main")
     if not build.ok or build.library is None:
         return "does not build: " + "; ".join(d.message for d in build.diagnostics)[:100]
+    return hash_library(build.library, unit.language)
+
+
+def hash_library(library: str | Path, language: str) -> str:
     digest = hashlib.sha256()
-    if unit.language == "cuda":
-        for name, data in device_code(build.library):
+    if language == "cuda":
+        for name, data in device_code(library):
             digest.update(f"{name}:{len(data)}:".encode() + data)
     else:
-        digest.update(list_instructions(build.library).encode())
+        digest.update(list_instructions(library).encode())
     return digest.hexdigest()[:16]
 
 
