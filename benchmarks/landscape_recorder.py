@@ -34,9 +34,9 @@ from warpsmith.records import (
     Variant,
 )
 from warpsmith.search.tuner import with_values
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
+from warpsmith.targets.target import Target
 from warpsmith.tasks.client import TaskHost
 from warpsmith.tasks.load import read_source, task_name
 

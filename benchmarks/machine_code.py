@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from warpsmith.records import Graph, Unit
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
-from warpsmith.targets.fingerprint import device_code
+from warpsmith.targets.fingerprint import read_device_code
+from warpsmith.targets.target import Target
 
 ADDRESS = re.compile(r"\s*#.*|0x[0-9a-f]+\(%rip\)|\b[0-9a-f]{4,}\b|<[^>]*>")
 
@@ -31,7 +31,7 @@ def machine_code_hash(file: Path) -> str:
         return "does not build: " + "; ".join(d.message for d in build.diagnostics)[:100]
     digest = hashlib.sha256()
     if unit.language == "cuda":
-        for name, data in device_code(build.library):
+        for name, data in read_device_code(build.library):
             digest.update(f"{name}:{len(data)}:".encode() + data)
     else:
         digest.update(list_instructions(build.library).encode())

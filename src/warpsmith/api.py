@@ -30,8 +30,8 @@ from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, make_unit_verdict
-from .targets.base import Target, unit_device
 from .targets.front_matter import unit_from_source
+from .targets.target import Target, unit_device
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
 from .tasks.suite import suite_names

@@ -19,7 +19,7 @@ from .errors import WarpsmithError
 from .llm.setup import models_line
 from .places import ArchiveUrl
 from .progress import counted
-from .targets.base import Finding, Target
+from .targets.target import Finding, Target
 
 SHM = Path("/dev/shm")
 SHM_BYTES = 1 << 30  # room below which larger tasks spill to the temporary folder

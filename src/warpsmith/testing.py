@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .agents.base import Situation
 from .agents.facts import Facts
-from .executors.base import Executor
+from .executors.executor import Executor
 from .records import (
     Candidate,
     Check,

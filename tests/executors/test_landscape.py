@@ -10,7 +10,7 @@ from landscape_sample import FACTS, FLAG, micros, sample_landscape, sample_task
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
 from warpsmith.errors import UsageError
-from warpsmith.executors.base import Executor
+from warpsmith.executors.executor import Executor
 from warpsmith.executors.landscape import LandscapeExecutor
 from warpsmith.executors.landscape_data import Again, Landscape, Point, Whole, rank_correlation
 from warpsmith.executors.landscape_file import line, read

@@ -26,7 +26,7 @@ from ..machine import describe, gpu
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Candidate, Environment, Result, Task
-from ..targets.base import Target
+from ..targets.target import Target
 from .bundle import Bundle, read_bundle
 from .container import write_files
 from .journal import ROWS, Journal, Pass, ResultRow, TaskRow

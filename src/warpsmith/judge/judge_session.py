@@ -24,7 +24,7 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
-from ..targets.base import Target, unit_device
+from ..targets.target import Target, unit_device
 from .admission.admission import admit
 from .admission.module_agreement import check_module, quarantine
 from .correctness.evidence import CALL_SECONDS, Case, Evidence

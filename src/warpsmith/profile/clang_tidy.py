@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ..processes.buffers import Scratch
 from ..records import Unit
 from ..targets.build_cache import run_confined
-from ..targets.native import HEADERS
+from ..targets.native_target import HEADERS
 from .observation import Observation, not_available
 
 NAME = "clang-tidy"

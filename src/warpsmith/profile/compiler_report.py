@@ -49,7 +49,7 @@ def _describe_kernels(unit: Unit, build: Build, cuobjdump: str | None) -> Observ
         for kernel in build.kernels
         for field in _CUDA_FIELDS
     }
-    report = sass.inspect(Path(build.library), cuobjdump)
+    report = sass.disassemble(Path(build.library), cuobjdump)
     notes = () if report.available else (f"instructions: not available: {report.reason}",)
     for kernel in report.kernels:
         metrics |= {f"{name}, {kernel.name}": value for name, value in _count_instructions(kernel).items()}

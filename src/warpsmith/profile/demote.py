@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..judge.correctness.input_families import OWN
 from ..judge.judge_session import JudgeSession
 from ..records import Candidate, Check, Result
-from ..targets.native import NativeTarget
+from ..targets.native_target import NativeTarget
 from .sanitizer import SanitizerReport, sanitize
 
 

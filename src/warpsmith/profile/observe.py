@@ -18,8 +18,8 @@ from ..judge.correctness.workers import Workers
 from ..processes.buffers import Scratch
 from ..records import Build, Candidate, Limit, Task, Unit
 from ..runtime.rewrites import deployed_graph
-from ..targets.base import Target
 from ..targets.cuda_toolkit import toolkit
+from ..targets.target import Target
 from . import clang_tidy, compiler_report, ncu, roofline, torch_profiler
 from .harness import cuda_harness
 from .observation import Observation, not_available

@@ -29,11 +29,11 @@ from ..judge.device.device_lock import DeviceLock
 from ..processes import sandbox
 from ..processes.buffers import Scratch
 from ..records import Candidate, Graph, Record, Task, Unit
-from ..targets.base import Target
 from ..targets.build_cache import run_confined
 from ..targets.cpu import CpuTarget
 from ..targets.cuda_toolkit import toolkit
-from ..targets.native import HEADERS
+from ..targets.native_target import HEADERS
+from ..targets.target import Target
 from ..targets.task_header import requirements
 from .harness import SANITIZERS, Call, cpu_harness, cuda_harness
 from .sanitizer_output import (

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from .base import Record, content_hash
 from .graph import Graph
+from .record import Record, content_hash
 
 Value = int | float | str
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Record
+from .record import Record
 
 Role = Literal["reasoning", "synthesis", "compile", "correctness", "orchestrator"]
 ROLES: tuple[Role, ...] = ("reasoning", "synthesis", "compile", "correctness", "orchestrator")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from .base import Record
+from .record import Record
 
 # A result's status names the stage that ended it. "ok": correct and timed.
 Status = Literal[

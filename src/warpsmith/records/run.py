@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .base import Record
+from .record import Record
 from .result import Ratio
 
 

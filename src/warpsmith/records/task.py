@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .base import Record
 from .graph import Graph
+from .record import Record
 
 
 class TaskSource(Record):

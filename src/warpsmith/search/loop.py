@@ -13,7 +13,7 @@ from ..agents.base import Attempt, Situation
 from ..agents.facts import Facts
 from ..agents.findings import list_settled
 from ..errors import ModelError
-from ..executors.base import Executor
+from ..executors.executor import Executor
 from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, OperatorUse, Result, Task

@@ -30,7 +30,7 @@ from ..judge.timing.bench import CONFIRM_ROUNDS
 from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
 from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
-from ..targets.base import Target
+from ..targets.target import Target
 from ..tasks.client import TaskHost
 from .classify import classify
 from .client import OPEN_SECONDS, Starter

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from .. import plugins
 from ..config import Config
 from ..errors import UsageError
-from ..targets.base import Target
+from ..targets.target import Target
 from .fixture import SUFFIX, Fixture, load
 from .rows import Finding, ZooRow, row
 from .solutions import judge_solutions

@@ -14,8 +14,8 @@ from ..config import Config
 from ..judge.judge import Judge
 from ..processes.buffers import Scratch
 from ..records import Candidate, Result, Task
-from ..targets.base import Target
 from ..targets.front_matter import unit_from_source
+from ..targets.target import Target
 from ..tasks.load import load_task
 from ..tasks.regions import make_region
 from .fixture import Fixture

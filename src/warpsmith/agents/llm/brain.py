@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...llm.chat import Chat
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Task, Unit
-from ...targets.base import Target
+from ...targets.target import Target
 from ..base import Advice, Attempt, RoundPlan, Situation
 from ..facts import Facts
 from .compile import LlmCompile

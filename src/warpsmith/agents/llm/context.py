@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
-from ...targets.base import Target
+from ...targets.target import Target
 from ..facts import Facts
 from .answers import Language
 from .memory import Memory
