@@ -187,7 +187,7 @@ class Recording:
                 found = self.judge.again(self._unit(spaces[point.source], point), point)
                 self.agains[i] += 1
                 if found is not None:
-                    self._write(lands.Again(number=i, us=found.us, low=found.low, high=found.high))
+                    self._write(lands.Remeasurement(number=i, us=found.us, low=found.low, high=found.high))
 
     def _near(self, spaces: Sequence[Space]) -> list[int]:
         """Of each region the points that may be its best, one of each machine code."""

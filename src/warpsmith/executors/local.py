@@ -1,4 +1,4 @@
-"""Candidates judged by processes of this machine."""
+"""`LocalExecutor` judges candidates in processes of this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LocalExecutor:
             yield result
 
     def confirm(self, candidate: Candidate) -> Result:
-        """A fresh run; a win must also pass the sanitizers."""
+        """Judge again in fresh processes; a win must also pass the sanitizers."""
         start = time.monotonic()
         try:
             result = sanitize_winner(self.judge.confirm(candidate), candidate, self.judge)

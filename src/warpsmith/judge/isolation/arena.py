@@ -19,7 +19,7 @@ import numpy as np
 
 from ...errors import JudgeError
 from ...processes import bulk
-from ...processes.buffers import ALIGN, Scratch
+from ...processes.buffers import ALIGN_BYTES, Scratch
 from ...processes.bulk import Bytes
 
 # Sixteen bits, repeated: a NaN in every float format, and different in each byte for the integers.
@@ -88,7 +88,9 @@ class Arena:
         """Move every buffer, fill bands and buffers with their patterns, write the inputs."""
         if [a.size for a in inputs] != [s.extent for s in self._slots[: self.inputs]]:
             raise ValueError("the bytes of the inputs do not fit their specs")
-        self._slides = [ALIGN * int(v) for v in self._random.integers(0, SLIDE // ALIGN, len(self._slots))]
+        self._slides = [
+            ALIGN_BYTES * int(v) for v in self._random.integers(0, SLIDE // ALIGN_BYTES, len(self._slots))
+        ]
         for index, slot in enumerate(self._slots):
             words = np.frombuffer(self.mapped, np.uint16, slot.size // 2, slot.start)
             pattern = word if slot.band is None else slot.band
@@ -114,7 +116,7 @@ class Arena:
 
     def find_changed_input(self, inputs: Sequence[Bytes]) -> str:
         """Return the name of the first input that no longer holds these bytes, else empty."""
-        differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.same(self.view(i), a))
+        differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.is_same(self.view(i), a))
         return next(differ, "")
 
     def find_broken_guard(self, word: int) -> str:

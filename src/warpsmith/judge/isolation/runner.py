@@ -195,7 +195,7 @@ class CandidateRunner:
     def read(self) -> list[Bytes]:
         """Copies of the outputs as they are now; the process is stopped between commands."""
         first = self._arena.inputs
-        return [bulk.copied(self._arena.view(first + i)) for i in range(self._arena.outputs)]
+        return [bulk.make_copy(self._arena.view(first + i)) for i in range(self._arena.outputs)]
 
     def _copy_outputs(self, poison: int) -> tuple[list[Bytes], Path | None]:
         """Copy the outputs; return also the values file that holds them, if one does."""
