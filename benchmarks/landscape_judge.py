@@ -120,7 +120,7 @@ class Sampler(Verifier):
     calls: list[int]
 
     def _alone_us(self, runner: Runner, calls: int) -> float:
-        with self._device_lock.exclusive():
+        with self._device_lock.hold_exclusive():
             start = time.monotonic()
             runner.time(FIRST, True)  # the first calls of a process are not counted
             each = (time.monotonic() - start) / FIRST

@@ -199,7 +199,9 @@ def test_one_file_twice_is_refused(tmp_path: Path) -> None:
         read_files(packed(tmp_path / "b.tar.gz", (named(MANIFEST), b"1"), (named(MANIFEST), b"2")))
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_FILE_BYTES", 100), ("MAX_TOTAL_BYTES", 2000), ("MAX_FILES", 3)])
+@pytest.mark.parametrize(
+    ("limit", "most"), [("MAX_FILE_BYTES", 100), ("MAX_TOTAL_BYTES", 2000), ("MAX_FILES", 3)]
+)
 def test_what_is_too_large_is_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:

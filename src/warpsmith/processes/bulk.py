@@ -33,15 +33,15 @@ def fill(words: Words, word: int) -> None:
     _run_parts(lambda part: words[part].fill(word), words.size, PIECE_BYTES // words.itemsize)
 
 
-def is_same(one: Bytes, two: Bytes) -> bool:
+def is_same(first: Bytes, second: Bytes) -> bool:
     """Compare by words, a few at a time: forty times as fast as `np.array_equal` on many bytes."""
-    if one.size != two.size:
+    if first.size != second.size:
         return False
-    word_bytes = one.size // 8 * 8
-    a, b = one[:word_bytes].view(np.uint64), two[:word_bytes].view(np.uint64)
+    word_bytes = first.size // 8 * 8
+    a, b = first[:word_bytes].view(np.uint64), second[:word_bytes].view(np.uint64)
     return _run_parts(
         lambda part: _equal_words(a[part], b[part]), a.size, PIECE_BYTES // 8
-    ) and np.array_equal(one[word_bytes:], two[word_bytes:])
+    ) and np.array_equal(first[word_bytes:], second[word_bytes:])
 
 
 def _equal_words(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:

@@ -271,7 +271,7 @@ class ComputeSanitizer:
         four times as long.
         """
         group_runs = [(name, group) for name in CUDA_TOOLS for group in self._group_calls(name, prepared)]
-        with self._device_lock.exclusive(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
+        with self._device_lock.hold_exclusive(), ThreadPoolExecutor(len(CUDA_TOOLS)) as pool:
             results = list(zip(group_runs, pool.map(lambda run: self._run(*run), group_runs), strict=True))
             unclear = [
                 (name, group, tool_run) for (name, group), tool_run in results if not _is_clean(tool_run)

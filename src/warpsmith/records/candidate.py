@@ -24,8 +24,8 @@ class Region(Record):
     @property
     def title(self) -> str:
         """Its first nodes, for people."""
-        more = len(self.nodes) - 3
-        return ", ".join(self.nodes[:3]) + (f" and {more} more" if more > 0 else "")
+        further_count = len(self.nodes) - 3
+        return ", ".join(self.nodes[:3]) + (f" and {further_count} more" if further_count > 0 else "")
 
 
 class Tunable(Record):
@@ -55,7 +55,7 @@ class Unit(Record):
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a rewrite as if units had none: ids in archives that were written before stay valid."""
+        """Leave out an absent rewrite: ids in archives that were written before there were rewrites stay valid."""
         fields: dict[str, Any] = handler(self)
         if self.rewrite is None:
             fields.pop("rewrite", None)
@@ -70,12 +70,12 @@ class Unit(Record):
 
     @property
     def compiled(self) -> bool:
-        """Whether a target builds it."""
+        """True when a target builds it."""
         return self.language != "aten"
 
     @property
     def text(self) -> str:
-        """What a reader is shown: the source, or the operations in ATen, one a line."""
+        """The text for readers: the source, or the operations in ATen, one a line."""
         if self.compiled or self.rewrite is None:
             return self.source
         return "".join(f"{node.listing}\n" for node in self.rewrite.nodes)
@@ -86,7 +86,7 @@ class Unit(Record):
 
     @cached_property
     def code_key(self) -> str:
-        """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
+        """Hash of everything that decides the binary and its judging: two units with one key share build and verdict."""
         declared: list[Any] = [self.requires, self.atomics] if self.requires or self.atomics else []
         declared += [self.rewrite.id] if self.rewrite is not None else []
         declared += [] if self.compiled else [self.language]
@@ -120,12 +120,12 @@ class Candidate(Record):
 
     @cached_property
     def content_key(self) -> str:
-        """What is judged, whoever wrote it: duplicates share it and are never judged twice."""
+        """Hash of the judged content without its author: duplicates share it and are never judged twice."""
         return content_hash([self.task_id, self.target, [u.code_key for u in self.units]])
 
 
 class Hypothesis(Record):
-    """What the reasoning agent believes would help, and why."""
+    """A change that the reasoning agent expects to help, and its evidence."""
 
     region: Region
     family: str

@@ -85,7 +85,7 @@ class CpuTarget(NativeTarget):
         return source_rules.find_refusals(source)
 
     def _key_parts(self) -> list[str]:
-        return [ABI, self.compiler, self.signature, machine.processor_key(), _simd_header()]
+        return [ABI, self.compiler, self.signature, machine.make_processor_key(), _simd_header()]
 
     def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiling = [self.compiler, *flags, *f"-pipe -I . -c {SOURCE} -o unit.o".split(), "-I", str(HEADERS)]

@@ -95,7 +95,7 @@ def gpu(field: str) -> str:
         return ""
     command = [path, f"--query-gpu={field}", "--format=csv,noheader"]
     try:
-        return machine.first_line(command).strip()
+        return machine.read_first_line(command).strip()
     except ToolchainError:
         return ""
 

@@ -26,8 +26,12 @@ from ...processes.bulk import Bytes
 POISON = (0xFFFC, 0x7FFD)
 # Bands around inputs and the workspace differ from those around outputs: copying one onto the other shows.
 INPUT_BAND, WORKSPACE_BAND = 0xFFF9, 0x7FFA
-GUARD_LEAST, GUARD_MOST, GUARD_SHARE = 64 << 10, 1 << 20, 16  # bytes; 1/share of the buffer between them
-SLIDE = 8 << 10  # bytes over which a buffer moves
+MIN_GUARD_BYTES, MAX_GUARD_BYTES, GUARDS_PER_BUFFER = (
+    64 << 10,
+    1 << 20,
+    16,
+)  # a guard is a 16th of its buffer, within these
+SLIDE_BYTES = 8 << 10  # over which a buffer moves
 PAGE = 4096
 
 
@@ -89,7 +93,8 @@ class Arena:
         if [a.size for a in inputs] != [s.extent for s in self._slots[: self.inputs]]:
             raise ValueError("the bytes of the inputs do not fit their specs")
         self._slides = [
-            ALIGN_BYTES * int(v) for v in self._random.integers(0, SLIDE // ALIGN_BYTES, len(self._slots))
+            ALIGN_BYTES * int(v)
+            for v in self._random.integers(0, SLIDE_BYTES // ALIGN_BYTES, len(self._slots))
         ]
         for index, slot in enumerate(self._slots):
             words = np.frombuffer(self.mapped, np.uint16, slot.size // 2, slot.start)
@@ -136,8 +141,8 @@ class Arena:
                 self.memory.close()
 
     def _add(self, name: str, extent: int, band: int | None) -> None:
-        guard = _pages(min(max(extent // GUARD_SHARE, GUARD_LEAST), GUARD_MOST))
-        size = _pages(extent + 2 * guard + SLIDE)
+        guard = _pages(min(max(extent // GUARDS_PER_BUFFER, MIN_GUARD_BYTES), MAX_GUARD_BYTES))
+        size = _pages(extent + 2 * guard + SLIDE_BYTES)
         self._slots.append(Slot(name, self.size, size, extent, guard, band))
         self.size += size
 
