@@ -227,7 +227,7 @@ def reached(trace: Trace, landscape: Landscape, n: int) -> float:
 
 def described(landscape: Landscape) -> dict[str, Any]:
     header = landscape.header
-    agreement = landscape.agreement()
+    agreement = landscape.correlate_model()
     return {
         "points": len(landscape.points), "sources": len(landscape.sources), "sites": len(landscape.sites),
         "failed": sum(p.status != "ok" for p in landscape.points), "speedup": round(landscape.baseline.median_us / landscape.best_us, 3),

@@ -30,10 +30,10 @@ from warpsmith.judge.judge import Judge
 from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.targets.front_matter import FIRST_LINE, unit_from_source
+from warpsmith.targets.target import Target
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 from warpsmith.zoo.fixture import FOLDER

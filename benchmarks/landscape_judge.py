@@ -18,7 +18,7 @@ from warpsmith.judge.judge import SEARCHED, Judge, Outcome
 from warpsmith.judge.roofline.limits import region_limit
 from warpsmith.judge.timing.bench import ClocksDisagree
 from warpsmith.processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from warpsmith.profile.glance import Glance
+from warpsmith.profile.code_profile import CodeProfiler
 from warpsmith.records import (
     Candidate,
     Region,
@@ -38,7 +38,7 @@ class Recorder(Judge):
 
     def prepare(self) -> None:
         self.open()
-        self.glance = Glance()
+        self.code_profiler = CodeProfiler()
         self.sampler = Sampler(self.task, self.evidence, self.scratch, self.verifier.limits)
         self._cases = self.plan.search(self._fresh[0])
         self._by_code: dict[tuple[str, str], lands.Point] = {}  # (region, machine code) → what was measured
@@ -94,7 +94,7 @@ class Recorder(Judge):
         found = Verification(unit_us={unit.region.id: us})
         timing = Timing(median_us=us, low_us=us, high_us=us, cache="cold", samples=1, ratios=())
         result = self._result(self._alone(unit), built, Outcome(), found, timing)
-        profile = self.glance.complete(result, self._alone(unit)).profile
+        profile = self.code_profiler.complete(result, self._alone(unit)).profile
         assert profile is not None
         return profile.regions[0]
 
@@ -120,7 +120,7 @@ class Sampler(Verifier):
     calls: list[int]
 
     def _alone_us(self, runner: Runner, calls: int) -> float:
-        with self._device_lock.exclusive():
+        with self._device_lock.hold_exclusive():
             start = time.monotonic()
             runner.time(FIRST, True)  # the first calls of a process are not counted
             each = (time.monotonic() - start) / FIRST

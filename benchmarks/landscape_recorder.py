@@ -34,9 +34,9 @@ from warpsmith.records import (
     Variant,
 )
 from warpsmith.search.tuner import with_values
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
+from warpsmith.targets.target import Target
 from warpsmith.tasks.client import TaskHost
 from warpsmith.tasks.load import read_source, task_name
 
@@ -187,7 +187,7 @@ class Recording:
                 found = self.judge.again(self._unit(spaces[point.source], point), point)
                 self.agains[i] += 1
                 if found is not None:
-                    self._write(lands.Again(number=i, us=found.us, low=found.low, high=found.high))
+                    self._write(lands.Remeasurement(number=i, us=found.us, low=found.low, high=found.high))
 
     def _near(self, spaces: Sequence[Space]) -> list[int]:
         """Of each region the points that may be its best, one of each machine code."""

@@ -22,7 +22,7 @@ from warpsmith.archive.timings import TimedUnit
 from warpsmith.codegen.program import Unsupported
 from warpsmith.config import Config
 from warpsmith.executors.landscape import LandscapeExecutor
-from warpsmith.executors.landscape_data import Landscape, Point, coordinates
+from warpsmith.executors.landscape_data import Landscape, Point, find_coordinates
 from warpsmith.kernels.registry import families_of
 from warpsmith.pipeline.team import make_team
 from warpsmith.records import Budget, Candidate, Graph, Hypothesis, Profile, RegionProfile, Result, Unit
@@ -65,8 +65,8 @@ class GoalExecutor(LandscapeExecutor):
             self._stop()
             yield as_measured(result)
 
-    def speed(self, points: Sequence[Point]) -> float:
-        found = super().speed(points)
+    def draw_speedup(self, points: Sequence[Point]) -> float:
+        found = super().draw_speedup(points)
         self._stop()
         return found
 
@@ -188,7 +188,7 @@ def code_of(landscape: Landscape) -> Callable[[Unit], str]:
     """What a unit's machine code is; "" where that is not known. Flags at new settings are of unknown code."""
 
     def code(unit: Unit) -> str:
-        point = landscape.by_coordinates.get(coordinates(unit))
+        point = landscape.by_coordinates.get(find_coordinates(unit))
         return point.code if point is not None else ""
 
     return code
@@ -199,5 +199,5 @@ def flat_search(
 ) -> Trace:
     executor = GoalExecutor(landscape, seed, least)
     with suppress(Enough):
-        FLAT[way](flat, lambda c: executor.speed(flat.placed(c)), random.Random(seed), budget)
+        FLAT[way](flat, lambda c: executor.draw_speedup(flat.placed(c)), random.Random(seed), budget)
     return Trace(executor.asked, executor.missing)

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from warpsmith.records import Graph, Unit
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.targets.cuda import CudaTarget
-from warpsmith.targets.fingerprint import device_code
+from warpsmith.targets.fingerprint import read_device_code
+from warpsmith.targets.target import Target
 
 ADDRESS = re.compile(r"\s*#.*|0x[0-9a-f]+\(%rip\)|\b[0-9a-f]{4,}\b|<[^>]*>")
 
@@ -35,7 +35,7 @@ def machine_code_hash(file: Path) -> str:
 def hash_library(library: str | Path, language: str) -> str:
     digest = hashlib.sha256()
     if language == "cuda":
-        for name, data in device_code(library):
+        for name, data in read_device_code(library):
             digest.update(f"{name}:{len(data)}:".encode() + data)
     else:
         digest.update(list_instructions(library).encode())

@@ -55,7 +55,7 @@ def evaluate(program_path: str) -> dict[str, float]:
     """What OpenEvolve calls: a noisy speedup as the score; the true time goes to the log."""
     flat, executor = _opened(os.environ["LANDSCAPE"])
     text = Path(program_path).read_text()
-    speed = executor.speed(flat.placed(choices_of(text)))
+    speed = executor.draw_speedup(flat.placed(choices_of(text)))
     us = executor.asked[-1]
     with Path(os.environ["LANDSCAPE_LOG"]).open("a") as log:
         log.write(json.dumps([text, None if math.isinf(us) else us]) + "\n")

@@ -138,9 +138,7 @@ def child(options: argparse.Namespace) -> int:
 
 def agreement(file: Path) -> str:
     found = read(file)
-    return (
-        f"rank correlation of the additive model {found.agreement():.2f} over {len(found.wholes)} candidates"
-    )
+    return f"rank correlation of the additive model {found.correlate_model():.2f} over {len(found.wholes)} candidates"
 
 
 def pack(file: Path) -> None:

@@ -112,7 +112,7 @@ class Packer:
         )  # fmt: skip
         self.source = hashlib.sha256()
         folders = [kit.PACKAGE / name for name in MAKES]
-        for file in kit.source_files().values():
+        for file in kit.find_source_files().values():
             if file.name in ("cuda_expert.py", "authored.py") or any(map(file.is_relative_to, folders)):
                 self.source.update(file.read_bytes())
 

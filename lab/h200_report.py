@@ -31,7 +31,7 @@ from narrow_task import DTYPES
 
 from warpsmith.bundles.bundle import read_bundle
 from warpsmith.bundles.journal import ResultRow, TaskRow, read_rows
-from warpsmith.bundles.standing import surely_slower
+from warpsmith.bundles.standing import is_surely_slower
 from warpsmith.errors import UsageError, WarpsmithError
 from warpsmith.records import Candidate, Environment, Ratio, Result
 from warpsmith.report.markdown import escape, table
@@ -155,7 +155,7 @@ def judged(folder: Path, campaign: Path) -> Row | None:
     right = [r for r in searched if r.status == "ok"]
     if right:
         best = max(right, key=_speed)
-        if len({r.candidate_id for r in searched}) == len(bundle.candidates) and surely_slower(best):
+        if len({r.candidate_id for r in searched}) == len(bundle.candidates) and is_surely_slower(best):
             measured = _measured(best, bundle.candidates[best.candidate_id])
             return made | {"status": "no win", "reason": ""} | measured
         made |= {"unconfirmed": _measured(best, bundle.candidates[best.candidate_id])}

@@ -50,7 +50,7 @@ from warpsmith.records import Task
 from warpsmith.solutions.classify import classify, list_own_code
 from warpsmith.solutions.judge import judge_solution
 from warpsmith.solutions.verdict import SolutionVerdict
-from warpsmith.targets.base import Target
+from warpsmith.targets.target import Target
 from warpsmith.tasks.load import load_task
 
 Line = dict[str, Any]

@@ -41,7 +41,7 @@ from warpsmith import machine
 from warpsmith.errors import WarpsmithError
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task, Unit
-from warpsmith.records.base import content_hash
+from warpsmith.records.record import content_hash
 
 HERE = Path(__file__).resolve()
 VERSIONS = ("before", "after")

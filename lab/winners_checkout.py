@@ -26,8 +26,8 @@ import emitted_units as net
 from machine_code import make_target
 
 from warpsmith.records import Graph, Region, Task, Unit
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import CpuTarget
+from warpsmith.targets.target import Target
 
 try:
     import warpsmith.records.technique_names as names

@@ -22,8 +22,8 @@ from warpsmith.judge.timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, Ben
 from warpsmith.judge.timing.timed_process import TimedProcess
 from warpsmith.records import Build, Candidate, Check, Diagnostic, Graph, Region, Unit
 from warpsmith.runtime.rewrites import deployed_graph
-from warpsmith.targets.base import Finding
-from warpsmith.targets.native import LIBRARY
+from warpsmith.targets.native_target import LIBRARY
+from warpsmith.targets.target import Finding
 
 SECONDS = 1.0  # of timing, both together
 TIMED_CHECKS = 2  # timed calls whose outputs are checked; a version that cheats is not what is looked for

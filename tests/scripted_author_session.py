@@ -18,7 +18,7 @@ from warpsmith.authoring.service import AuthoringService
 from warpsmith.config import Config
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Admission, Candidate, Limit, Result, Task
-from warpsmith.targets.base import Target
+from warpsmith.targets.target import Target
 from warpsmith.testing import chain_task, scripted_result
 
 

@@ -280,6 +280,6 @@ def test_torch_list_names_modules_that_exist() -> None:
 
 def test_the_scan_sees_what_it_looks_for() -> None:
     """The rules above would pass on an empty scan, so look at imports that are known to be there."""
-    assert "warpsmith.records.base" in ours("warpsmith.records.graph")
+    assert "warpsmith.records.record" in ours("warpsmith.records.graph")
     assert "warpsmith.errors" in ours("warpsmith.processes.worker")
     assert "warpsmith.api" in ours("warpsmith.cli.run") - ours("warpsmith.cli.run", everywhere=False)

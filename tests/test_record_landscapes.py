@@ -58,7 +58,9 @@ def test_what_is_left_of_an_early_end_is_mostly_a_lattice() -> None:
     sample = sample_landscape()
     source = found.record()
     points = tuple(found.place(u).model_copy(update={"us": 1.0, "low": 1.0, "high": 1.0}) for u in done)
-    cut = Landscape(header=sample.header, sites=sample.sites, sources=(source,), points=points).complete()
+    cut = Landscape(
+        header=sample.header, sites=sample.sites, sources=(source,), points=points
+    ).drop_incomplete()
     assert 2 * len(cut.points) >= len(done)
 
 

@@ -30,8 +30,8 @@ from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, make_unit_verdict
-from .targets.base import Target, unit_device
 from .targets.front_matter import unit_from_source
+from .targets.target import Target, unit_device
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
 from .tasks.suite import suite_names
@@ -195,7 +195,7 @@ def judge_solution(
     with watching(observer, progress) as observer, Scratch() as scratch:
         observer.stage(f"loading {task_spec}")
         task = _load(task_spec, scratch, config, overrides)
-        candidate = given_candidate(task, solution, built)
+        candidate = read_candidate(task, solution, built)
         judge = Judge(
             task, built, scratch=scratch, workdir=scratch.new("run"), seed=seed, progress=observer.stage,
             baselines=config.baselines, peaks_cache=config.cache,
@@ -206,7 +206,7 @@ def judge_solution(
                 observer.note(
                     f"{task.name} is quarantined, so its numbers prove nothing: {'; '.join(judge.admission.reasons)}"
                 )
-            return labelled(judge.confirm(candidate), judge.admission)
+            return label_quarantined(judge.confirm(candidate), judge.admission)
 
 
 def judge_file(
@@ -248,8 +248,8 @@ def judge_file(
         )  # fmt: skip
 
 
-def labelled(result: Result, admission: Admission) -> Result:
-    """The result; on a task that is not admitted its verdict has the label "quarantined"."""
+def label_quarantined(result: Result, admission: Admission) -> Result:
+    """Return the result; on a task that is not admitted its verdict gets the label "quarantined"."""
     if admission.admitted or result.verdict is None:
         return result
     verdict = result.verdict.model_copy(update={"labels": (*result.verdict.labels, "quarantined")})
@@ -281,8 +281,8 @@ def check_task(
             return task, check.check(bound)
 
 
-def given_candidate(task: Task, solution: Path, target: Target) -> Candidate:
-    """A unit file as a candidate for the whole graph. Raises UsageError for what is not a unit file."""
+def read_candidate(task: Task, solution: Path, target: Target) -> Candidate:
+    """Read a unit file as a candidate for the whole graph. Raises UsageError for what is not a unit file."""
     try:
         text = solution.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -361,7 +361,7 @@ def optimize(
 
 
 def call_arguments(inputs: Any, keywords: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What a module is called with: `inputs` is its only argument, a sequence of arguments, or a mapping of keywords.
+    """Return the arguments of a module's call: `inputs` is its only argument, a sequence of arguments, or a mapping of keywords.
 
     Raises UsageError for keywords that are named twice.
     """
@@ -370,9 +370,9 @@ def call_arguments(inputs: Any, keywords: Mapping[str, Any] | None) -> tuple[tup
     args: tuple[Any, ...] = ()
     kwargs = dict(keywords or {})
     if isinstance(inputs, Mapping):
-        twice = sorted(set(inputs) & set(kwargs))
-        if twice:
-            raise UsageError(f"the example inputs name {twice[0]} twice")
+        duplicates = sorted(set(inputs) & set(kwargs))
+        if duplicates:
+            raise UsageError(f"the example inputs name {duplicates[0]} twice")
         kwargs = {**inputs, **kwargs}
     elif isinstance(inputs, torch.Tensor):
         args = (inputs,)
@@ -386,7 +386,7 @@ def call_arguments(inputs: Any, keywords: Mapping[str, Any] | None) -> tuple[tup
 
 
 def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> str:
-    """The target for a module where it is. Raises UsageError where module, arguments and target are not on one device."""
+    """Return the target for the device of a module. Raises UsageError where module, arguments and target are not on one device."""
     from .tasks.structure import NotRebuildable, take_apart
 
     try:
@@ -395,8 +395,8 @@ def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> st
         raise UsageError(f"the module takes {error}") from error
     devices = {t.device for t in (*tensors, *module.parameters(), *module.buffers())}
     if len(devices) > 1:
-        places = " and ".join(sorted(map(str, devices)))
-        raise UsageError(f"the module and its example inputs are on {places}: put both on one device")
+        device_names = " and ".join(sorted(map(str, devices)))
+        raise UsageError(f"the module and its example inputs are on {device_names}: put both on one device")
     device = next(iter(devices)).type if devices else "cpu"
     if device not in ("cpu", "cuda"):
         raise UsageError(f"the module is on {device}: it must be on cpu or cuda")
@@ -409,12 +409,12 @@ def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> st
 
 
 def device_of(target: str) -> str:
-    """The torch device on which a target's kernels run."""
+    """Return the torch device on which a target's kernels run."""
     return "cpu" if target == "cpu" else "cuda"
 
 
 def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[Any, Path]]:
-    """(region, library) of each unit of a win; empty when there is none."""
+    """Build (region, library) of each unit of a win; empty when there is none."""
     if outcome.summary.status != "win" or outcome.best is None:
         return []
     builds = [(u.region, target.build(u, task.graph, "main")) for u in outcome.best.candidate.compiled]
@@ -422,7 +422,7 @@ def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[An
 
 
 def winning_graph(task: Task, outcome: Outcome) -> Any | None:
-    """The graph that they are put into, where a win's units in ATen change the task's; else None."""
+    """Return the deployed graph where a win's units in ATen change the task's graph; else None."""
     if outcome.summary.status != "win" or outcome.best is None:
         return None
     graph = deployed_graph(task.graph, outcome.best.candidate.units)
@@ -430,13 +430,13 @@ def winning_graph(task: Task, outcome: Outcome) -> Any | None:
 
 
 def make_target(name: str, config: Config) -> Target:
-    """The target by name, its compiler found. Raises UsageError, ToolchainError."""
+    """Make the target by name with its compiler. Raises UsageError, ToolchainError."""
     target: Target = plugins.load("targets", name)(config.cache, config.compiler, config.threads)
     return target
 
 
 def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
-    """A task within the limits of the settings."""
+    """Load a task within the limits of the settings."""
     memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
     return load_task(
         spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory

@@ -92,17 +92,17 @@ class Config(BaseModel):
     without: tuple[str, ...] = ()  # operators that are left out
 
     def identity(self) -> dict[str, Any]:
-        """What decides how a run goes, as JSON. Settings that came later are left out at their default, so that they do
+        """Return the settings that decide how a run goes, as JSON. Settings that came later are left out at their default, so that they do
         not part runs from those before; how a model is reached is no part of it.
         """
         dumped = self.model_dump(mode="json", exclude=set(REACHED))
-        usual = type(self)().model_dump(mode="json", include=set(LATER))
-        return {k: v for k, v in dumped.items() if k not in LATER or v != usual[k]}
+        defaults = type(self)().model_dump(mode="json", include=set(LATER))
+        return {k: v for k, v in dumped.items() if k not in LATER or v != defaults[k]}
 
     @classmethod
     def load(cls, flags: dict[str, Any] | None = None, directory: Path | None = None) -> Config:
         """Merge the sources. Raises UsageError naming the setting that is wrong."""
-        merged = _from_file((directory or Path.cwd()) / "warpsmith.toml") | _from_environment()
+        merged = _read_file((directory or Path.cwd()) / "warpsmith.toml") | _read_environment()
         merged |= {k: v for k, v in (flags or {}).items() if v is not None}
         try:
             return cls(**merged)
@@ -113,7 +113,7 @@ class Config(BaseModel):
             ) from error
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
@@ -122,11 +122,13 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path.name} cannot be read: {error}") from error
 
 
-def _from_environment() -> dict[str, Any]:
+def _read_environment() -> dict[str, Any]:
     prefix = "WARPSMITH_"
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in os.environ.items():
         name = key.removeprefix(prefix).lower()
         if key.startswith(prefix) and name in Config.model_fields:
-            found[name] = tuple(value.split(",")) if name in ("baselines", "without", "timed_on") else value
-    return found
+            settings[name] = (
+                tuple(value.split(",")) if name in ("baselines", "without", "timed_on") else value
+            )
+    return settings

@@ -19,7 +19,7 @@ from .errors import WarpsmithError
 from .llm.setup import models_line
 from .places import ArchiveUrl
 from .progress import counted
-from .targets.base import Finding, Target
+from .targets.target import Finding, Target
 
 SHM = Path("/dev/shm")
 SHM_BYTES = 1 << 30  # room below which larger tasks spill to the temporary folder
@@ -35,8 +35,8 @@ SANDBOX_PROBE = (
 
 def findings(config: Config, target: str = "cpu") -> list[Finding]:
     return [
-        _python(), _torch(), *_target(target, config), _sandbox(), _shared_memory(), _cache(config.cache),
-        _archive(config.archive), models_line(),
+        _python(), _torch(), *_target(target, config), _check_sandbox(), _check_shared_memory(), _check_cache(config.cache),
+        _check_archive(config.archive), models_line(),
     ]  # fmt: skip
 
 
@@ -62,8 +62,8 @@ def _target(name: str, config: Config) -> list[Finding]:
         return [(f"target {name}", False, str(error))]
 
 
-def _sandbox() -> Finding:
-    """Which confinement this kernel offers; without Landlock and seccomp, only resource limits."""
+def _check_sandbox() -> Finding:
+    """Check which confinement this kernel offers; without Landlock and seccomp, only resource limits."""
     with tempfile.TemporaryDirectory() as folder:
         ok, answer = _run([sys.executable, "-c", SANDBOX_PROBE, folder], 30)
     if not ok:
@@ -72,7 +72,7 @@ def _sandbox() -> Finding:
     return "sandbox", True, answer + weak
 
 
-def _shared_memory() -> Finding:
+def _check_shared_memory() -> Finding:
     if not SHM.is_dir():
         return "shared memory", True, "no /dev/shm: buffers go to the temporary folder"
     free = shutil.disk_usage(SHM).free
@@ -80,7 +80,7 @@ def _shared_memory() -> Finding:
     return "shared memory", free >= SHM_BYTES // 8, f"{free / 2**30:.1f} GiB free in {SHM}{hint}"
 
 
-def _cache(folder: Path) -> Finding:
+def _check_cache(folder: Path) -> Finding:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -95,24 +95,26 @@ def _cache(folder: Path) -> Finding:
     return "cache", free >= CACHE_BYTES // 8, f"{folder}, {free / 2**30:.1f} GiB free{hint}"
 
 
-def _archive(path: Path | ArchiveUrl) -> Finding:
+def _check_archive(path: Path | ArchiveUrl) -> Finding:
     try:
         archive = Archive(path)
         counts = archive.counts()
         archive.close()
     except WarpsmithError as error:
         return "archive", False, str(error)
-    holds = f"{counted(counts['runs'], 'run')}, {counted(counts['results'], 'result')}"
-    return "archive", True, f"{path}: {holds}"
+    contents = f"{counted(counts['runs'], 'run')}, {counted(counts['results'], 'result')}"
+    return "archive", True, f"{path}: {contents}"
 
 
 def _run(command: list[str], timeout: float) -> tuple[bool, str]:
-    """Whether the command succeeded, and its last line of output."""
+    """Run a command; return its success and its last line of output."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return False, str(error)
-    lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
-    return done.returncode == 0 and bool(lines), lines[-1] if lines else f"exit code {done.returncode}"
+    lines = (completed.stdout if completed.returncode == 0 else completed.stderr).strip().splitlines()
+    return completed.returncode == 0 and bool(lines), lines[
+        -1
+    ] if lines else f"exit code {completed.returncode}"

@@ -1,4 +1,4 @@
-"""What was measured of the machine and of the task, as the expert reads it: plain numbers, no torch."""
+"""`Facts`: measured figures of the machine and the task, for the expert; plain numbers, no torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Facts:
 
 
 def local_facts(target: str = "cpu") -> Facts:
-    """This machine's threads, vectors and caches; nothing that has to be measured."""
+    """Read this machine's threads, vectors and caches, which need no measurement."""
     caches = machine.cache_bytes()
     facts = Facts(
         threads=machine.threads(), vector=machine.simd_width_floats(),

@@ -1,5 +1,5 @@
-"""What this machine is: processor, caches, vector width, memory, threads, compiler. Facts are read, none is
-measured and torch is not loaded.
+"""Reads the facts of this machine: processor, caches, vector width, memory, threads, compiler. None is
+measured, and torch is not loaded.
 
 Nothing in; an `Environment` record and plain numbers out. `environment` fields identify a machine in
 archives, so they must not change from run to run."""
@@ -39,9 +39,9 @@ class Gpu:
 
 
 def describe(compiler: str | None = None, device: str = "cpu") -> Environment:
-    """This machine and its software. `compiler` as in `find_compiler`; "none" is recorded where there is no
+    """Describe this machine and its software. `compiler` as in `find_compiler`; "none" is recorded where there is no
     compiler. `device`: "cpu" or "cuda"; on the latter the GPU is what results were measured on."""
-    found = gpu() if device == "cuda" else None
+    device_gpu = gpu() if device == "cuda" else None
     try:
         signature = compiler_signature(find_compiler(compiler))
     except ToolchainError:
@@ -58,36 +58,36 @@ def describe(compiler: str | None = None, device: str = "cpu") -> Environment:
         compiler=signature,
         device=_device_name(device),
         warpsmith=_version("warpsmith"),
-        gpu_driver=found.driver if found else "",
+        gpu_driver=device_gpu.driver if device_gpu else "",
     )
 
 
 def _device_name(device: str) -> str:
-    """The processor's name, or the GPU's; a GPU is never called by the processor's."""
+    """Name the processor, or the GPU; a GPU never gets the processor's name."""
     if device != "cuda":
         return cpu_name()
-    found = gpu()
-    return found.name if found is not None else UNNAMED_GPU
+    device_gpu = gpu()
+    return device_gpu.name if device_gpu is not None else UNNAMED_GPU
 
 
 @functools.cache
 def gpu() -> Gpu | None:
-    """The GPU that CUDA takes first, as nvidia-smi tells; None where there is none."""
+    """Describe the GPU that CUDA takes first, from nvidia-smi; None where there is none."""
     fields = ("name", "uuid", "driver_version", "memory.total", "compute_cap")
-    found = query_gpu(fields)
-    if found is None:
+    values = query_gpu(fields)
+    if values is None:
         return None
-    name, uuid, driver, memory, capability = found
+    name, uuid, driver, memory, capability = values
     return Gpu(name, uuid, driver, int(memory) if memory.isdigit() else 0, capability)
 
 
 def query_gpu(fields: Sequence[str]) -> list[str] | None:
-    """Values of nvidia-smi's fields for the GPU that CUDA takes first; None where it does not answer."""
+    """Query nvidia-smi's fields of the GPU that CUDA takes first; None where it does not answer."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     which = ["-i", visible or "0"]
     command = ["nvidia-smi", *which, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
-        line = first_line(command)
+        line = read_first_line(command)
     except ToolchainError:
         return None
     values = [value.strip() for value in line.split(",")]
@@ -95,7 +95,7 @@ def query_gpu(fields: Sequence[str]) -> list[str] | None:
 
 
 def device_files() -> list[Path]:
-    """The files and folders that a process must be able to write to use NVIDIA GPUs.
+    """List the files and folders that a process must be able to write to use NVIDIA GPUs.
 
     The driver names its threads below /proc/self; where it may not, cuInit fails with error 304.
     """
@@ -103,7 +103,7 @@ def device_files() -> list[Path]:
 
 
 def affinity() -> tuple[int, ...]:
-    """Logical processors that this process may use."""
+    """Return the logical processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
@@ -111,7 +111,7 @@ def affinity() -> tuple[int, ...]:
 
 @functools.cache
 def physical_cores() -> int:
-    """Distinct cores behind the logical processors of the affinity mask; hyperthreads share one."""
+    """Count the distinct cores behind the logical processors of the affinity mask; hyperthreads share one."""
     cores = set()
     for cpu in affinity():
         siblings = _read(CPU_DIR / f"cpu{cpu}" / "topology" / "thread_siblings_list")
@@ -120,10 +120,10 @@ def physical_cores() -> int:
 
 
 def threads() -> int:
-    """Threads that torch uses for one operation: OMP_NUM_THREADS (its first level) when set, else the
+    """Count the threads that torch uses for one operation: OMP_NUM_THREADS (its first level) when set, else the
     physical cores."""
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isdigit() and int(first) > 0 else physical_cores()
+    setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(setting) if setting.isdigit() and int(setting) > 0 else physical_cores()
 
 
 @functools.cache
@@ -145,7 +145,7 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def simd_level() -> str:
-    """One of "avx512", "avx2", "sse2", "sve", "neon", "scalar"."""
+    """Return one of "avx512", "avx2", "sse2", "sve", "neon", "scalar"."""
     flags = _cpu_flags()
     if platform.machine() in ("x86_64", "AMD64"):
         if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
@@ -157,68 +157,68 @@ def simd_level() -> str:
 
 
 def simd_width_floats() -> int:
-    """Floats in one vector register."""
+    """Count the floats in one vector register."""
     return {"avx512": 16, "avx2": 8, "scalar": 1}.get(simd_level(), 4)
 
 
 def simd_registers() -> int:
-    """Vector registers of a core, as its instructions name them."""
+    """Count the vector registers that a core's instructions can name."""
     return 32 if simd_level() in ("avx512", "sve", "neon") else 16
 
 
 @functools.cache
-def _caches() -> tuple[tuple[str, int], ...]:
-    found = {}
+def _read_caches() -> tuple[tuple[str, int], ...]:
+    bytes_by_level = {}
     for index in sorted((CPU_DIR / f"cpu{affinity()[0]}" / "cache").glob("index*")):
         if _read(index / "type") in ("Data", "Unified"):
-            found[f"L{_read(index / 'level')}"] = _size(_read(index / "size"))
-    return tuple((found or CACHE_DEFAULT).items())
+            bytes_by_level[f"L{_read(index / 'level')}"] = _size(_read(index / "size"))
+    return tuple((bytes_by_level or CACHE_DEFAULT).items())
 
 
 def cache_bytes() -> dict[str, int]:
-    """Level → bytes of one data or unified cache as the first processor sees it: {"L1": …, "L2": …, "L3":
+    """Return level → bytes of one data or unified cache as the first processor sees it: {"L1": …, "L2": …, "L3":
     …}."""
-    return dict(_caches())
+    return dict(_read_caches())
 
 
 def find_compiler(name: str | None = None) -> str:
-    """Path of the C++ compiler: `name`, else CXX, else g++, c++, clang++ from PATH. Raises ToolchainError,
+    """Find the path of the C++ compiler: `name`, else CXX, else g++, c++, clang++ from PATH. Raises ToolchainError,
     one line."""
-    wanted = name or os.environ.get("CXX")
-    for candidate in [wanted] if wanted else COMPILERS:
+    requested = name or os.environ.get("CXX")
+    for candidate in [requested] if requested else COMPILERS:
         path = shutil.which(candidate)
         if path is not None:
             return path
-    if wanted:
-        raise ToolchainError(f"no C++ compiler: '{wanted}' is no executable; install g++ or name another")
+    if requested:
+        raise ToolchainError(f"no C++ compiler: '{requested}' is no executable; install g++ or name another")
     raise ToolchainError(NO_COMPILER)
 
 
 def compiler_signature(path: str) -> str:
-    """Name and version, e.g. "g++ (Debian 12.2.0-14) 12.2.0". Raises ToolchainError where it does not run."""
+    """Return name and version, e.g. "g++ (Debian 12.2.0-14) 12.2.0". Raises ToolchainError where it does not run."""
     stat = os.stat(path)
     return _compiler_signature(path, stat.st_mtime_ns, stat.st_size)
 
 
 @functools.cache
 def _compiler_signature(path: str, _mtime: int, _size: int) -> str:
-    return first_line([path, "--version"])
+    return read_first_line([path, "--version"])
 
 
-def first_line(command: Sequence[str]) -> str:
-    """The first line that a tool of the tool chain prints. Raises ToolchainError where it does not run."""
+def read_first_line(command: Sequence[str]) -> str:
+    """Run a tool of the tool chain and return the first line that it prints. Raises ToolchainError where it does not run."""
     try:
         env = {**os.environ, "LC_ALL": "C"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=env)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=20, env=env)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{command[0]} does not run: {error}") from error
-    if done.returncode != 0:
-        raise ToolchainError(f"{' '.join(command)} fails: {done.stderr.strip().splitlines()[:1]}")
-    return next(iter(done.stdout.splitlines()), "")
+    if completed.returncode != 0:
+        raise ToolchainError(f"{' '.join(command)} fails: {completed.stderr.strip().splitlines()[:1]}")
+    return next(iter(completed.stdout.splitlines()), "")
 
 
-def processor_key() -> str:
-    """What decides the code that -march=native makes: the processor's name and its features."""
+def make_processor_key() -> str:
+    """Make the key of code built with -march=native: the processor's name and its features."""
     return f"{cpu_name()} {platform.machine()} {sys.byteorder} {' '.join(sorted(_cpu_flags()))}"
 
 

@@ -1,4 +1,4 @@
-"""Where an archive is: a file, or a PostgreSQL database by URL, whose password nothing prints.
+"""The place of an archive: a file, or a PostgreSQL database by URL, whose password is never printed.
 
 A setting's text in, a `Path` or an `ArchiveUrl` out. Of an `ArchiveUrl` everything that is printed, logged or kept with a
 run (`str`, `repr`, JSON) leaves the password out; `secret` is for the database driver alone.
@@ -24,13 +24,13 @@ class ArchiveUrl:
     """A PostgreSQL archive's URL. Raises ValueError, which never quotes the URL, for what is none."""
 
     def __init__(self, secret: str) -> None:
-        scheme, _, rest = secret.partition("://")
+        scheme, _, address = secret.partition("://")
         if scheme not in SCHEMES:
             raise ValueError(
                 f"{scheme} archives are not supported: pass a file or postgresql://host/database"
             )
-        self._secret = f"postgresql+psycopg://{rest}"
-        self._shown = _without_secrets(rest)
+        self._secret = f"postgresql+psycopg://{address}"
+        self._printable = _drop_secrets(address)
 
     @property
     def secret(self) -> str:
@@ -38,10 +38,10 @@ class ArchiveUrl:
         return self._secret
 
     def __str__(self) -> str:
-        return self._shown
+        return self._printable
 
     def __repr__(self) -> str:
-        return f"ArchiveUrl({self._shown!r})"
+        return f"ArchiveUrl({self._printable!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ArchiveUrl) and other._secret == self._secret
@@ -51,7 +51,7 @@ class ArchiveUrl:
 
 
 def archive_place(value: Any) -> Any:
-    """`sqlite:///path` and plain text are a Path, `postgresql://…` an ArchiveUrl; anything else stays as it is."""
+    """Parse an archive's place: `sqlite:///path` and plain text are a Path, `postgresql://…` an ArchiveUrl; anything else stays as it is."""
     if not isinstance(value, str):
         return value
     if value.startswith("sqlite:///"):
@@ -59,10 +59,10 @@ def archive_place(value: Any) -> Any:
     return ArchiveUrl(value) if "://" in value else Path(value)
 
 
-def _without_secrets(rest: str) -> str:
-    """The URL for people. What could hide a piece of a password in another part of the URL is refused."""
+def _drop_secrets(address: str) -> str:
+    """Return the URL without its passwords. A URL that could hide a piece of a password in another part is refused."""
     try:
-        parts = urlsplit(f"postgresql://{rest}")
+        parts = urlsplit(f"postgresql://{address}")
         _ = parts.port
     except ValueError:
         raise ValueError(UNREADABLE) from None

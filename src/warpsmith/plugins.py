@@ -38,13 +38,13 @@ BUILT_IN = MappingProxyType(
 
 
 def names(group: str) -> list[str]:
-    """Every name known in a group, built-in first."""
-    found = {point.name for point in entry_points(group=f"warpsmith.{group}")}
-    return [*BUILT_IN[group], *sorted(found - set(BUILT_IN[group]))]
+    """List every name of a group, built-in first."""
+    announced = {point.name for point in entry_points(group=f"warpsmith.{group}")}
+    return [*BUILT_IN[group], *sorted(announced - set(BUILT_IN[group]))]
 
 
 def load(group: str, name: str) -> Any:
-    """The object behind a name. Raises UsageError for a name nobody registered."""
+    """Load the object behind a name. Raises UsageError for a name nobody registered."""
     if name in BUILT_IN[group]:
         module, attribute = BUILT_IN[group][name].split(":")
         return getattr(import_module(module), attribute)

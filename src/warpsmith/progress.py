@@ -1,4 +1,4 @@
-"""What a run tells its user while it works.
+"""Observers tell the user what a run does while it works.
 
 In: events of a run. Out: a live line, plain lines or nothing, on standard error. Results go to standard
 output and are printed by the faces; observers say what is happening, the best so far and the time left.
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from .records import RunSummary
 
-PLAIN_INTERVAL = 2.0  # seconds between two plain lines about evaluations
+PLAIN_INTERVAL_S = 2.0  # between two plain lines about evaluations
 
 
 class Observer(Protocol):
@@ -72,7 +72,7 @@ class PlainObserver:
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
         self._stage = self._best = ""
-        self._last = -PLAIN_INTERVAL
+        self._last = -PLAIN_INTERVAL_S
 
     def stage(self, text: str) -> None:
         if text != self._stage:
@@ -82,13 +82,13 @@ class PlainObserver:
     def evaluated(
         self, done: int, total: int | None, status: str, best_text: str, seconds_left: float | None
     ) -> None:
-        if best_text == self._best and self._clock() - self._last < PLAIN_INTERVAL:
+        if best_text == self._best and self._clock() - self._last < PLAIN_INTERVAL_S:
             return
         self._best, self._last = best_text, self._clock()
-        of = f"/{total}" if total is not None else ""
+        of_total = f"/{total}" if total is not None else ""
         best = f", best {best_text}" if best_text else ", nothing faster yet"
-        left = f", {duration(max(0.0, seconds_left))} left" if seconds_left is not None else ""
-        self._print(f"judged {done}{of}: {status}{best}{left}")
+        time_left = f", {duration(max(0.0, seconds_left))} left" if seconds_left is not None else ""
+        self._print(f"judged {done}{of_total}: {status}{best}{time_left}")
 
     def note(self, text: str) -> None:
         self._print(text)
@@ -197,11 +197,11 @@ def closing_line(summary: RunSummary) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 node", "3 nodes". The plural takes an s."""
+    """Write a number with its noun: "1 node", "3 nodes". The plural takes an s."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def duration(seconds: float) -> str:
-    """45 → "45s", 150 → "2m 30s"."""
-    whole = round(seconds)
-    return f"{whole}s" if whole < 120 else f"{whole // 60}m {whole % 60:02d}s"
+    """Write seconds for people: 45 → "45s", 150 → "2m 30s"."""
+    rounded = round(seconds)
+    return f"{rounded}s" if rounded < 120 else f"{rounded // 60}m {rounded % 60:02d}s"

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from .agents.base import Situation
-from .executors.base import Executor
+from .executors.executor import Executor
 from .facts import Facts
 from .records import (
     Candidate,
@@ -198,7 +198,7 @@ def scripted_result(
 
 
 class TunerContract:
-    """What every tuner keeps to. Override `make`."""
+    """The contract of every tuner. Override `make`."""
 
     def make(self) -> Tuner:
         raise NotImplementedError
@@ -219,9 +219,9 @@ class TunerContract:
         unit, rng, tuner = self.unit(), random.Random(1), self.make()
         tried: list[tuple[dict[str, int], float]] = [(unit.values, 1.0)]
         for _ in range(12):
-            new = [u.values for u in tuner.propose(unit, tried, 6, rng)]
-            assert all(v not in [t for t, _ in tried] for v in new)
-            tried += [(v, 1.0) for v in new]
+            proposed = [u.values for u in tuner.propose(unit, tried, 6, rng)]
+            assert all(v not in [t for t, _ in tried] for v in proposed)
+            tried += [(v, 1.0) for v in proposed]
         assert len({tuple(v.items()) for v, _ in tried}) == len(tried) == 64
 
     def test_a_seed_repeats(self) -> None:
@@ -230,7 +230,7 @@ class TunerContract:
 
 
 class ExecutorContract:
-    """What every executor keeps to. Override `make` and `candidates` (any number, some of which may fail)."""
+    """The contract of every executor. Override `make` and `candidates` (any number, some of which may fail)."""
 
     def make(self) -> Executor:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Who is told of a search that was started from Python: a terminal, a notebook, or nobody.
+"""Chooses the observer of a search that was started from Python: for a terminal, a notebook, or none.
 
 In: the caller's own observer or wish. Out: an observer. A library stays quiet in a pipe unless it is asked to speak.
 """
@@ -47,12 +47,12 @@ def choose_observer(
     display = notebook_display()
     if display is not None:
         return NotebookObserver(display)
-    seen = sys.stderr is not None and sys.stderr.isatty()
-    return observer_for(quiet=not (progress or seen))
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return observer_for(quiet=not (progress or is_terminal))
 
 
 def notebook_display() -> Display | None:
-    """IPython's `display` where this process is a notebook's kernel; else None. IPython itself is not imported for it."""
+    """Return IPython's `display` where this process is a notebook's kernel; else None. IPython itself is not imported for it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):
@@ -80,9 +80,9 @@ class NotebookObserver:
     def evaluated(
         self, done: int, total: int | None, status: str, best_text: str, seconds_left: float | None
     ) -> None:
-        of = f"/{total}" if total is not None else ""
+        of_total = f"/{total}" if total is not None else ""
         best = f"best {best_text}" if best_text else "nothing faster yet"
-        self._judged = f"{done}{of} judged · {best}"
+        self._judged = f"{done}{of_total} judged · {best}"
         self._deadline = None if seconds_left is None else self._clock() + seconds_left
         self._show()
 
@@ -94,10 +94,10 @@ class NotebookObserver:
         self._line, self._stage, self._judged, self._deadline = None, "", "", None
 
     def _show(self) -> None:
-        left = ""
+        time_left = ""
         if self._deadline is not None:
-            left = f"{duration(max(0.0, self._deadline - self._clock()))} left"
-        self._write(" · ".join(part for part in (self._stage, self._judged, left) if part))
+            time_left = f"{duration(max(0.0, self._deadline - self._clock()))} left"
+        self._write(" · ".join(part for part in (self._stage, self._judged, time_left) if part))
 
     def _write(self, text: str) -> None:
         if self._line is None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from warpsmith.bundles import container
 from warpsmith.bundles.bundle import Bundle, make_bundle, parse, read_bundle
 from warpsmith.bundles.container import read_files
-from warpsmith.bundles.manifest import MANIFEST, SIGNATURE, BundleError, digest, read_key
+from warpsmith.bundles.manifest import MANIFEST, SIGNATURE, BundleError, compute_digest, read_key
 from warpsmith.records import TaskSource
 
 FILES = sorted(made().files)
@@ -83,9 +83,9 @@ def rehashed(files: dict[str, bytes], **changes: object) -> dict[str, bytes]:
     """As a forger would: every hash made anew, which needs no key."""
     manifest = json.loads(files[MANIFEST]) | changes
     kept = {n: d for n, d in files.items() if n not in (MANIFEST, SIGNATURE)}
-    manifest["files"] = {n: {"sha256": digest(d), "size": len(d)} for n, d in kept.items()}
+    manifest["files"] = {n: {"sha256": compute_digest(d), "size": len(d)} for n, d in kept.items()}
     text = json.dumps(manifest).encode()
-    signature = json.loads(files[SIGNATURE]) | {"root": digest(text)}
+    signature = json.loads(files[SIGNATURE]) | {"root": compute_digest(text)}
     return {**kept, MANIFEST: text, SIGNATURE: json.dumps(signature).encode()}
 
 
@@ -199,7 +199,9 @@ def test_one_file_twice_is_refused(tmp_path: Path) -> None:
         read_files(packed(tmp_path / "b.tar.gz", (named(MANIFEST), b"1"), (named(MANIFEST), b"2")))
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_BYTES", 100), ("ALL_BYTES", 2000), ("MOST_FILES", 3)])
+@pytest.mark.parametrize(
+    ("limit", "most"), [("MAX_FILE_BYTES", 100), ("MAX_TOTAL_BYTES", 2000), ("MAX_FILES", 3)]
+)
 def test_what_is_too_large_is_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -213,7 +215,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A header may ask for any amount, too: it is read within the same limit."""
-    monkeypatch.setattr(container._Limited, "left", 1 << 20)
+    monkeypatch.setattr(container._LimitedGzip, "left_bytes", 1 << 20)
     path = tmp_path / "b.tar.gz"
     member = named("x" * 150, tarfile.XHDTYPE)
     member.size = 64 << 20
@@ -285,7 +287,7 @@ def test_any_other_value_in_the_manifest_is_refused_without_its_hash_and_valid_o
     if json.loads(changed) != manifest:
         with pytest.raises(BundleError, match=r"manifest\.json was changed"):
             parse(files | {MANIFEST: changed}, "b", None)
-    signature = json.dumps({"root": digest(changed), "mac": ""}).encode()
+    signature = json.dumps({"root": compute_digest(changed), "mac": ""}).encode()
     try:
         back = parse(files | {MANIFEST: changed, SIGNATURE: signature}, "b", None)
     except BundleError as error:

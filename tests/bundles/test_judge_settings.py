@@ -21,7 +21,7 @@ def judge(folder: Path, scratch: Scratch, quick: bool, **settings: Any) -> Any:
     run = _BundleRun(
         made(), SimpleNamespace(), config, SimpleNamespace(stage=print), CpuTarget(folder), {}, None, quick
     )  # type: ignore[arg-type]
-    return run._judge(TASK, 1, scratch)
+    return run._make_judge(TASK, 1, scratch)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -45,10 +45,10 @@ def test_what_has_processors_of_its_own_is_built_while_the_judge_opens(
 
     monkeypatch.setattr("warpsmith.bundles.running.build_all", build_all)
     bundle, journal = made(), SimpleNamespace(rows=[])
-    wanted = {TASK.id: frozenset(bundle.candidates)}
+    selection = {TASK.id: frozenset(bundle.candidates)}
     config, target = Config(cache=tmp_path, **settings), CpuTarget(tmp_path)
-    run = _BundleRun(bundle, journal, config, SimpleNamespace(), target, wanted, None, True)  # type: ignore[arg-type]
-    with run._building(TASK):
+    run = _BundleRun(bundle, journal, config, SimpleNamespace(), target, selection, None, True)  # type: ignore[arg-type]
+    with run._build_ahead(TASK):
         pass
     assert seen == built
 

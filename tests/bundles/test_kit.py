@@ -27,7 +27,7 @@ exit 1
 
 @pytest.fixture
 def small_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kit, "source_files", lambda: {"src/warpsmith/kit.py": Path(kit.__file__)})
+    monkeypatch.setattr(kit, "find_source_files", lambda: {"src/warpsmith/kit.py": Path(kit.__file__)})
 
 
 def pack(out: Path, *arguments: str) -> str:
@@ -139,12 +139,12 @@ def test_what_is_needed_leaves_out_what_is_there_and_extras() -> None:
 
 
 def test_source_is_the_checkout_or_else_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    named = kit.source_files()
+    named = kit.find_source_files()
     assert named["src/warpsmith/bundles/kit.py"] == Path(kit.__file__).resolve()
     monkeypatch.setattr(kit, "ROOT", tmp_path)  # no checkout
-    assert kit.source_files()["src/warpsmith/bundles/kit_run.sh"].is_file()
-    assert not [name for name in kit.source_files() if name.endswith(".pyc")]
-    monkeypatch.setattr(kit, "source_files", lambda: {"src/a.py": Path(kit.__file__)})
+    assert kit.find_source_files()["src/warpsmith/bundles/kit_run.sh"].is_file()
+    assert not [name for name in kit.find_source_files() if name.endswith(".pyc")]
+    monkeypatch.setattr(kit, "find_source_files", lambda: {"src/a.py": Path(kit.__file__)})
     kit.pack_source(tmp_path / "source.tar.gz")
     first = (tmp_path / "source.tar.gz").read_bytes()
     kit.pack_source(tmp_path / "source.tar.gz")

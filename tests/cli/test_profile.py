@@ -13,7 +13,7 @@ from warpsmith.archive import Archive
 from warpsmith.cli import profile as command
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.profile import observe
-from warpsmith.profile.base import Observation
+from warpsmith.profile.observation import Observation
 from warpsmith.records import Candidate, Unit
 from warpsmith.testing import chain_region, chain_task, scripted_result
 

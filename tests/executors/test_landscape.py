@@ -10,9 +10,9 @@ from landscape_sample import FACTS, FLAG, micros, sample_landscape, sample_task
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
 from warpsmith.errors import UsageError
-from warpsmith.executors.base import Executor
+from warpsmith.executors.executor import Executor
 from warpsmith.executors.landscape import LandscapeExecutor
-from warpsmith.executors.landscape_data import Again, Landscape, Point, Whole, rank_correlation
+from warpsmith.executors.landscape_data import Landscape, Point, Remeasurement, Whole, rank_correlation
 from warpsmith.executors.landscape_file import line, read
 from warpsmith.records import Candidate, Unit
 from warpsmith.search.tuner import with_values
@@ -122,7 +122,7 @@ def without(points: int) -> Landscape:
 
 
 def test_of_a_recording_that_ended_early_a_full_lattice_is_kept() -> None:
-    cut = without(points=5).complete()
+    cut = without(points=5).drop_incomplete()
     for number, source in enumerate(cut.sources):
         values = {p.values for p in cut.points if p.source == number}
         assert len(values) == math.prod(map(len, source.domains))
@@ -171,7 +171,7 @@ def test_what_was_measured_again_counts_with_its_median(tmp_path: Path) -> None:
         p.model_copy(update={"code": "abc"}) if i in (0, 1) else p for i, p in enumerate(LANDSCAPE.points)
     ]
     twins[1] = twins[1].model_copy(update={"us": first.us})
-    agains = tuple(Again(number=0, us=f * first.us, low=1.0, high=2.0) for f in (1.3, 1.2))
+    agains = tuple(Remeasurement(number=0, us=f * first.us, low=1.0, high=2.0) for f in (1.3, 1.2))
     made = LANDSCAPE.model_copy(update={"points": tuple(twins), "agains": agains})
     found = read(written(tmp_path / "a.jsonl.gz", made))
     assert [p.us for p in found.points[:2]] == pytest.approx([1.2 * first.us] * 2)
@@ -197,9 +197,9 @@ def test_agreement_compares_the_model_with_what_was_deployed() -> None:
         Whole(points=(i,), us=p.us, low=p.us, high=p.us) for i, p in enumerate(LANDSCAPE.points[:20])
     )
     alike = LANDSCAPE.model_copy(update={"wholes": wholes})
-    assert alike.agreement() == pytest.approx(1.0)
+    assert alike.correlate_model() == pytest.approx(1.0)
     backwards = tuple(w.model_copy(update={"us": 1e6 - w.us}) for w in wholes)
-    assert LANDSCAPE.model_copy(update={"wholes": backwards}).agreement() == pytest.approx(-1.0)
+    assert LANDSCAPE.model_copy(update={"wholes": backwards}).correlate_model() == pytest.approx(-1.0)
 
 
 def test_a_point_keeps_its_numbers() -> None:

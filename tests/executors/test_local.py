@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from warpsmith.executors.local import LocalExecutor
-from warpsmith.profile import glance
-from warpsmith.profile.disassembly import Disassembly, widths
+from warpsmith.profile import code_profile
+from warpsmith.profile.disassembly import Disassembly, count_widths
 from warpsmith.records import Build, Candidate, Profile, RegionProfile, Result, Unit
 from warpsmith.testing import chain_graph, chain_region, scripted_result
 
@@ -34,7 +34,9 @@ class FakeJudge:
 
 def test_profiles_are_completed_in_search_and_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "   0:\tvaddps %ymm0,%ymm1,%ymm2\n   4:\tvaddss %xmm0,%xmm1,%xmm2\n"
-    monkeypatch.setattr(glance, "disassemble", lambda library: Disassembly(widths(code), ("expf", "memcpy")))
+    monkeypatch.setattr(
+        code_profile, "disassemble", lambda library: Disassembly(count_widths(code), ("expf", "memcpy"))
+    )
     region = chain_region(chain_graph(), 0, 0)
     candidates = [
         Candidate(task_id="t", target="cpu", units=(Unit(region=region, language="c++", source=f"// {i}"),))

@@ -1,4 +1,4 @@
-from warpsmith.executors.base import Executor
+from warpsmith.executors.executor import Executor
 from warpsmith.executors.replay import ReplayExecutor
 from warpsmith.records import Candidate
 from warpsmith.testing import ExecutorContract, FakeBrain, chain_graph, chain_task, scripted_result

@@ -13,7 +13,7 @@ from warpsmith import records as r
 from warpsmith.archive import Archive
 from warpsmith.errors import ArchiveError, UsageError
 from warpsmith.export import FORMS, export_winner, to_source
-from warpsmith.export.files import chosen_source, format_nested, long_string
+from warpsmith.export.files import fill_in_choices, format_nested, long_string
 from warpsmith.targets.front_matter import unit_from_source
 
 CLAIM = (
@@ -128,10 +128,10 @@ def test_the_source_names_the_values_and_flags_that_were_measured(candidate):
     unit = candidate.units[0].model_copy(
         update={"source": source, "flags": ("-funroll-loops", "-fno-tree-vectorize")}
     )
-    text = chosen_source(unit)
+    text = fill_in_choices(unit)
     read = unit_from_source(text, unit.region)
     assert read.values == unit.values == {"STEP": 16}
     assert sorted(read.flags) == sorted(unit.flags)
     assert "#ifndef STEP\n#define STEP 16\n" in text
     assert text.endswith('#include "task.h"\n')
-    assert chosen_source(candidate.units[1]) == candidate.units[1].source
+    assert fill_in_choices(candidate.units[1]) == candidate.units[1].source

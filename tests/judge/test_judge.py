@@ -14,7 +14,7 @@ import pytest
 from warpsmith.judge.correctness.input_families import OWN
 from warpsmith.judge.device.memory import CHECKS
 from warpsmith.judge.judge import Judge
-from warpsmith.judge.judge_session import LEAST_PATIENCE
+from warpsmith.judge.judge_session import MIN_PATIENCE_S
 from warpsmith.judge.timing.baselines import audit
 from warpsmith.judge.timing.bench import BaselineLost
 from warpsmith.processes.worker import WorkerFailed
@@ -91,7 +91,7 @@ def test_a_round_verified_together_comes_out_the_same(judge: Judge, monkeypatch:
 
 
 def test_a_unit_that_hangs_is_given_up_soon(judge: Judge) -> None:
-    assert judge.verifier.limits.timeout == LEAST_PATIENCE  # eager takes microseconds here
+    assert judge.verifier.limits.timeout == MIN_PATIENCE_S  # eager takes microseconds here
 
 
 @pytest.mark.parametrize(("kind", "status"), [("OutOfMemoryError", "error"), ("RuntimeError", "crashed")])

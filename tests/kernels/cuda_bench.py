@@ -23,7 +23,7 @@ from warpsmith.records import Diagnostic, Graph, Region, Unit
 from warpsmith.targets import cubin
 from warpsmith.targets.build_cache import BuildCache
 from warpsmith.targets.cuda import SOURCE, CudaTarget
-from warpsmith.targets.native import LIBRARY
+from warpsmith.targets.native_target import LIBRARY
 from warpsmith.targets.task_header import cuda_region_header
 
 HOST = Path(__file__).parent / "cuda_host"
@@ -49,7 +49,7 @@ class DeviceTarget(CudaTarget):
         return [[*compiler, "-cubin", SOURCE, "-o", LIBRARY]]
 
     def _check(self, library: Path) -> tuple[Diagnostic, ...]:
-        found = cubin._refusals(library.read_bytes())
+        found = cubin._find_refusals(library.read_bytes())
         return tuple(Diagnostic(line=0, kind="symbol", message=text) for text in found)
 
 

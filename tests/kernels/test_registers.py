@@ -20,7 +20,7 @@ from warpsmith.facts import Facts
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cpu import CpuTarget
-from warpsmith.targets.native import HEADERS
+from warpsmith.targets.native_target import HEADERS
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="architectures of x86")
 MACHINES = {

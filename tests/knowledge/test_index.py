@@ -17,7 +17,7 @@ from warpsmith.knowledge.index import Index
 from warpsmith.knowledge.page import pages, parse
 from warpsmith.knowledge.query import MEANINGS, MOST_TERMS, match, operations, terms
 from warpsmith.targets.cpu import BASE_FLAGS, EXTRA_FLAGS
-from warpsmith.targets.native import HEADERS
+from warpsmith.targets.native_target import HEADERS
 
 # Query, target, the page that must be among the first three. Signatures as `tasks/regions.py` makes them, bottlenecks as
 # hypotheses name them, messages as compilers and the judge print them.

@@ -71,7 +71,7 @@ def test_each_unit_is_named_after_a_task_and_well_formed(unit: Path) -> None:
     assert matter.family
     assert matter.technique
     assert matter.tunables
-    assert source_rules.refusals(source, source_rules.CUDA) == ()
+    assert source_rules.find_refusals(source, source_rules.CUDA) == ()
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def test_counters_are_read_of_the_fastest_only(tmp_path: Path, monkeypatch: pyte
     import cuda_counters
     from numpy import float32, frombuffer
 
-    from warpsmith.profile.base import Observation, not_available
+    from warpsmith.profile.observation import Observation, not_available
 
     (tmp_path / "task.py").write_text(TASK)
     with Scratch() as scratch:

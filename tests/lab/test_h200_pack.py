@@ -53,7 +53,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(h200_campaign.Campaign, "pack", pack)
     monkeypatch.setattr(h200_pack, "CANARIES", ())
     name = "lab/cuda_expert.py"
-    monkeypatch.setattr(kit, "source_files", lambda: {name: ROOT / name})
+    monkeypatch.setattr(kit, "find_source_files", lambda: {name: ROOT / name})
     monkeypatch.setattr(kit, "count_uncommitted", lambda: 0)
     level = tmp_path / "kb" / "KernelBench" / "level1"
     level.mkdir(parents=True)

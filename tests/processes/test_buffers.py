@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.errors import JudgeError
-from warpsmith.processes.buffers import ALIGN, NUMPY_DTYPE, Scratch, ValuesFile, extent_bytes, layout
+from warpsmith.processes.buffers import ALIGN_BYTES, NUMPY_DTYPE, Scratch, ValuesFile, extent_bytes, layout
 from warpsmith.records import ITEM_BYTES, TensorSpec
 
 
@@ -43,9 +43,9 @@ def test_extent_is_what_numpy_needs(spec: TensorSpec) -> None:
 def test_layout_is_aligned_and_disjoint(many: list[TensorSpec]) -> None:
     offsets, size = layout(many)
     ends = [o + extent_bytes(s) for o, s in zip(offsets, many, strict=True)]
-    assert all(o % ALIGN == 0 for o in offsets)
+    assert all(o % ALIGN_BYTES == 0 for o in offsets)
     assert all(end <= start for end, start in zip(ends, [*offsets[1:], size], strict=False))
-    assert size >= ALIGN
+    assert size >= ALIGN_BYTES
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -17,8 +17,8 @@ from warpsmith.processes import bulk
 def small_parts() -> Iterator[None]:
     """Some words at a time, and several threads for some hundred bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "WORDS", 3)
-        patch.setattr(bulk, "PIECE", 48)
+        patch.setattr(bulk, "WORDS_PER_COMPARISON", 3)
+        patch.setattr(bulk, "PIECE_BYTES", 48)
         yield
 
 
@@ -27,11 +27,11 @@ def test_same(data: bytes, start: int, place: int, change: int) -> None:
     """As `np.array_equal` says it, wherever the one byte is that differs."""
     one = np.frombuffer(b"x" * start + data, np.uint8)[start:]
     two = one.copy()
-    assert bulk.same(one, two)
-    assert not bulk.same(one, np.append(two, np.uint8(0)))
+    assert bulk.is_same(one, two)
+    assert not bulk.is_same(one, np.append(two, np.uint8(0)))
     if place < two.size:
         two[place] ^= change
-        assert not bulk.same(one, two)
+        assert not bulk.is_same(one, two)
 
 
 def test_what_is_large_is_for_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_what_is_large_is_for_several_threads(monkeypatch: pytest.MonkeyPatch) -
         room, source = np.zeros(size, np.uint8), np.arange(size).astype(np.uint8)
         bulk.copy(room, source)
         assert len(pools) == wanted
-        assert bulk.same(room, source)
+        assert bulk.is_same(room, source)
         assert len(pools) == 2 * wanted
         bulk.fill(room.view(np.uint16), 7)
         assert len(pools) == 3 * wanted
@@ -59,7 +59,7 @@ def test_copy(data: bytes, start: int) -> None:
     room = np.zeros(start + source.size + 5, np.uint8)
     bulk.copy(room[start : start + source.size], source)
     assert bytes(room) == b"\0" * start + data + b"\0" * 5
-    assert bytes(bulk.copied(source)) == data
+    assert bytes(bulk.make_copy(source)) == data
 
 
 @given(st.integers(0, 300), st.integers(0, 2**16 - 1))

@@ -78,10 +78,10 @@ def test_without_inheritance_nothing_of_this_process_is_in_it(
 def test_a_server_that_cannot_fork_lets_workers_start_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unfit(*_: object) -> None:
+    def why_unfit(*_: object) -> None:
         raise Unfit("CUDA has been started")
 
-    monkeypatch.setattr("warpsmith.processes.worker.fork", unfit)
+    monkeypatch.setattr("warpsmith.processes.worker.fork", why_unfit)
     with started(tmp_path) as worker:
         found = worker.call("place")
     assert found["parent"] == os.getpid()
@@ -148,10 +148,10 @@ def test_its_end_is_not_begun_again_while_it_kills(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(fork_server.psutil, "Process", lambda: family)
     monkeypatch.setattr(fork_server.os, "_exit", leave)
-    before = signal.signal(signal.SIGTERM, fork_server.end)
+    before = signal.signal(signal.SIGTERM, fork_server.end_server)
     try:
         with pytest.raises(SystemExit):
-            fork_server.end()
+            fork_server.end_server()
     finally:
         signal.signal(signal.SIGTERM, before)
     assert family.killed == ["child", "grandchild"]

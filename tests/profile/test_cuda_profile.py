@@ -15,17 +15,17 @@ from warpsmith.errors import ToolchainError
 from warpsmith.judge.device.device_lock import DeviceLock
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import ncu
-from warpsmith.profile.base import Ended, run_tool
 from warpsmith.profile.harness import Call, cuda_harness
 from warpsmith.profile.sanitizer import (
     CUDA_TOOLS,
     ComputeSanitizer,
     Finding,
-    Prepared,
-    Sanitized,
-    calls,
+    PreparedCall,
+    SanitizerReport,
+    prepare_calls,
     sanitize,
 )
+from warpsmith.profile.tool_run import ToolRun, run_tool
 from warpsmith.records import Candidate
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.targets.cuda_toolkit import Toolkit, toolkit
@@ -72,7 +72,7 @@ def cuda_unit(make: Make, kind: str) -> Made:
     return Made(made.task, candidate, made.evidence)
 
 
-def sanitized(made: Made, cuda: CudaTarget, scratch: Scratch) -> Sanitized:
+def sanitized(made: Made, cuda: CudaTarget, scratch: Scratch) -> SanitizerReport:
     return sanitize(
         made.candidate,
         made.task,
@@ -117,17 +117,17 @@ def test_a_tool_runs_once_on_all_units_and_again_on_each_only_to_tell_which(
     made, asked = cuda_unit(make, "memcheck"), []
     report = "========= Invalid __global__ read of size 4 bytes\n=========     at scale(float *)+0x90 in unit.cu:3\n"
 
-    def run(self: ComputeSanitizer, name: str, prepared: Sequence[Prepared]) -> Ended:
+    def run(self: ComputeSanitizer, name: str, prepared: Sequence[PreparedCall]) -> ToolRun:
         assert self._device_lock._exclusive, "nobody else may have the device meanwhile"
         asked.append((name, [p.variant for p in prepared]))
         wrong = name == "memcheck" and any(p.variant == "ragged" for p in prepared)
-        return Ended(code=86 if wrong else 0, output=report if wrong else "", seconds=0.1)
+        return ToolRun(code=86 if wrong else 0, output=report if wrong else "", seconds=0.1)
 
     monkeypatch.setattr(ComputeSanitizer, "_run", run)
     tools = object.__new__(ComputeSanitizer)
     tools._device_lock, tools.cuobjdump = DeviceLock(), None
     call = Call(Path("unit.so"), Path("values"), (), ())
-    prepared = [Prepared(made.unit, made.task.graph, variant, call) for variant in ("main", "ragged")]
+    prepared = [PreparedCall(made.unit, made.task.graph, variant, call) for variant in ("main", "ragged")]
     found = list(tools.check(prepared))
     assert [(f.tool, f.variant) for f in found if isinstance(f, Finding)] == [("memcheck", "ragged")]
     assert len(found) == 1
@@ -153,7 +153,7 @@ def test_compute_sanitizer_on_a_gpu(kind: str, make: Make, cuda: CudaTarget, scr
 def test_ncu_counts_on_a_gpu(make: Make, cuda: CudaTarget, kit: Toolkit, scratch: Scratch) -> None:
     made = cuda_unit(make, "honest")
     program = cuda_harness(cuda.cache.directory, machine.find_compiler(), kit.include, kit.libraries)
-    made_calls = calls(made.candidate, made.task, cuda, made.evidence, scratch, 1, ("main",))  # type: ignore[arg-type]
+    made_calls = prepare_calls(made.candidate, made.task, cuda, made.evidence, scratch, 1, ("main",))  # type: ignore[arg-type]
     for _, _, _, call in made_calls:
         found = ncu.observe(call.command(program, 1))
         if not found.available and "ERR_NVGPUCTRPERM" in found.reason:

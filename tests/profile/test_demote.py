@@ -8,8 +8,8 @@ import pytest
 from made import Make
 
 from warpsmith.processes.buffers import Scratch
-from warpsmith.profile.demote import after_sanitizers, demoted
-from warpsmith.profile.sanitizer import Finding, Sanitized
+from warpsmith.profile.demote import demote, sanitize_winner
+from warpsmith.profile.sanitizer import Finding, SanitizerReport
 from warpsmith.records import Result
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.testing import scripted_result
@@ -32,7 +32,7 @@ def test_a_confirmed_win_is_checked(
         progress=said.append,
         device_lock=None,
     )
-    result = after_sanitizers(scripted_result(made.candidate, 2.0), made.candidate, judge)  # type: ignore[arg-type]
+    result = sanitize_winner(scripted_result(made.candidate, 2.0), made.candidate, judge)  # type: ignore[arg-type]
     assert (result.status, result.win) == (status, status == "ok")
     assert result.verdict is not None
     assert "sanitizers: address" in result.verdict.isolation
@@ -44,20 +44,20 @@ def test_what_is_no_win_is_left_alone(make: Make) -> None:
     made = make(COPY)
     for outcome in (0.5, "incorrect"):
         result = scripted_result(made.candidate, outcome)
-        assert after_sanitizers(result, made.candidate, None) is result  # type: ignore[arg-type]
+        assert sanitize_winner(result, made.candidate, None) is result  # type: ignore[arg-type]
 
 
 def test_findings_become_failed_checks(make: Make) -> None:
     finding = Finding(tool="memcheck", variant="ragged", region="r", message="Invalid __global__ read")
-    found = demoted(
-        scripted_result(make(COPY).candidate, 2.0), Sanitized(findings=(finding,), ran=("memcheck",))
+    found = demote(
+        scripted_result(make(COPY).candidate, 2.0), SanitizerReport(findings=(finding,), ran=("memcheck",))
     )
     assert found.verdict is not None
     assert found.verdict.failed is not None
     assert (found.verdict.failed.rule, found.verdict.failed.variant) == ("sanitizer-memcheck", "ragged")
     assert "Invalid __global__ read" in found.reason
-    missing = demoted(
-        scripted_result(make(COPY).candidate, 2.0), Sanitized(not_available=("sanitizers: none",))
+    missing = demote(
+        scripted_result(make(COPY).candidate, 2.0), SanitizerReport(not_available=("sanitizers: none",))
     )
     assert missing.win
     assert missing.verdict is not None

@@ -1,4 +1,4 @@
-"""Widths are those of the innermost loops; a glance completes a profile once for each unit."""
+"""Widths are those of the innermost loops; the code profiler completes a profile once for each unit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from made import Make
 
-from warpsmith.profile import glance as module
-from warpsmith.profile.disassembly import Disassembly, disassemble, widths
-from warpsmith.profile.glance import Glance
+from warpsmith.profile import code_profile as module
+from warpsmith.profile.code_profile import CodeProfiler
+from warpsmith.profile.disassembly import Disassembly, count_widths, disassemble
 from warpsmith.records import Build, Candidate, Profile, RegionProfile, Result
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.testing import scripted_result
@@ -35,19 +35,19 @@ Tool = Callable[..., Path]
 
 
 def test_only_innermost_loops_count() -> None:
-    assert widths(LOOPS) == {"512-bit": 1}
+    assert count_widths(LOOPS) == {"512-bit": 1}
     straight = LOOPS.replace("jne ", "nop ").replace("jb ", "nop ")
-    assert widths(straight) == {"512-bit": 1, "scalar": 3}
+    assert count_widths(straight) == {"512-bit": 1, "scalar": 3}
 
 
 def test_the_width_is_where_most_of_the_work_is() -> None:
-    found = Disassembly(widths(LOOPS) + widths(LOOPS.replace("zmm", "ymm")), ())
+    found = Disassembly(count_widths(LOOPS) + count_widths(LOOPS.replace("zmm", "ymm")), ())
     assert found.vector_bits(512) == 512
     assert found.vector_share == 1.0
-    scalar = Disassembly(widths("   0:\tvmulss %xmm0,%xmm1,%xmm2\n"), ())
+    scalar = Disassembly(count_widths("   0:\tvmulss %xmm0,%xmm1,%xmm2\n"), ())
     assert (scalar.vector_bits(512), scalar.vector_share) == (0, 0.0)
-    assert Disassembly(widths(""), ()).vector_share is None
-    assert Disassembly(widths("   0:\tfadd   z0.s, z1.s, z2.s\n"), ()).vector_bits(256) == 256
+    assert Disassembly(count_widths(""), ()).vector_share is None
+    assert Disassembly(count_widths("   0:\tfadd   z0.s, z1.s, z2.s\n"), ()).vector_bits(256) == 256
 
 
 def judged(candidate: Candidate, build: Build) -> Result:
@@ -59,13 +59,13 @@ def judged(candidate: Candidate, build: Build) -> Result:
     return result.model_copy(update={"builds": (build,), "profile": Profile(regions=(seen,))})
 
 
-def test_a_glance_sees_the_widths_and_calls_of_a_real_unit(make: Make, target: CpuTarget) -> None:
-    glance, shares = Glance(), []
+def test_code_profiler_reads_the_widths_and_calls_of_a_real_unit(make: Make, target: CpuTarget) -> None:
+    code_profiler, shares = CodeProfiler(), []
     for body in (SCALE, CALLS):
         made = make(body)
         build = target.build(made.unit, made.task.graph, "main")
         assert build.ok, build.diagnostics
-        profile = glance.complete(judged(made.candidate, build), made.candidate).profile
+        profile = code_profiler.complete(judged(made.candidate, build), made.candidate).profile
         assert profile is not None
         (seen,) = profile.regions
         assert seen.missing == ()
@@ -81,10 +81,10 @@ def test_a_unit_is_disassembled_once(make: Make, monkeypatch: pytest.MonkeyPatch
     made = make(SCALE)
     build = Build(unit_key=made.unit.code_key, variant="main", ok=True, library="a.so")
     ragged = build.model_copy(update={"variant": "ragged", "library": "b.so"})
-    result, glance = judged(made.candidate, build), Glance()
+    result, code_profiler = judged(made.candidate, build), CodeProfiler()
     result = result.model_copy(update={"builds": (build, ragged)})
     for _ in range(2):
-        profile = glance.complete(result, made.candidate).profile
+        profile = code_profiler.complete(result, made.candidate).profile
         assert profile is not None
         assert profile.regions[0].missing == ("width of the instructions: no objdump",)
     assert asked == ["a.so"]
@@ -94,7 +94,7 @@ def test_results_without_a_profile_are_left_as_they_are(make: Make) -> None:
     made = make(SCALE)
     for outcome in (1.5, "incorrect"):
         result = scripted_result(made.candidate, outcome)
-        assert Glance().complete(result, made.candidate) == result
+        assert CodeProfiler().complete(result, made.candidate) == result
 
 
 def test_a_tool_that_fails_is_told(tool: Tool) -> None:

@@ -9,9 +9,9 @@ from made import HEAD, SIGNATURE
 
 from warpsmith.cli.profile import print_observation
 from warpsmith.processes.buffers import Scratch
-from warpsmith.profile.base import Observation, not_available
-from warpsmith.profile.observe import profile, sanitizer_observation
-from warpsmith.profile.sanitizer import Finding, Sanitized
+from warpsmith.profile.observation import Observation, not_available
+from warpsmith.profile.observe import profile, summarize_sanitizers
+from warpsmith.profile.sanitizer import Finding, SanitizerReport
 from warpsmith.records import Candidate, Limit, Unit
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
@@ -67,10 +67,10 @@ def test_every_observer_speaks(
 
 def test_findings_are_lines_and_nothing_run_is_not_clean() -> None:
     finding = Finding(tool="address", variant="main", region="r", message="read of 4 bytes")
-    seen = sanitizer_observation(Sanitized(findings=(finding,), ran=("address",)))
+    seen = summarize_sanitizers(SanitizerReport(findings=(finding,), ran=("address",)))
     assert seen.metrics == {"findings": 1}
     assert "address at main: read of 4 bytes" in seen.notes
-    nothing = sanitizer_observation(Sanitized(not_available=("sanitizers: no runtime",)))
+    nothing = summarize_sanitizers(SanitizerReport(not_available=("sanitizers: no runtime",)))
     assert (nothing.available, nothing.reason) == (False, "sanitizers: no runtime")
 
 

@@ -11,9 +11,9 @@ from made import Make
 from warpsmith import machine
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import clang_tidy, compiler_report, ncu, roofline
-from warpsmith.profile.base import run_tool
-from warpsmith.profile.disassembly import widths
+from warpsmith.profile.disassembly import count_widths
 from warpsmith.profile.harness import Call, cpu_harness
+from warpsmith.profile.tool_run import run_tool
 from warpsmith.records import Build, Limit
 from warpsmith.records.result import KernelResources
 from warpsmith.targets.cpu import CpuTarget
@@ -66,7 +66,7 @@ def test_roofline_places_a_time_under_the_roof() -> None:
 
 
 def test_widths_are_counted_by_register() -> None:
-    assert widths(DISASSEMBLY) == {
+    assert count_widths(DISASSEMBLY) == {
         "512-bit": 1, "256-bit": 1, "128-bit": 2, "scalar": 1, "scalable": 1
     }  # fmt: skip
 
@@ -168,7 +168,7 @@ def test_the_harness_calls_the_unit_on_its_inputs(make: Make, target: CpuTarget,
         import numpy as np
 
         raw = [np.arange(first, first + 36, dtype=np.float32).view(np.uint8)]
-        call = Call.prepared(Path(build.library), raw, specs, specs, scratch.new("call"))
+        call = Call.prepare(Path(build.library), raw, specs, specs, scratch.new("call"))
         codes.append(run_tool(call.command(program, 3), 30.0).code)
     assert codes[0] == 0
     assert codes[1] < 0

@@ -16,9 +16,9 @@ from warpsmith import machine
 from warpsmith.judge.device.device_lock import DeviceLock
 from warpsmith.processes.buffers import Scratch
 from warpsmith.profile import sanitizer
-from warpsmith.profile.base import Ended, run_tool
 from warpsmith.profile.harness import cpu_harness
-from warpsmith.profile.sanitizer import Finding, Prepared, Sanitized, calls, sanitize
+from warpsmith.profile.sanitizer import Finding, PreparedCall, SanitizerReport, prepare_calls, sanitize
+from warpsmith.profile.tool_run import ToolRun, run_tool
 from warpsmith.targets.cpu import CpuTarget
 
 COPY = "for (int64_t i = 0; i < in0_numel; i++) out0[i] = in0[i];"
@@ -27,7 +27,7 @@ NOT_SMALL = 'static_assert(in0_numel != 32, "requires: another shape");\n'
 SIMD = '#include "warpsmith_simd.h"\n'
 
 
-def run(made: Made, target: CpuTarget, scratch: Scratch) -> Sanitized:
+def run(made: Made, target: CpuTarget, scratch: Scratch) -> SanitizerReport:
     return sanitize(
         made.candidate,
         made.task,
@@ -51,7 +51,7 @@ def run(made: Made, target: CpuTarget, scratch: Scratch) -> Sanitized:
 )
 def test_honest_units_pass(body: str, head: str, make: Make, target: CpuTarget, scratch: Scratch) -> None:
     found = run(make(body, head), target, scratch)
-    assert found == Sanitized(ran=("address", "undefined"))
+    assert found == SanitizerReport(ran=("address", "undefined"))
     assert found.ok
 
 
@@ -107,7 +107,7 @@ def test_the_harness_runs_units_one_after_the_other(make: Make, target: CpuTarge
     arguments = []
     for body in (COPY, COPY + "*(volatile int*)8 = 1;"):
         made = make(body)
-        prepared = calls(made.candidate, made.task, target, made.evidence, scratch, 1, ("main",))  # type: ignore[arg-type]
+        prepared = prepare_calls(made.candidate, made.task, target, made.evidence, scratch, 1, ("main",))  # type: ignore[arg-type]
         arguments += next(iter(prepared)).call.arguments(2)
     ended = run_tool([str(program), *arguments], 60.0)
     assert ended.code == -signal.SIGSEGV
@@ -191,12 +191,12 @@ def test_on_a_gpu_of_large_shapes_only_the_smallest_is_run(
         def __init__(self, *_: object) -> None:
             pass
 
-        def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding]:
+        def check(self, prepared: Sequence[PreparedCall]) -> Iterator[Finding]:
             found.append([p.variant for p in prepared])
             return iter(())
 
     monkeypatch.setattr(sanitizer, "ComputeSanitizer", Tools)
-    monkeypatch.setattr(sanitizer, "LARGE", large)
+    monkeypatch.setattr(sanitizer, "LARGE_BYTES", large)
     made = make(body, shapes=((16, 96), (3, 37), (4, 8)))
     told = sanitize(
         made.candidate, made.task, Gpu(), made.evidence, scratch=scratch, cache_dir=target.cache.directory, seed=1
@@ -216,16 +216,16 @@ def test_a_tool_that_is_not_content_runs_on_each_unit_by_itself_and_racecheck_so
         def __init__(self) -> None:
             self._device_lock = DeviceLock()
 
-        def _copies(self, library: Path) -> set[int]:
+        def _find_bulk_copies(self, library: Path) -> set[int]:
             return {0x10} if library.name == "copies" else set()
 
-        def _run(self, name: str, prepared: Sequence[Prepared]) -> Ended:
+        def _run(self, name: str, prepared: Sequence[PreparedCall]) -> ToolRun:
             libraries = tuple(one.call.library.name for one in prepared)
             ran.append((name, libraries))
             if name == "racecheck" and "copies" in libraries:
-                return Ended(code=sanitizer.ERROR_CODE, output=bulk, seconds=1.0)
+                return ToolRun(code=sanitizer.ERROR_CODE, output=bulk, seconds=1.0)
             wrong = name == "memcheck" and "reads" in libraries
-            return Ended(code=sanitizer.ERROR_CODE * wrong, output=beyond * wrong, seconds=1.0)
+            return ToolRun(code=sanitizer.ERROR_CODE * wrong, output=beyond * wrong, seconds=1.0)
 
     def prepared(name: str) -> SimpleNamespace:
         unit = SimpleNamespace(region=SimpleNamespace(id=name))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.profile.sanitizer_output import (
-    address_finding,
-    bulk_copies,
-    compute_sanitizer_findings,
-    written_at,
+    find_address_error,
+    find_bulk_copies,
+    find_write_addresses,
+    parse_compute_sanitizer,
 )
 
 BUFFERS = (
@@ -69,7 +69,7 @@ CLEAN = "buffer in0 0x7f 4\n========= COMPUTE-SANITIZER\n========= ERROR SUMMARY
 
 
 def test_an_address_is_told_by_its_buffer() -> None:
-    found = address_finding(ASAN)
+    found = find_address_error(ASAN)
     assert found == (
         "address", "read of 4 bytes outside in0, 0 bytes past its end (unit.cpp:14) [use-after-poison]"
     )  # fmt: skip
@@ -78,12 +78,12 @@ def test_an_address_is_told_by_its_buffer() -> None:
 def test_a_signal_is_told_by_its_access() -> None:
     text = BUFFERS + "==1==ERROR: AddressSanitizer: SEGV on unknown address 0x7f0000004ff0 (pc 0x1)\n"
     text += "==1==The signal is caused by a WRITE memory access.\n"
-    assert address_finding(text) == ("address", "write outside out0, 16 bytes before its start [SEGV]")
+    assert find_address_error(text) == ("address", "write outside out0, 16 bytes before its start [SEGV]")
 
 
 def test_undefined_behaviour_is_told_by_its_line() -> None:
     text = BUFFERS + "unit.cpp:9:15: runtime error: division by zero\n    #0 0x1 in unit unit.cpp:9\n"
-    assert address_finding(text) == ("undefined", "division by zero (unit.cpp:9)")
+    assert find_address_error(text) == ("undefined", "division by zero (unit.cpp:9)")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_undefined_behaviour_is_told_by_its_line() -> None:
     ],
 )  # fmt: skip
 def test_each_tool_of_compute_sanitizer(output: str, first: str, count: int) -> None:
-    found = compute_sanitizer_findings(output)
+    found = parse_compute_sanitizer(output)
     assert found[0] == first
     assert len(found) == count
 
@@ -113,19 +113,21 @@ def test_a_race_with_a_bulk_copy_is_told_from_others() -> None:
         "        /*51c0*/                   STS [R4], R5 ;\n"
     )
     race = "Race reported between Write access at ws::bulk_copy(void *, unsigned long *)+0x{} in warpsmith_cuda_wgmma.h:57"
-    assert bulk_copies(sass) == {0x51B0}
-    assert written_at(race.format("51b0") + ", and Read access at f()+0x1700 in unit.cu:324") == {0x51B0}
-    assert not bulk_copies(sass) & written_at(race.format("51c0"))
+    assert find_bulk_copies(sass) == {0x51B0}
+    assert find_write_addresses(race.format("51b0") + ", and Read access at f()+0x1700 in unit.cu:324") == {
+        0x51B0
+    }
+    assert not find_bulk_copies(sass) & find_write_addresses(race.format("51c0"))
 
 
 def test_what_is_clean_or_no_report_is_no_finding() -> None:
-    assert compute_sanitizer_findings(CLEAN) == []
-    assert compute_sanitizer_findings("========= Error: No attachable process found\n") == []
-    assert address_finding(BUFFERS) is None
+    assert parse_compute_sanitizer(CLEAN) == []
+    assert parse_compute_sanitizer("========= Error: No attachable process found\n") == []
+    assert find_address_error(BUFFERS) is None
 
 
 @given(st.text(max_size=300))
 def test_no_text_breaks_a_parser(text: str) -> None:
-    assert all(isinstance(line, str) and line for line in compute_sanitizer_findings(text))
-    found = address_finding(text)
+    assert all(isinstance(line, str) and line for line in parse_compute_sanitizer(text))
+    found = find_address_error(text)
     assert found is None or found[0] in ("address", "undefined")

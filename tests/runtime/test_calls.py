@@ -201,7 +201,7 @@ def test_kernels_of_another_processor_stay_in_the_pickle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = pickle.dumps(optimized(tmp_path, torch.randn(2, 4)))
-    monkeypatch.setattr("warpsmith.runtime.module.processor_key", lambda: "another")
+    monkeypatch.setattr("warpsmith.runtime.module.make_processor_key", lambda: "another")
     module = pickle.loads(data)
     module(torch.randn(2, 4))
     assert module.fallbacks == 1

@@ -12,9 +12,9 @@ import pytest
 from warpsmith import machine
 from warpsmith.errors import JudgeError, ToolchainError
 from warpsmith.records import Graph, Tunable, Unit
-from warpsmith.targets.base import Target
 from warpsmith.targets.cpu import EXTRA_FLAGS, CpuTarget
-from warpsmith.targets.diagnostics import refused
+from warpsmith.targets.diagnostics import is_refused
+from warpsmith.targets.target import Target
 
 RELU = """
 #pragma omp parallel for num_threads(THREADS)
@@ -100,7 +100,7 @@ def test_refused_for_its_symbols(
     target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit], body: str, head: str, message: str
 ) -> None:
     build = target.build(make_unit(body, head), graph, "main")
-    assert refused(build), build.diagnostics
+    assert is_refused(build), build.diagnostics
     assert not build.library
     assert message in " ".join(d.message for d in build.diagnostics)
 
@@ -117,7 +117,7 @@ def test_refused_for_its_source_or_flags(
         (make_unit("", flags=("-fplugin=x.so",)), "flag"),
     ):
         build = target.build(unit, graph, "main")
-        assert refused(build)
+        assert is_refused(build)
         assert build.diagnostics[0].kind == kind
     assert not target.cache.directory.exists()  # no compiler saw any of it
 

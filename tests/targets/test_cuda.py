@@ -13,9 +13,9 @@ from cuda_graphs import example, graph_of, region_of
 from warpsmith.errors import ToolchainError
 from warpsmith.records import Build, Diagnostic, Graph, Tunable, Unit
 from warpsmith.targets import cuda, cuda_toolkit
-from warpsmith.targets.base import Target
 from warpsmith.targets.cuda import EXTRA_FLAGS, CudaTarget
-from warpsmith.targets.diagnostics import refused, unmet
+from warpsmith.targets.diagnostics import is_refused, unmet_requirements
+from warpsmith.targets.target import Target
 
 try:
     cuda_toolkit.toolkit()
@@ -160,7 +160,7 @@ def test_what_the_host_side_may_not_call(target: CudaTarget, graph: Graph) -> No
         if word.split("(")[0].isidentifier() and "(" in word
     ]
     build = target.build(unit_of(graph, host, head=head), graph, "main")
-    assert refused(build)
+    assert is_refused(build)
     assert len(names) > 15
     assert [n for n in names if f"forbidden import: {n}" not in said(build)] == []
     assert "cudaMalloc: take the workspace" in said(build)
@@ -174,7 +174,7 @@ struct S { long n; S() { n = (long)this; } }; static S made;
     build = target.build(
         unit_of(graph, f"calls++; {LAUNCH} out0[1] = made.n + calls;", device, head), graph, "main"
     )
-    assert refused(build)
+    assert is_refused(build)
     text = said(build)
     assert "keeps state between calls: cache, calls, late, made must" in text
     assert "keeps state on the device between calls: cache, hidden, table must" in text
@@ -204,14 +204,14 @@ def test_refused_for_what_the_binary_holds(
 ) -> None:
     host = f"{LAUNCH} out0[0] = count();" if "count" in head else LAUNCH
     build = target.build(unit_of(graph, host, device, head), graph, "main")
-    assert refused(build), said(build)
+    assert is_refused(build), said(build)
     assert message in said(build)
 
 
 class Unread(CudaTarget):
     """What the binary alone shows, where the rules on sources see nothing."""
 
-    def _source_refusals(self, source: str) -> tuple[Diagnostic, ...]:
+    def _refuse_source(self, source: str) -> tuple[Diagnostic, ...]:
         return ()
 
 
@@ -219,7 +219,7 @@ def test_the_binary_shows_what_the_source_hid(tmp_path: Path, graph: Graph) -> N
     target = Unread(tmp_path, arch="sm_90a")
     device = "kept++; y[0] = clock64() + kept;"
     build = target.build(unit_of(graph, device=device, head="__managed__ int kept;\n"), graph, "main")
-    assert refused(build), said(build)
+    assert is_refused(build), said(build)
     assert "device code reads %clock64" in said(build)
     assert "forbidden import: __cudaRegisterManagedVar" in said(build)
     assert "keeps state on the device between calls: kept" in said(build)
@@ -236,7 +236,7 @@ def test_refused_before_any_compiler(target: CudaTarget, graph: Graph) -> None:
         (unit_of(graph, flags=("-rdc=true",)), "flag"),
     ):
         build = target.build(unit, graph, "main")
-        assert refused(build)
+        assert is_refused(build)
         assert build.diagnostics[0].kind == kind
     assert not target.cache.directory.exists()
 
@@ -297,7 +297,7 @@ def test_errors_point_into_the_unit(target: CudaTarget, graph: Graph) -> None:
         unit_of(graph, f"{LAUNCH} k<<<1, 1>>>(in0, out0, 3);", "y[0] = missing;"), graph, "main"
     )
     assert not build.ok
-    assert not refused(build)
+    assert not is_refused(build)
     assert [(d.kind, d.line) for d in build.diagnostics] == [("error", 2), ("error", 3)]
     assert build.diagnostics[0].message == 'identifier "missing" is undefined'
     again = target.build(
@@ -320,8 +320,8 @@ def test_too_much_shared_memory_and_unmet_requirements(target: CudaTarget, graph
     assert "uses too much shared data" in said(build)
     build = target.build(unit_of(graph, requires=("in0_shape[1] % 3 == 0",)), graph, "main")
     assert not build.ok
-    assert unmet(build) == ("in0_shape[1] % 3 == 0",)
-    assert not refused(build)
+    assert unmet_requirements(build) == ("in0_shape[1] % 3 == 0",)
+    assert not is_refused(build)
 
 
 def test_doctor(target: CudaTarget) -> None:
@@ -361,12 +361,12 @@ def test_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_torch_of_another_cuda_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"torch": "2.11.0+cu126"}
-    monkeypatch.setattr(cuda_toolkit, "_installed", lambda name: versions.get(name, ""))
+    monkeypatch.setattr(cuda_toolkit, "_find_version", lambda name: versions.get(name, ""))
     assert cuda_toolkit.torch_cuda() == "12"
     versions.update({"torch": "2.11.0", "nvidia-cuda-runtime": "13.0.96"})
     assert cuda_toolkit.torch_cuda() == "13"
-    assert cuda._runtime("13", "13")[0][1]
-    what, fits, fact = cuda._runtime("13", "12")[0]
+    assert cuda._check_runtime("13", "13")[0][1]
+    what, fits, fact = cuda._check_runtime("13", "12")[0]
     assert (what, fits) == ("CUDA runtime", False)
     assert "torch for CUDA 13" in fact
     versions.clear()

@@ -12,7 +12,7 @@ from cuda_graphs import example, graph_of, region_of
 
 from warpsmith.records import Build, Unit
 from warpsmith.targets.cuda import CudaTarget
-from warpsmith.targets.sass import inspect
+from warpsmith.targets.sass import disassemble
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 
@@ -143,7 +143,7 @@ def test_machine_code_of_real_builds(target: CudaTarget) -> None:
     if target.toolkit.cuobjdump is None:
         pytest.skip("cuobjdump is not installed")
     unit, graph = example("elementwise", [(64, 1024)])
-    report = inspect(Path(target.build(unit, graph, "main").library), target.toolkit.cuobjdump)
+    report = disassemble(Path(target.build(unit, graph, "main").library), target.toolkit.cuobjdump)
     assert report.available, report.reason
     (chain,) = report.kernels
     assert (chain.name, chain.wide_share, chain.local_loads, chain.clocks) == ("chain", 1.0, 0, 0), chain
@@ -151,5 +151,5 @@ def test_machine_code_of_real_builds(target: CudaTarget) -> None:
     unit = Unit(region=region_of(graph), language="cuda", source=MMA)
     build = target.build(unit, graph, "main")
     assert build.ok, build.diagnostics
-    (kernel,) = inspect(Path(build.library), target.toolkit.cuobjdump).kernels
+    (kernel,) = disassemble(Path(build.library), target.toolkit.cuobjdump).kernels
     assert [(m.inputs, m.accumulator) for m in kernel.matrix] == [("BF16", "F32")], kernel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from warpsmith.records import Build, Diagnostic, Graph, Unit
 from warpsmith.targets.cpu import CpuTarget
-from warpsmith.targets.diagnostics import one_line, parse, refused, unmet
+from warpsmith.targets.diagnostics import is_refused, one_line, parse, unmet_requirements
 
 CLANG = """\
 unit.cpp:7:13: error: use of undeclared identifier 'foo'
@@ -54,7 +54,7 @@ def test_compiler_driver() -> None:
 def test_real_syntax_error(target: CpuTarget, graph: Graph, make_unit: Callable[..., Unit]) -> None:
     build = target.build(make_unit("int a = 1;\nout0[0] = in0[0] +;\n"), graph, "main")
     assert not build.ok
-    assert not refused(build)
+    assert not is_refused(build)
     first = build.diagnostics[0]
     assert (first.kind, first.line) == ("error", 4)
     assert one_line(build.diagnostics).startswith("error: line 4: expected")
@@ -81,8 +81,8 @@ def test_real_requirement(target: CpuTarget, graph: Graph, make_unit: Callable[.
     bad = make_unit("out0[0] = 0;", requires=("in0_shape[1] % 16 == 0", "in0_shape[0] == 8"))
     assert target.build(good, graph, "main").ok
     build = target.build(bad, graph, "main")
-    assert unmet(build) == ("in0_shape[1] % 16 == 0",)
-    assert not refused(build)
+    assert unmet_requirements(build) == ("in0_shape[1] % 16 == 0",)
+    assert not is_refused(build)
 
 
 def test_nothing_said() -> None:
@@ -90,7 +90,7 @@ def test_nothing_said() -> None:
     failed = Build(
         unit_key="k", variant="main", ok=False, diagnostics=(Diagnostic(line=0, kind="symbol", message="m"),)
     )
-    assert refused(failed)
+    assert is_refused(failed)
 
 
 NVCC = """\

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.targets.inline_ptx import refusal, refusals
+from warpsmith.targets.inline_ptx import explain_refusal, find_refusals
 from warpsmith.targets.source_rules import CUDA, CUDA_HEADERS
-from warpsmith.targets.source_rules import refusals as source_refusals
+from warpsmith.targets.source_rules import find_refusals as source_refusals
 
 HONEST = r"""
 __device__ void f(float* d, unsigned* a, unsigned* b, unsigned s) {
@@ -36,7 +36,7 @@ __device__ void f(float* d, unsigned* a, unsigned* b, unsigned s) {
 
 
 def test_honest_ptx_passes() -> None:
-    assert list(refusals(HONEST)) == []
+    assert list(find_refusals(HONEST)) == []
     assert source_refusals('#include "task.h"\n' + HONEST, CUDA) == ()
 
 
@@ -67,20 +67,20 @@ def test_honest_ptx_passes() -> None:
     ],
 )  # fmt: skip
 def test_refused(text: str, what: str) -> None:
-    found = list(refusals(text))
+    found = list(find_refusals(text))
     assert found, text
     assert what in found[0][1]
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(text: str) -> None:
-    refusal(text)
-    list(refusals(f'asm("{text}'))
+    explain_refusal(text)
+    list(find_refusals(f'asm("{text}'))
 
 
 @given(st.text(alphabet='as.m"():; %{}\\ntx', max_size=40))
 def test_a_clock_is_found_behind_anything_that_can_be_read(noise: str) -> None:
-    assert refusal(f"{noise};mov.u32 a, %clock;")
+    assert explain_refusal(f"{noise};mov.u32 a, %clock;")
 
 
 @pytest.mark.parametrize(

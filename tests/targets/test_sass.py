@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.targets.sass import MatrixInstruction, inspect, parse
+from warpsmith.targets.sass import MatrixInstruction, disassemble, parse
 
 HEADER = """
 Fatbin elf code:
@@ -114,16 +114,16 @@ def test_matrix_instructions(instruction: str, inputs: str, accumulator: str) ->
 
 
 def test_not_available_says_why(tmp_path: Path) -> None:
-    assert inspect(tmp_path / "unit.so", None).reason == "cuobjdump is not installed"
+    assert disassemble(tmp_path / "unit.so", None).reason == "cuobjdump is not installed"
     fake = tmp_path / "cuobjdump"
     fake.write_text("#!/bin/sh\necho 'cuobjdump fatal : no such file' >&2\nexit 1\n")
     fake.chmod(0o755)
-    report = inspect(tmp_path / "unit.so", str(fake))
+    report = disassemble(tmp_path / "unit.so", str(fake))
     assert (report.available, report.reason) == (False, "cuobjdump fails: cuobjdump fatal : no such file")
     (tmp_path / "said").write_text(GEMM)
     fake.write_text(f"#!/bin/sh\ncat {tmp_path}/said\n")
-    report = inspect(tmp_path / "unit.so", str(fake))
+    report = disassemble(tmp_path / "unit.so", str(fake))
     assert report.available
     assert [k.name for k in report.kernels] == ["gemm"]
     os.unlink(fake)
-    assert "does not run" in inspect(tmp_path / "unit.so", str(fake)).reason
+    assert "does not run" in disassemble(tmp_path / "unit.so", str(fake)).reason

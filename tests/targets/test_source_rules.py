@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.targets.source_rules import HEADERS, refusals
+from warpsmith.targets.source_rules import HEADERS, find_refusals
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ from warpsmith.targets.source_rules import HEADERS, refusals
     ],
 )
 def test_refused(source: str, rule: str, line: int) -> None:
-    found = refusals(source)
+    found = find_refusals(source)
     assert found, source
     assert (found[0].message.split(":")[0], found[0].line) == (rule, line)
     assert found[0].kind == "source"
@@ -67,17 +67,17 @@ def test_refused(source: str, rule: str, line: int) -> None:
     ],
 )
 def test_allowed(source: str) -> None:
-    assert refusals(source) == ()
+    assert find_refusals(source) == ()
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_scanned(source: str) -> None:
-    assert all(d.kind == "source" for d in refusals(source))
+    assert all(d.kind == "source" for d in find_refusals(source))
 
 
 @given(st.text(alphabet="ab1\"'/*\\\n #()", max_size=60))
 def test_an_include_on_its_own_line_after_closed_text_is_found(noise: str) -> None:
-    found = refusals(f"{noise}\n\n*/\n#include <unistd.h>\n")
+    found = find_refusals(f"{noise}\n\n*/\n#include <unistd.h>\n")
     assert any("unistd" in d.message for d in found)
 
 
@@ -86,4 +86,4 @@ def test_headers_hold_no_paths() -> None:
 
 
 def test_size() -> None:
-    assert "at most" in refusals("x" * (2 << 20))[0].message
+    assert "at most" in find_refusals("x" * (2 << 20))[0].message

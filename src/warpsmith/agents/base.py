@@ -149,31 +149,31 @@ class VaryingBrain(Protocol):
     def combine_units(
         self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
     ) -> list[Unit]:
-        """At most `m` units that take what is good of two or more for the same region, each with its candidate."""
+        """Combine two or more units for the same region, each with its candidate, into at most `m` new ones."""
         ...
 
 
 class CompileBrain(Protocol):
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
-        """The unit mended, or None when the diagnostics say nothing that can be mended."""
+        """Repair the unit; None when the diagnostics say nothing that can be repaired."""
         ...
 
     def flag_variants(self, unit: Unit, seen: RegionProfile | None = None) -> list[tuple[str, ...]]:
-        """Flags worth a try, the most promising first; `seen`: the unit's profile, where there is one."""
+        """Propose flags worth a try, the most promising first; `seen`: the unit's profile, where there is one."""
         ...
 
 
 class CorrectnessBrain(Protocol):
     def review(self, unit: Unit) -> list[str]:
-        """Objections that keep the unit from being run at all; empty: none."""
+        """List objections that keep the unit from being run; empty: none."""
         ...
 
     def repair_wrong(self, graph: Graph, unit: Unit, rule: str, family: str) -> Hypothesis | None:
-        """A safer hypothesis for a unit that gave wrong bytes."""
+        """Propose a safer hypothesis for a unit that gave wrong bytes."""
         ...
 
     def mend(self, unit: Unit, result: Result) -> Unit | None:
-        """The unit with what its result blames put right (wrong bytes, a crash, a time-out); None: no such way is known."""
+        """Repair the fault that a result blames (wrong bytes, a crash, a time-out); None: no way is known."""
         ...
 
 
@@ -184,4 +184,4 @@ class OrchestratorBrain(Protocol):
 
 
 class Brain(ReasoningBrain, SynthesisBrain, CompileBrain, CorrectnessBrain, Protocol):
-    """One that can play every role."""
+    """A brain that can play every role."""

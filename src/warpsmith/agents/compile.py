@@ -1,11 +1,11 @@
-"""The compile agent: a failed or refused build → a mended candidate, within a bound; flag variants of a built one."""
+"""The compile agent: a failed or refused build → a repaired candidate, within a bound; flag variants of a built one."""
 
 from __future__ import annotations
 
 from ..records import Candidate, Lineage, RegionProfile, Result, Unit
 from .base import CompileBrain
 
-MAX_REPAIRS = 2  # in one line of descent: what two repairs cannot mend is written anew instead
+MAX_REPAIRS = 2  # in one line of descent: after two failed repairs the unit is written anew instead
 
 
 class CompileAgent:
@@ -13,19 +13,19 @@ class CompileAgent:
         self.brain = brain
 
     def repair(self, candidate: Candidate, result: Result, repairs: int) -> Candidate | None:
-        """The candidate with every unit whose build failed mended, or None when one of them cannot be."""
+        """Repair every unit whose build failed; return the candidate, or None when one of them cannot be repaired."""
         failed = {b.unit_key: b for b in result.builds if not b.ok}
         if not failed or repairs >= MAX_REPAIRS:
             return None
         units: list[Unit] = []
         for unit in candidate.units:
-            mended = unit
+            repaired = unit
             if unit.code_key in failed:
                 answer = self.brain.repair_build(unit, failed[unit.code_key].diagnostics)
                 if answer is None:
                     return None
-                mended = answer
-            units.append(mended)
+                repaired = answer
+            units.append(repaired)
         first = next(iter(failed.values()))
         reason = next((d.message for d in first.diagnostics), "build failed")
         lineage = Lineage(

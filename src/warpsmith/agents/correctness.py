@@ -28,7 +28,7 @@ class CorrectnessAgent:
         return [objection for unit in candidate.compiled for objection in self.brain.review(unit)]
 
     def diagnose(self, graph: Graph, candidate: Candidate, result: Result) -> Diagnosis | None:
-        """None when the failure names no unit (the whole differs although every unit agrees)."""
+        """Diagnose a wrong result; None when the failure names no unit (the whole differs although every unit agrees)."""
         check = result.verdict.failed if result.verdict is not None else None
         if check is None:
             return None
@@ -38,19 +38,19 @@ class CorrectnessAgent:
         return Diagnosis(unit, check, self.brain.repair_wrong(graph, unit, check.rule, check.family))
 
     def mend(self, candidate: Candidate, result: Result, repairs: int) -> Candidate | None:
-        """The candidate with the unit mended that wrong bytes, a crash or a time-out are blamed on, or None."""
+        """Repair the unit that wrong bytes, a crash or a time-out are blamed on; return the candidate, or None."""
         unit = find_blamed_unit(candidate, result)
         if unit is None or repairs >= MAX_REPAIRS:
             return None
-        mended = self.brain.mend(unit, result)
-        if mended is None or mended.region != unit.region or mended.code_key == unit.code_key:
+        repaired = self.brain.mend(unit, result)
+        if repaired is None or repaired.region != unit.region or repaired.code_key == unit.code_key:
             return None
         old_lineage = candidate.lineage
         lineage = Lineage(
             parents=(candidate.id,), operator="repair", agent="correctness", hypothesis=old_lineage.hypothesis,
             reason=f"after: {failure_of(result)}"[:200], round=old_lineage.round, branch=old_lineage.branch,
         )  # fmt: skip
-        units = tuple(mended if u.code_key == unit.code_key else u for u in candidate.units)
+        units = tuple(repaired if u.code_key == unit.code_key else u for u in candidate.units)
         return candidate.model_copy(update={"units": units, "lineage": lineage})
 
 

@@ -11,7 +11,7 @@ LONGEST = 400
 
 
 def failure_of(result: Result) -> str:
-    """Empty for a result that is ok."""
+    """Describe the failure of a result; empty when it is ok."""
     if result.status == "ok":
         return ""
     broken = next((b for b in result.builds if not b.ok), None)

@@ -29,23 +29,23 @@ Kind = Literal["near", "uneven", "scalar", "narrow", "short", "traffic", "arithm
 class Finding:
     kind: Kind
     text: str  # one line with what was measured
-    gain: float = 1.0  # factor on the unit's time if half of what was found is mended
+    gain: float = 1.0  # factor on the unit's time if half of the loss is removed
 
 
-def findings(seen: RegionProfile) -> list[Finding]:
-    """Empty when nothing stands out. A region near its limit has that one finding only."""
-    if is_near(seen):
-        return [Finding("near", f"{_share(seen)}: nothing left to gain there")]
-    unsorted = [*_sharing(seen), *_vectors(seen), *_distance(seen)]
-    if seen.limit_share > BEATEN:
+def findings(profile: RegionProfile) -> list[Finding]:
+    """List the findings of a profile, none when nothing stands out. A region near its limit has that one finding only."""
+    if is_near(profile):
+        return [Finding("near", f"{_share(profile)}: nothing left to gain there")]
+    unsorted = [*_sharing(profile), *_vectors(profile), *_distance(profile)]
+    if profile.limit_share > BEATEN:
         return unsorted
-    room = _half(1.0 / max(seen.limit_share, 1e-9))  # nothing gains more than there is up to the limit
+    room = _half(1.0 / max(profile.limit_share, 1e-9))  # nothing gains more than there is up to the limit
     return [Finding(f.kind, f.text, min(f.gain, room)) for f in unsorted]
 
 
-def is_near(seen: RegionProfile) -> bool:
+def is_near(profile: RegionProfile) -> bool:
     """Return whether hardly anything is left to gain; a limit that an algebraic technique beats says nothing about that."""
-    return NEAR <= seen.limit_share <= BEATEN
+    return NEAR <= profile.limit_share <= BEATEN
 
 
 def _sharing(p: RegionProfile) -> Iterator[Finding]:
@@ -87,24 +87,24 @@ def _share(p: RegionProfile) -> str:
 
 
 def _half(factor: float) -> float:
-    """The gain when half of the time that could go does go."""
+    """Compute the gain when half of the possible saving is reached."""
     return 2.0 / (1.0 + 1.0 / factor)
 
 
-def summary(seen: RegionProfile) -> str:
-    """The measured numbers of a unit in one line."""
-    parts = [f"{seen.seconds * 1e6:.0f} us alone", f"{seen.limit_share:.0%} of its limit"]
-    if seen.balance is not None:
-        parts.append(f"threads balanced {seen.balance:.0%}")
-    if seen.vector_bits:
-        parts.append(f"computes on {seen.vector_bits} of {seen.register_bits} bits")
-    if seen.vector_share is not None:
-        parts.append(f"{seen.vector_share:.0%} of inner loops' arithmetic on vectors")
-    return ", ".join(parts) + "".join(f"; not seen: {text}" for text in seen.missing)
+def summary(profile: RegionProfile) -> str:
+    """Write the measured numbers of a unit in one line."""
+    parts = [f"{profile.seconds * 1e6:.0f} us alone", f"{profile.limit_share:.0%} of its limit"]
+    if profile.balance is not None:
+        parts.append(f"threads balanced {profile.balance:.0%}")
+    if profile.vector_bits:
+        parts.append(f"computes on {profile.vector_bits} of {profile.register_bits} bits")
+    if profile.vector_share is not None:
+        parts.append(f"{profile.vector_share:.0%} of inner loops' arithmetic on vectors")
+    return ", ".join(parts) + "".join(f"; not seen: {text}" for text in profile.missing)
 
 
 def fastest(results: Iterable[Result]) -> dict[str, RegionProfile]:
-    """Region id → the profile of the fastest correct unit for it."""
+    """Return region id → the profile of the fastest correct unit for it."""
     best: dict[str, RegionProfile] = {}
     for result in results:
         for region_profile in (
@@ -119,6 +119,6 @@ def fastest(results: Iterable[Result]) -> dict[str, RegionProfile]:
 
 
 def list_settled(results: Iterable[Result]) -> dict[str, Finding]:
-    """Region id → why no more work goes into it."""
+    """Return region id → the reason why no more work goes into it."""
     by_region = {region: findings(region_profile) for region, region_profile in fastest(results).items()}
     return {region: f[0] for region, f in by_region.items() if f and f[0].kind == "near"}

@@ -69,7 +69,7 @@ class OrchestratorAgent:
         )
 
     def _ask_brain(self, situation: Situation) -> Advice | None:
-        """Asked once a round, and not about the first."""
+        """Ask the brain once a round, and not about the first."""
         if self.brain is None or situation.round == 0:
             return None
         if self._advice[0] != situation.round:
@@ -78,7 +78,7 @@ class OrchestratorAgent:
 
     @property
     def idle_rounds(self) -> int:
-        """The number of rounds in a row that  may bring nothing to judge: rules that have no idea left never have one again."""
+        """The number of rounds in a row that may bring nothing to judge: rules that have no idea left never have one again."""
         return 0 if self.seeds else self.patience
 
     @property
@@ -92,7 +92,7 @@ class OrchestratorAgent:
         self.bests.append(situation.best.speedup if situation.best is not None else 0.0)
 
     def stop(self, situation: Situation) -> str | None:
-        """Why to stop now, or None to go on."""
+        """Explain why to stop now; None to go on."""
         best = situation.best
         if (
             best is not None
@@ -108,22 +108,22 @@ class OrchestratorAgent:
         return None
 
 
-def bound_plan(wanted: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
-    """A brain's plan within what the rules allow; the rules' own where it would do nothing at all."""
+def bound_plan(requested: RoundPlan, rules: RoundPlan, branches: int, variants: int) -> RoundPlan:
+    """Bound a brain's plan by the limits of the rules; return the rules' plan where it would do nothing at all."""
     maxima = replace(
         rules, plans=0, rewrites=2 * branches, variants=2 * variants, tunes=2 * rules.tunes,
         crossovers=2 * rules.crossovers, flags=2 * max(1, rules.flags) if rules.tunes else 0,
         edits=2 * branches if rules.tunes else 0, transplants=branches, simplifications=branches if rules.tunes else 0,
     )  # fmt: skip
     plan = RoundPlan(
-        plans=0, rewrites=_within(wanted.rewrites, maxima.rewrites), variants=max(1, _within(wanted.variants, maxima.variants)),
-        tunes=_within(wanted.tunes, maxima.tunes), crossovers=_within(wanted.crossovers, maxima.crossovers),
-        flags=_within(wanted.flags, maxima.flags), edits=_within(wanted.edits, maxima.edits),
-        transplants=_within(wanted.transplants, maxima.transplants),
-        simplifications=_within(wanted.simplifications, maxima.simplifications),
+        plans=0, rewrites=_within(requested.rewrites, maxima.rewrites), variants=max(1, _within(requested.variants, maxima.variants)),
+        tunes=_within(requested.tunes, maxima.tunes), crossovers=_within(requested.crossovers, maxima.crossovers),
+        flags=_within(requested.flags, maxima.flags), edits=_within(requested.edits, maxima.edits),
+        transplants=_within(requested.transplants, maxima.transplants),
+        simplifications=_within(requested.simplifications, maxima.simplifications),
     )  # fmt: skip
     return plan if plan.total > plan.flags else rules
 
 
-def _within(wanted: int, most: int) -> int:
-    return max(0, min(wanted, most))
+def _within(requested: int, limit: int) -> int:
+    return max(0, min(requested, limit))

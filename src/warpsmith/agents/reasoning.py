@@ -12,12 +12,12 @@ class ReasoningAgent:
     def __init__(self, brain: ReasoningBrain) -> None:
         self.brain = brain
 
-    def plans(self, situation: Situation, most: int) -> list[tuple[Region, ...]]:
-        """Competing cuts of the graph, best first."""
-        return self.brain.plans(situation.graph, situation.facts)[:most]
+    def plans(self, situation: Situation, count: int) -> list[tuple[Region, ...]]:
+        """Plan competing cuts of the graph, best first."""
+        return self.brain.plans(situation.graph, situation.facts)[:count]
 
     def propose(self, situation: Situation, k: int) -> list[Hypothesis]:
-        """At most `k`, not yet tried, and no region takes more than half of them while others wait."""
+        """Propose at most `k`, not yet tried; no region takes more than half of them while others wait."""
         tried = {idea_key(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
         fresh = [h for h in self.brain.hypotheses(situation, 3 * k) if idea_key(h) not in tried]
         fresh.sort(key=lambda h: -h.expected_gain)

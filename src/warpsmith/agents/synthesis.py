@@ -19,13 +19,13 @@ class SynthesisAgent:
     def write(
         self, graph: Graph, hypothesis: Hypothesis, m: int, situation: Situation | None = None
     ) -> list[Unit]:
-        """At most `m` different units for the hypothesis's own region; a brain's other offers are dropped."""
+        """Write at most `m` different units for the hypothesis's own region; a brain's other offers are dropped."""
         return _different(self.brain.write_units(graph, hypothesis, m, situation), hypothesis.region)[:m]
 
     def edits(
         self, situation: Situation, parent: Attempt, unit: Unit, m: int, judged: Collection[str] = ()
     ) -> list[tuple[Unit, str]]:
-        """At most `m` units a little different from one of the parent's, each with why; none with a code key in `judged`.
+        """Propose at most `m` units a little different from one of the parent's, each with why; none with a code key in `judged`.
         Empty where the brain does not vary units.
         """
         if m <= 0 or not isinstance(self.brain, VaryingBrain):
@@ -37,7 +37,7 @@ class SynthesisAgent:
         return [whys[key] for key in fresh[:m]]
 
     def combine(self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int) -> list[Unit]:
-        """At most `m` units that combine those of several candidates for one region, none that is one of them."""
+        """Write at most `m` units that combine those of several candidates for one region, none that is one of them."""
         if not isinstance(self.brain, VaryingBrain):
             return []
         parent_keys = {unit.code_key for _, unit in parents}
@@ -47,8 +47,8 @@ class SynthesisAgent:
     def write_all(
         self, situation: Situation, hypotheses: Sequence[Hypothesis], m: int
     ) -> list[tuple[Hypothesis, Unit]]:
-        """Units for each hypothesis, in order. What was paid for before a limit was reached is returned; BudgetSpent is
-        raised when that is nothing.
+        """Write units for each hypothesis, in order. Units that were paid for before a limit was reached are returned;
+        BudgetSpent is raised when there are none.
         """
         with ThreadPoolExecutor(max(1, self.workers)) as pool:
             jobs = [pool.submit(self.write, situation.graph, h, m, situation) for h in hypotheses]

@@ -23,7 +23,7 @@ from ..pipeline import best_of
 from ..processes.buffers import Scratch
 from ..records import Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
-from ..targets.base import Target
+from ..targets.target import Target
 
 
 class AuthorSession:

@@ -15,7 +15,7 @@ from ..errors import ArchiveError, UsageError
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..records import Environment
-from ..targets.base import Target
+from ..targets.target import Target
 from .author_session import AuthorSession
 
 Offer = tuple[RunRecord, Entry]

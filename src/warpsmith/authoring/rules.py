@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..targets.native import HEADERS
+from ..targets.native_target import HEADERS
 
 HELPERS = {"cpu": "warpsmith_simd.h", "cuda": "warpsmith_cuda.h"}
 ELSE = "A unit is one source file for one region; its target's own documentation says how it is written.\n"

@@ -17,7 +17,7 @@ from ..judge.roofline.limits import Peaks
 from ..knowledge.exemplars import exemplars
 from ..knowledge.index import Index, Passage
 from ..records import Region, Task
-from ..targets.base import Target
+from ..targets.target import Target
 from ..targets.task_header import cuda_region_header
 from . import outcomes, regions, rules
 from .answers import add_covers

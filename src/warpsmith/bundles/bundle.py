@@ -27,10 +27,10 @@ from .manifest import (
     FileHash,
     Manifest,
     Signature,
-    digest,
-    invalid,
-    mac,
-    same,
+    compute_digest,
+    make_invalid_error,
+    make_mac,
+    same_seal,
 )
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -53,7 +53,7 @@ class Bundle:
         return [c for c in self.candidates.values() if c.task_id == task_id]
 
     def write(self, path: Path) -> None:
-        """To a new folder, or to a new file where the name ends in .tar.gz. Raises BundleError."""
+        """Write to a new folder, or to a new file where the name ends in .tar.gz. Raises BundleError."""
         write_files(path, self.files)
 
 
@@ -61,45 +61,49 @@ def make_bundle(
     target: str, tasks: Iterable[Task], candidates: Iterable[Candidate], hypotheses: Iterable[Hypothesis] = (),
     canaries: int = 0, key: bytes | None = None,
 ) -> Bundle:  # fmt: skip
-    """Each task and each content of a candidate once. Raises BundleError for what cannot travel."""
+    """Make a bundle of each task and each content of a candidate once. Raises BundleError for modules in memory."""
     by_content = {c.content_key: c for c in reversed(list(candidates))}
-    kept = list(reversed(by_content.values()))
-    parts: list[tuple[str, Iterable[Record]]] = [
+    unique_candidates = list(reversed(by_content.values()))
+    records_by_kind: list[tuple[str, Iterable[Record]]] = [
         ("tasks", tasks),
-        ("candidates", kept),
+        ("candidates", unique_candidates),
         ("hypotheses", hypotheses),
     ]
-    files = {f"{kind}/{r.id}.json": r.model_dump_json().encode() for kind, records in parts for r in records}
+    files = {
+        f"{kind}/{r.id}.json": r.model_dump_json().encode()
+        for kind, records in records_by_kind
+        for r in records
+    }
     manifest = Manifest(
         format=FORMAT, target=target, warpsmith=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        files={name: FileHash(sha256=digest(data), size=len(data)) for name, data in files.items()},
+        files={name: FileHash(sha256=compute_digest(data), size=len(data)) for name, data in files.items()},
         canaries=canaries,
     )  # fmt: skip
     text = manifest.model_dump_json(indent=1).encode()
-    signature = Signature(root=digest(text), mac=mac(key, "bundle", digest(text)))
+    signature = Signature(root=compute_digest(text), mac=make_mac(key, "bundle", compute_digest(text)))
     return parse(
         {MANIFEST: text, SIGNATURE: signature.model_dump_json().encode(), **files}, "the bundle", key
     )
 
 
 def read_bundle(path: Path, key: bytes | None = None) -> Bundle:
-    """With a key the bundle must have been signed with it. Raises BundleError, one line."""
+    """Read and check a bundle; with a key it must have been signed with it. Raises BundleError, one line."""
     return parse(read_files(path), str(path), key)
 
 
 def parse(files: Mapping[str, bytes], where: str, key: bytes | None) -> Bundle:
-    """The bundle that these files are, everything checked. Raises BundleError, which names `where`."""
-    manifest, signature = _head(files, where)
-    if key and not same(signature.mac, mac(key, "bundle", signature.root)):
-        how = "with another key" if signature.mac else "without a key"
-        raise BundleError(f"{where} was signed {how}: do not trust it, or leave --key-file out")
+    """Make a checked bundle of its files. Raises BundleError, which names `where`."""
+    manifest, signature = _read_head(files, where)
+    if key and not same_seal(signature.mac, make_mac(key, "bundle", signature.root)):
+        key_problem = "with another key" if signature.mac else "without a key"
+        raise BundleError(f"{where} was signed {key_problem}: do not trust it, or leave --key-file out")
     _check_files(manifest, files, where)
     bundle = Bundle(
-        manifest, signature, _records(files, "tasks", Task, where), _records(files, "candidates", Candidate, where),
-        _records(files, "hypotheses", Hypothesis, where), dict(files),
+        manifest, signature, _read_records(files, "tasks", Task, where), _read_records(files, "candidates", Candidate, where),
+        _read_records(files, "hypotheses", Hypothesis, where), dict(files),
     )  # fmt: skip
-    _check_records(bundle, where)
+    _check_references(bundle, where)
     # The manifest says in which order; a folder's files have none.
     order = {name: number for number, name in enumerate(manifest.files)}
     candidates = sorted(bundle.candidates, key=lambda i: order[f"candidates/{i}.json"])
@@ -110,56 +114,56 @@ def parse(files: Mapping[str, bytes], where: str, key: bytes | None) -> Bundle:
     )  # fmt: skip
 
 
-def _head(files: Mapping[str, bytes], where: str) -> tuple[Manifest, Signature]:
-    """The manifest, unchanged since it was hashed, of a format that is known here."""
+def _read_head(files: Mapping[str, bytes], where: str) -> tuple[Manifest, Signature]:
+    """Read the manifest and check that it is unchanged since it was hashed, and of this version's format."""
     for name in (MANIFEST, SIGNATURE):
         if name not in files:
             raise BundleError(f"{where} is no bundle, or an incomplete one: it holds no {name}")
-    text = files[MANIFEST]
+    manifest_bytes = files[MANIFEST]
     try:
         signature = Signature.model_validate_json(files[SIGNATURE])
-        if not same(signature.root, digest(text)):
+        if not same_seal(signature.root, compute_digest(manifest_bytes)):
             raise BundleError(f"{where}: {MANIFEST} was changed: its hash is not the one in {SIGNATURE}")
-        version = json.loads(text).get("format")
+        version = json.loads(manifest_bytes).get("format")
         if version != FORMAT:
             raise BundleError(
                 f"{where} is of format {version}, this warpsmith reads {FORMAT}: use the same version"
             )
-        return Manifest.model_validate_json(text), signature
+        return Manifest.model_validate_json(manifest_bytes), signature
     except ValidationError as error:
-        raise invalid(where, error) from error
+        raise make_invalid_error(where, error) from error
     except (ValueError, AttributeError) as error:
         raise BundleError(f"{where}: {MANIFEST} is not a manifest") from error
 
 
 def _check_files(manifest: Manifest, files: Mapping[str, bytes], where: str) -> None:
-    """Exactly the files of the manifest, each as it was hashed."""
+    """Check that the files are exactly those of the manifest, each as it was hashed."""
     present = set(files) - {MANIFEST, SIGNATURE}
     for name in sorted(set(manifest.files) ^ present):
-        what = "does not belong to it" if name in present else "is missing"
-        raise BundleError(f"{where}: {name} {what}")
+        problem = "does not belong to it" if name in present else "is missing"
+        raise BundleError(f"{where}: {name} {problem}")
     for name, expected in manifest.files.items():
-        if len(files[name]) != expected.size or not same(digest(files[name]), expected.sha256):
+        if len(files[name]) != expected.size or not same_seal(compute_digest(files[name]), expected.sha256):
             raise BundleError(f"{where}: {name} was changed or damaged: its hash is not the manifest's")
 
 
-def _records(
+def _read_records(
     files: Mapping[str, bytes], folder: str, kind: type[AnyRecord], where: str
 ) -> dict[str, AnyRecord]:
-    found = {}
+    records = {}
     for name in (n for n in files if n.startswith(f"{folder}/")):
         try:
             record = kind.model_validate_json(files[name])
         except ValidationError as error:
-            raise invalid(f"{where}: {name}", error) from error
+            raise make_invalid_error(f"{where}: {name}", error) from error
         if name != f"{folder}/{record.id}.json":
             raise BundleError(f"{where}: {name} holds {record.id}, made by another version of warpsmith")
-        found[record.id] = record
-    return found
+        records[record.id] = record
+    return records
 
 
-def _check_records(bundle: Bundle, where: str) -> None:
-    """What one record says of another must hold."""
+def _check_references(bundle: Bundle, where: str) -> None:
+    """Check the references between records: each candidate's task is in the bundle, and its target is the bundle's."""
     if not bundle.tasks:
         raise BundleError(f"{where} holds no task")
     for task in bundle.tasks.values():

@@ -21,7 +21,11 @@ from typing import IO
 
 from .manifest import MANIFEST, SIGNATURE, BundleError
 
-MOST_FILES, MOST_BYTES, ALL_BYTES = 20_000, 64 << 20, 1 << 30  # of a bundle; of one file; of all together
+MAX_FILES, MAX_FILE_BYTES, MAX_TOTAL_BYTES = (
+    20_000,
+    64 << 20,
+    1 << 30,
+)  # of a bundle; of one file; of all together
 PACKED = (".tar.gz", ".tgz")
 _NAME = re.compile(
     rf"{re.escape(MANIFEST)}|{re.escape(SIGNATURE)}|(tasks|candidates|hypotheses)/[0-9a-f]{{16}}\.json"
@@ -29,10 +33,10 @@ _NAME = re.compile(
 
 
 def read_files(path: Path) -> dict[str, bytes]:
-    """Every file of the bundle at `path`. Raises BundleError."""
+    """Read every file of the bundle at `path`. Raises BundleError."""
     try:
-        found = _folder(path) if path.is_dir() else _packed(path)
-        return _collected(path, found)
+        members = _open_folder(path) if path.is_dir() else _open_archive(path)
+        return _collect(path, members)
     except (tarfile.TarError, zlib.error, EOFError) as error:
         raise BundleError(f"{path} is damaged or cut off: {error}") from error
     except OSError as error:
@@ -40,39 +44,39 @@ def read_files(path: Path) -> dict[str, bytes]:
 
 
 def write_files(path: Path, files: Mapping[str, bytes]) -> None:
-    """A folder, or an archive where `path` ends in .tar.gz; built aside, then renamed. Raises BundleError."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """Write a folder, or an archive where `path` ends in .tar.gz, under a temporary name, then rename it. Raises BundleError."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     if path.exists():
         raise BundleError(f"{path} is there already: name another, or remove it")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        (_pack if path.name.endswith(PACKED) else _unfold)(aside, files)
-        aside.replace(path)
+        (_pack if path.name.endswith(PACKED) else _unfold)(temporary, files)
+        temporary.replace(path)
     except OSError as error:
         raise BundleError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _collected(path: Path, found: Iterator[tuple[str, int, IO[bytes]]]) -> dict[str, bytes]:
-    """Read what was found, within the limits. Sizes are announced, so that nothing is read to be refused."""
+def _collect(path: Path, members: Iterator[tuple[str, int, IO[bytes]]]) -> dict[str, bytes]:
+    """Read the members within the limits. Sizes are known beforehand, so that no member is read in vain."""
     files: dict[str, bytes] = {}
     total = 0
-    for name, size, stream in found:
+    for name, size, stream in members:
         total += size
         if not _NAME.fullmatch(name):
             raise BundleError(f"{path} holds {name!r}, which is no file of a bundle")
         if name in files:
             raise BundleError(f"{path} holds {name} twice")
-        if size > MOST_BYTES or total > ALL_BYTES or len(files) >= MOST_FILES:
+        if size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES or len(files) >= MAX_FILES:
             raise BundleError(f"{path} is too large at {name}: more than any bundle needs")
         with stream:
             files[name] = stream.read(size + 1)
     return files
 
 
-def _folder(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _open_folder(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
     for folder, names, files in os.walk(path):
         for name in sorted([*names, *files]):
             entry = Path(folder) / name
@@ -83,8 +87,8 @@ def _folder(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
                 yield entry.relative_to(path).as_posix(), entry.stat().st_size, entry.open("rb")
 
 
-def _packed(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    with _Limited(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
+def _open_archive(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    with _LimitedGzip(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
         for member in tar:
             content = tar.extractfile(member) if member.isreg() else None
             if content is not None:
@@ -93,15 +97,15 @@ def _packed(path: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
                 raise BundleError(f"{path} holds {member.name!r}, a link or a device: plain files only")
 
 
-class _Limited(gzip.GzipFile):
-    """Ends in an error after so many bytes: a small file can unpack to any size."""
+class _LimitedGzip(gzip.GzipFile):
+    """Raises an error after `left_bytes` bytes: a small file can unpack to any size."""
 
-    left = ALL_BYTES + (MOST_FILES << 10)
+    left_bytes = MAX_TOTAL_BYTES + (MAX_FILES << 10)
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
-        self.left -= len(data)
-        if self.left < 0:
+        self.left_bytes -= len(data)
+        if self.left_bytes < 0:
             raise tarfile.ReadError("it unpacks to more than any bundle needs")
         return data
 
@@ -113,7 +117,7 @@ def _unfold(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _pack(path: Path, files: Mapping[str, bytes]) -> None:
-    """The same files make the same archive: no times, no owners."""
+    """Pack the files without times and owners, so that the same files make the same archive."""
     with gzip.GzipFile(path, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)

@@ -19,7 +19,7 @@ from .manifest import BundleError
 
 @dataclass
 class Gathered:
-    """By id, each once."""
+    """Records by id, each once."""
 
     target: str
     tasks: dict[str, Task] = field(default_factory=dict)
@@ -30,31 +30,31 @@ class Gathered:
         self.tasks[task.id] = task
 
     def add_units(self, task: Task, files: Sequence[Path], author: str = "") -> None:
-        """Unit files as one candidate for the task. Raises UsageError, which names the file."""
+        """Add unit files as one candidate for the task. Raises UsageError, which names the file."""
         self._add_answer(task, [read_answer(f) for f in files], author)
 
     def add_answers(self, archive: Archive, folder: Path, author: str = "") -> None:
-        """Every answer in a folder that was asked for. The task is the archive's, not the folder's, which may have been edited.
+        """Add every answer in a folder of `warpsmith ask`. The task is the archive's, not the folder's, which may have been edited.
 
         Raises UsageError, BundleError.
         """
-        asked, answers = read_folder(folder)
-        self._expect_target(asked.target, f"{folder} was asked")
-        task = self._task_of(archive, asked.task)
+        order, answers = read_folder(folder)
+        self._expect_target(order.target, f"{folder} was asked")
+        task = self._find_task(archive, order.task)
         for units in answers:
             self._add_answer(task, units, author)
 
     def add_run(self, archive: Archive, run_id: str, top: int) -> None:
-        """The fastest `top` contents of a run. Raises ArchiveError, BundleError."""
+        """Add the fastest `top` contents of a run. Raises ArchiveError, BundleError."""
         run = archive.run(run_id)
         self._expect_target(run.target, f"run {run.run_id} is")
         best: dict[str, Entry] = {}
         for entry in sorted(archive.run_entries(run.run_id), key=lambda e: -_speed(e)):
             best.setdefault(entry.candidate.content_key, entry)
-        right = [e for e in best.values() if e.result.status == "ok"]
-        for entry in (right or list(best.values()))[:top]:
+        correct = [e for e in best.values() if e.result.status == "ok"]
+        for entry in (correct or list(best.values()))[:top]:
             self._add(archive, entry.candidate)
-        self.add_task(self._task_of(archive, run.task_id))
+        self.add_task(self._find_task(archive, run.task_id))
 
     def add_candidate(self, archive: Archive, candidate_id: str) -> None:
         candidate = archive.candidate(candidate_id)
@@ -64,7 +64,7 @@ class Gathered:
             )
         self._expect_target(candidate.target, f"candidate {candidate_id} is")
         self._add(archive, candidate)
-        self.add_task(self._task_of(archive, candidate.task_id))
+        self.add_task(self._find_task(archive, candidate.task_id))
 
     def _add(self, archive: Archive, candidate: Candidate) -> None:
         self.candidates[candidate.id] = candidate
@@ -77,7 +77,7 @@ class Gathered:
         self.add_task(task)
         self.candidates[candidate.id] = candidate
 
-    def _task_of(self, archive: Archive, task_id: str) -> Task:
+    def _find_task(self, archive: Archive, task_id: str) -> Task:
         task = archive.task(task_id)
         if task is None:
             raise BundleError(
@@ -85,10 +85,10 @@ class Gathered:
             )
         return task
 
-    def _expect_target(self, target: str, what: str) -> None:
+    def _expect_target(self, target: str, subject: str) -> None:
         if target != self.target:
             raise BundleError(
-                f"{what} for {target}, and a bundle has one target, here {self.target}: give --target {target}"
+                f"{subject} for {target}, and a bundle has one target, here {self.target}: give --target {target}"
             )
 
 

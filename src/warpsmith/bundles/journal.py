@@ -1,4 +1,4 @@
-"""The results of a bundle as they come: one line each, on the disk before the next one is begun.
+"""The journal stores the results of a bundle, one line each, on the disk before the next candidate is judged.
 
 Each line is `{"row": …, "seal": …, "mac": …}`. The seal is the SHA-256 of the row and of the seal before it, from the bundle's root on, so a line that
 was changed, dropped, moved or taken from another bundle shows. With a key, `mac` is the seal's HMAC: who holds the key
@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..records import Admission, BaselineTiming, Environment, Limit, Record, Result
-from .manifest import BundleError, digest, invalid, mac, same
+from .manifest import BundleError, compute_digest, make_invalid_error, make_mac, same_seal
 
 FORMAT = 1
 ROWS = "results.jsonl"
@@ -69,7 +69,7 @@ class Journal:
         self._path, self._root, self._key, self._version = folder / ROWS, root, key, warpsmith
 
     def __enter__(self) -> Self:
-        """Take up where the file ends. Raises BundleError when it is another bundle's, damaged or in use."""
+        """Open the file and read its rows. Raises BundleError when it is another bundle's, damaged or in use."""
         try:
             self._file: IO[bytes] = self._path.open("ab+")
         except OSError as error:
@@ -81,17 +81,17 @@ class Journal:
             raise BundleError(
                 f"{self._path} is being written by another process: wait for it, or stop it"
             ) from error
-        self._take_up()
+        self._resume()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def append(self, row: Begun | TaskRow | ResultRow) -> None:
-        """Durable when this returns. Raises BundleError when the disk is full."""
+        """Append a row; it is on the disk when this returns. Raises BundleError when the disk is full."""
         data = json.loads(row.model_dump_json())
-        self._seal = _next_seal(self._seal, data)
-        line = json.dumps({"row": data, "seal": self._seal, "mac": mac(self._key, "row", self._seal)})
+        self._seal = _compute_seal(self._seal, data)
+        line = json.dumps({"row": data, "seal": self._seal, "mac": make_mac(self._key, "row", self._seal)})
         try:
             self._file.write(line.encode() + b"\n")
             self._file.flush()
@@ -101,30 +101,30 @@ class Journal:
         if not isinstance(row, Begun):
             self.rows.append(row)
 
-    def _take_up(self) -> None:
+    def _resume(self) -> None:
         self._file.seek(0)
-        data = self._file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._file.truncate(len(whole))
-        for number, (row, seal, signed) in enumerate(_lines(whole, self._path, self._root), 1):
-            if not same(signed, mac(self._key, "row", seal)):
-                how = (
+        content = self._file.read()
+        complete_lines = content[: content.rfind(b"\n") + 1]
+        self._file.truncate(len(complete_lines))
+        for number, (row, seal, row_mac) in enumerate(_read_lines(complete_lines, self._path, self._root), 1):
+            if not same_seal(row_mac, make_mac(self._key, "row", seal)):
+                key_problem = (
                     "with another key"
-                    if signed and self._key
-                    else ("with a key" if signed else "without a key")
+                    if row_mac and self._key
+                    else ("with a key" if row_mac else "without a key")
                 )
                 raise BundleError(
-                    f"{self._path}:{number} was written {how}: go on in the same way, or name another --out"
+                    f"{self._path}:{number} was written {key_problem}: go on in the same way, or name another --out"
                 )
             self._seal = seal
             if not isinstance(row, Begun):
                 self.rows.append(row)
-        if not whole:
+        if not complete_lines:
             self.append(Begun(root=self._root, warpsmith=self._version))
 
 
 def read_rows(folder: Path, root: str, key: bytes | None = None) -> list[TaskRow | ResultRow]:
-    """What was judged of the bundle with this root; with a key every line must carry its HMAC. Raises BundleError."""
+    """Read the results of the bundle with this root; with a key every line must carry its HMAC. Raises BundleError."""
     path = folder / ROWS
     try:
         data = path.read_bytes()
@@ -133,8 +133,8 @@ def read_rows(folder: Path, root: str, key: bytes | None = None) -> list[TaskRow
             f"{path} cannot be read: {error.strerror}; give the folder that bundle run wrote"
         ) from error
     rows: list[TaskRow | ResultRow] = []
-    for number, (row, seal, signed) in enumerate(_lines(data[: data.rfind(b"\n") + 1], path, root), 1):
-        if key and not same(signed, mac(key, "row", seal)):
+    for number, (row, seal, row_mac) in enumerate(_read_lines(data[: data.rfind(b"\n") + 1], path, root), 1):
+        if key and not same_seal(row_mac, make_mac(key, "row", seal)):
             raise BundleError(
                 f"{path}:{number} was not signed with this key: import it without --key-file, as unverified"
             )
@@ -143,29 +143,29 @@ def read_rows(folder: Path, root: str, key: bytes | None = None) -> list[TaskRow
     return rows
 
 
-def _lines(data: bytes, path: Path, root: str) -> Iterator[tuple[Begun | TaskRow | ResultRow, str, str]]:
-    """(row, seal, mac) of each line, the chain of seals checked."""
+def _read_lines(data: bytes, path: Path, root: str) -> Iterator[tuple[Begun | TaskRow | ResultRow, str, str]]:
+    """Yield (row, seal, mac) of each line and check the chain of seals."""
     seal = root
     for number, line in enumerate(data.splitlines(), 1):
         where = f"{path}:{number}"
         try:
-            given: dict[str, Any] = json.loads(line)
-            seal = _next_seal(seal, given["row"])
-            sealed, signed = str(given["seal"]), str(given["mac"])
+            fields: dict[str, Any] = json.loads(line)
+            seal = _compute_seal(seal, fields["row"])
+            stated_seal, row_mac = str(fields["seal"]), str(fields["mac"])
         except (ValueError, KeyError, TypeError) as error:
             raise BundleError(f"{where} is damaged: it is no line of results") from error
-        if not same(sealed, seal):
+        if not same_seal(stated_seal, seal):
             raise BundleError(
                 f"{where} was changed, or a line before it is missing, or it is of another bundle"
             )
-        yield _row(given["row"], where, number, root), seal, signed
+        yield _parse_row(fields["row"], where, number, root), seal, row_mac
 
 
-def _row(data: Any, where: str, number: int, root: str) -> Begun | TaskRow | ResultRow:
+def _parse_row(data: Any, where: str, number: int, root: str) -> Begun | TaskRow | ResultRow:
     try:
         row = _ROW.validate_json(json.dumps(data))
     except ValidationError as error:
-        raise invalid(where, error) from error
+        raise make_invalid_error(where, error) from error
     if isinstance(row, Begun) != (number == 1):
         raise BundleError(f"{where}: the first line, and no other, says which bundle it is")
     if isinstance(row, Begun) and (row.format != FORMAT or row.root != root):
@@ -175,5 +175,5 @@ def _row(data: Any, where: str, number: int, root: str) -> Begun | TaskRow | Res
     return row
 
 
-def _next_seal(seal: str, row: Any) -> str:
-    return digest(f"{seal}\0{json.dumps(row, sort_keys=True, separators=(',', ':'))}".encode())
+def _compute_seal(seal: str, row: Any) -> str:
+    return compute_digest(f"{seal}\0{json.dumps(row, sort_keys=True, separators=(',', ':'))}".encode())

@@ -40,9 +40,9 @@ def pack_kit(
     out: Path, bundles: Sequence[Path], work: Path | None, include: Sequence[Path],
     python: str | None, packages: Sequence[str],
 ) -> int:  # fmt: skip
-    """Write the whole kit; the number of its bundles. Raises UsageError, BundleError."""
-    named = {path.name.partition(".")[0]: read_bundle(path) for path in bundles}
-    if len(named) < len(bundles):
+    """Write the whole kit; return the number of its bundles. Raises UsageError, BundleError."""
+    bundles_by_name = {path.name.partition(".")[0]: read_bundle(path) for path in bundles}
+    if len(bundles_by_name) < len(bundles):
         raise UsageError("two bundles have one name: results would be of both")
     script = JUDGE_BUNDLES if work is None else work
     if not script.is_file():
@@ -51,11 +51,11 @@ def pack_kit(
     for folder in ("bundles", "files"):
         shutil.rmtree(out / folder, ignore_errors=True)
     (out / "bundles").mkdir()
-    for name, bundle in named.items():
+    for name, bundle in bundles_by_name.items():
         bundle.write(out / "bundles" / name)
     copy_into(out, include)
     finish_kit(out, script.read_text(), python, packages)
-    return len(named)
+    return len(bundles_by_name)
 
 
 def finish_kit(out: Path, work: str, python: str | None, packages: Sequence[str] = ()) -> None:
@@ -70,19 +70,19 @@ def finish_kit(out: Path, work: str, python: str | None, packages: Sequence[str]
 def copy_into(out: Path, paths: Sequence[Path]) -> None:
     """Copy files and folders beside the bundles, under their own names. Raises UsageError."""
     for path in paths:
-        place = out / "files" / path.name
+        destination = out / "files" / path.name
         if not path.exists():
             raise UsageError(f"{path} is not there: give a file or a folder to pack")
         if path.is_dir():
-            shutil.rmtree(place, ignore_errors=True)
-            shutil.copytree(path, place, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+            shutil.rmtree(destination, ignore_errors=True)
+            shutil.copytree(path, destination, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         else:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, place)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, destination)
 
 
-def source_files() -> dict[str, Path]:
-    """Names in the archive and files: what git lists of a checkout, else the package as it is installed."""
+def find_source_files() -> dict[str, Path]:
+    """Find name → file of the source: what git lists of a checkout, else the package as it is installed."""
     command = [
         "git",
         "-C",
@@ -95,10 +95,10 @@ def source_files() -> dict[str, Path]:
         *FOLDERS,
     ]
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\0")
+        git_names = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split("\0")
     except OSError:
-        listed = []
-    names = sorted(name for name in listed if name and (ROOT / name).is_file())
+        git_names = []
+    names = sorted(name for name in git_names if name and (ROOT / name).is_file())
     if any((ROOT / name).is_relative_to(PACKAGE) for name in names):
         return {name: ROOT / name for name in names}
     files = (f for f in sorted(PACKAGE.rglob("*")) if f.is_file() and "__pycache__" not in f.parts)
@@ -106,9 +106,9 @@ def source_files() -> dict[str, Path]:
 
 
 def pack_source(out: Path) -> None:
-    """The same bytes for the same content."""
+    """Pack the source: the same content makes the same bytes."""
     with gzip.GzipFile(out, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, file in source_files().items():
+        for name, file in find_source_files().items():
             member = tarfile.TarInfo(name)
             member.size = file.stat().st_size
             with file.open("rb") as content:
@@ -116,7 +116,7 @@ def pack_source(out: Path) -> None:
 
 
 def count_uncommitted() -> int:
-    """Files under src that are not as in the last commit; 0 where there is no checkout."""
+    """Count the files under src that differ from the last commit; 0 where there is no checkout."""
     command = ["git", "-C", str(ROOT), "status", "--porcelain", "src"]
     try:
         return len(subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines())

@@ -1,4 +1,4 @@
-"""What a bundle says of itself, and what seals it.
+"""`Manifest` lists the files of a bundle with their hashes; `Signature` seals it.
 
 In: the bytes of its files. Out: a `Manifest` with the SHA-256 of each of them, and a `Signature`: the root, which is the SHA-256
 of the manifest, and with a key the root's HMAC. A hash alone shows damage; it does not show who made the
@@ -18,7 +18,7 @@ from ..records import Record
 
 FORMAT = 1
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
-LEAST_KEY = 16  # bytes
+MIN_KEY_BYTES = 16
 
 
 class BundleError(UsageError):
@@ -44,35 +44,37 @@ class Signature(Record):
     mac: str = ""  # HMAC of the root; empty: made without a key
 
 
-def digest(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def mac(key: bytes | None, purpose: str, text: str) -> str:
-    """HMAC-SHA256, empty without a key. `purpose` keeps the seal of one thing from passing for that of another."""
+def make_mac(key: bytes | None, purpose: str, text: str) -> str:
+    """Compute an HMAC-SHA256, empty without a key. `purpose` keeps the seal of one thing from passing for that of another."""
     return hmac.new(key, f"{purpose}\0{text}".encode(), "sha256").hexdigest() if key else ""
 
 
-def same(one: str, other: str) -> bool:
+def same_seal(seal: str, expected: str) -> bool:
     """Compare seals in constant time."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(seal.encode(), expected.encode())
 
 
 def read_key(path: Path | None) -> bytes | None:
-    """The secret in a file, blanks around it left out. Raises BundleError where it is missing or short."""
+    """Read the secret in a file without blanks around it. Raises BundleError where it is missing or short."""
     if path is None:
         return None
     try:
         key = path.read_bytes().strip()
     except OSError as error:
         raise BundleError(f"key file {path} cannot be read: {error.strerror}") from error
-    if len(key) < LEAST_KEY:
-        raise BundleError(f"key file {path} holds less than {LEAST_KEY} bytes: openssl rand -hex 32 > {path}")
+    if len(key) < MIN_KEY_BYTES:
+        raise BundleError(
+            f"key file {path} holds less than {MIN_KEY_BYTES} bytes: openssl rand -hex 32 > {path}"
+        )
     return key
 
 
-def invalid(where: str, error: ValidationError) -> BundleError:
-    """What is wrong with a record that came in, in one line."""
+def make_invalid_error(where: str, error: ValidationError) -> BundleError:
+    """Describe in one line why a record that was read is not valid."""
     problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(p) for p in problem["loc"])
-    return BundleError(f"{where}: not a valid {error.title.lower()}: {place}: {problem['msg']}")
+    location = ".".join(str(p) for p in problem["loc"])
+    return BundleError(f"{where}: not a valid {error.title.lower()}: {location}: {problem['msg']}")

@@ -1,7 +1,7 @@
 """A limit on wall time that ends work wherever it is.
 
 A batch system kills a job at its limit without asking. What is being judged at that moment is lost either way, so the end comes by
-a signal rather than between steps of unknown length: processes are closed in order, and there is time left to say what was done.
+a signal rather than between steps of unknown length: processes are closed in order, and there is time to report.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         # The program itself rings early to raise an interrupt again that got lost.
         raise TimeIsUp if time.monotonic() >= deadline else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, ring)
+    previous_handler = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)

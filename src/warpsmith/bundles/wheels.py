@@ -24,7 +24,7 @@ MANYLINUX = (*(f"manylinux_2_{n}_x86_64" for n in GLIBC), "manylinux2014_x86_64"
 
 
 def list_requirements(python: str, packages: Sequence[str] = ()) -> list[str]:
-    """`name==version` of what Warpsmith and `packages` need. Raises UsageError for what is not installed here."""
+    """List `name==version` of what Warpsmith and `packages` need. Raises UsageError for what is not installed here."""
     markers = {
         "extra": "", "python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux",
     }  # fmt: skip

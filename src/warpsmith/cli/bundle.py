@@ -13,7 +13,7 @@ from . import options as o
 from . import printing
 
 if TYPE_CHECKING:
-    from ..bundles.running import Ended
+    from ..bundles.running import BundleOutcome
     from ..records import Candidate, Result
 
 bundle_app = typer.Typer(
@@ -224,7 +224,7 @@ def unit_files(text: str) -> tuple[str, list[Path]]:
     return task, [Path(f) for f in files.split(",")]
 
 
-def print_ended(ended: Ended, out: Path) -> None:
+def print_ended(ended: BundleOutcome, out: Path) -> None:
     """A row for each candidate, what the canaries say, and what is left."""
     rows = [candidate_row(ended, c) for c in ended.candidates]
     columns = (
@@ -240,7 +240,7 @@ def print_ended(ended: Ended, out: Path) -> None:
     printing.print_rows(columns, rows)
     for task, reason in ended.unopened.items():
         print(f"{task}: given up: {reason}")
-    for candidate, how in ended.standing.drift().items():
+    for candidate, how in ended.standing.measure_drift().items():
         print(f"canary {candidate}: {how}")
     for task, why in ended.left.items():
         print(f"left of {task}: {', '.join(why)}")
@@ -248,8 +248,8 @@ def print_ended(ended: Ended, out: Path) -> None:
     print("the same command goes on" if ended.left else f"warpsmith bundle import {out}")
 
 
-def candidate_row(ended: Ended, candidate: Candidate) -> tuple[str, ...]:
-    first, confirmation = ended.standing.first(candidate), ended.standing.confirmation(candidate)
+def candidate_row(ended: BundleOutcome, candidate: Candidate) -> tuple[str, ...]:
+    first, confirmation = ended.standing.find_first(candidate), ended.standing.find_confirmation(candidate)
     shown: Result | None = confirmation or first
     technique = " + ".join(u.technique or u.family for u in candidate.units)
     name = ended.label(candidate.task_id)
@@ -269,11 +269,11 @@ def candidate_row(ended: Ended, candidate: Candidate) -> tuple[str, ...]:
     )
 
 
-def as_json(ended: Ended) -> dict[str, Any]:
+def as_json(ended: BundleOutcome) -> dict[str, Any]:
     """Return what `--json` writes: the latest result of each candidate, and what is left."""
-    results = [ended.standing.confirmation(c) or ended.standing.first(c) for c in ended.candidates]
+    results = [ended.standing.find_confirmation(c) or ended.standing.find_first(c) for c in ended.candidates]
     return {
         "root": ended.bundle.root, "environment": ended.environment.model_dump(mode="json"),
         "results": [r.model_dump(mode="json") for r in results if r is not None], "unopened": ended.unopened,
-        "canaries": ended.standing.drift(), "left": ended.left, "in_time": ended.in_time,
+        "canaries": ended.standing.measure_drift(), "left": ended.left, "in_time": ended.in_time,
     }  # fmt: skip

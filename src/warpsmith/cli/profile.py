@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import ArchiveError
-from ..profile.base import Observation
+from ..profile.observation import Observation
 from ..progress import observer_for
 from . import options as o
 from . import printing

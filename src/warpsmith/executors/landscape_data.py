@@ -1,9 +1,9 @@
-"""What one machine measured of everything the expert can write for a task: records, and what can be asked of them.
+"""`Landscape` holds what one machine measured of every unit that the expert can write for a task.
 
-A unit is known by its coordinates (the nodes it covers, family, technique, values, flags), not by its source: an emitter may be
-improved without making what was recorded worthless. Times of whole candidates are made up by an additive model: the
-measured times of the units alone, of the uncovered operations alone, and what one more call costs. Some whole candidates were
-timed as deployed, too; `agreement` says how well the model ranks those.
+A unit is identified by its coordinates (the nodes it covers, family, technique, values, flags), not by its source: an emitter may be
+improved without making the recording worthless. Times of whole candidates come from an additive model: the
+measured times of the units alone, of the uncovered operations alone, and the cost of one more call. Some whole candidates were
+timed as deployed, too; `correlate_model` says how well the model ranks those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..records.technique_names import current_technique, current_values
 
 
 class Header(Record):
-    """What a search stands on."""
+    """The task, target, environment and baselines of a recording."""
 
     version: int
     task: Task  # its main variant
@@ -95,7 +95,7 @@ class Point(Record):
     code: str = ""  # fingerprint of the machine code, shortened: the same code was measured once
 
 
-class Again(Record):
+class Remeasurement(Record):
     """A point measured once more, in another process at another time, and with it all of the same machine code in its region."""
 
     number: int
@@ -116,8 +116,8 @@ class Whole(Record):
 Coordinates = tuple[tuple[str, ...], str, str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 
-def coordinates(unit: Unit) -> Coordinates:
-    """What a unit is known by in a landscape."""
+def find_coordinates(unit: Unit) -> Coordinates:
+    """Return the key of a unit in a landscape."""
     values = tuple(sorted(unit.current_values.items()))
     return unit.region.nodes, unit.family, unit.technique, values, tuple(sorted(unit.flags))
 
@@ -128,106 +128,109 @@ class Landscape(Record):
     sources: tuple[Source, ...]
     points: tuple[Point, ...]
     wholes: tuple[Whole, ...] = ()
-    agains: tuple[Again, ...] = ()
+    agains: tuple[Remeasurement, ...] = ()
 
     @cached_property
     def by_coordinates(self) -> dict[Coordinates, Point]:
-        return {self._coordinates(p): p for p in self.points}
+        return {self._coordinates_of(p): p for p in self.points}
 
-    def _coordinates(self, point: Point) -> Coordinates:
+    def _coordinates_of(self, point: Point) -> Coordinates:
         source = self.sources[point.source]
         values = tuple(sorted(zip(source.names, point.values, strict=True)))
         flags = tuple(sorted((*source.flags, *point.flags)))
         return self.sites[source.site].nodes, source.family, source.technique, values, flags
 
     def point(self, unit: Unit) -> Point | None:
-        """None for what was not recorded. Two things are told from what was: a unit without some of the recorded tunables (its
-        source does not use them) is as with any of their values; flags at settings that they were not tried at change the time
-        by the factor that they did at the settings of the same source.
+        """Find or derive the point of a unit; None when it was not recorded. Two kinds are derived: a unit without some of the
+        recorded tunables (its source does not use them) takes as long as with any of their values; flags at settings at which
+        they were not tried change the time by the factor measured at other settings of the same source.
         """
-        exact = self.by_coordinates.get(coordinates(unit))
+        exact = self.by_coordinates.get(find_coordinates(unit))
         source = self._spaces.get((unit.region.nodes, unit.family, unit.technique))
         if exact is not None or source is None:
             return exact
         number = self.sources.index(source)
-        more = tuple(f for f in unit.flags if f not in source.flags)
-        plain = self._plain(number, unit)
+        further_flags = tuple(f for f in unit.flags if f not in source.flags)
+        plain = self._find_without_flags(number, unit)
         if plain is None or len(unit.flags) < len(source.flags):
             return None
-        if not more:
+        if not further_flags:
             return plain
-        factor = self.flag_factors.get((number, more))
+        factor = self.flag_factors.get((number, further_flags))
         scaled = {k: getattr(plain, k) * factor for k in ("us", "low", "high")} if factor else {}
-        return plain.model_copy(update={"flags": more, **scaled}) if factor else None
+        return plain.model_copy(update={"flags": further_flags, **scaled}) if factor else None
 
-    def _plain(self, number: int, unit: Unit) -> Point | None:
-        """At the unit's values, without further flags."""
-        names, wanted = self.sources[number].names, unit.current_values.items()
-        mine = (p for p in self.points if p.source == number and not p.flags)
-        return next((p for p in mine if wanted <= dict(zip(names, p.values, strict=True)).items()), None)
+    def _find_without_flags(self, number: int, unit: Unit) -> Point | None:
+        """Find the point at the unit's values, without further flags."""
+        names, values = self.sources[number].names, unit.current_values.items()
+        points = (p for p in self.points if p.source == number and not p.flags)
+        return next((p for p in points if values <= dict(zip(names, p.values, strict=True)).items()), None)
 
     @cached_property
     def flag_factors(self) -> dict[tuple[int, tuple[str, ...]], float]:
-        """(source, flags) → geometric mean of what they did to the time where they were tried; without those that failed."""
+        """(source, flags) → geometric mean of the factors on the time where they were tried and worked."""
         plain = {(p.source, p.values): p.us for p in self.points if not p.flags and p.status == "ok"}
         logs: dict[tuple[int, tuple[str, ...]], list[float]] = {}
         for p in self.points:
-            before = plain.get((p.source, p.values))
-            if p.flags and p.status == "ok" and before:
-                logs.setdefault((p.source, p.flags), []).append(math.log(p.us / before))
-        return {key: math.exp(sum(found) / len(found)) for key, found in logs.items()}
+            plain_us = plain.get((p.source, p.values))
+            if p.flags and p.status == "ok" and plain_us:
+                logs.setdefault((p.source, p.flags), []).append(math.log(p.us / plain_us))
+        return {key: math.exp(sum(logarithms) / len(logarithms)) for key, logarithms in logs.items()}
 
     def domains(self, unit: Unit) -> dict[str, tuple[int, ...]] | None:
-        """The settings of a unit's tunables that were recorded, in all combinations; None for a source that was not."""
+        """Return the settings of a unit's tunables that were recorded, in all combinations; None for a source that was not."""
         source = self._spaces.get((unit.region.nodes, unit.family, unit.technique))
         if source is None:
             return None
-        macros = dict(
-            zip(unit.current_values, unit.values, strict=True)
-        )  # a unit's text may have earlier names
+        # A unit's text may have earlier names.
+        macros = dict(zip(unit.current_values, unit.values, strict=True))
         return {macros.get(n, n): domain for n, domain in zip(source.names, source.domains, strict=True)}
 
-    def settled(self) -> Landscape:
-        """Each point at the median of its measurements: the best of a hundred that were measured once is mostly a lucky one."""
-        alike: dict[tuple[int, str], list[int]] = {}
+    def merge_remeasurements(self) -> Landscape:
+        """Set each point to the median of its measurements: the best of a hundred that were measured once is mostly a lucky one."""
+        groups: dict[tuple[int, str], list[int]] = {}
         for i, p in enumerate(self.points):
             key = (self.sources[p.source].site, p.code) if p.code else (-1, str(i))
-            alike.setdefault(key, []).append(i)
-        members = {i: group for group in alike.values() for i in group}
-        more: dict[int, list[Again]] = {}
-        for again in self.agains:
-            more.setdefault(members[again.number][0], []).append(again)
+            groups.setdefault(key, []).append(i)
+        members = {i: group for group in groups.values() for i in group}
+        remeasurements: dict[int, list[Remeasurement]] = {}
+        for remeasurement in self.agains:
+            remeasurements.setdefault(members[remeasurement.number][0], []).append(remeasurement)
         points = list(self.points)
-        for first, found in more.items():
+        for first, group_remeasurements in remeasurements.items():
             times = {
-                k: float(np.median([getattr(points[first], k), *(getattr(a, k) for a in found)]))
+                k: float(
+                    np.median([getattr(points[first], k), *(getattr(a, k) for a in group_remeasurements)])
+                )
                 for k in ("us", "low", "high")
             }
             for i in members[first]:
                 points[i] = points[i].model_copy(update=times)
         return self.model_copy(update={"points": tuple(points), "agains": ()})
 
-    def complete(self) -> Landscape:
-        """Without values that some combinations are missing of, and the points that have them: a recording may end early."""
+    def drop_incomplete(self) -> Landscape:
+        """Drop values of which some combinations are missing, and their points: a recording may end early."""
         plain: dict[int, list[tuple[int, ...]]] = {}
         for p in self.points:
             if not p.flags:
                 plain.setdefault(p.source, []).append(p.values)
-        domains = [_lattice(s.domains, plain.get(number, [])) for number, s in enumerate(self.sources)]
+        domains = [
+            _find_full_lattice(s.domains, plain.get(number, [])) for number, s in enumerate(self.sources)
+        ]
         sources = tuple(
             s.model_copy(update={"domains": d}) for s, d in zip(self.sources, domains, strict=True)
         )
-        kept = [
+        complete_points = [
             i for i, p in enumerate(self.points)
             if all(v in d for v, d in zip(p.values, domains[p.source], strict=True))
         ]  # fmt: skip
-        place = {old: new for new, old in enumerate(kept)}
+        new_numbers = {old_number: new_number for new_number, old_number in enumerate(complete_points)}
         wholes = tuple(
-            w.model_copy(update={"points": tuple(place[i] for i in w.points)})
+            w.model_copy(update={"points": tuple(new_numbers[i] for i in w.points)})
             for w in self.wholes
-            if place.keys() >= set(w.points)
+            if new_numbers.keys() >= set(w.points)
         )
-        points = tuple(self.points[i] for i in kept)
+        points = tuple(self.points[i] for i in complete_points)
         return Landscape(header=self.header, sites=self.sites, sources=sources, points=points, wholes=wholes)
 
     @cached_property
@@ -247,14 +250,14 @@ class Landscape(Record):
 
     @property
     def baseline(self) -> BaselineTiming:
-        """The fastest that works."""
+        """The fastest baseline that works."""
         return min((b for b in self.header.baselines if b.ok), key=lambda b: b.median_us)
 
     def whole_us(self, points: Sequence[Point]) -> float:
-        """The additive model: units alone, what they leave to ATen alone, and the calls."""
+        """Compute the additive model: units alone, uncovered ATen operations alone, and the calls."""
         covered = {n for p in points for n in self.sites[self.sources[p.source].site].nodes}
-        rest = sum(us for name, us in self.node_us.items() if name not in covered)
-        return rest + sum(p.us + hardware_of(self.header.target).unit_call_us for p in points)
+        uncovered_us = sum(us for name, us in self.node_us.items() if name not in covered)
+        return uncovered_us + sum(p.us + hardware_of(self.header.target).unit_call_us for p in points)
 
     @cached_property
     def best_us(self) -> float:
@@ -264,50 +267,50 @@ class Landscape(Record):
             site = self.sources[point.source].site
             if point.status == "ok" and (site not in fastest or point.us < fastest[site].us):
                 fastest[site] = point
-        return _best_cover(self, fastest)
+        return _find_best_cover(self, fastest)
 
-    def agreement(self) -> float:
-        """Spearman's rank correlation between the model and the candidates timed as deployed; NaN for fewer than three."""
+    def correlate_model(self) -> float:
+        """Compute Spearman's rank correlation between the model and the candidates timed as deployed; NaN for fewer than three."""
         modelled = [self.whole_us([self.points[i] for i in w.points]) for w in self.wholes]
         return rank_correlation(modelled, [w.us for w in self.wholes])
 
 
-def _lattice(
+def _find_full_lattice(
     domains: Sequence[Sequence[int]], recorded: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], ...]:
-    """Domains whose combinations were all recorded: without the values that most missing ones have, until none is missing. Those
-    of the first that was recorded, the technique's own, stay.
+    """Find domains whose combinations were all recorded: drop the value that most missing ones have, until none is missing.
+    The values of the first point, the technique's defaults, stay.
     """
-    left, known = [list(d) for d in domains], set(recorded)
-    while recorded and (missing := [c for c in product(*left) if c not in known]):
+    remaining, recorded_set = [list(d) for d in domains], set(recorded)
+    while recorded and (missing := [c for c in product(*remaining) if c not in recorded_set]):
         counts = Counter((i, v) for c in missing for i, v in enumerate(c) if v != recorded[0][i])
-        index, value = max(counts, key=lambda key: counts[key] * len(left[key[0]]))
-        left[index].remove(value)
-    return tuple(map(tuple, left))
+        index, value = max(counts, key=lambda key: counts[key] * len(remaining[key[0]]))
+        remaining[index].remove(value)
+    return tuple(map(tuple, remaining))
 
 
-def _best_cover(landscape: Landscape, fastest: Mapping[int, Point]) -> float:
-    """Exact search over sets of disjoint sites: they are few."""
+def _find_best_cover(landscape: Landscape, fastest: Mapping[int, Point]) -> float:
+    """Search all sets of disjoint sites, which are few, for the fastest."""
     sites = [(frozenset(landscape.sites[i].nodes), p) for i, p in fastest.items()]
     best = math.inf
 
-    def extend(at: int, taken: frozenset[str], chosen: tuple[Point, ...]) -> None:
+    def extend(start: int, covered: frozenset[str], chosen: tuple[Point, ...]) -> None:
         nonlocal best
         if chosen:
             best = min(best, landscape.whole_us(chosen))
-        for index in range(at, len(sites)):
+        for index in range(start, len(sites)):
             nodes, point = sites[index]
-            if not nodes & taken:
-                extend(index + 1, taken | nodes, (*chosen, point))
+            if not nodes & covered:
+                extend(index + 1, covered | nodes, (*chosen, point))
 
     extend(0, frozenset(), ())
     return best
 
 
-def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's, ties at their mean rank; NaN for fewer than three pairs or a constant side."""
-    if len(one) < 3 or len(set(one)) == 1 or len(set(other)) == 1:
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Compute Spearman's rank correlation, ties at their mean rank; NaN for fewer than three pairs or a constant side."""
+    if len(first) < 3 or len(set(first)) == 1 or len(set(second)) == 1:
         return math.nan
-    pair = [np.asarray(side, dtype=np.float64)[:, None] for side in (one, other)]
+    pair = [np.asarray(side, dtype=np.float64)[:, None] for side in (first, second)]
     ranks = [(side > side.T).sum(axis=1) + (side == side.T).sum(axis=1) / 2 for side in pair]
     return float(np.corrcoef(ranks)[0, 1])

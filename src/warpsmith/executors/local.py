@@ -1,4 +1,4 @@
-"""Candidates judged by processes of this machine."""
+"""`LocalExecutor` judges candidates in processes of this machine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
-from ..profile.demote import after_sanitizers
-from ..profile.glance import Glance
+from ..profile.code_profile import CodeProfiler
+from ..profile.demote import sanitize_winner
 from ..records import Candidate, Result
 
 
@@ -17,21 +17,21 @@ class LocalExecutor:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.seconds = 0.0
-        self._glance = Glance()
+        self._code_profiler = CodeProfiler()
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         results = self.judge.evaluate(candidates)
         for candidate in candidates:
             start = time.monotonic()
-            result = self._glance.complete(next(results), candidate)
+            result = self._code_profiler.complete(next(results), candidate)
             self.seconds += time.monotonic() - start
             yield result
 
     def confirm(self, candidate: Candidate) -> Result:
-        """A fresh run; a win must also pass the sanitizers."""
+        """Judge again in fresh processes; a win must also pass the sanitizers."""
         start = time.monotonic()
         try:
-            result = after_sanitizers(self.judge.confirm(candidate), candidate, self.judge)
-            return self._glance.complete(result, candidate)
+            result = sanitize_winner(self.judge.confirm(candidate), candidate, self.judge)
+            return self._code_profiler.complete(result, candidate)
         finally:
             self.seconds += time.monotonic() - start

@@ -1,4 +1,4 @@
-"""Recorded results instead of a judge: search changes are tested in milliseconds, without a compiler."""
+"""`ReplayExecutor` replaces the judge by recorded results, so that a search is tested in milliseconds, without a compiler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..records import Candidate, Result
 
 
 class ReplayExecutor:
-    """Answers from a table by content key. `missing` answers for what was never recorded (default: refused, and says so)."""
+    """Answers from a table by content key. `missing` answers for candidates that were never recorded (default: refused, and says so)."""
 
     def __init__(
         self, recorded: Mapping[str, Result], missing: Callable[[Candidate], Result] | None = None

@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..records import Candidate, Graph, Task
 from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
-from ..targets.native import NativeTarget
+from ..targets.native_target import NativeTarget
 from .files import docstring, format_nested, long_string, positional, state_rows, task_text, unit_files
 
 _TORCH_SETS = (

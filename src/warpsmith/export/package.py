@@ -20,7 +20,7 @@ from ..records import Candidate, Graph, Task, Unit
 from ..runtime.rewrites import deployed_graph
 from ..runtime.source import candidate_source
 from ..targets.cpu import CpuTarget
-from ..targets.native import NativeTarget
+from ..targets.native_target import NativeTarget
 from .files import LINK_FLAGS, UnitFiles, docstring, unit_files, write
 from .standalone import processor_features
 

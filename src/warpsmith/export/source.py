@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..progress import counted
 from ..records import Candidate, Graph, Task, Unit
-from ..targets.native import NativeTarget
+from ..targets.native_target import NativeTarget
 from .files import UnitFiles, unit_files, write
 
 _README = """\

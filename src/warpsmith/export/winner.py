@@ -9,7 +9,7 @@ from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..config import Config
 from ..errors import ArchiveError, UsageError
-from ..targets.native import NativeTarget
+from ..targets.native_target import NativeTarget
 from .files import proof, write
 from .kernelbench import to_kernelbench
 from .package import to_package

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from .. import machine
 from ..records import Build, Candidate, Diagnostic, Status, Task, Unit
 from ..runtime.rewrites import forbidden
-from ..targets.base import Target
-from ..targets.diagnostics import LONGEST, one_line, refused, unmet
+from ..targets.diagnostics import MAX_MESSAGE_CHARS, is_refused, one_line, unmet_requirements
+from ..targets.target import Target
 
 Key = tuple[str, str]  # (variant, Unit.code_key)
 
@@ -74,12 +74,12 @@ def _collect(
     builds = tuple(build for build, _ in results.values())
     seconds = sum(spent for _, spent in results.values())
     libraries = {key: build for key, (build, _) in results.items() if build.ok}
-    stated = {u.code_key: {text.strip()[:LONGEST] for text in u.requires} for u in candidate.units}
+    stated = {u.code_key: {text.strip()[:MAX_MESSAGE_CHARS] for text in u.requires} for u in candidate.units}
     for (variant, code), (build, _) in results.items():
         # An assertion in the source may say "requires:", too: only what the unit states excuses a variant.
-        if build.ok or (variant != task.main.name and stated[code].intersection(unmet(build))):
+        if build.ok or (variant != task.main.name and stated[code].intersection(unmet_requirements(build))):
             continue
         where = "" if variant == task.main.name else f"at the shapes of variant {variant}: "
-        status: Status = "refused" if refused(build) else "build-failed"
+        status: Status = "refused" if is_refused(build) else "build-failed"
         return Built(builds, libraries, status, where + one_line(build.diagnostics), seconds)
     return Built(builds, libraries, seconds=seconds)

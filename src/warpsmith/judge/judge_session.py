@@ -24,7 +24,7 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
-from ..targets.base import Target, unit_device
+from ..targets.target import Target, unit_device
 from .admission.admission import admit
 from .admission.module_agreement import check_module, quarantine
 from .correctness.evidence import CALL_SECONDS, Case, Evidence
@@ -42,7 +42,7 @@ from .timing.interleaved_rounds import TimedSample
 from .timing.rewritten_reference import REWRITTEN, rewritten_graph
 
 BASELINES = NAMES
-LEAST_PATIENCE = 5.0  # seconds that any call of a unit may take, on a busy machine, too
+MIN_PATIENCE_S = 5.0  # that any call of a unit may take, on a busy machine, too
 SAMPLED = 1 << 18  # elements of each output of a timed run that are looked at, but in a confirmation
 EVIDENCE_SHARE = 8  # of the available memory, one part in so many holds expected values
 
@@ -119,13 +119,13 @@ class JudgeSession:
             cache, threads = self._peaks_cache, self.environment.threads
             peaks = None if refresh else load_peaks(cache, threads, device=self.device)
             if peaks is None:
-                with self.device_lock.exclusive():
+                with self.device_lock.hold_exclusive():
                     peaks = measure_peaks(cache, threads, refresh=refresh, device=self.device)
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
         main = str(self.evidence.values(self._own))
-        with self.device_lock.exclusive():
+        with self.device_lock.hold_exclusive():
             answer = self.evidence.workers.call(
                 "profile_nodes", CALL_SECONDS, variant=self._own.variant, values=main
             )
@@ -182,7 +182,7 @@ class JudgeSession:
 
     def _check_module(self, sample: TimedSample) -> None:
         process = self.bench.pool.process(EAGER)
-        with self.device_lock.background(process.pause, process.resume):
+        with self.device_lock.run_in_background(process.pause, process.resume):
             agreement = check_module(
                 self.verifier, process, sample, self._own.variant, self._draw(), self._draws(False)
             )
@@ -226,7 +226,7 @@ class JudgeSession:
     def _patience(self) -> float:
         """Seconds after which a unit hangs: a thousand times as long as the whole module takes, within limits."""
         slowest = max(t.median_us for t in self.baselines.values() if t.ok) * 1e-6
-        return min(Limits.timeout, max(LEAST_PATIENCE, 1000 * slowest))
+        return min(Limits.timeout, max(MIN_PATIENCE_S, 1000 * slowest))
 
     def _with_share(self, timing: BaselineTiming) -> BaselineTiming:
         if not timing.ok or not timing.median_us:

@@ -57,7 +57,7 @@ class TaskCheck(JudgeSession):
         """Raises TaskError where they disagree."""
         values = self.evidence.values(self._own)
         process = self._start_module()
-        with self.device_lock.background(process.pause, process.resume):
+        with self.device_lock.run_in_background(process.pause, process.resume):
             looks = (
                 ()
                 if self._sampled_elements is None
@@ -84,7 +84,7 @@ class TaskCheck(JudgeSession):
         )  # fmt: skip
         self._stack.callback(modules.close)
         modules.start((EAGER,), self.evidence.values(self._own))
-        with self.device_lock.background(modules.pause, modules.resume):
+        with self.device_lock.run_in_background(modules.pause, modules.resume):
             modules.ready()
         if EAGER not in modules.alive:
             raise JudgeError(f"the module of {self.task.name} does not run: {modules.failures[EAGER]}")

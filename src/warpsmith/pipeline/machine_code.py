@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .. import machine
 from ..records import Task, Unit
-from ..targets.base import Target
 from ..targets.fingerprint import fingerprint
+from ..targets.target import Target
 
 
 class MachineCode:

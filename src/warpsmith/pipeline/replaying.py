@@ -24,7 +24,7 @@ from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
-from ..targets.base import Target
+from ..targets.target import Target
 from .summary import Ground, Outcome, Spent, load_ground, summarize
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds

@@ -35,7 +35,7 @@ from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
 from ..search.selection import worth_of
-from ..targets.base import Target, unit_device
+from ..targets.target import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
 from .summary import Ground, Outcome, Spent, facts_record, load_ground, make_ground, summarize

@@ -22,7 +22,7 @@ from ..knowledge.archive_retrieval import ArchiveRetrieval
 from ..llm.chat import Chat
 from ..records import Role, Task
 from ..search.loop import Team
-from ..targets.base import Target
+from ..targets.target import Target
 
 
 def make_memory(config: Config, archive: Archive, run_id: str, task: Task, target: str) -> Memory:

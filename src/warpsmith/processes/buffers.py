@@ -1,4 +1,4 @@
-"""Tensor values in files that processes share, by preference in memory (/dev/shm).
+"""Stores tensor values in files that processes share, by preference in memory (/dev/shm).
 
 A *values file* holds tensors one after another, each at a 64-byte boundary with the strides of its spec, raw bytes only. Who knows
 the specs can read it: numpy here, torch in `runtime/tensors.py`. A `Scratch` is the private folder that holds them; folders of dead
@@ -22,7 +22,7 @@ import psutil
 from ..errors import JudgeError
 from ..records import ITEM_BYTES, TensorSpec
 
-ALIGN = 64
+ALIGN_BYTES = 64
 NUMPY_DTYPE = {
     "float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16, "int64": np.int64,
     "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool": np.bool_, "complex64": np.complex64,
@@ -31,7 +31,7 @@ NUMPY_DTYPE = {
 
 
 def extent_bytes(spec: TensorSpec) -> int:
-    """Bytes from a tensor's first element to the end of its last."""
+    """Count the bytes from a tensor's first element to the end of its last."""
     if spec.numel == 0:
         return 0
     last = sum((n - 1) * s for n, s in zip(spec.shape, spec.stride, strict=True))
@@ -39,12 +39,12 @@ def extent_bytes(spec: TensorSpec) -> int:
 
 
 def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
-    """Byte offset of each tensor in a values file, and the file's size (at least one alignment unit)."""
+    """Return the byte offset of each tensor in a values file, and the file's size (at least one alignment unit)."""
     offsets, end = [], 0
     for spec in specs:
         offsets.append(end)
-        end += -(-extent_bytes(spec) // ALIGN) * ALIGN
-    return offsets, max(end, ALIGN)
+        end += -(-extent_bytes(spec) // ALIGN_BYTES) * ALIGN_BYTES
+    return offsets, max(end, ALIGN_BYTES)
 
 
 class ValuesFile:
@@ -84,7 +84,7 @@ class ValuesFile:
 
 
 def _reserve(fd: int, size: int, path: Path) -> None:
-    """Take the room now: writing to a map on a full disk would be a SIGBUS later."""
+    """Reserve the space now: writing to a map on a full disk would be a SIGBUS later."""
     try:
         os.posix_fallocate(fd, 0, size)
     except OSError as error:
@@ -109,7 +109,7 @@ class Scratch:
         self._numbers = itertools.count(1)
 
     def new(self, stem: str) -> Path:
-        """A fresh path in the folder, whatever thread asks; nothing is created."""
+        """Return a fresh path in the folder, for any thread; nothing is created."""
         return self.path / f"{stem}-{next(self._numbers)}"
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Scratch:
 
     @classmethod
     def _sweep(cls, base: Path) -> None:
-        for old in base.glob(f"{cls.PREFIX}*-*"):
-            pid = old.name.removeprefix(cls.PREFIX).split("-")[0]
+        for folder in base.glob(f"{cls.PREFIX}*-*"):
+            pid = folder.name.removeprefix(cls.PREFIX).split("-")[0]
             if pid.isdigit() and not psutil.pid_exists(int(pid)):
-                shutil.rmtree(old, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""Many bytes, by several threads: one alone copies a tenth of what memory allows, and less where each page is touched for the
-first time. NumPy lets go of the interpreter while it works, so plain threads do. What is small is done here and now.
+"""Copies, fills and compares large arrays in several threads: one alone reaches a tenth of the memory's bandwidth, and less
+where each page is touched for the first time. NumPy releases the interpreter's lock meanwhile. Small arrays need no threads.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint16]
 
-PIECE = 1 << 23  # bytes of a thread's turn
-WORDS = 1 << 17  # that are compared at a time, so that they stay in a cache
-MOST_THREADS = 8
+PIECE_BYTES = 1 << 23  # of one task of a thread
+WORDS_PER_COMPARISON = 1 << 17  # so that they stay in a cache
+MAX_THREADS = 8
 
 
 def copy(to: Bytes, source: Bytes) -> None:
-    _each(lambda part: np.copyto(to[part], source[part]), to.size, PIECE)
+    _run_parts(lambda part: np.copyto(to[part], source[part]), to.size, PIECE_BYTES)
 
 
-def copied(source: Bytes) -> Bytes:
-    made = np.empty_like(source)
-    copy(made, source)
-    return made
+def make_copy(source: Bytes) -> Bytes:
+    target = np.empty_like(source)
+    copy(target, source)
+    return target
 
 
 def fill(words: Words, word: int) -> None:
-    _each(lambda part: words[part].fill(word), words.size, PIECE // words.itemsize)
+    _run_parts(lambda part: words[part].fill(word), words.size, PIECE_BYTES // words.itemsize)
 
 
-def same(one: Bytes, two: Bytes) -> bool:
-    """By words, and some at a time, which is forty times as fast as `np.array_equal` on many bytes."""
-    if one.size != two.size:
+def is_same(first: Bytes, second: Bytes) -> bool:
+    """Compare by words, a few at a time: forty times as fast as `np.array_equal` on many bytes."""
+    if first.size != second.size:
         return False
-    whole = one.size // 8 * 8
-    a, b = one[:whole].view(np.uint64), two[:whole].view(np.uint64)
-    return _each(lambda part: _same_words(a[part], b[part]), a.size, PIECE // 8) and np.array_equal(
-        one[whole:], two[whole:]
-    )
+    word_bytes = first.size // 8 * 8
+    a, b = first[:word_bytes].view(np.uint64), second[:word_bytes].view(np.uint64)
+    return _run_parts(
+        lambda part: _equal_words(a[part], b[part]), a.size, PIECE_BYTES // 8
+    ) and np.array_equal(first[word_bytes:], second[word_bytes:])
 
 
-def _same_words(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
-    parts = (slice(start, start + WORDS) for start in range(0, a.size, WORDS))
+def _equal_words(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> bool:
+    parts = (slice(start, start + WORDS_PER_COMPARISON) for start in range(0, a.size, WORDS_PER_COMPARISON))
     return all(np.array_equal(a[p], b[p]) for p in parts)
 
 
-def _each(work: Callable[[slice], bool | None], size: int, piece: int) -> bool:
-    """Do it to every part of `piece` items; whether none said no."""
+def _run_parts(work: Callable[[slice], bool | None], size: int, piece: int) -> bool:
+    """Run the work on every part of `piece` items; return False if any part returned False."""
     parts: Iterator[slice] = (slice(start, min(start + piece, size)) for start in range(0, size, piece))
     if size <= 2 * piece:
         return all(work(p) is not False for p in parts)
-    with ThreadPoolExecutor(min(MOST_THREADS, len(os.sched_getaffinity(0)))) as pool:
+    with ThreadPoolExecutor(min(MAX_THREADS, len(os.sched_getaffinity(0)))) as pool:
         return all(done is not False for done in pool.map(work, parts))

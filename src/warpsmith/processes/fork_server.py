@@ -1,4 +1,4 @@
-"""A process that imports what workers need once, and forks each worker from itself: importing torch takes seconds of
+"""The fork server is a process that imports the workers' modules once and forks each worker from itself: importing torch takes seconds of
 a processor, a fork milliseconds.
 
 `python -m warpsmith.processes.fork_server FD PARENT` answers requests, a JSON object a message, on a socket. `fork` comes with
@@ -31,7 +31,7 @@ import psutil
 
 from .worker import die_with_parent
 
-MOST_BYTES = 4 << 20  # of a request: an environment, mostly
+MAX_REQUEST_BYTES = 4 << 20  # of a request: an environment, mostly
 FILES = 3
 
 
@@ -43,52 +43,50 @@ class ForkServer:
         self.loaded: set[str] = set()
 
     def serve(self) -> None:
-        """Until the other end closes."""
+        """Answer requests until the other end closes."""
         while True:
-            data, files, _, _ = socket.recv_fds(self.control, MOST_BYTES, FILES)
+            data, files, _, _ = socket.recv_fds(self.control, MAX_REQUEST_BYTES, FILES)
             if not data:
                 return
-            message = json.loads(data)
-            answer = (
-                self._fork(message, files) if message["op"] == "fork" else {"code": reaped(message["pid"])}
-            )
+            request = json.loads(data)
+            answer = self._fork(request, files) if request["op"] == "fork" else {"code": reap(request["pid"])}
             self.control.send(json.dumps(answer).encode())
 
     def _fork(self, message: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
-        """{"pid"}, or {"unfit"} with the reason why nothing can be forked."""
+        """Fork a child; return {"pid"}, or {"unfit"} with the reason why nothing can be forked."""
         try:
             self._load(message["preload"])
-            reason = unfit()
+            reason = why_unfit()
             if reason:
                 return {"unfit": reason}
             pid = os.fork()
             if pid == 0:
                 self.control.close()
-                become(message, files, self.path)
+                run_child(message, files, self.path)
             return {"pid": pid}
         finally:
             for file in files:
                 os.close(file)
 
     def _load(self, modules: Sequence[str]) -> None:
-        """What cannot be imported here a worker says itself."""
-        new = [m for m in modules if m not in self.loaded]
-        for module in new:
+        """Import modules that are not loaded yet. A worker reports a failed import itself."""
+        new_modules = [m for m in modules if m not in self.loaded]
+        for module in new_modules:
             with suppress(Exception):
                 importlib.import_module(module)
-        self.loaded |= set(new)
-        if new:
+        self.loaded |= set(new_modules)
+        if new_modules:
             gc.collect()
             gc.freeze()  # the children share these pages, as long as no collector writes to them
 
 
-def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -> None:
-    """In the fork: run the module, and end."""
+def run_child(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -> None:
+    """Run the module in the fork, and exit."""
     code, server = 1, os.getppid()
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
-        _call_itself(message["module"])
+        _set_process_name(message["module"])
         request, answer, log = files
         quiet = os.open(os.devnull, os.O_RDONLY)
         for file, number in ((quiet, 0), (log, 1), (log, 2)):
@@ -102,7 +100,7 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
         sys.path[:] = [message["folder"], *(p for p in entries if p), *path]
         sys.argv = [message["module"], str(request), str(answer), str(server), *message["args"]]
         importlib.invalidate_caches()
-        _forget_randomness()
+        _seed_generators()
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # it is loaded already
             runpy.run_module(message["module"], run_name="__main__", alter_sys=True)
         code = 0
@@ -116,8 +114,8 @@ def become(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -
         os._exit(code)
 
 
-def _call_itself(module: str) -> None:
-    """The name by which `ps` and `top` know this process: its command line is the server's. Linux keeps 15 characters:
+def _set_process_name(module: str) -> None:
+    """Set the name that `ps` and `top` show for this process: its command line is the server's. Linux keeps 15 characters:
     "judge.reference" says more than "judge.correctne".
     """
     parts = module.removeprefix("warpsmith.").split(".")
@@ -125,24 +123,24 @@ def _call_itself(module: str) -> None:
     ctypes.CDLL(None).prctl(15, ctypes.c_char_p(name), 0, 0, 0)  # PR_SET_NAME
 
 
-def _forget_randomness() -> None:
-    """Children that share a generator's state would draw the same numbers."""
+def _seed_generators() -> None:
+    """Seed the generators anew: children that share a state would draw the same numbers."""
     random.seed()
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed()
 
 
-def reaped(pid: int) -> int | None:
-    """Exit code of a child, negative for a signal; None while it runs."""
+def reap(pid: int) -> int | None:
+    """Return the exit code of a child, negative for a signal; None while it runs."""
     try:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        ended_pid, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return 0
-    return os.waitstatus_to_exitcode(status) if done else None
+    return os.waitstatus_to_exitcode(status) if ended_pid else None
 
 
-def unfit() -> str:
-    """Why children of this process would not work; empty when they would."""
+def why_unfit() -> str:
+    """Explain why children of this process would not work; empty when they would."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"{threads} threads"
@@ -156,9 +154,9 @@ def unfit() -> str:
     return "" if ctypes.CDLL(driver).cuDeviceGetCount(address) == not_initialised else "CUDA has been started"
 
 
-def end(*_: object) -> None:
-    """Kill all descendants, and end. The parent's death is told twice, by a signal and by the socket: to begin again in the middle
-    would find no more of a killed child's own children.
+def end_server(*_: object) -> None:
+    """Kill all descendants, and exit. The parent's death is signalled twice, by SIGTERM and by the socket; a second start in
+    the middle would miss the children of a killed child, so SIGTERM is ignored from here on.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for process in psutil.Process().children(recursive=True):
@@ -168,10 +166,10 @@ def end(*_: object) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, end_server)
     die_with_parent(int(sys.argv[2]), signal.SIGTERM)
     ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
-    end()
+    end_server()
 
 
 if __name__ == "__main__":

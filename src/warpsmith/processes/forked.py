@@ -1,7 +1,7 @@
-"""The supervisor's side of the fork server: start workers' processes, wait for them, and learn how they ended.
+"""The supervisor's side of the fork server starts workers' processes, waits for them and reads their exit codes.
 
 In: a module, an environment, three files. Out: a `Forked`, with as much of `subprocess.Popen` as a worker needs. There is one
-server a supervisor for each set of variables that are read while modules load, such as `LD_PRELOAD`; the others each child is given anew.
+server a supervisor for each set of variables that are read while modules load, such as `LD_PRELOAD`; each child gets the others from its own request.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ EARLY = (
 )
 LATE = ("PYTHONPATH", "PYTHONUNBUFFERED", "TORCHINDUCTOR_CACHE_DIR")
 # Of every worker, forked or not: no threads before the fork, and what compiles one module compiles no header in advance, nor in other processes.
-OWN = {
+WORKER_ENV = {
     "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }  # fmt: skip
 ANSWER_BYTES = 1 << 16
-GONE = -signal.SIGKILL
+KILLED = -signal.SIGKILL
 
 Key = tuple[tuple[str, str], ...]
 
@@ -56,17 +56,17 @@ class Server:
 
     def __init__(self, early: Mapping[str, str]) -> None:
         self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        rest = {k: v for k, v in os.environ.items() if not _is_early(k)}
+        self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        env = {k: v for k, v in os.environ.items() if not _is_early(k)}
         started = threading.Event()
         self._failed: OSError | None = None
 
         def live() -> None:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", MODULE, str(theirs.fileno()), str(os.getpid())],
+                    [sys.executable, "-m", MODULE, str(server_end.fileno()), str(os.getpid())],
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-                    start_new_session=True, pass_fds=(theirs.fileno(),), env={**rest, **early, **OWN},
+                    start_new_session=True, pass_fds=(server_end.fileno(),), env={**env, **early, **WORKER_ENV},
                 )  # fmt: skip
             except OSError as error:
                 self._failed = error
@@ -77,12 +77,12 @@ class Server:
 
         threading.Thread(target=live, name="fork server", daemon=True).start()
         started.wait()
-        theirs.close()
+        server_end.close()
         if self._failed is not None:
             raise self._failed
 
     def ask(self, files: Sequence[int] = (), **message: Any) -> dict[str, Any]:
-        """Raises OSError where the server has ended."""
+        """Send a request and return the answer. Raises OSError where the server has ended."""
         with self._lock:
             data = json.dumps(message).encode()
             socket.send_fds(self._control, [data], list(files)) if files else self._control.send(data)
@@ -93,10 +93,10 @@ class Server:
 
     @property
     def alive(self) -> bool:
-        """Whether its end of the socket is open: it never speaks unasked."""
-        return not self._lock.acquire(blocking=False) or self._silent()
+        """True while the server's end of the socket is open: it never sends without a request."""
+        return not self._lock.acquire(blocking=False) or self._is_silent()
 
-    def _silent(self) -> bool:
+    def _is_silent(self) -> bool:
         try:
             return not select.select([self._control], [], [], 0)[0]
         finally:
@@ -112,7 +112,7 @@ class Forked:
 
     @cached_property
     def _end(self) -> int:
-        """Becomes readable when it ends. Nobody else takes its pid before the server reaps it."""
+        """A descriptor that becomes readable when the child ends. Its pid stays taken until the server reaps it."""
         return os.pidfd_open(self.pid)
 
     def poll(self) -> int | None:
@@ -120,7 +120,7 @@ class Forked:
             try:
                 self.returncode = self._server.ask(op="reap", pid=self.pid)["code"]
             except OSError:
-                self.returncode = GONE  # it died with the server
+                self.returncode = KILLED  # it died with the server
         return self.returncode
 
     def wait(self) -> int:
@@ -144,7 +144,7 @@ def fork(
     preload: Sequence[str],
 ) -> Forked:  # fmt: skip
     """Run a module with these files as its pipes' ends and its log. Raises Unfit, and OSError where no process starts."""
-    server = _server({k: v for k, v in env.items() if _is_early(k) and k not in OWN})
+    server = _get_server({k: v for k, v in env.items() if _is_early(k) and k not in WORKER_ENV})
     answer = server.ask(
         files, op="fork", module=module, args=list(args), env=dict(env), folder=str(folder.absolute()),
         processors=sorted(os.sched_getaffinity(0)), preload=list(preload),
@@ -154,7 +154,7 @@ def fork(
     return Forked(server, int(answer["pid"]))
 
 
-def _server(early: Mapping[str, str]) -> Server:
+def _get_server(early: Mapping[str, str]) -> Server:
     key = (os.getpid(), tuple(sorted(early.items())))  # a supervisor that was forked has its own
     with _starting:
         if key not in _servers or not _servers[key].alive:

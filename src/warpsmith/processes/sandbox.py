@@ -70,7 +70,7 @@ def restrict(
     first writable folder from here on. Raises nothing for what the kernel lacks; OSError when a part exists
     and refuses to work."""
     libc = ctypes.CDLL(None, use_errno=True)
-    many = len(os.listdir("/proc/self/task")) > 1 if os.path.isdir("/proc/self/task") else False
+    has_threads = len(os.listdir("/proc/self/task")) > 1 if os.path.isdir("/proc/self/task") else False
     if writable:
         os.environ["TMPDIR"] = str(writable[0])
         if "tempfile" in sys.modules:  # it may have looked before
@@ -84,7 +84,7 @@ def restrict(
             parts.insert(0, "seccomp")
         abi = _landlock(libc, writable, readable, network)
         if abi:
-            parts.insert(0, f"landlock{abi}" + ("(one thread)" if many else ""))
+            parts.insert(0, f"landlock{abi}" + ("(one thread)" if has_threads else ""))
     return "+".join(parts)
 
 
@@ -203,20 +203,22 @@ def filter_program(machine: int, network: bool, new_processes: bool) -> list[tup
 def command(
     writable: Sequence[Path], *, memory_bytes: int | None, cpu_seconds: int, argv: Sequence[str]
 ) -> list[str]:
-    """The command line that runs `argv` confined, killed when the calling thread's process dies."""
+    """Return a command line that runs `argv` confined, killed when the calling thread's process dies."""
     limits = (os.getpid(), cpu_seconds, "" if memory_bytes is None else memory_bytes, len(writable))
     return [sys.executable, "-I", "-S", __file__, *map(str, (*limits, *writable)), *argv]
 
 
-def _main(given: list[str]) -> None:
-    """What `command` wrote: the parent, seconds, bytes, the folders and their number before them, the command."""
-    parent, seconds, memory, count = given[:4]
-    first = 4 + int(count)
+def _main(arguments: list[str]) -> None:
+    """Run the command line of `command`: the parent, seconds, bytes, the number of folders, the folders, the command."""
+    parent, seconds, memory, count = arguments[:4]
+    command_start = 4 + int(count)
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
     if os.getppid() != int(parent):
         os._exit(1)
-    restrict(given[4:first], memory_bytes=int(memory) if memory else None, cpu_seconds=int(seconds))
-    os.execv(given[first], given[first:])
+    restrict(
+        arguments[4:command_start], memory_bytes=int(memory) if memory else None, cpu_seconds=int(seconds)
+    )
+    os.execv(arguments[command_start], arguments[command_start:])
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from typing import Any
 import psutil
 
 from ..errors import JudgeError, WarpsmithError
-from .forked import OWN, Forked, Unfit, fork
+from .forked import WORKER_ENV, Forked, Unfit, fork
 
-MAX_LINE = 64 << 20  # bytes of one message; a child that sends more is broken
+MAX_LINE_BYTES = 64 << 20  # of one message; a child that sends more is broken
 
 
 class WorkerFailed(WarpsmithError):
@@ -43,13 +43,13 @@ class WorkerTimeout(WarpsmithError):
     """The child did not answer in time and was killed."""
 
 
-def caches(folder: Path) -> dict[str, str]:
-    """Where torch looks for what it compiled: a folder that is there, since one that is confined can make none, least of
-    all where the user's own settings say.
+def make_cache_folder(folder: Path) -> dict[str, str]:
+    """Make the folder for torch's compiled code and return the variables that name it: a confined process can create none,
+    least of all where the user's settings say.
     """
-    place = folder / "caches"
-    place.mkdir(exist_ok=True)
-    return {name: str(place) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+    cache_folder = folder / "caches"
+    cache_folder.mkdir(exist_ok=True)
+    return {name: str(cache_folder) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
 
 
 class Worker:
@@ -73,9 +73,9 @@ class Worker:
         self._buffer = b""
         variables = {
             **(os.environ if inherit else {}),
-            **caches(workdir),
+            **make_cache_folder(workdir),
             **(env or {}),
-            **(OWN if inherit else {}),
+            **(WORKER_ENV if inherit else {}),
             "PYTHONUNBUFFERED": "1",
         }
         self.process: subprocess.Popen[bytes] | Forked
@@ -88,17 +88,17 @@ class Worker:
                     needed = (module, *preload) if module.startswith("warpsmith.") else preload
                     self.process = fork(module, args, variables, workdir, files, needed)
                 except Unfit:
-                    self.process = self._started(args, variables, files)
+                    self.process = self._start_interpreter(args, variables, files)
         except OSError as error:
             raise JudgeError(f"cannot start a {module} process: {error}") from error
         finally:
             os.close(request_r)
             os.close(answer_w)
 
-    def _started(
+    def _start_interpreter(
         self, args: tuple[str, ...], variables: Mapping[str, str], files: tuple[int, int, int]
     ) -> subprocess.Popen[bytes]:
-        """As an interpreter of its own."""
+        """Start the worker as an interpreter of its own, without the fork server."""
         request, answer, log = files
         return subprocess.Popen(
             [sys.executable, "-m", self.module, str(request), str(answer), str(os.getpid()), *args],
@@ -117,7 +117,7 @@ class Worker:
             while data:
                 data = data[os.write(self._request, data) :]
         except OSError as error:
-            raise self._died() from error
+            raise self._make_died_error() from error
 
     def receive(self, timeout: float) -> dict[str, Any]:
         line = self._read_line(time.monotonic() + timeout)
@@ -134,22 +134,22 @@ class Worker:
 
     def _read_line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._answer], [], [], left)[0]:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0 or not select.select([self._answer], [], [], remaining_s)[0]:
                 self.close()
                 raise WorkerTimeout(f"{self.module} gave no answer in time and was stopped")
             chunk = os.read(self._answer, 1 << 20)
-            if not chunk or len(self._buffer) > MAX_LINE:
-                raise self._died()
+            if not chunk or len(self._buffer) > MAX_LINE_BYTES:
+                raise self._make_died_error()
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
-    def _died(self) -> WorkerDied:
+    def _make_died_error(self) -> WorkerDied:
         self.close()
         code = self.process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        return WorkerDied(f"{self.module} ended unexpectedly ({how})")
+        ending = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return WorkerDied(f"{self.module} ended unexpectedly ({ending})")
 
     @property
     def alive(self) -> bool:

@@ -1,5 +1,5 @@
-"""What the compiler made of a unit: how wide its vector instructions are, which functions it still calls,
-and for CUDA the registers, spills, shared memory and instructions of each kernel.
+"""The compiler observer reports the machine code of a unit: how wide its vector instructions are, which functions it
+still calls, and for CUDA the registers, spills, shared memory and instructions of each kernel.
 
 A unit and its build in, an `Observation` out. On a CPU the library is disassembled (`disassembly.py`);
 counts are of instructions in its innermost loops, not of instructions executed. On CUDA resources are
@@ -12,32 +12,36 @@ from pathlib import Path
 
 from ..records import Build, Unit
 from ..targets import sass
-from .base import Observation, not_available
 from .disassembly import Disassembly, disassemble
+from .observation import Observation, not_available
 
 NAME = "compiler"
 _CUDA_FIELDS = ("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "shared_bytes")
 
 
 def observe(unit: Unit, build: Build, cuobjdump: str | None = None) -> Observation:
-    """`build` is a successful one of `unit`. `cuobjdump`: the disassembler of CUDA builds, where installed."""
+    """Observe a successful `build` of `unit`. `cuobjdump`: the disassembler of CUDA builds, where installed."""
     if unit.language == "cuda":
-        return _cuda(unit, build, cuobjdump)
-    found = disassemble(build.library)
-    return not_available(NAME, found, unit.region.id) if isinstance(found, str) else _cpu(unit, build, found)
+        return _describe_kernels(unit, build, cuobjdump)
+    disassembly = disassemble(build.library)
+    return (
+        not_available(NAME, disassembly, unit.region.id)
+        if isinstance(disassembly, str)
+        else _describe_library(unit, build, disassembly)
+    )
 
 
-def _cpu(unit: Unit, build: Build, found: Disassembly) -> Observation:
-    metrics = {f"instructions, {name}": float(count) for name, count in sorted(found.widths.items())}
-    if found.vector_share is not None:
-        metrics["vector share of floating-point instructions"] = found.vector_share
+def _describe_library(unit: Unit, build: Build, disassembly: Disassembly) -> Observation:
+    metrics = {f"instructions, {name}": float(count) for name, count in sorted(disassembly.widths.items())}
+    if disassembly.vector_share is not None:
+        metrics["vector share of floating-point instructions"] = disassembly.vector_share
     metrics["code bytes"] = float(Path(build.library).stat().st_size)
-    notes = [f"calls {', '.join(found.called)}"] if found.called else []
+    notes = [f"calls {', '.join(disassembly.called)}"] if disassembly.called else []
     notes += [f"line {d.line}: {d.message}" for d in build.diagnostics]
     return Observation(observer=NAME, subject=unit.region.id, metrics=metrics, notes=tuple(notes))
 
 
-def _cuda(unit: Unit, build: Build, cuobjdump: str | None) -> Observation:
+def _describe_kernels(unit: Unit, build: Build, cuobjdump: str | None) -> Observation:
     if not build.kernels:
         return not_available(NAME, "the build reports no kernels", unit.region.id)
     metrics = {
@@ -45,17 +49,17 @@ def _cuda(unit: Unit, build: Build, cuobjdump: str | None) -> Observation:
         for kernel in build.kernels
         for field in _CUDA_FIELDS
     }
-    report = sass.inspect(Path(build.library), cuobjdump)
+    report = sass.disassemble(Path(build.library), cuobjdump)
     notes = () if report.available else (f"instructions: not available: {report.reason}",)
     for kernel in report.kernels:
-        metrics |= {f"{name}, {kernel.name}": value for name, value in _instructions(kernel).items()}
+        metrics |= {f"{name}, {kernel.name}": value for name, value in _count_instructions(kernel).items()}
     return Observation(observer=NAME, subject=unit.region.id, metrics=metrics, notes=notes)
 
 
-def _instructions(kernel: sass.KernelSass) -> dict[str, float]:
-    found = {
+def _count_instructions(kernel: sass.KernelSass) -> dict[str, float]:
+    values = {
         "instructions": float(kernel.instructions),
         "share of 16-byte global loads": kernel.wide_share,
         "local loads and stores": float(kernel.local_loads + kernel.local_stores),
     }
-    return found | {f"{m.opcode} ({m.inputs} to {m.accumulator})": float(m.count) for m in kernel.matrix}
+    return values | {f"{m.opcode} ({m.inputs} to {m.accumulator})": float(m.count) for m in kernel.matrix}

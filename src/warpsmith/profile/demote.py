@@ -1,8 +1,8 @@
-"""A confirmed winner, as it stands after the sanitizers.
+"""`sanitize_winner` runs a confirmed winner under the sanitizers and demotes it if they report a finding.
 
 A result and the open judge that gave it in; the same result out, or an incorrect one whose failed checks are the
-findings. A tool that is missing here changes nothing: a winner is not better than what could be checked, and the
-verdict's isolation says which sanitizers ran.
+findings. A tool that is not installed changes nothing; the verdict's isolation
+says which sanitizers ran.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from ..judge.correctness.input_families import OWN
 from ..judge.judge_session import JudgeSession
 from ..records import Candidate, Check, Result
-from ..targets.native import NativeTarget
-from .sanitizer import Sanitized, sanitize
+from ..targets.native_target import NativeTarget
+from .sanitizer import SanitizerReport, sanitize
 
 
-def after_sanitizers(result: Result, candidate: Candidate, judge: JudgeSession) -> Result:
-    """Only a win is looked at: nothing else is kept as a winner. Raises what `sanitize` raises."""
+def sanitize_winner(result: Result, candidate: Candidate, judge: JudgeSession) -> Result:
+    """Return a win after its run under the sanitizers, any other result unchanged. Raises what `sanitize` raises."""
     if not result.win:
         return result
     cache = judge.target.cache.directory if isinstance(judge.target, NativeTarget) else judge.workdir
     judge.progress("running it under the sanitizers")
-    found = sanitize(
+    report = sanitize(
         candidate,
         judge.task,
         judge.target,
@@ -30,27 +30,27 @@ def after_sanitizers(result: Result, candidate: Candidate, judge: JudgeSession) 
         seed=judge.seed,
         device_lock=judge.device_lock,
     )
-    return demoted(result, found)
+    return demote(result, report)
 
 
-def demoted(result: Result, found: Sanitized) -> Result:
-    """The result with what was found: incorrect when anything was."""
+def demote(result: Result, report: SanitizerReport) -> Result:
+    """Return the result with the sanitizers' report: incorrect when it has a finding."""
     verdict = result.verdict
     if verdict is None:
         return result
-    ran = (
-        f"sanitizers: {'+'.join(found.ran)}"
-        if found.ran
-        else "; ".join(found.not_available) or "no sanitizers"
+    summary = (
+        f"sanitizers: {'+'.join(report.ran)}"
+        if report.ran
+        else "; ".join(report.not_available) or "no sanitizers"
     )
-    if found.ran and found.not_available:
-        ran += f"; {'; '.join(found.not_available)}"
-    if found.too_large:
-        ran += f" (not at {', '.join(found.too_large)}: too large)"
-    verdict = verdict.model_copy(update={"isolation": f"{verdict.isolation}; {ran}"})
-    if found.ok:
+    if report.ran and report.not_available:
+        summary += f"; {'; '.join(report.not_available)}"
+    if report.too_large:
+        summary += f" (not at {', '.join(report.too_large)}: too large)"
+    verdict = verdict.model_copy(update={"isolation": f"{verdict.isolation}; {summary}"})
+    if report.ok:
         return result.model_copy(update={"verdict": verdict})
-    failed = tuple(
+    failed_checks = tuple(
         Check(
             variant=f.variant,
             family=OWN,
@@ -59,10 +59,14 @@ def demoted(result: Result, found: Sanitized) -> Result:
             rule=f"sanitizer-{f.tool}",
             detail=f.message,
         )
-        for f in found.findings
+        for f in report.findings
     )
-    reason = f"{failed[0].rule}: {found.findings[0]}"
-    changed = {"correct": False, "checks": (*verdict.checks, *failed), "reasons": (*verdict.reasons, reason)}
+    reason = f"{failed_checks[0].rule}: {report.findings[0]}"
+    changes = {
+        "correct": False,
+        "checks": (*verdict.checks, *failed_checks),
+        "reasons": (*verdict.reasons, reason),
+    }
     return result.model_copy(
-        update={"status": "incorrect", "reason": reason, "verdict": verdict.model_copy(update=changed)}
+        update={"status": "incorrect", "reason": reason, "verdict": verdict.model_copy(update=changes)}
     )

@@ -1,4 +1,4 @@
-"""What a library's machine code says: how wide its innermost loops compute, and which functions it calls.
+"""`disassemble` reads a library's machine code: how wide its innermost loops compute, and which functions it calls.
 
 A path in, a `Disassembly` out, or the reason why there is none. The code is a candidate's, so objdump reads
 it confined, as compilation is. Counts are of instructions in the code, not of instructions executed.
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..processes import sandbox
-from .base import run_tool
+from .tool_run import run_tool
 
-TIMEOUT = 60.0
+TIMEOUT_S = 60.0
 MEMORY_BYTES = 2 << 30
 _INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\t(\S+)(?:\s+(.*))?$")
 _CALL = re.compile(r"<(\w+)@plt>")
@@ -32,12 +32,12 @@ Instruction = tuple[int, str, str]  # address, mnemonic, operands
 
 @dataclass(frozen=True)
 class Disassembly:
-    widths: Counter[str]  # see `widths`
+    widths: Counter[str]  # see `count_widths`
     called: tuple[str, ...]  # functions of other libraries
 
     @property
     def vector_share(self) -> float | None:
-        """Of the instructions that compute on floating-point registers: those on vectors. None without."""
+        """The share of vector instructions among those that compute on floating-point registers; None if there are none."""
         total = self.widths.total()
         return (total - self.widths["scalar"]) / total if total else None
 
@@ -45,7 +45,7 @@ class Disassembly:
         """The width on which most of the work is done; 0 where none is done on vectors. `register_bits`: of
         vectors of no fixed length.
         """
-        work = {_bits(name, register_bits): n for name, n in self.widths.items() if name != "scalar"}
+        work = {_parse_bits(name, register_bits): n for name, n in self.widths.items() if name != "scalar"}
         return max(work, key=lambda bits: bits * work[bits], default=0)
 
 
@@ -54,49 +54,49 @@ def disassemble(library: str) -> Disassembly | str:
     if objdump is None:
         return "objdump is not installed (binutils)"
     argv = [objdump, "-d", "--no-show-raw-insn", library]
-    confined = sandbox.command([], memory_bytes=MEMORY_BYTES, cpu_seconds=int(TIMEOUT), argv=argv)
-    ended = run_tool(confined, TIMEOUT)
-    if ended.code != 0:
-        return f"objdump ended with {ended.how}"
-    return Disassembly(widths(ended.output), tuple(sorted(set(_CALL.findall(ended.output)))))
+    confined = sandbox.command([], memory_bytes=MEMORY_BYTES, cpu_seconds=int(TIMEOUT_S), argv=argv)
+    tool_run = run_tool(confined, TIMEOUT_S)
+    if tool_run.code != 0:
+        return f"objdump ended with {tool_run.how}"
+    return Disassembly(count_widths(tool_run.output), tuple(sorted(set(_CALL.findall(tool_run.output)))))
 
 
-def widths(text: str) -> Counter[str]:
-    """How many instructions compute on 512, 256 or 128 bits at once, on vectors of no fixed length, or on one
+def count_widths(text: str) -> Counter[str]:
+    """Count the instructions that compute on 512, 256 or 128 bits at once, on vectors of no fixed length, or on one
     float: in the innermost loops of a disassembly, or in all of it where no loop computes.
     """
     code = [
         (int(m[1], 16), m[2], m[3] or "") for m in map(_INSTRUCTION.match, text.splitlines()) if m is not None
     ]
-    return _counted(_innermost(code)) or _counted(code)
+    return _count_by_width(_select_innermost(code)) or _count_by_width(code)
 
 
-def _counted(code: Sequence[Instruction]) -> Counter[str]:
-    found = Counter(_width(mnemonic, operands) for _, mnemonic, operands in code)
-    del found[""]
-    return found
+def _count_by_width(code: Sequence[Instruction]) -> Counter[str]:
+    counts = Counter(_find_width(mnemonic, operands) for _, mnemonic, operands in code)
+    del counts[""]
+    return counts
 
 
-def _innermost(code: Sequence[Instruction]) -> list[Instruction]:
-    """The instructions of loops that hold no other loop. A loop ends in a jump back to its start."""
-    loops = sorted(set(_loops(code)), key=lambda loop: (-loop[0], loop[1]))
-    inner: list[tuple[int, int]] = []
+def _select_innermost(code: Sequence[Instruction]) -> list[Instruction]:
+    """Select the instructions of loops that contain no other loop. A loop ends in a jump back to its start."""
+    loops = sorted(set(_find_loops(code)), key=lambda loop: (-loop[0], loop[1]))
+    innermost: list[tuple[int, int]] = []
     nearest_end = 1 << 64
     for start, end in loops:
         if nearest_end > end:
-            inner.append((start, end))
+            innermost.append((start, end))
         nearest_end = min(nearest_end, end)
-    inner.sort()
-    chosen, at = [], 0
+    innermost.sort()
+    chosen, index = [], 0
     for instruction in code:  # in the order of addresses, as `inner` is
-        while at < len(inner) and inner[at][1] < instruction[0]:
-            at += 1
-        if at < len(inner) and inner[at][0] <= instruction[0]:
+        while index < len(innermost) and innermost[index][1] < instruction[0]:
+            index += 1
+        if index < len(innermost) and innermost[index][0] <= instruction[0]:
             chosen.append(instruction)
     return chosen
 
 
-def _loops(code: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
+def _find_loops(code: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
     for address, mnemonic, operands in code:
         jumps = _JUMP.match(mnemonic) and ".cold" not in operands  # rare code lies before the rest
         target = _TARGET.search(operands) if jumps else None
@@ -104,7 +104,7 @@ def _loops(code: Sequence[Instruction]) -> Iterator[tuple[int, int]]:
             yield int(target[1], 16), address
 
 
-def _width(mnemonic: str, operands: str) -> str:
+def _find_width(mnemonic: str, operands: str) -> str:
     if _MOVE.match(mnemonic):
         return ""
     for register, bits in (("%zmm", "512-bit"), ("%ymm", "256-bit")):
@@ -117,5 +117,5 @@ def _width(mnemonic: str, operands: str) -> str:
     return "128-bit" if _NEON.search(operands) else ""
 
 
-def _bits(name: str, register_bits: int) -> int:
+def _parse_bits(name: str, register_bits: int) -> int:
     return int(name.removesuffix("-bit")) if name.endswith("-bit") else register_bits

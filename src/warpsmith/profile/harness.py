@@ -1,4 +1,4 @@
-"""Units run outside of the judge, in a small program of ours, for tools that watch a process from outside.
+"""The harness is a small program that runs units outside of the judge, for tools that watch a process from outside.
 
 In: a built library, the raw bytes of its inputs, specs. Out: a command line that calls the unit on exactly those
 buffers. The program is `harness.cpp`, built once for a compiler into the build cache: plain, with the address
@@ -30,16 +30,16 @@ LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 
 
 def cpu_harness(cache_dir: Path, compiler: str, *, sanitized: bool) -> Path:
-    """The program for C++ units. Raises ToolchainError where it cannot be built."""
+    """Build the program for C++ units. Raises ToolchainError where it cannot be built."""
     extra = SANITIZERS if sanitized else ()
-    return _built(cache_dir, [compiler, *BASE, *extra, *LINKED], machine.compiler_signature(compiler))
+    return _build_program(cache_dir, [compiler, *BASE, *extra, *LINKED], machine.compiler_signature(compiler))
 
 
 def cuda_harness(cache_dir: Path, compiler: str, include: Path, libraries: Path) -> Path:
-    """The program for CUDA units, with the toolkit's headers and libcudart. Raises ToolchainError."""
+    """Build the program for CUDA units, with the toolkit's headers and libcudart. Raises ToolchainError."""
     where = (f"-I{include}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcudart")
     command = [compiler, "-DWARPSMITH_CUDA", *BASE, *LINKED, *where]
-    return _built(cache_dir, command, machine.compiler_signature(compiler))
+    return _build_program(cache_dir, command, machine.compiler_signature(compiler))
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Call:
     outputs: tuple[TensorSpec, ...]
 
     @classmethod
-    def prepared(
+    def prepare(
         cls, library: Path, raw: Sequence[npt.NDArray[Any]], inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec], path: Path,
     ) -> Call:  # fmt: skip
@@ -66,23 +66,23 @@ class Call:
         return [str(program), *self.arguments(calls)]
 
     def arguments(self, calls: int) -> list[str]:
-        """The program takes those of several units, one after the other."""
+        """Return the arguments of this call. The program takes those of several calls, one after the other."""
         offsets = ValuesFile(self.values, self.inputs).offsets
-        given = [n for o, s in zip(offsets, self.inputs, strict=True) for n in (o, extent_bytes(s))]
-        made = [extent_bytes(s) for s in self.outputs]
-        numbers = (calls, len(self.inputs), *given, len(made), *made)
+        input_numbers = [n for o, s in zip(offsets, self.inputs, strict=True) for n in (o, extent_bytes(s))]
+        output_bytes = [extent_bytes(s) for s in self.outputs]
+        numbers = (calls, len(self.inputs), *input_numbers, len(output_bytes), *output_bytes)
         return [str(self.library), str(self.values), *map(str, numbers)]
 
 
-def _built(cache_dir: Path, command: list[str], signature: str) -> Path:
+def _build_program(cache_dir: Path, command: list[str], signature: str) -> Path:
     cache, text = BuildCache(cache_dir), SOURCE.read_text()
     key = cache.key(["harness", *command, signature, text])
 
     def compile_in(folder: Path) -> tuple[Build, bool]:
-        ran = run_confined([command], folder)
-        found = diagnostics.parse(ran.output, SOURCE.name)
-        ok = ran.code == 0 and not ran.timed_out
-        return Build(unit_key="harness", variant="", ok=ok, library="harness", diagnostics=found), ok
+        tool_run = run_confined([command], folder)
+        messages = diagnostics.parse(tool_run.output, SOURCE.name)
+        ok = tool_run.code == 0 and not tool_run.timed_out
+        return Build(unit_key="harness", variant="", ok=ok, library="harness", diagnostics=messages), ok
 
     build = cache.find(key) or cache.make(key, {SOURCE.name: text}, compile_in)
     if not build.ok:

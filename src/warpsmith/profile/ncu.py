@@ -1,4 +1,4 @@
-"""A few named hardware counters of a CUDA unit's kernels, through Nsight Compute.
+"""The ncu observer reads a few hardware counters of a CUDA unit's kernels through Nsight Compute.
 
 A command line that runs the unit in, an `Observation` out. The set is small so that it takes seconds: ncu replays
 each kernel a few times, with its caches flushed before (`--cache-control all`, its default) and the clocks left
@@ -12,11 +12,12 @@ import csv
 import shutil
 from collections.abc import Sequence
 
-from .base import Observation, not_available, run_tool
+from .observation import Observation, not_available
+from .tool_run import run_tool
 
 NAME = "ncu"
-TIMEOUT = 120.0
-MOST_KERNELS = 20
+TIMEOUT_S = 120.0
+MAX_KERNELS = 20
 METRICS = {
     "gpu__time_duration.sum": "time ns",
     "dram__bytes.sum": "DRAM bytes",
@@ -29,16 +30,20 @@ METRICS = {
 
 
 def observe(program: Sequence[str], subject: str = "") -> Observation:
-    """`program`: a command that runs the kernels once; see `harness.Call.command`."""
+    """Run `program` under ncu: a command that runs the kernels once; see `harness.Call.command`."""
     tool = shutil.which("ncu")
     if tool is None:
         return not_available(NAME, "ncu is not installed (Nsight Compute)", subject)
-    ended = run_tool(command(tool, program), TIMEOUT)
-    found = parse(ended.output)
-    if not found:
-        return not_available(NAME, _why(ended.output) or f"no counters; ncu ended with {ended.how}", subject)
+    tool_run = run_tool(command(tool, program), TIMEOUT_S)
+    values_by_kernel = parse(tool_run.output)
+    if not values_by_kernel:
+        return not_available(
+            NAME, _find_error(tool_run.output) or f"no counters; ncu ended with {tool_run.how}", subject
+        )
     metrics = {
-        f"{name}, {kernel}": value for kernel, values in found.items() for name, value in values.items()
+        f"{name}, {kernel}": value
+        for kernel, values in values_by_kernel.items()
+        for name, value in values.items()
     }
     return Observation(observer=NAME, subject=subject, metrics=metrics)
 
@@ -51,41 +56,43 @@ def command(tool: str, program: Sequence[str]) -> list[str]:
         "--clock-control",
         "none",
         "--launch-count",
-        str(MOST_KERNELS),
+        str(MAX_KERNELS),
     ]
     return [tool, *options, "--metrics", ",".join(METRICS), *program]
 
 
 def parse(output: str) -> dict[str, dict[str, float]]:
-    """Kernel → metric → value; a kernel launched again is counted apart ("name #2"). Rows that are no numbers are
-    left out, and so is what stands before the table.
+    """Return kernel → metric → value; a kernel launched again has its own entry ("name #2"). Rows that are no numbers are
+    left out, and so is the text before the table.
     """
     lines = output.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     launches: dict[str, list[str]] = {}  # kernel → ids of its launches
-    found: dict[str, dict[str, float]] = {}
+    values_by_kernel: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines[start:]):
         metric = METRICS.get(row.get("Metric Name") or "")
-        value = _number(row.get("Metric Value") or "")
+        value = _parse_number(row.get("Metric Value") or "")
         if metric is None or value is None:
             continue
         kernel = (row.get("Kernel Name") or "kernel").partition("(")[0].strip()
         ids = launches.setdefault(kernel, [])
         if row["ID"] not in ids:
             ids.append(row["ID"])
-        place = ids.index(row["ID"]) + 1
-        found.setdefault(kernel if place == 1 else f"{kernel} #{place}", {})[metric] = value
-    return found
+        launch_number = ids.index(row["ID"]) + 1
+        values_by_kernel.setdefault(kernel if launch_number == 1 else f"{kernel} #{launch_number}", {})[
+            metric
+        ] = value
+    return values_by_kernel
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         return float(text.replace(",", ""))
     except ValueError:
         return None
 
 
-def _why(output: str) -> str:
-    """ncu's own first error: often that counters are for administrators only (ERR_NVGPUCTRPERM)."""
+def _find_error(output: str) -> str:
+    """Return the first error that ncu prints: often that counters are for administrators only (ERR_NVGPUCTRPERM)."""
     errors = (line for line in output.splitlines() if line.startswith("==ERROR=="))
     return next(errors, "").removeprefix("==ERROR==").strip()[:200]

@@ -1,20 +1,20 @@
-"""Where a candidate lies under this machine's roofline (Williams, Waterman & Patterson 2009, "Roofline: an insightful
+"""The roofline observer places a candidate under this machine's roofline (Williams, Waterman & Patterson 2009, "Roofline: an insightful
 visual performance model").
 
 The task's speed-of-light limit and a measured time in, an `Observation` out. Bytes and operations are the least
-that the task needs, not what the candidate spent: a share below 1 is what is left to gain, whatever the cause.
+that the task needs, not what the candidate spent: a share below 1 is the gain that remains, whatever its cause.
 """
 
 from __future__ import annotations
 
 from ..records import Limit
-from .base import Observation, not_available
+from .observation import Observation, not_available
 
 NAME = "roofline"
 
 
 def observe(limit: Limit | None, seconds: float) -> Observation:
-    """`seconds` of one call, above zero where it was timed."""
+    """Compare the `seconds` of one call, 0 if it was not timed, with the limit."""
     if limit is None or seconds <= 0:
         return not_available(NAME, "the candidate was not timed, or the run has no limit")
     intensity = limit.flops / limit.least_bytes if limit.least_bytes else 0.0

@@ -1,4 +1,4 @@
-"""What sanitizers print, as one line each: what happened, to which buffer, at which line of the unit.
+"""Parsers of sanitizer output make one line of each report: what happened, to which buffer, at which line of the unit.
 
 Formats: AddressSanitizer and UndefinedBehaviorSanitizer of GCC and Clang (clang.llvm.org/docs/AddressSanitizer.html),
 compute-sanitizer (docs.nvidia.com/compute-sanitizer). The harness prints where its buffers lie.
@@ -28,8 +28,8 @@ _SKIPPED = (
 _NO_FINDING = ("Internal Sanitizer Error", "Unable to", "Error: No attachable", "Error: Target")
 
 
-def address_finding(output: str) -> tuple[str, str] | None:
-    """("address" | "undefined", message) of the first error that GCC's or Clang's sanitizers report."""
+def find_address_error(output: str) -> tuple[str, str] | None:
+    """Return ("address" | "undefined", message) of the first error that GCC's or Clang's sanitizers report."""
     undefined = _UNDEFINED.search(output)
     if undefined is not None:
         return "undefined", f"{undefined[4].strip()} ({undefined[2]}:{undefined[3]})"
@@ -39,20 +39,20 @@ def address_finding(output: str) -> tuple[str, str] | None:
     report = output[error.start() :]
     access = _ACCESS.search(report)
     by_signal = _SIGNAL_ACCESS.search(report)
-    what = (
+    access_text = (
         f"{access[1].lower()} of {access[2]} bytes"
         if access
         else by_signal[1].lower()
         if by_signal
         else error[1]
     )
-    where = _place(output, int(error[2], 16)) if error[2] else ""
+    where = _describe_place(output, int(error[2], 16)) if error[2] else ""
     line = _UNIT_LINE.search(report)
-    return "address", f"{what}{where}" + (f" (unit.cpp:{line[1]})" if line else "") + f" [{error[1]}]"
+    return "address", f"{access_text}{where}" + (f" (unit.cpp:{line[1]})" if line else "") + f" [{error[1]}]"
 
 
-def _place(output: str, address: int) -> str:
-    """Where an address lies relative to the nearest buffer of the call that failed."""
+def _describe_place(output: str, address: int) -> str:
+    """Describe where an address lies relative to the nearest buffer of the call that failed."""
     nearest, best = "", 1 << 63
     for name, start, size in _BUFFER.findall(output):
         first, end = int(start, 16), int(start, 16) + int(size)
@@ -65,22 +65,22 @@ def _place(output: str, address: int) -> str:
     return nearest
 
 
-def compute_sanitizer_findings(output: str) -> list[str]:
-    """One line for each error block: its headline, and the kernel's line or place where it says so."""
-    return [_joined(block) for block in _blocks(output) if not block[0].startswith(_NO_FINDING)]
+def parse_compute_sanitizer(output: str) -> list[str]:
+    """Return one line for each error block: its headline, and the kernel's line or address if it has one."""
+    return [_join_block(block) for block in _split_blocks(output) if not block[0].startswith(_NO_FINDING)]
 
 
-def written_at(report: str) -> set[int]:
-    """Places in the machine code of the stores that a report of a race names."""
-    return {int(place, 16) for place in _WRITTEN.findall(report)}
+def find_write_addresses(report: str) -> set[int]:
+    """Return the machine-code addresses of the stores that a report of a race names."""
+    return {int(address, 16) for address in _WRITTEN.findall(report)}
 
 
-def bulk_copies(sass: str) -> set[int]:
-    """Places of bulk copies in what `cuobjdump -sass` prints, of all its kernels."""
-    return {int(place, 16) for place in _BULK_COPY.findall(sass)}
+def find_bulk_copies(sass: str) -> set[int]:
+    """Return the addresses of bulk copies in the output of `cuobjdump -sass`, of all its kernels."""
+    return {int(address, 16) for address in _BULK_COPY.findall(sass)}
 
 
-def _blocks(output: str) -> Iterator[list[str]]:
+def _split_blocks(output: str) -> Iterator[list[str]]:
     block: list[str] = []
     for line in output.splitlines():
         if not line.startswith("========="):
@@ -98,7 +98,7 @@ def _blocks(output: str) -> Iterator[list[str]]:
         yield block
 
 
-def _joined(block: list[str]) -> str:
-    head, *rest = block
-    places = [text for text in rest if text.startswith(("at ", "and "))]
-    return ", ".join([head.removeprefix("Error: "), *places[:2]])
+def _join_block(block: list[str]) -> str:
+    head, *details = block
+    locations = [text for text in details if text.startswith(("at ", "and "))]
+    return ", ".join([head.removeprefix("Error: "), *locations[:2]])

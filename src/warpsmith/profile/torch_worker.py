@@ -28,7 +28,7 @@ WARMUP, CALLS = 3, 5
 def run(
     task_file: str, parts: list[Any], values: str, writable: str, threads: int, device: str
 ) -> dict[str, Any]:
-    """Operators by name, median microseconds of an unprofiled call, and on CUDA the kernels by name."""
+    """Return operators by name, median microseconds of an unprofiled call, and on CUDA the kernels by name."""
     if device == "cpu":
         restrict([Path(writable)], memory_bytes=psutil.virtual_memory().available)
     torch.set_num_threads(threads)
@@ -36,28 +36,28 @@ def run(
     graph = task.graph
     tensors = open_tensors(Path(values), [i.spec for i in graph.inputs], writable=False)
     inputs = [t.clone().to(device) for t in tensors]
-    bound = [(Region.model_validate(region), Path(library)) for region, library in parts]
-    call = deploy(graph, bound, device)
+    units = [(Region.model_validate(region), Path(library)) for region, library in parts]
+    call = deploy(graph, units, device)
     with torch.no_grad():
-        plain = [_timed(lambda: call(inputs), device) for _ in range(WARMUP + CALLS)][WARMUP:]
+        call_seconds = [_time_call(lambda: call(inputs), device) for _ in range(WARMUP + CALLS)][WARMUP:]
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
         with profile(activities=activities) as profiler:
             for _ in range(CALLS):
                 call(inputs)
             _finish(device)
-    found = profiler.key_averages()
+    averages = profiler.key_averages()
     host = {
-        e.key: [e.count / CALLS, e.self_cpu_time_total / CALLS] for e in found if e.self_cpu_time_total > 0
+        e.key: [e.count / CALLS, e.self_cpu_time_total / CALLS] for e in averages if e.self_cpu_time_total > 0
     }
     on_device = {
         e.key: [e.count / CALLS, e.self_device_time_total / CALLS]
-        for e in found
+        for e in averages
         if e.self_device_time_total > 0
     }
-    return {"call_us": median(plain) * 1e6, "host": host, "device": on_device}
+    return {"call_us": median(call_seconds) * 1e6, "host": host, "device": on_device}
 
 
-def _timed(call: Any, device: str) -> float:
+def _time_call(call: Any, device: str) -> float:
     start = time.perf_counter()
     call()
     _finish(device)

@@ -1,9 +1,9 @@
 """Everything that crosses a stage: one frozen record a noun, its id the hash of every field."""
 
-from .base import Record, content_hash
 from .candidate import Candidate, Hypothesis, Lineage, Region, Tunable, Unit
 from .exchange import ROLES, Exchange, Lesson, Role, Usage
 from .graph import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
+from .record import Record, content_hash
 from .result import (
     STATUSES,
     Admission,

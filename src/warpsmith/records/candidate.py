@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from .base import Record, content_hash
 from .graph import Graph
 from .named import NamedRecord
+from .record import Record, content_hash
 from .technique_names import current_branch, current_technique, current_values
 
 Value = int | float | str
@@ -26,8 +26,8 @@ class Region(Record):
     @property
     def title(self) -> str:
         """Its first nodes, for people."""
-        more = len(self.nodes) - 3
-        return ", ".join(self.nodes[:3]) + (f" and {more} more" if more > 0 else "")
+        further_count = len(self.nodes) - 3
+        return ", ".join(self.nodes[:3]) + (f" and {further_count} more" if further_count > 0 else "")
 
 
 class Tunable(Record):
@@ -60,7 +60,7 @@ class Unit(NamedRecord):
 
     @model_serializer(mode="wrap")
     def _dump_as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a rewrite as if units had none: ids in archives that were written before stay valid."""
+        """Leave out an absent rewrite: ids in archives that were written before there were rewrites stay valid."""
         fields: dict[str, Any] = handler(self)
         fields |= {field: name for field, name in self._written.items() if field in fields}
         if self.rewrite is None:
@@ -76,12 +76,12 @@ class Unit(NamedRecord):
 
     @property
     def compiled(self) -> bool:
-        """Whether a target builds it."""
+        """True when a target builds it."""
         return self.language != "aten"
 
     @property
     def text(self) -> str:
-        """What a reader is shown: the source, or the operations in ATen, one a line."""
+        """The text for readers: the source, or the operations in ATen, one a line."""
         if self.compiled or self.rewrite is None:
             return self.source
         return "".join(f"{node.listing}\n" for node in self.rewrite.nodes)
@@ -97,7 +97,7 @@ class Unit(NamedRecord):
 
     @cached_property
     def code_key(self) -> str:
-        """Hash of what decides the binary and how it is judged: two units with one key share build and verdict."""
+        """Hash of everything that decides the binary and its judging: two units with one key share build and verdict."""
         declared: list[Any] = [self.requires, self.atomics] if self.requires or self.atomics else []
         declared += [self.rewrite.id] if self.rewrite is not None else []
         declared += [] if self.compiled else [self.language]
@@ -134,12 +134,12 @@ class Candidate(Record):
 
     @cached_property
     def content_key(self) -> str:
-        """What is judged, whoever wrote it: duplicates share it and are never judged twice."""
+        """Hash of the judged content without its author: duplicates share it and are never judged twice."""
         return content_hash([self.task_id, self.target, [u.code_key for u in self.units]])
 
 
 class Hypothesis(NamedRecord):
-    """What the reasoning agent believes would help, and why."""
+    """A change that the reasoning agent expects to help, and its evidence."""
 
     region: Region
     family: str

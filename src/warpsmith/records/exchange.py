@@ -1,10 +1,10 @@
-"""What passes between a run and its language models, and what runs have learnt."""
+"""Records of exchanges between a run and its language models, and of lessons from runs."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from .base import Record
+from .record import Record
 
 Role = Literal["reasoning", "synthesis", "compile", "correctness", "orchestrator"]
 ROLES: tuple[Role, ...] = ("reasoning", "synthesis", "compile", "correctness", "orchestrator")
@@ -35,7 +35,7 @@ class Exchange(Record):
 
 
 class Lesson(Record):
-    """What ended a kind of failure: learnt in runs, told to whoever meets the same failure again."""
+    """A lesson: the change that ended a kind of failure, learnt in runs, told to whoever meets the same failure again."""
 
     signature: str  # of the failure: stage, and its message with names, numbers and paths taken out
     target: str

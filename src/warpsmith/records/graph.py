@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from .base import Record
+from .record import Record
 
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1,
@@ -81,7 +81,7 @@ class Node(Record):
 
     @model_serializer(mode="wrap")
     def _without_default(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A node that names no module is written as before there was the field: records of then keep their ids."""
+        """Leave out an empty module, as before there was the field: older records keep their ids."""
         fields: dict[str, Any] = handler(self)
         if not self.module:
             fields.pop("module", None)
@@ -90,14 +90,14 @@ class Node(Record):
     @cached_property
     def uses(self) -> tuple[str, ...]:
         """Names of the values the node reads, in order of appearance, each once."""
-        return tuple(dict.fromkeys(_refs([*self.args, *self.kwargs.values()])))
+        return tuple(dict.fromkeys(_find_references([*self.args, *self.kwargs.values()])))
 
     @property
     def listing(self) -> str:
         """The node on one line, for people."""
-        made = ", ".join(v.name if v is not None else "_" for v in self.outputs)
-        named = (f"{k}={_shown(v)}" for k, v in self.kwargs.items())
-        return f"{made} = {self.op}({', '.join([*map(_shown, self.args), *named])})"
+        outputs = ", ".join(v.name if v is not None else "_" for v in self.outputs)
+        keywords = (f"{k}={_show_argument(v)}" for k, v in self.kwargs.items())
+        return f"{outputs} = {self.op}({', '.join([*map(_show_argument, self.args), *keywords])})"
 
     @property
     def output(self) -> Value:
@@ -124,8 +124,8 @@ class Graph(Record):
     @cached_property
     def specs(self) -> dict[str, TensorSpec]:
         """Spec of every value, by name."""
-        made = {v.name: v.spec for n in self.nodes for v in n.outputs if v is not None}
-        return {i.name: i.spec for i in self.inputs} | made
+        made_specs = {v.name: v.spec for n in self.nodes for v in n.outputs if v is not None}
+        return {i.name: i.spec for i in self.inputs} | made_specs
 
     @cached_property
     def producer(self) -> dict[str, Node]:
@@ -159,16 +159,16 @@ class Graph(Record):
         return read + sum(self.specs[name].nbytes for name in self.returned)
 
 
-def _shown(arg: Any) -> str:
+def _show_argument(arg: Any) -> str:
     if isinstance(arg, dict):
         return str(next(iter(arg.values()), ""))
-    return f"[{', '.join(map(_shown, arg))}]" if isinstance(arg, list | tuple) else repr(arg)
+    return f"[{', '.join(map(_show_argument, arg))}]" if isinstance(arg, list | tuple) else repr(arg)
 
 
-def _refs(args: Any) -> Iterator[str]:
+def _find_references(args: Any) -> Iterator[str]:
     if isinstance(args, dict):
         if "v" in args:
             yield args["v"]
     elif isinstance(args, list | tuple):
         for arg in args:
-            yield from _refs(arg)
+            yield from _find_references(arg)

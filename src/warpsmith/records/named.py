@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from .base import Record
+from .record import Record
 
 
 class NamedRecord(Record):

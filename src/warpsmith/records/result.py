@@ -1,4 +1,4 @@
-"""What the judge says of a candidate. Results nest as the pipeline nests; a stage not reached is None."""
+"""Records of the judge's results. Results nest as the pipeline nests; a stage not reached is None."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from .base import Record
 from .named import NamedRecord
+from .record import Record
 from .technique_names import current_technique, current_values
 
 # A result's status names the stage that ended it. "ok": correct and timed.
@@ -33,7 +33,7 @@ class Diagnostic(Record):
 
 
 class KernelResources(Record):
-    """What one GPU kernel of a build takes, as its assembler says."""
+    """The resources of one GPU kernel of a build, as its assembler reports them."""
 
     name: str  # the function's own name, for people
     symbol: str  # as mangled
@@ -138,7 +138,7 @@ class Timing(Record):
 
 
 class RegionProfile(NamedRecord):
-    """What was seen of one unit while it ran alone, and of its library."""
+    """The profile of one unit that ran alone, and of its library."""
 
     region: str  # region id
     seconds: float  # median of a call, caches cold
@@ -210,7 +210,7 @@ NO_WIN_QUARANTINED = "the task is quarantined: a wrong answer can pass on it, so
 
 
 class Admission(Record):
-    """Whether a task counts: each mutant must fail on it."""
+    """The admission of a task: it counts only if each mutant fails on it."""
 
     admitted: bool
     mutants: dict[str, str]  # mutant → the rule that caught it, or "admitted" when none did
@@ -249,5 +249,5 @@ class Environment(Record):
 
     @property
     def hardware(self) -> str:
-        """The name of what results were measured on: a GPU's where they were, else the processor's."""
+        """The name of the measured device: the GPU's, or the processor's."""
         return self.device or self.cpu

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from .base import Record
+from .record import Record
 from .result import Ratio
 from .technique_names import current_branch
 
@@ -52,7 +52,7 @@ class Translation(Record):
 
 
 class OperatorUse(Record):
-    """What one operator of the search was given, and what came of it."""
+    """The budget of one operator of the search and its gain."""
 
     operator: str
     bred: int = 0  # candidates it made
@@ -91,7 +91,7 @@ class IslandUse(Record):
 
 
 class RunSummary(Record):
-    """What `optimize` returns and `--json` prints."""
+    """The summary of a run, which `optimize` returns and `--json` prints."""
 
     run_id: str
     task: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .base import Record
 from .graph import Graph
+from .record import Record
 
 
 class TaskSource(Record):
-    """Where a task's Python lives. `text` is the whole file, so that a task can be rebuilt from its record alone."""
+    """The origin of a task's Python. `text` is the whole file, so that a task can be rebuilt from its record alone."""
 
     kind: Literal[
         "kernelbench", "module", "memory"

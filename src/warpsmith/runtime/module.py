@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..errors import TaskError
-from ..machine import processor_key
+from ..machine import make_processor_key
 from ..records import Graph, GraphInput, Region, RunSummary
 from ..tasks.functions import as_module, find_called_function
 from ..tasks.hosted import find_tensor
@@ -193,7 +193,7 @@ def _lookup(original: torch.nn.Module, item: GraphInput) -> Callable[[], torch.T
 def _processor(device: str) -> str:
     """Name the processor that kernels are built for."""
     if device == "cpu":
-        return processor_key()
+        return make_processor_key()
     return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
 
 

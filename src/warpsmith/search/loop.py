@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ..agents.base import Attempt, Situation
 from ..agents.findings import list_settled
 from ..errors import ModelError
-from ..executors.base import Executor
+from ..executors.executor import Executor
 from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 
 from ..records import Candidate, Graph, Unit
-from ..targets.front_matter import chosen_source
+from ..targets.front_matter import fill_in_choices
 
 # A comment, or else a token: what is in quotes, a word or number, a sign. Only tokens are captured. What is not closed
 # ends with its line or the text, so that no text takes more than one pass.
@@ -47,7 +47,7 @@ def technique(unit: Unit) -> str:
 
 def unit_text(unit: Unit) -> str:
     """The unit as a file that says by itself what was built and measured."""
-    return chosen_source(unit) if unit.compiled else unit.text
+    return fill_in_choices(unit) if unit.compiled else unit.text
 
 
 def candidate_text(candidate: Candidate) -> str:

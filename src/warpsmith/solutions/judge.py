@@ -30,7 +30,7 @@ from ..judge.timing.bench import CONFIRM_ROUNDS
 from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
 from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
-from ..targets.base import Target
+from ..targets.target import Target
 from ..tasks.client import TaskHost
 from .classify import classify
 from .client import OPEN_SECONDS, Starter
@@ -111,13 +111,13 @@ class SolutionJudge(JudgeSession):
         start = time.monotonic()
         self.progress("building and verifying it")
         trial = Trial(self._context, source.name, text, folder)
-        with self.device_lock.shared():
+        with self.device_lock.hold_shared():
             finding = trial.verify(self._cases)
         notes = []
         if finding.fault is not None and finding.fault.rule in VALUE_RULES and trial.parameters == "name":
             self.progress("verifying it with the parameters that it was built with")
             retrial = Trial(self._context, source.name, text, folder, "seed")
-            with self.device_lock.shared():
+            with self.device_lock.hold_shared():
                 retried = retrial.verify(self._cases)
             if retried.fault is None:
                 trial, finding = retrial, retried

@@ -1,8 +1,8 @@
-"""A content-addressed cache of what a compiler made, safe for many processes and for kill -9 at any moment.
+"""A content-addressed cache of compiled libraries, safe for many processes and for kill -9 at any moment.
 
-In: files, a command and what decides its outcome. Out: a folder `<cache>/<key>` that holds the files, what
-the command made and `build.json` with how it went; failures are kept like successes. A folder is made aside
-and renamed whole, so it is there entirely or not at all (after DeepGEMM, `csrc/jit/compiler.hpp`). The
+In: files, a command and the parts of its key. Out: a folder `<cache>/<key>` that holds the files, the library and
+`build.json`, the record of the build; failures are stored like successes. A folder is filled under a temporary name
+and then renamed, so it is there entirely or not at all (after DeepGEMM, `csrc/jit/compiler.hpp`). The
 command runs confined: it may write its own folder only, has no network, and is killed with everything it
 started when its time is over."""
 
@@ -28,15 +28,15 @@ from ..processes import sandbox
 from ..processes.worker import kill_tree
 from ..records import Build
 
-TIMEOUT = 60.0  # seconds for one compilation
+TIMEOUT_S = 60.0  # for one compilation
 MEMORY_BYTES = 4 << 30  # of each process of the compiler
-MAX_OUTPUT = 1 << 20  # characters of a compiler's output that are read
+MAX_OUTPUT_CHARS = 1 << 20  # characters of a compiler's output that are read
 RECORD = "build.json"
 
 
 @dataclass(frozen=True)
-class Ran:
-    """Commands that ended. `transient`: stopped from outside, so the outcome is not to be kept."""
+class CommandRun:
+    """The outcome of commands. `transient`: they were stopped from outside, so the outcome must not be stored."""
 
     code: int
     output: str
@@ -50,12 +50,12 @@ class Ran:
 
 class BuildCache:
     def __init__(self, directory: Path) -> None:
-        """`directory` is made on first use. Raises JudgeError when it cannot be."""
+        """Creates `directory` on first use. Raises JudgeError when it cannot."""
         self.directory = directory.absolute()  # the compiler runs in a folder of its own
 
     @staticmethod
     def key(parts: Sequence[str]) -> str:
-        """Forty hex digits over every part; the length of each counts, so no two lists of parts collide."""
+        """Hash every part into forty hex digits; the length of each counts, so no two lists of parts collide."""
         digest = hashlib.sha256()
         for part in parts:
             data = part.encode()
@@ -63,7 +63,7 @@ class BuildCache:
         return digest.hexdigest()[:40]
 
     def find(self, key: str) -> Build | None:
-        """The stored outcome, with the library's path here; None when there is none or it is damaged."""
+        """Return the stored outcome, with the library's path here; None when there is none or it is damaged."""
         folder = self.directory / key
         try:
             build = Build.model_validate_json((folder / RECORD).read_bytes())
@@ -71,16 +71,16 @@ class BuildCache:
             return None
         if build.ok and not (folder / build.library).is_file():
             return None
-        return self._placed(build, folder, cached=True)
+        return self._locate_library(build, folder, cached=True)
 
     def make(
         self, key: str, files: Mapping[str, str], compile_in: Callable[[Path], tuple[Build, bool]]
     ) -> Build:
-        """Write `files` into a folder aside, compile there, keep the outcome under `key`.
+        """Write `files` into a temporary folder, compile there, store the outcome under `key`.
 
         `compile_in(folder)` returns the build, its library named relative to the folder, and whether to
         keep it."""
-        with self._full_disk():
+        with self._convert_disk_errors():
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
             folder = Path(tempfile.mkdtemp(prefix=f".new-{os.getpid()}-", dir=self.directory))
@@ -91,7 +91,7 @@ class BuildCache:
                 if not keep:
                     return build.model_copy(update={"library": ""})
                 (folder / RECORD).write_text(build.model_dump_json())
-                return self._placed(build, self._publish(folder, key), cached=False)
+                return self._locate_library(build, self._publish(folder, key), cached=False)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -111,19 +111,19 @@ class BuildCache:
         return final
 
     @staticmethod
-    def _placed(build: Build, folder: Path, cached: bool) -> Build:
+    def _locate_library(build: Build, folder: Path, cached: bool) -> Build:
         library = str(folder / build.library) if build.ok else ""
         return build.model_copy(update={"library": library, "cached": cached})
 
     def _sweep(self) -> None:
-        """Remove what killed processes left behind."""
-        for old in self.directory.glob(".new-*-*"):
-            pid = old.name.split("-")[1]
+        """Remove the temporary folders of killed processes."""
+        for folder in self.directory.glob(".new-*-*"):
+            pid = folder.name.split("-")[1]
             if pid.isdigit() and not psutil.pid_exists(int(pid)):
-                shutil.rmtree(old, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
 
     @contextlib.contextmanager
-    def _full_disk(self) -> Iterator[None]:
+    def _convert_disk_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -132,11 +132,11 @@ class BuildCache:
             ) from error
 
 
-def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float = TIMEOUT) -> Ran:
+def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float = TIMEOUT_S) -> CommandRun:
     """Run commands one after another in `folder` until one fails, confined to it.
 
     Standard output and error are read as one text. Raises JudgeError on a full disk, ToolchainError
-    for no such command.
+    when there is no such command.
     """
     script = " && ".join(shlex.join(c) for c in commands)
     argv = sandbox.command(
@@ -146,11 +146,11 @@ def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float
         argv=["/bin/sh", "-c", f"{script} 2>&1"],
     )
     # The confined process is told LC_ALL=C so that its messages can be read, and little else.
-    kept = {k: os.environ[k] for k in ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "HOME") if k in os.environ}
-    started = time.monotonic()
+    env = {k: os.environ[k] for k in ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "HOME") if k in os.environ}
+    start = time.monotonic()
     process = subprocess.Popen(
         argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True, env={**kept, "LC_ALL": "C", "TMPDIR": str(folder)},
+        start_new_session=True, env={**env, "LC_ALL": "C", "TMPDIR": str(folder)},
     )  # fmt: skip
     output, timed_out = b"", False
     try:
@@ -159,9 +159,9 @@ def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float
         timed_out = True
     finally:
         kill_tree(process)
-    text = output[:MAX_OUTPUT].decode("utf-8", "replace")
+    text = output[:MAX_OUTPUT_CHARS].decode("utf-8", "replace")
     if "No space left on device" in text:
         raise JudgeError(f"the disk that holds the build cache is full: {folder.parent}")
     if process.returncode in (126, 127):  # the shell found no such program
         raise ToolchainError(f"{commands[0][0]} does not run: {text.strip()[-200:]}")
-    return Ran(process.returncode, text, time.monotonic() - started, timed_out)
+    return CommandRun(process.returncode, text, time.monotonic() - start, timed_out)

@@ -16,8 +16,8 @@ from .. import machine
 from ..errors import ToolchainError
 from ..records import Diagnostic, Graph, Region, Unit
 from . import source_rules, symbols
-from .base import Finding
-from .native import HEADERS, LIBRARY, NativeTarget
+from .native_target import HEADERS, LIBRARY, NativeTarget
+from .target import Finding
 from .task_header import region_header
 
 SOURCE = "unit.cpp"
@@ -59,33 +59,33 @@ class CpuTarget(NativeTarget):
         return region_header(graph, region, self.threads)
 
     def flags(self, unit: Unit) -> tuple[str, ...]:
-        """Flags of the compilation step."""
+        """Return the flags of the compilation step."""
         defines = tuple(f"-D{name}={value}" for name, value in unit.values.items())
         return (*BASE_FLAGS, "-fopenmp", *unit.flags, *defines)
 
     def doctor(self) -> list[Finding]:
         findings: list[Finding] = [("compiler", True, f"{self.compiler}: {self.signature}")]
         with tempfile.TemporaryDirectory() as folder:
-            for what, extra in (
+            for step, extra in (
                 ("compiles C++17 with OpenMP", ()),
                 ("links shared libraries", ("-shared", "-nostdlib")),
             ):
                 error = self._probe(Path(folder), extra)
-                findings.append((what, not error, error or "yes"))
+                findings.append((step, not error, error or "yes"))
         findings.append(("threads", True, str(self.threads)))
         findings.append(
             ("SIMD", True, f"{machine.simd_level()}, {machine.simd_width_floats()} floats a register")
         )
         return findings
 
-    def _flag_allowed(self, flag: str) -> bool:
+    def _allows_flag(self, flag: str) -> bool:
         return flag in EXTRA_FLAGS
 
-    def _source_refusals(self, source: str) -> tuple[Diagnostic, ...]:
-        return source_rules.refusals(source)
+    def _refuse_source(self, source: str) -> tuple[Diagnostic, ...]:
+        return source_rules.find_refusals(source)
 
-    def _fixed(self) -> list[str]:
-        return [ABI, self.compiler, self.signature, machine.processor_key(), _simd_header()]
+    def _key_parts(self) -> list[str]:
+        return [ABI, self.compiler, self.signature, machine.make_processor_key(), _simd_header()]
 
     def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiling = [self.compiler, *flags, *f"-pipe -I . -c {SOURCE} -o unit.o".split(), "-I", str(HEADERS)]
@@ -99,7 +99,7 @@ class CpuTarget(NativeTarget):
         return [*(["-lomp"] if "clang" in self.signature else []), "-lm", "-lc", "-lgcc"]
 
     def _probe(self, folder: Path, extra: Sequence[str]) -> str:
-        """Empty when a small file compiles, else the compiler's first words."""
+        """Compile a small file; return the compiler's first line if that fails, else an empty text."""
         (folder / "probe.cpp").write_text(_PROBE)
         command = [
             self.compiler,
@@ -111,10 +111,10 @@ class CpuTarget(NativeTarget):
             "probe.out",
         ]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+            completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolchainError(f"{self.compiler} does not run: {error}") from error
-        return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it fails"])[0]
+        return "" if completed.returncode == 0 else (completed.stderr.strip().splitlines() or ["it fails"])[0]
 
 
 @functools.cache

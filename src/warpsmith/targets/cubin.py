@@ -1,9 +1,9 @@
-"""What the device code of a built library holds: checked in the file, before anything loads it.
+"""`check` reads the device code of a built library in the file, before anything loads it.
 
 Path of a library made by nvcc in, refusals out (kind "symbol"), none when its device code keeps nothing
 between launches, calls nothing and reads no clock. The machine code is read from the fat binary that the
 library embeds, so it must be there uncompressed and for one architecture, without PTX that a driver would
-compile anew. With it lies the PTX that it was made of, as -lineinfo has it, for what symbols do not show.
+compile anew. The PTX that -lineinfo embeds beside it is checked for what symbols do not show.
 
 Source of the container's layout: `fatbinary_section.h` and `cuda-headers` of the CUDA toolkit; the entries'
 header was read off binaries of CUDA 12 and 13."""
@@ -33,69 +33,69 @@ _CLOCK = re.compile(rb"%(?:clock|globaltimer|pm\d|gridid|current_graph_exec)\w*"
 _INNER = re.compile(r"_ZN(?P<length>\d+)_INTERNAL_")
 
 
-class NoCubin(ValueError):
+class CubinError(ValueError):
     """The fat binary is not laid out as known."""
 
 
 def check(library: Path) -> tuple[Diagnostic, ...]:
     try:
-        found = [text for cubin in cubins(library) for text in _refusals(cubin)]
-    except (NoCubin, ELFError, struct.error) as error:
-        found = [f"device code that cannot be read: {error}"]
-    return tuple(Diagnostic(line=0, kind="symbol", message=m) for m in dict.fromkeys(found))
+        messages = [text for cubin in read_cubins(library) for text in _find_refusals(cubin)]
+    except (CubinError, ELFError, struct.error) as error:
+        messages = [f"device code that cannot be read: {error}"]
+    return tuple(Diagnostic(line=0, kind="symbol", message=m) for m in dict.fromkeys(messages))
 
 
-def cubins(library: Path) -> list[bytes]:
-    """The ELF images of a library's device code. Raises NoCubin for anything but plain machine code."""
+def read_cubins(library: Path) -> list[bytes]:
+    """Return the ELF images of a library's device code. Raises NoCubin for anything but plain machine code."""
     with library.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".nv_fatbin")
         data = section.data() if section is not None else b""
-    found: list[bytes] = []
-    at = 0
-    while at < len(data):
-        magic, _, size, total = _HEADER.unpack_from(data, at)
+    images: list[bytes] = []
+    offset = 0
+    while offset < len(data):
+        magic, _, size, total = _HEADER.unpack_from(data, offset)
         if magic != MAGIC:
-            raise NoCubin("no fat binary where one should be")
-        found += _entries(data[at + size : at + size + total])
-        at += size + total
-    return found
+            raise CubinError("no fat binary where one should be")
+        images += _read_entries(data[offset + size : offset + size + total])
+        offset += size + total
+    return images
 
 
-def _entries(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        kind, _, size, length = _ENTRY.unpack_from(data, at)
-        body = data[at + size : at + size + length]
+def _read_entries(data: bytes) -> Iterator[bytes]:
+    offset = 0
+    while offset < len(data):
+        kind, _, size, length = _ENTRY.unpack_from(data, offset)
+        body = data[offset + size : offset + size + length]
         if kind != ELF_KIND or not body.startswith(b"\x7fELF"):
-            raise NoCubin("it is PTX or compressed")
+            raise CubinError("it is PTX or compressed")
         yield body
-        at += size + length
+        offset += size + length
 
 
-def _refusals(cubin: bytes) -> Iterator[str]:
+def _find_refusals(cubin: bytes) -> Iterator[str]:
     elf = ELFFile(io.BytesIO(cubin))
-    kept = {i for i, s in enumerate(elf.iter_sections()) if s.name in GLOBALS and s.header.sh_size}
+    global_sections = {i for i, s in enumerate(elf.iter_sections()) if s.name in GLOBALS and s.header.sh_size}
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         yield "device code without symbols"
         return
-    held, calls = [], []
+    variable_names, calls = [], []
     for symbol in table.iter_symbols():
-        if symbol.entry.st_shndx in kept and symbol.entry.st_info.type != "STT_SECTION":
-            held.append(symbol.name)
+        if symbol.entry.st_shndx in global_sections and symbol.entry.st_info.type != "STT_SECTION":
+            variable_names.append(symbol.name)
         if symbol.entry.st_shndx == "SHN_UNDEF" and symbol.entry.st_info.bind == "STB_GLOBAL":
             calls.append(symbol.name)
-    variables = sorted({symbols.plain(name) for name in held if not _of_the_toolkit(name)})
-    if variables or (kept and not held):
+    variables = sorted({symbols.plain(name) for name in variable_names if not _belongs_to_toolkit(name)})
+    if variables or (global_sections and not variable_names):
         yield (
             f"keeps state on the device between calls: {', '.join(variables[:5]) or 'unnamed data'}"
             " must be __constant__ const, local or in the workspace"
         )
     yield from (f"device code calls {name}, which no unit may" for name in sorted(calls))
-    yield from _in_ptx(elf)
+    yield from _check_ptx(elf)
 
 
-def _in_ptx(elf: ELFFile) -> Iterator[str]:
+def _check_ptx(elf: ELFFile) -> Iterator[str]:
     section = elf.get_section_by_name(PTX)
     if section is None:
         if any(s.name.startswith(".text.") for s in elf.iter_sections()):
@@ -108,9 +108,10 @@ def _in_ptx(elf: ELFFile) -> Iterator[str]:
         yield f"device code reads {clock.group().decode()}, which tells one call from another"
 
 
-def _of_the_toolkit(name: str) -> bool:
-    """Tables of the mathematical library, and the empty objects of namespace cuda::std. Source rules keep a unit
-    from using either name."""
+def _belongs_to_toolkit(name: str) -> bool:
+    """True for tables of the mathematical library and the empty objects of namespace cuda::std. Source rules keep a unit
+    from using either name.
+    """
     inner = _INNER.match(name)
     if inner is None:
         return name.startswith("__cudart_")

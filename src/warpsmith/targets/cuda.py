@@ -17,9 +17,9 @@ from pathlib import Path
 from .. import machine
 from ..records import Diagnostic, Graph, KernelResources, Region, Unit
 from . import cubin, cuda_resources, cuda_toolkit, source_rules, symbols
-from .base import Finding
-from .build_cache import Ran, run_confined
-from .native import HEADERS, LIBRARY, NativeTarget, explain
+from .build_cache import CommandRun, run_confined
+from .native_target import HEADERS, LIBRARY, NativeTarget, explain
+from .target import Finding
 from .task_header import cuda_region_header
 
 SOURCE = "unit.cu"
@@ -37,8 +37,8 @@ EXTRA_FLAGS = re.compile(
     r"|--?extra-device-vectorization|--?restrict|-Xptxas=(?:-O[1-3]|-dlcm=c[ag]|-dscm=(?:wb|cg))"
     r"|--?expt-relaxed-constexpr|--?expt-extended-lambda|--?extended-lambda)$"
 )
-# What few units need, and what nvcc reads for it as long as for the rest of a small one: functions of the device that host code
-# makes in place, and the half types where neither the task nor the unit names them.
+# Options that few units need and that double nvcc's time for a small unit: device lambdas in host code, and the half types
+# where neither the task nor the unit names them.
 LAMBDAS, NO_HALVES = "--extended-lambda", "-DWARPSMITH_NO_HALVES"
 _LAMBDA = re.compile(r"\]\s*__(?:device|host)__|^\s*#\s*define\b.*__(?:device|host)__", re.MULTILINE)
 _HALVES = re.compile(
@@ -101,7 +101,7 @@ class CudaTarget(NativeTarget):
         return cuda_region_header(graph, region)
 
     def flags(self, unit: Unit) -> tuple[str, ...]:
-        """Flags of nvcc for a unit."""
+        """Return the flags of nvcc for a unit."""
         virtual = self.arch.replace("sm_", "compute_")
         defines = tuple(f"-D{name}={value}" for name, value in unit.values.items())
         lambdas = (LAMBDAS,) if _LAMBDA.search(unit.source) else ()
@@ -110,27 +110,27 @@ class CudaTarget(NativeTarget):
         return (*BASE_FLAGS, *lambdas, gencode, *unit.flags, *halves, *defines)
 
     def doctor(self) -> list[Finding]:
-        """The tool chain, and what there is to run on: a missing GPU is no fault of the tool chain's."""
-        kit = self.toolkit
+        """Check the tool chain and name the GPU; a missing GPU is no fault of the tool chain."""
+        toolkit = self.toolkit
         gpu = cuda_toolkit.gpu("name")
         return [
-            ("nvcc", True, f"{kit.nvcc}: {kit.signature}"),
+            ("nvcc", True, f"{toolkit.nvcc}: {toolkit.signature}"),
             ("host compiler", True, f"{self.compiler}: {machine.compiler_signature(self.compiler)}"),
             self._probe(),
-            *_runtime(kit.major, cuda_toolkit.torch_cuda()),
+            *_check_runtime(toolkit.major, cuda_toolkit.torch_cuda()),
             ("GPU", True, f"{gpu}, driver {cuda_toolkit.gpu('driver_version')}" if gpu else "none: builds only"),
-            ("cuobjdump", True, kit.cuobjdump or "not installed: no report on machine code"),
+            ("cuobjdump", True, toolkit.cuobjdump or "not installed: no report on machine code"),
         ]  # fmt: skip
 
-    def _flag_allowed(self, flag: str) -> bool:
+    def _allows_flag(self, flag: str) -> bool:
         return EXTRA_FLAGS.match(flag) is not None
 
-    def _source_refusals(self, source: str) -> tuple[Diagnostic, ...]:
-        return source_rules.refusals(source, source_rules.CUDA)
+    def _refuse_source(self, source: str) -> tuple[Diagnostic, ...]:
+        return source_rules.find_refusals(source, source_rules.CUDA)
 
-    def _fixed(self) -> list[str]:
+    def _key_parts(self) -> list[str]:
         host = [self.compiler, machine.compiler_signature(self.compiler)]
-        return ["cuda", ABI, self.toolkit.nvcc, self.signature, *host, _helpers()]
+        return ["cuda", ABI, self.toolkit.nvcc, self.signature, *host, _read_headers()]
 
     def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiling = [self.toolkit.nvcc, "-ccbin", self.compiler, *flags, "-I.", f"-I{HEADERS}"]
@@ -144,11 +144,11 @@ class CudaTarget(NativeTarget):
     def _check(self, library: Path) -> tuple[Diagnostic, ...]:
         return (*symbols.check(library, RULES), *cubin.check(library))
 
-    def _resources(self, ran: Ran) -> tuple[KernelResources, ...]:
-        return cuda_resources.parse(ran.output)
+    def _parse_resources(self, command_run: CommandRun) -> tuple[KernelResources, ...]:
+        return cuda_resources.parse(command_run.output)
 
     def _probe(self) -> Finding:
-        what = f"compiles and links for {self.arch}"
+        step = f"compiles and links for {self.arch}"
         virtual = self.arch.replace("sm_", "compute_")
         flags = (*BASE_FLAGS, f"-gencode=arch={virtual},code={self.arch}")
         with tempfile.TemporaryDirectory() as name:
@@ -156,15 +156,15 @@ class CudaTarget(NativeTarget):
             (folder / SOURCE).write_text(
                 'extern "C" int atexit(void (*)(void)) noexcept { return 0; }\n' + _PROBE
             )
-            ran = run_confined(self._commands(flags), folder, self.timeout)
-        if ran.code == 0:
-            return what, True, "yes"
-        found = explain(ran, SOURCE)
-        return what, False, found[0].message
+            command_run = run_confined(self._commands(flags), folder, self.timeout)
+        if command_run.code == 0:
+            return step, True, "yes"
+        messages = explain(command_run, SOURCE)
+        return step, False, messages[0].message
 
 
-def _runtime(nvcc: str, torch: str) -> list[Finding]:
-    """A unit's library finds its CUDA runtime in torch's process only when both are of one major version."""
+def _check_runtime(nvcc: str, torch: str) -> list[Finding]:
+    """Compare major versions: a unit's library finds its CUDA runtime in torch's process only when both have the same."""
     if not torch:
         return []
     fits = nvcc == torch
@@ -173,5 +173,5 @@ def _runtime(nvcc: str, torch: str) -> list[Finding]:
 
 
 @functools.cache
-def _helpers() -> str:
+def _read_headers() -> str:
     return "".join(f.read_text() for f in sorted(HEADERS.glob("warpsmith_cuda*.h")))

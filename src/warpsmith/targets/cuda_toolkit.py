@@ -1,6 +1,6 @@
-"""The CUDA tool chain of this machine: where nvcc is, what it links with, for which architecture it builds.
+"""Finds the CUDA tool chain of this machine: where nvcc is, what it links with, for which architecture it builds.
 
-Nothing in but the environment; paths and names out. Everything here works without a GPU: only
+Reads the environment only; returns paths and names. Everything here works without a GPU: only
 `device_arch` asks the driver, and falls back to a stated default."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from .. import machine
 from ..errors import ToolchainError
 
-DEFAULT_ARCH = "sm_90a"  # built for where no GPU says otherwise
+DEFAULT_ARCH = "sm_90a"  # the architecture where no GPU is found
 ARCH_VARIABLE = "WARPSMITH_CUDA_ARCH"
 NO_NVCC = "no CUDA compiler: install the CUDA toolkit, or set CUDACXX to the path of nvcc"
 _ARCH = re.compile(r"sm_\d{2,3}[af]?$")
@@ -39,12 +39,12 @@ class Toolkit:
 
 
 def find_nvcc() -> str:
-    """Path of nvcc: CUDACXX, else PATH, else CUDA_HOME, else /usr/local/cuda. Raises ToolchainError, one line."""
-    named = os.environ.get("CUDACXX")
-    if named:
-        path = shutil.which(named)
+    """Find the path of nvcc: CUDACXX, else PATH, else CUDA_HOME, else /usr/local/cuda. Raises ToolchainError, one line."""
+    cudacxx = os.environ.get("CUDACXX")
+    if cudacxx:
+        path = shutil.which(cudacxx)
         if path is None:
-            raise ToolchainError(f"no CUDA compiler: CUDACXX is '{named}', which is no executable")
+            raise ToolchainError(f"no CUDA compiler: CUDACXX is '{cudacxx}', which is no executable")
         return path
     homes = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     for candidate in ["nvcc", *(f"{home}/bin/nvcc" for home in homes if home)]:
@@ -55,32 +55,32 @@ def find_nvcc() -> str:
 
 
 def toolkit(nvcc: str | None = None) -> Toolkit:
-    """The tool chain around `nvcc` (None: the one that is found). Raises ToolchainError where it is incomplete."""
+    """Describe the tool chain around `nvcc` (None: the one that `find_nvcc` finds). Raises ToolchainError where it is incomplete."""
     path = nvcc or find_nvcc()
     stat = os.stat(path)
-    return _toolkit(path, stat.st_mtime_ns, stat.st_size)
+    return _read_toolkit(path, stat.st_mtime_ns, stat.st_size)
 
 
 @functools.cache
-def _toolkit(nvcc: str, _mtime: int, _size: int) -> Toolkit:
-    top = _top(nvcc)
-    include = _holding("cuda_runtime.h", top / "include", top / "targets/x86_64-linux/include", nvcc)
-    libraries = _holding("libcudart.so", top / "lib64", top / "lib", nvcc)
-    beside = top / "bin" / "cuobjdump"
-    cuobjdump = str(beside) if beside.is_file() else shutil.which("cuobjdump")
-    return Toolkit(nvcc, _signature(nvcc), include, libraries, cuobjdump)
+def _read_toolkit(nvcc: str, _mtime: int, _size: int) -> Toolkit:
+    top = _find_top(nvcc)
+    include = _find_folder_with("cuda_runtime.h", top / "include", top / "targets/x86_64-linux/include", nvcc)
+    libraries = _find_folder_with("libcudart.so", top / "lib64", top / "lib", nvcc)
+    toolkit_cuobjdump = top / "bin" / "cuobjdump"
+    cuobjdump = str(toolkit_cuobjdump) if toolkit_cuobjdump.is_file() else shutil.which("cuobjdump")
+    return Toolkit(nvcc, _read_signature(nvcc), include, libraries, cuobjdump)
 
 
 def device_arch() -> str:
-    """What to build for: WARPSMITH_CUDA_ARCH, else the first GPU's own, else `DEFAULT_ARCH`.
+    """Choose the architecture to build for: WARPSMITH_CUDA_ARCH, else the first GPU's own, else `DEFAULT_ARCH`.
 
     From compute capability 9.0 on with the "a" that unlocks the architecture's own instructions. Raises
     ToolchainError for a variable that names no architecture."""
-    named = os.environ.get(ARCH_VARIABLE)
-    if named:
-        if not _ARCH.match(named):
-            raise ToolchainError(f"{ARCH_VARIABLE} is '{named}'; it reads like sm_90a")
-        return named
+    arch = os.environ.get(ARCH_VARIABLE)
+    if arch:
+        if not _ARCH.match(arch):
+            raise ToolchainError(f"{ARCH_VARIABLE} is '{arch}'; it reads like sm_90a")
+        return arch
     capability = gpu("compute_cap")
     if not re.match(r"\d+\.\d$", capability):
         return DEFAULT_ARCH
@@ -89,63 +89,65 @@ def device_arch() -> str:
 
 
 def gpu(field: str) -> str:
-    """A field of `nvidia-smi --query-gpu` of the first GPU; empty where there is none."""
+    """Query a field of `nvidia-smi --query-gpu` of the first GPU; empty where there is none."""
     path = shutil.which("nvidia-smi")
     if path is None:
         return ""
     command = [path, f"--query-gpu={field}", "--format=csv,noheader"]
     try:
-        return machine.first_line(command).strip()
+        return machine.read_first_line(command).strip()
     except ToolchainError:
         return ""
 
 
 def torch_cuda() -> str:
-    """Major version of the CUDA runtime that torch brings, from the installed packages; empty where none says."""
-    tag = re.search(r"\+cu(\d+)\d$", _installed("torch"))
+    """Read the major version of the CUDA runtime that torch brings from the installed packages; empty where none says."""
+    tag = re.search(r"\+cu(\d+)\d$", _find_version("torch"))
     if tag is not None:
         return tag[1]
-    versions = [_installed(name) for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12")]
+    versions = [_find_version(name) for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12")]
     return next((version.split(".")[0] for version in versions if version), "")
 
 
-def _installed(package: str) -> str:
+def _find_version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return ""
 
 
-def _top(nvcc: str) -> Path:
-    """The toolkit's folder, as nvcc itself says: the program found may be a wrapper elsewhere."""
+def _find_top(nvcc: str) -> Path:
+    """Ask nvcc for the toolkit's folder: the program on PATH may be a wrapper elsewhere."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [nvcc, "--dryrun", "-c", "-x", "cu", os.devnull, "-o", os.devnull],
             capture_output=True, text=True, timeout=20, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{nvcc} does not run: {error}") from error
-    found = _TOP.search(done.stderr)
-    if found is None:
-        words = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
+    top = _TOP.search(completed.stderr)
+    if top is None:
+        words = (completed.stderr or completed.stdout).strip().splitlines() or ["it says nothing"]
         raise ToolchainError(f"{nvcc} does not run: {words[-1]}")
-    return Path(found[1].strip()).resolve()
+    return Path(top[1].strip()).resolve()
 
 
-def _holding(name: str, first: Path, second: Path, nvcc: str) -> Path:
+def _find_folder_with(name: str, first: Path, second: Path, nvcc: str) -> Path:
     for folder in (first, second):
         if (folder / name).is_file():
             return folder
     raise ToolchainError(f"the CUDA toolkit of {nvcc} is incomplete: no {name} in {first}")
 
 
-def _signature(nvcc: str) -> str:
+def _read_signature(nvcc: str) -> str:
     try:
-        done = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        completed = subprocess.run(
+            [nvcc, "--version"], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{nvcc} does not run: {error}") from error
-    lines = done.stdout.strip().splitlines()
-    release = _RELEASE.search(done.stdout)
+    lines = completed.stdout.strip().splitlines()
+    release = _RELEASE.search(completed.stdout)
     if release is None:
         raise ToolchainError(f"{nvcc} --version does not name a release")
     return f"nvcc {release['version']} ({lines[-1].removeprefix('Build ')})"

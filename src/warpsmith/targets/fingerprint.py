@@ -1,4 +1,4 @@
-"""What a built library does, as a hash: two libraries with one fingerprint run the same instructions on the same constants.
+"""`fingerprint` hashes what a built library executes: two with one fingerprint run the same instructions on the same constants.
 
 Path of a library in, a hash out; empty when it cannot be read. It covers every section that is loaded: the code, the constants that
 code refers to (a disassembly does not show those), the functions that are imported. Of a GPU library's device code it covers the
@@ -18,7 +18,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from .cubin import NoCubin, cubins
+from .cubin import CubinError, read_cubins
 
 _DEVICE = re.compile(r"\.nv_fatbin|__nv_relfatbin|\.nvFatBinSegment")
 _BESIDE = re.compile(r"\.note\.|\.eh_frame")  # build ids; tables of the unwinder
@@ -28,35 +28,35 @@ _CODE = re.compile(r"\.(?:text|nv\.constant\d*|nv\.shared|nv\.info)\b")
 def fingerprint(library: str | Path) -> str:
     digest = hashlib.sha256()
     try:
-        for name, data in _loaded(Path(library)):
+        for name, data in _read_loaded_sections(Path(library)):
             digest.update(f"{name}:{len(data)}:".encode() + data)
-    except (OSError, ELFError, NoCubin, struct.error):
+    except (OSError, ELFError, CubinError, struct.error):
         return ""
     return digest.hexdigest()[:32]
 
 
-def device_code(library: str | Path) -> Iterator[tuple[str, bytes]]:
-    """Kind and bytes of each section of a GPU library's machine code. Raises NoCubin, ELFError."""
-    for cubin in cubins(Path(library)):
-        yield from _machine_code(cubin)
+def read_device_code(library: str | Path) -> Iterator[tuple[str, bytes]]:
+    """Yield kind and bytes of each section of a GPU library's machine code. Raises NoCubin, ELFError."""
+    for cubin in read_cubins(Path(library)):
+        yield from _read_machine_code(cubin)
 
 
-def _loaded(library: Path) -> Iterator[tuple[str, bytes]]:
+def _read_loaded_sections(library: Path) -> Iterator[tuple[str, bytes]]:
     with library.open("rb") as file:
         elf = ELFFile(file)
         device = False
         for section in elf.iter_sections():
-            here = _DEVICE.fullmatch(section.name) is not None
-            device = device or here
-            loaded = section.header.sh_flags & SH_FLAGS.SHF_ALLOC
-            if loaded and not here and not _BESIDE.match(section.name):
+            is_device_section = _DEVICE.fullmatch(section.name) is not None
+            device = device or is_device_section
+            is_loaded = section.header.sh_flags & SH_FLAGS.SHF_ALLOC
+            if is_loaded and not is_device_section and not _BESIDE.match(section.name):
                 yield section.name, section.data()
-    for cubin in cubins(library) if device else ():
-        yield from _machine_code(cubin)
+    for cubin in read_cubins(library) if device else ():
+        yield from _read_machine_code(cubin)
 
 
-def _machine_code(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    """A section is named after its kernel, whose name is in the host's part already."""
+def _read_machine_code(cubin: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield sections by kind: their full names repeat the kernel's, which the host's part contains already."""
     for section in ELFFile(io.BytesIO(cubin)).iter_sections():
         kind = _CODE.match(section.name)
         if kind is not None:

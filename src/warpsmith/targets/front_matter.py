@@ -48,38 +48,38 @@ class FrontMatter(Record):
 
 
 def parse(source: str) -> FrontMatter:
-    """Raises FrontMatterError, one line with the line number."""
+    """Parse the comment block of a source. Raises FrontMatterError, one line with the line number."""
     lines = source.splitlines()
     if not lines or " ".join(lines[0].split()) != FIRST_LINE:
         raise FrontMatterError(f"line 1: a unit's source starts with '{FIRST_LINE}'")
-    found: dict[str, list[str]] = {key: [] for key in KEYS}
+    values: dict[str, list[str]] = {key: [] for key in KEYS}
     tunables: list[Tunable] = []
     for number, line in enumerate(lines[1:], 2):
         if not line.lstrip().startswith("//"):
             break
         key, text = _split(line.strip(), number)
         if key == "tunable":
-            tunables.append(_tunable(text, number, tunables))
+            tunables.append(_parse_tunable(text, number, tunables))
         elif key == "family":
             match = _FAMILY.match(text)
             if match is None:
                 raise FrontMatterError(f"line {number}: a family is one word, not '{text}'")
-            found["family"].append(match["family"])
-            found["technique"] += [match["technique"]] if match["technique"] else []
+            values["family"].append(match["family"])
+            values["technique"] += [match["technique"]] if match["technique"] else []
         elif key is not None:
-            found[key] += _values(key, text, number)
+            values[key] += _parse_values(key, text, number)
     return FrontMatter(
-        family=_only(found["family"]),
-        technique=_only(found["technique"]),
+        family=_last(values["family"]),
+        technique=_last(values["technique"]),
         tunables=tuple(tunables),
-        requires=tuple(found["requires"]),
-        flags=tuple(found["flags"]),
-        atomics=_only(found["atomics"]) == "yes",
+        requires=tuple(values["requires"]),
+        flags=tuple(values["flags"]),
+        atomics=_last(values["atomics"]) == "yes",
     )
 
 
 def render(matter: FrontMatter) -> str:
-    """The comment block, one newline after each line. `parse(render(m)) == m` for every m that parse can
+    """Write the comment block, one newline after each line. `parse(render(m)) == m` for every m that parse can
     return."""
     lines = [FIRST_LINE]
     if matter.family or matter.technique:
@@ -95,21 +95,21 @@ def render(matter: FrontMatter) -> str:
     return "\n".join(lines) + "\n"
 
 
-def valid_requirement(text: str) -> bool:
-    """Whether a requirement compares shapes, tunables and numbers, and does nothing else."""
+def is_valid_requirement(text: str) -> bool:
+    """True when a requirement compares shapes, tunables and numbers, and does nothing else."""
     return "\n" not in text and _REQUIRES.match(text) is not None
 
 
 def body(source: str) -> str:
-    """The source without its comment block."""
+    """Return the source without its comment block."""
     lines = source.splitlines(keepends=True)
     start = next((i for i, line in enumerate(lines) if not line.lstrip().startswith("//")), len(lines))
     return "".join(lines[start:])
 
 
-def chosen_source(unit: Unit) -> str:
-    """The source with the values and flags that were measured as its own defaults, so that the file alone says
-    what was built. A source without front matter stays as it is.
+def fill_in_choices(unit: Unit) -> str:
+    """Return the source with the measured values and flags as its defaults, so that the file alone says what was built.
+    A source without front matter stays as it is.
     """
     text = unit.source
     try:
@@ -117,13 +117,13 @@ def chosen_source(unit: Unit) -> str:
     except FrontMatterError:
         return text
     for t in unit.tunables:
-        places = (
+        patterns = (
             rf"^([ \t]*//[ \t]*tunable:[ \t]*{t.name}[ \t]*=[ \t]*|#ifndef {t.name}\n#define {t.name} )-?\d+"
         )
-        text = re.sub(places, rf"\g<1>{t.value}", text, flags=re.MULTILINE)
-    added = [flag for flag in unit.flags if flag not in declared]
-    first, newline, rest = text.partition("\n")
-    return f"{first}\n// flags: {' '.join(added)}{newline}{rest}" if added else text
+        text = re.sub(patterns, rf"\g<1>{t.value}", text, flags=re.MULTILINE)
+    added_flags = [flag for flag in unit.flags if flag not in declared]
+    first, newline, remainder = text.partition("\n")
+    return f"{first}\n// flags: {' '.join(added_flags)}{newline}{remainder}" if added_flags else text
 
 
 def unit_from_source(
@@ -132,13 +132,13 @@ def unit_from_source(
     values: Mapping[str, int] | None = None,
     language: Literal["c++", "cuda"] = "c++",
 ) -> Unit:
-    """The unit that a source file describes, at its default values or at `values` (name → value).
+    """Make the unit that a source file describes, at its default values or at `values` (name → value).
 
     Raises FrontMatterError for a malformed block, a name that is not a tunable, or a value outside its
     domain."""
     matter = parse(source)
     values = dict(values or {})
-    tunables = tuple(_choose(t, values.pop(t.name, t.value)) for t in matter.tunables)
+    tunables = tuple(_set_value(t, values.pop(t.name, t.value)) for t in matter.tunables)
     if values:
         raise FrontMatterError(f"{', '.join(sorted(values))}: not a tunable of this unit")
     return Unit(
@@ -147,7 +147,7 @@ def unit_from_source(
     )  # fmt: skip
 
 
-def _choose(tunable: Tunable, value: int) -> Tunable:
+def _set_value(tunable: Tunable, value: int) -> Tunable:
     if value not in tunable.domain:
         raise FrontMatterError(
             f"{tunable.name} = {value} is not in {{{', '.join(map(str, tunable.domain))}}}"
@@ -162,18 +162,18 @@ def _split(line: str, number: int) -> tuple[str | None, str]:
     key, text = match.groups()
     if key in KEYS:
         return key, text
-    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.75)
-    if near:
-        raise FrontMatterError(f"line {number}: '{key}:' is not a key; did you mean '{near[0]}:'?")
+    close_keys = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.75)
+    if close_keys:
+        raise FrontMatterError(f"line {number}: '{key}:' is not a key; did you mean '{close_keys[0]}:'?")
     return None, ""
 
 
-def _values(key: str, text: str, number: int) -> list[str]:
+def _parse_values(key: str, text: str, number: int) -> list[str]:
     if key == "flags":
         return text.split()
     if not text:
         raise FrontMatterError(f"line {number}: '{key}:' needs a value")
-    if key == "requires" and not valid_requirement(text):
+    if key == "requires" and not is_valid_requirement(text):
         raise FrontMatterError(
             f"line {number}: 'requires: {text}' may compare shapes, tunables and numbers only"
         )
@@ -182,7 +182,7 @@ def _values(key: str, text: str, number: int) -> list[str]:
     return [text]
 
 
-def _tunable(text: str, number: int, before: list[Tunable]) -> Tunable:
+def _parse_tunable(text: str, number: int, before: list[Tunable]) -> Tunable:
     match = _TUNABLE.match(text)
     if match is None:
         raise FrontMatterError(
@@ -204,5 +204,5 @@ def _tunable(text: str, number: int, before: list[Tunable]) -> Tunable:
     return Tunable(name=name, domain=domain, value=value)
 
 
-def _only(values: list[str]) -> str:
+def _last(values: list[str]) -> str:
     return values[-1] if values else ""

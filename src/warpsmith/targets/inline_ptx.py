@@ -1,4 +1,4 @@
-"""What inline assembly of a CUDA unit may say.
+"""Checks the inline assembly of a CUDA unit against a list of PTX instructions.
 
 Source text without comments in, refusals (position, message) out. The text of every `asm` is read as PTX:
 it must be one literal, its instructions must be on a list, and it may declare registers only. So it cannot
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 INSTRUCTIONS = frozenset(["abs", "activemask", "add", "addc", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind", "bmsk", "bra", "brev", "brx", "clusterlaunchcontrol", "clz", "cnot", "copysign", "cos", "cp", "createpolicy", "cvt", "cvta", "discard", "div", "dp2a", "dp4a", "elect", "ex2", "exit", "fence", "fma", "fns", "getctarank", "griddepcontrol", "isspacep", "ld", "ldmatrix", "ldu", "lg2", "lop3", "mad", "mad24", "madc", "mapa", "match", "max", "mbarrier", "membar", "min", "mma", "mov", "movmatrix", "mul", "mul24", "multimem", "nanosleep", "neg", "not", "or", "popc", "prefetch", "prefetchu", "prmt", "rcp", "red", "redux", "rem", "rsqrt", "sad", "selp", "set", "setmaxnreg", "setp", "shf", "shfl", "shl", "shr", "sin", "slct", "sqrt", "st", "stmatrix", "sub", "subc", "szext", "tanh", "tcgen05", "tensormap", "testp", "trap", "vote", "wgmma", "wmma", "xor"])  # fmt: skip
 # Registers that change from one launch to the next: a unit could tell calls apart by them.
-TELLING = re.compile(r"%(?:clock|globaltimer|pm\d|gridid|envreg|current_graph_exec)\w*")
+CALL_DEPENDENT = re.compile(r"%(?:clock|globaltimer|pm\d|gridid|envreg|current_graph_exec)\w*")
 
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _OPENING = re.compile(r"\s*(?:(?:volatile|__volatile__|__volatile)\b\s*)?\(\s*")
@@ -29,23 +29,23 @@ _BEFORE = re.compile(r"(?:[\s{}]+|[A-Za-z_$][\w$%=]*\s*:(?!:)|@!?%*\w+\s)+")
 _FIRST = re.compile(r"\.?[A-Za-z_]\w*|\S")
 
 
-def refusals(text: str) -> Iterator[tuple[int, str]]:
-    """`text`: a source whose comments are blanks and whose lines are joined. Yields positions in it."""
+def find_refusals(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the position and reason of each refusal in `text`, a source whose comments are blanks and whose lines are joined."""
     for match in _ASM.finditer(text):
-        literal = _literal(text, match.end())
+        literal = _read_literal(text, match.end())
         if literal is None:
             yield match.start(), "inline assembly is one literal text in parentheses, so that it can be read"
             continue
-        found = refusal(literal)
-        if found:
-            yield match.start(), found
+        message = explain_refusal(literal)
+        if message:
+            yield match.start(), message
 
 
-def refusal(ptx: str) -> str:
-    """Why this text may not be assembled; empty when it may."""
-    telling = TELLING.search(ptx)
-    if telling is not None:
-        return f"inline PTX may not read {telling.group()}"
+def explain_refusal(ptx: str) -> str:
+    """Explain why this text may not be assembled; empty when it may."""
+    register = CALL_DEPENDENT.search(ptx)
+    if register is not None:
+        return f"inline PTX may not read {register.group()}"
     for statement in _COMMENT.sub(" ", ptx).split(";"):
         before = _BEFORE.match(statement)
         first = _FIRST.match(statement, before.end() if before is not None else 0)
@@ -55,32 +55,33 @@ def refusal(ptx: str) -> str:
     return ""
 
 
-def _literal(text: str, at: int) -> str | None:
-    """The text of an asm statement, its adjoining literals as one; None when there is anything else."""
-    opening = _OPENING.match(text, at)
+def _read_literal(text: str, offset: int) -> str | None:
+    """Read the text of an asm statement, its adjoining literals as one; None when there is anything else."""
+    opening = _OPENING.match(text, offset)
     if opening is None:
         return None
-    at, whole = opening.end(), ""
-    while (literal := _LITERAL.match(text, at)) is not None:
-        whole += literal[1] if literal[1] is not None else literal[3].replace("\\", "\\\\")
-        at = literal.end()
-    if at == opening.end() or not _plain_operands(text, at):
+    offset, ptx = opening.end(), ""
+    while (literal := _LITERAL.match(text, offset)) is not None:
+        ptx += literal[1] if literal[1] is not None else literal[3].replace("\\", "\\\\")
+        offset = literal.end()
+    if offset == opening.end() or not _has_plain_operands(text, offset):
         return None
-    if any(escape not in _ESCAPES for escape in _ESCAPE.findall(whole)):
+    if any(escape not in _ESCAPES for escape in _ESCAPE.findall(ptx)):
         return None
-    return _ESCAPE.sub(lambda m: _ESCAPES[m.group()], whole)
+    return _ESCAPE.sub(lambda m: _ESCAPES[m.group()], ptx)
 
 
-def _plain_operands(text: str, at: int) -> bool:
-    """Whether operands in parentheses with plain constraints follow, up to the closing parenthesis. The
-    constraint "C" would paste a string into the PTX."""
-    while (part := _OPERAND.match(text, at)) is not None:
-        at = part.end()
+def _has_plain_operands(text: str, offset: int) -> bool:
+    """True when operands in parentheses with plain constraints follow, up to the closing parenthesis. The
+    constraint "C" would paste a string into the PTX.
+    """
+    while (part := _OPERAND.match(text, offset)) is not None:
+        offset = part.end()
         if part.group().endswith("("):
             depth = 1
-            while depth and (bracket := _BRACKET.search(text, at)) is not None:
+            while depth and (bracket := _BRACKET.search(text, offset)) is not None:
                 depth += 1 if bracket.group() == "(" else -1
-                at = bracket.end()
+                offset = bracket.end()
             if depth:
                 return False
-    return text[at : at + 1] == ")"
+    return text[offset : offset + 1] == ")"

@@ -1,4 +1,4 @@
-"""What a library's machine code does, read from NVIDIA's disassembler: instruction mix, precision of the
+"""Reads a library's machine code through NVIDIA's disassembler: instruction mix, precision of the
 matrix instructions, share of 16-byte loads, traffic to local memory.
 
 A library's path in, a `SassReport` out; where `cuobjdump` is not installed or fails, a report that says
@@ -17,7 +17,7 @@ from pathlib import Path
 from ..records import Record
 from .cuda_resources import plain_name
 
-TIMEOUT = 60.0  # seconds
+TIMEOUT_S = 60.0
 _FUNCTION = re.compile(r"^\s*Function\s*:\s*(?P<symbol>\S+)")
 _INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P[T\d]+\s+)?(?P<opcode>[A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)"
@@ -71,29 +71,29 @@ class SassReport(Record):
         return not self.reason
 
 
-def inspect(library: Path, cuobjdump: str | None) -> SassReport:
-    """`cuobjdump`: the disassembler's path, from `cuda_toolkit.toolkit().cuobjdump`."""
+def disassemble(library: Path, cuobjdump: str | None) -> SassReport:
+    """Disassemble a library; `cuobjdump` is the disassembler's path, from `cuda_toolkit.toolkit().cuobjdump`."""
     if cuobjdump is None:
         return SassReport(reason="cuobjdump is not installed")
     try:
-        done = subprocess.run(
-            [cuobjdump, "-sass", str(library)], capture_output=True, text=True, timeout=TIMEOUT, check=False
+        completed = subprocess.run(
+            [cuobjdump, "-sass", str(library)], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return SassReport(reason=f"cuobjdump does not run: {error}")
-    kernels = parse(done.stdout)
-    if done.returncode != 0 or not kernels:
-        words = done.stderr.strip().splitlines() or ["it shows no kernel"]
+    kernels = parse(completed.stdout)
+    if completed.returncode != 0 or not kernels:
+        words = completed.stderr.strip().splitlines() or ["it shows no kernel"]
         return SassReport(reason=f"cuobjdump fails: {words[-1]}")
     return SassReport(kernels=kernels)
 
 
 def parse(text: str) -> tuple[KernelSass, ...]:
-    """Kernels in the order of the disassembly."""
-    return tuple(_kernel(symbol, lines) for symbol, lines in _functions(text))
+    """Parse the kernels, in the order of the disassembly."""
+    return tuple(_count_kernel(symbol, lines) for symbol, lines in _split_functions(text))
 
 
-def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
+def _split_functions(text: str) -> Iterator[tuple[str, list[str]]]:
     symbol, lines = "", list[str]()
     for line in text.splitlines():
         function = _FUNCTION.match(line)
@@ -107,29 +107,29 @@ def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
         yield symbol, lines
 
 
-def _kernel(symbol: str, lines: list[str]) -> KernelSass:
-    found = Counter(m["opcode"] for line in lines if (m := _INSTRUCTION.match(line)) is not None)
+def _count_kernel(symbol: str, lines: list[str]) -> KernelSass:
+    opcode_counts = Counter(m["opcode"] for line in lines if (m := _INSTRUCTION.match(line)) is not None)
     mix: Counter[str] = Counter()
-    for opcode, count in found.items():
+    for opcode, count in opcode_counts.items():
         mix[opcode.split(".")[0]] += count
     return KernelSass(
-        name=plain_name(symbol), symbol=symbol, instructions=sum(found.values()), mix=dict(mix.most_common()),
-        matrix=tuple(_matrix(o, n) for o, n in found.items() if _MATRIX.match(o.split(".")[0])),
+        name=plain_name(symbol), symbol=symbol, instructions=sum(opcode_counts.values()), mix=dict(mix.most_common()),
+        matrix=tuple(_describe_matrix_instruction(o, n) for o, n in opcode_counts.items() if _MATRIX.match(o.split(".")[0])),
         global_loads=mix["LDG"] + mix["LDGSTS"] + mix["UBLKCP"] + mix["UTMALDG"],
-        wide_global_loads=_wide(found, ("LDG", "LDGSTS")) + mix["UBLKCP"] + mix["UTMALDG"],
-        shared_loads=mix["LDS"] + mix["LDSM"], wide_shared_loads=_wide(found, ("LDS",)) + mix["LDSM"],
+        wide_global_loads=_count_wide_loads(opcode_counts, ("LDG", "LDGSTS")) + mix["UBLKCP"] + mix["UTMALDG"],
+        shared_loads=mix["LDS"] + mix["LDSM"], wide_shared_loads=_count_wide_loads(opcode_counts, ("LDS",)) + mix["LDSM"],
         local_loads=mix["LDL"], local_stores=mix["STL"],
         clocks=sum(_CLOCK.search(line) is not None for line in lines),
     )  # fmt: skip
 
 
-def _wide(found: Counter[str], bases: tuple[str, ...]) -> int:
-    parts = ((opcode.split("."), count) for opcode, count in found.items())
+def _count_wide_loads(opcode_counts: Counter[str], bases: tuple[str, ...]) -> int:
+    parts = ((opcode.split("."), count) for opcode, count in opcode_counts.items())
     return sum(count for part, count in parts if part[0] in bases and {"128", "256"} & set(part))
 
 
-def _matrix(opcode: str, count: int) -> MatrixInstruction:
-    """The accumulator's type comes first, then those of the two inputs; a lone type is the accumulator's."""
+def _describe_matrix_instruction(opcode: str, count: int) -> MatrixInstruction:
+    """Describe a matrix instruction. The accumulator's type comes first, then those of the two inputs; a lone type is the accumulator's."""
     base, *modifiers = opcode.split(".")
     inputs, accumulator = _DEFAULT.get(base[3:4] if base.startswith("UTC") else base[0], ("", ""))
     types = [m for m in modifiers if _TYPE.fullmatch(m)]

@@ -1,4 +1,4 @@
-"""What a unit's source may not contain: looked for before any compiler sees it.
+"""Searches a unit's source for forbidden constructs before any compiler reads it.
 
 Source text in, refusals out, each with its line and the rule's name: "include" (anything but the headers of
 a short list), "embed" (files pulled into the binary), "asm" (inline assembly, which hides calls from the
@@ -43,7 +43,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<name>\w+)?[ \t]*(?P<rest>[^\
 _INCLUDED = re.compile(r"[<\"](?P<name>[^<>\"]*)[>\"]\s*$")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 # Files at compile time, ways to a caller's memory, work at load.
-_TOO_CLEVER = re.compile(
+_FORBIDDEN_CONSTRUCTS = re.compile(
     r"\b(?:__has_embed|__has_include"
     r"|__builtin_(?:apply|frame_address|return_address|extract_return_addr|thread_pointer|setjmp|longjmp)"
     r"|(?:__attribute__\s*\(\s*\(|gnu\s*::)\s*(?:__)?(?:constructor|destructor|ifunc))"
@@ -62,59 +62,62 @@ _PASTING = re.compile(r"##|%:%:|\\[uU]")
 
 @dataclass(frozen=True)
 class Rules:
-    """What tells one language's sources from another's. Each construct: rule, pattern, why not."""
+    """The rules of one language's sources. Each construct: rule, pattern, why not."""
 
     headers: frozenset[str]
     constructs: tuple[tuple[str, re.Pattern[str], str], ...]
     ptx: bool = False  # inline assembly is read as PTX
 
 
-_ANYWHERE = ("construct", _TOO_CLEVER, "is not for units")
-_UNPASTED = ("pasting", _PASTING, "hides names: write a template")
-CPP = Rules(HEADERS, (("asm", _ASM, "inline assembly hides what a unit calls"), _ANYWHERE, _UNPASTED))
-CUDA = Rules(CUDA_HEADERS, (_ANYWHERE, ("name", _CUDA_NAMES, "is not for units"), _UNPASTED), ptx=True)
+_ANYWHERE = ("construct", _FORBIDDEN_CONSTRUCTS, "is not for units")
+_NO_PASTING = ("pasting", _PASTING, "hides names: write a template")
+CPP = Rules(HEADERS, (("asm", _ASM, "inline assembly hides what a unit calls"), _ANYWHERE, _NO_PASTING))
+CUDA = Rules(CUDA_HEADERS, (_ANYWHERE, ("name", _CUDA_NAMES, "is not for units"), _NO_PASTING), ptx=True)
 
 
-def refusals(source: str, rules: Rules = CPP) -> tuple[Diagnostic, ...]:
-    """Empty when the source may be compiled. Kind "source"; the message starts with the rule's name."""
+def find_refusals(source: str, rules: Rules = CPP) -> tuple[Diagnostic, ...]:
+    """Return refusals, none when the source may be compiled. Kind "source"; the message starts with the rule's name."""
     if len(source.encode("utf-8", "replace")) > MAX_BYTES:
         return (_refuse(0, "size", f"a source holds at most {MAX_BYTES >> 20} MiB"),)
-    if (odd := _CONTROL.search(source)) is not None:
-        line = source.count("\n", 0, odd.start()) + 1
-        return (_refuse(line, "character", f"{odd.group()!r} has no place in a source"),)
+    if (control_character := _CONTROL.search(source)) is not None:
+        line = source.count("\n", 0, control_character.start()) + 1
+        return (_refuse(line, "character", f"{control_character.group()!r} has no place in a source"),)
     text, starts = _splice(source.replace("\r\n", "\n"))
-    found: list[tuple[int, str, str]] = []  # line, rule, what
+    violations: list[tuple[int, str, str]] = []  # line, rule, what
     if rules.ptx:
         plain = _TOKEN.sub(_uncomment, text)
-        found += [(_line(at, plain, starts), "asm", what) for at, what in inline_ptx.refusals(plain)]
+        violations += [
+            (_find_line(offset, plain, starts), "asm", message)
+            for offset, message in inline_ptx.find_refusals(plain)
+        ]
     text = _TOKEN.sub(_blank, text)
     for match in _DIRECTIVE.finditer(text):
-        verdicts = _directive(match["name"] or "", match["rest"], rules)
-        found += [(_line(match.start(), text, starts), rule, what) for rule, what in verdicts]
+        verdicts = _check_directive(match["name"] or "", match["rest"], rules)
+        violations += [(_find_line(match.start(), text, starts), rule, message) for rule, message in verdicts]
     for rule, pattern, why in rules.constructs:
         for m in pattern.finditer(text):
-            what = why if rule == "asm" else f"{m.group().split('(')[0]} {why}"
-            found.append((_line(m.start(), text, starts), rule, what))
-    return tuple(_refuse(*one) for one in sorted(found))
+            message = why if rule == "asm" else f"{m.group().split('(')[0]} {why}"
+            violations.append((_find_line(m.start(), text, starts), rule, message))
+    return tuple(_refuse(*violation) for violation in sorted(violations))
 
 
-def _directive(name: str, rest: str, rules: Rules) -> list[tuple[str, str]]:
+def _check_directive(name: str, operand: str, rules: Rules) -> list[tuple[str, str]]:
     if name in ("include", "import", "include_next"):
-        match = _INCLUDED.match(rest)
+        match = _INCLUDED.match(operand)
         if name == "include" and match is not None and match["name"] in rules.headers:
             return []
-        return [("include", f"#{name} {rest.strip()} is not one of the headers a unit may include")]
+        return [("include", f"#{name} {operand.strip()} is not one of the headers a unit may include")]
     if name == "embed":
         return [("embed", "a unit may not embed files")]
     if name == "line" or name.isdigit():
         return [("line", "#line would move diagnostics elsewhere")]
-    if name == "define" and rules.ptx and _breaks_out(rest):
+    if name == "define" and rules.ptx and _is_unbalanced(operand):
         return [("macro", "a macro with unbalanced parentheses could add to inline assembly")]
     return []
 
 
-def _breaks_out(text: str) -> bool:
-    """Whether a parenthesis closes before it opens, or stays open."""
+def _is_unbalanced(text: str) -> bool:
+    """True when a parenthesis closes before it opens, or stays open."""
     depth = 0
     for bracket in re.findall(r"[()]", text):
         depth += 1 if bracket == "(" else -1
@@ -126,25 +129,24 @@ def _breaks_out(text: str) -> bool:
 def _splice(source: str) -> tuple[str, list[int]]:
     """Join lines that end with a backslash, as the compiler does; `starts[i]` is the source line of result
     line i."""
-    joined: list[str] = []
+    result_lines: list[str] = []
     starts: list[int] = []
     continued = False
     for number, line in enumerate(source.split("\n"), 1):
         stripped = line.rstrip(" \t\v\f")
-        more = stripped.endswith("\\")
-        text = stripped[:-1] if more else line
+        continues = stripped.endswith("\\")
+        text = stripped[:-1] if continues else line
         if continued:
-            joined[-1] += text
+            result_lines[-1] += text
         else:
-            joined.append(text)
+            result_lines.append(text)
             starts.append(number)
-        continued = more
-    return "\n".join(joined), starts
+        continued = continues
+    return "\n".join(result_lines), starts
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Comments become blanks, strings lose what is inside; line breaks stay. Quotes of an include stay as
-    they are."""
+    """Replace a comment by blanks and empty a string; line breaks and the quotes of an include stay as they are."""
     if match["comment"] is not None:
         return " " + "\n" * match.group().count("\n")
     text = match.group()
@@ -157,13 +159,13 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _uncomment(match: re.Match[str]) -> str:
-    """Comments become blanks, strings stay."""
+    """Replace a comment by blanks; strings stay."""
     return _blank(match) if match["comment"] is not None else match.group()
 
 
-def _line(at: int, text: str, starts: list[int]) -> int:
-    return starts[min(text.count("\n", 0, at), len(starts) - 1)]
+def _find_line(offset: int, text: str, starts: list[int]) -> int:
+    return starts[min(text.count("\n", 0, offset), len(starts) - 1)]
 
 
-def _refuse(line: int, rule: str, what: str) -> Diagnostic:
-    return Diagnostic(line=line, kind="source", message=f"{rule}: {what}")
+def _refuse(line: int, rule: str, message: str) -> Diagnostic:
+    return Diagnostic(line=line, kind="source", message=f"{rule}: {message}")

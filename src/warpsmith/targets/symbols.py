@@ -1,4 +1,4 @@
-"""What a built library imports, exports and does at load: checked in the file, before anything loads it.
+"""`check` reads what a built library imports, exports and runs at load, in the file, before anything loads it.
 
 Path of a shared library in, refusals out (kind "symbol"), none when it is a plain kernel: the two entry
 points exported; imports from a short list only; no other libraries needed; no code that runs at load
@@ -28,12 +28,12 @@ from ..records import Diagnostic
 
 @dataclass(frozen=True)
 class Rules:
-    """What tells one target's libraries from another's."""
+    """The rules of one target's libraries."""
 
-    allowed: Callable[[str], bool]  # whether a name may be imported
-    needed: re.Pattern[str]  # libraries that may be asked for
-    own: re.Pattern[str]  # the compiler's own variables
-    beside: int  # bytes that may lie beside one of these for alignment
+    is_allowed_import: Callable[[str], bool]  # whether a name may be imported
+    needed: re.Pattern[str]  # libraries that it may need
+    compiler_variables: re.Pattern[str]
+    alignment_bytes: int  # that may lie beside one of these
     at_load: str = ""  # the one function, the compiler's own, that may run at load
     notes: Mapping[str, str] = field(default_factory=dict)  # name → what to do instead
 
@@ -74,7 +74,7 @@ READ_ONLY_ONCE_LOADED = re.compile(
     r"\.(?:dynamic|got(?:\.plt)?|data\.rel\.ro[\w.]*|(?:pre)?init_array|fini_array)$"
 )
 LOCK = ".gomp_critical_user_"  # the compiler's variable for a named critical section
-LOCK_ALIGNMENT = 32  # bytes that may lie beside one
+LOCK_ALIGNMENT_BYTES = 32  # that may lie beside one
 _PLAIN_NAME = re.compile(r"_Z.*[A-Za-z]\d+([A-Za-z_]\w*)$")
 _INSTRUCTIONS = (
     ("contains a system call instruction", re.compile(r"\t(?:syscall|sysenter|int\s+\$0x80|svc\s)")),
@@ -99,46 +99,50 @@ _INSTRUCTIONS = (
 )
 
 
-def allowed(name: str) -> bool:
+def is_allowed_import(name: str) -> bool:
     return name in MEMORY or name in MATH or OPENMP.match(name) is not None
 
 
 CPU = Rules(
-    allowed, NEEDED, re.compile(re.escape(LOCK)), LOCK_ALIGNMENT, notes=dict.fromkeys(ALLOCATORS, HINT)
+    is_allowed_import,
+    NEEDED,
+    re.compile(re.escape(LOCK)),
+    LOCK_ALIGNMENT_BYTES,
+    notes=dict.fromkeys(ALLOCATORS, HINT),
 )
 
 
 def check(library: Path, rules: Rules = CPU) -> tuple[Diagnostic, ...]:
-    """Refusals of a library. Raises nothing for a file that is no ELF library: that is a refusal, too."""
+    """Check a library and return refusals. Raises nothing for a file that is no ELF library: that is a refusal, too."""
     try:
         with library.open("rb") as file:
-            found = [*_elf(ELFFile(file), rules), *_instructions(library)]
+            messages = [*_check_elf(ELFFile(file), rules), *_find_forbidden_instructions(library)]
     except ELFError as error:
-        found = [f"not a shared library: {error}"]
-    return tuple(Diagnostic(line=0, kind="symbol", message=message) for message in dict.fromkeys(found))
+        messages = [f"not a shared library: {error}"]
+    return tuple(Diagnostic(line=0, kind="symbol", message=message) for message in dict.fromkeys(messages))
 
 
-def _elf(elf: ELFFile, rules: Rules) -> Iterator[str]:
+def _check_elf(elf: ELFFile, rules: Rules) -> Iterator[str]:
     dynamic = elf.get_section_by_name(".dynamic")
     symbols = elf.get_section_by_name(".dynsym")
     if not isinstance(dynamic, DynamicSection) or not isinstance(symbols, SymbolTableSection):
         yield "not a shared library: no dynamic section"
         return
-    yield from _symbols(symbols, rules)
+    yield from _check_symbols(symbols, rules)
     for tag in dynamic.iter_tags():
         if tag.entry.d_tag in AT_LOAD and not (rules.at_load and tag.entry.d_tag == "DT_INIT_ARRAY"):
             yield f"runs or redirects code at load: {tag.entry.d_tag}"
         elif tag.entry.d_tag == "DT_NEEDED" and not rules.needed.match(name := str(tag.needed)):  # type: ignore[attr-defined]
             yield f"needs the library {name}"
     if rules.at_load:
-        yield from _constructors(elf, rules.at_load)
-    yield from _segments(elf)
-    yield from _variables(elf, rules)
-    yield from _code_sections(elf)
+        yield from _check_constructors(elf, rules.at_load)
+    yield from _check_segments(elf)
+    yield from _check_variables(elf, rules)
+    yield from _check_code_sections(elf)
 
 
-def _constructors(elf: ELFFile, own: str) -> Iterator[str]:
-    """The list of what runs at load has one entry at most, which the loader fills with `own`'s address."""
+def _check_constructors(elf: ELFFile, constructor: str) -> Iterator[str]:
+    """Allow one function at load at most, whose entry the loader fills with the address of `constructor`."""
     entries = elf.get_section_by_name(".init_array")
     if entries is None:
         return
@@ -151,13 +155,15 @@ def _constructors(elf: ELFFile, own: str) -> Iterator[str]:
         if address <= relocation.entry.r_offset < address + size
     ]
     table = elf.get_section_by_name(".symtab")
-    named = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-    places = {s.entry.st_value for s in named if s.name == own and s.entry.st_info.type == "STT_FUNC"}
-    if size != elf.elfclass // 8 or [f.r_addend for f in fixes if not f.r_info_sym] != list(places):
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    addresses = {
+        s.entry.st_value for s in symbols if s.name == constructor and s.entry.st_info.type == "STT_FUNC"
+    }
+    if size != elf.elfclass // 8 or [f.r_addend for f in fixes if not f.r_info_sym] != list(addresses):
         yield "runs code of its own at load: no constructors, and no variables whose initial value is computed"
 
 
-def _segments(elf: ELFFile) -> Iterator[str]:
+def _check_segments(elf: ELFFile) -> Iterator[str]:
     for segment in elf.iter_segments():
         kind, flags = segment.header.p_type, segment.header.p_flags
         if kind == "PT_TLS":
@@ -166,8 +172,8 @@ def _segments(elf: ELFFile) -> Iterator[str]:
             yield "memory that is both writable and executable"
 
 
-def _code_sections(elf: ELFFile) -> Iterator[str]:
-    """Sections of code have the linker's own names and hold functions only: data there could be jumped to."""
+def _check_code_sections(elf: ELFFile) -> Iterator[str]:
+    """Check that sections of code have the linker's own names and contain functions only: data there could be jumped to."""
     code = {i for i, s in enumerate(elf.iter_sections()) if s.header.sh_flags & SH_FLAGS.SHF_EXECINSTR}
     for index in code:
         name = elf.get_section(index).name
@@ -184,38 +190,41 @@ def _code_sections(elf: ELFFile) -> Iterator[str]:
             yield f"runs code at load: indirect function {symbol.name}"
 
 
-def _variables(elf: ELFFile, rules: Rules) -> Iterator[str]:
-    """Variables outlive a call: counters, caches and flags live in them. The compiler's own hold no data of
-    the unit's."""
-    wanted = SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_ALLOC
-    kept = {
+def _check_variables(elf: ELFFile, rules: Rules) -> Iterator[str]:
+    """Refuse variables that outlive a call, such as counters, caches and flags; the compiler's own contain no data of the
+    unit.
+    """
+    writable_flags = SH_FLAGS.SHF_WRITE | SH_FLAGS.SHF_ALLOC
+    section_sizes = {
         index: section.header.sh_size
         for index, section in enumerate(elf.iter_sections())
-        if section.header.sh_flags & (wanted | SH_FLAGS.SHF_TLS) == wanted
+        if section.header.sh_flags & (writable_flags | SH_FLAGS.SHF_TLS) == writable_flags
         and not READ_ONLY_ONCE_LOADED.match(section.name)
     }
     table = elf.get_section_by_name(".symtab")
-    named = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-    inside = [s for s in named if s.entry.st_shndx in kept and s.entry.st_size]
-    own = [s for s in inside if rules.own.match(s.name)]
-    if len(own) < len(inside) or sum(kept.values()) > sum(s.entry.st_size + rules.beside for s in own):
-        names = sorted({plain(s.name) for s in inside if s not in own}) or ["unnamed data"]
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    variables = [s for s in symbols if s.entry.st_shndx in section_sizes and s.entry.st_size]
+    compiler_variables = [s for s in variables if rules.compiler_variables.match(s.name)]
+    if len(compiler_variables) < len(variables) or sum(section_sizes.values()) > sum(
+        s.entry.st_size + rules.alignment_bytes for s in compiler_variables
+    ):
+        names = sorted({plain(s.name) for s in variables if s not in compiler_variables}) or ["unnamed data"]
         yield f"keeps state between calls: {', '.join(names[:5])} must be const, local or in the workspace"
 
 
 def plain(name: str) -> str:
-    """`calls` of `_ZZL4unitPKfE5calls`."""
+    """Demangle a variable: `calls` of `_ZZL4unitPKfE5calls`."""
     match = _PLAIN_NAME.match(name)
     return match[1] if match is not None else name
 
 
-def _symbols(symbols: SymbolTableSection, rules: Rules) -> Iterator[str]:
+def _check_symbols(symbols: SymbolTableSection, rules: Rules) -> Iterator[str]:
     exported = set()
     for symbol in symbols.iter_symbols():
         if not symbol.name:
             continue
         if symbol.entry.st_shndx == "SHN_UNDEF":
-            if not rules.allowed(symbol.name):
+            if not rules.is_allowed_import(symbol.name):
                 yield f"forbidden import: {symbol.name}{rules.notes.get(symbol.name, '')}"
         elif symbol.entry.st_info.bind != "STB_LOCAL":
             exported.add(symbol.name)
@@ -225,13 +234,13 @@ def _symbols(symbols: SymbolTableSection, rules: Rules) -> Iterator[str]:
     yield from (f"does not export {name}: does it include task.h?" for name in sorted(EXPORTS - exported))
 
 
-def _instructions(library: Path) -> Iterable[str]:
-    """Forbidden instructions in the disassembly; nothing where objdump is not installed."""
+def _find_forbidden_instructions(library: Path) -> Iterable[str]:
+    """Find forbidden instructions in the disassembly; nothing where objdump is not installed."""
     objdump = shutil.which("objdump")
     if objdump is None:
         return []
     command = [objdump, "-d", "--no-show-raw-insn", str(library)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if done.returncode != 0:
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if completed.returncode != 0:
         return ["cannot be disassembled"]
-    return [what for what, pattern in _INSTRUCTIONS if pattern.search(done.stdout)]
+    return [message for message, pattern in _INSTRUCTIONS if pattern.search(completed.stdout)]

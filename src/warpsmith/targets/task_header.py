@@ -90,19 +90,19 @@ WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void
 
 
 def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
-    """The text of `task.h`. Raises ValueError for a dtype that has no C++ type here (complex numbers)."""
-    constants = "".join(_constants(name, spec, CPP_TYPE, "") for name, spec in _named(inputs, outputs))
+    """Write the text of `task.h`. Raises ValueError for a dtype that has no C++ type here (complex numbers)."""
+    constants = "".join(_constants(name, spec, CPP_TYPE, "") for name, spec in _name_tensors(inputs, outputs))
     return _TOP.format(threads=threads) + constants + _bottom(_BOTTOM, inputs, outputs)
 
 
 def cuda_task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    """The text of `task.h` for nvcc. Raises ValueError as `task_header`.
+    """Write the text of `task.h` for nvcc. Raises ValueError as `task_header`.
 
     Shapes and strides are in constant memory, too, so that device code may index them by a variable."""
     used = {spec.dtype for spec in (*inputs, *outputs)}
     includes = "".join(f"#include <{CUDA_HEADER[d]}>\n" for d in sorted(used & set(CUDA_HEADER)))
-    named = _named(inputs, outputs)
-    constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in named)
+    specs = _name_tensors(inputs, outputs)
+    constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in specs)
     return _CUDA_TOP.format(includes=includes) + constants + _bottom(_CUDA_BOTTOM, inputs, outputs)
 
 
@@ -115,7 +115,7 @@ def cuda_region_header(graph: Graph, region: Region) -> str:
 
 
 def requirements(requires: Sequence[str]) -> str:
-    """Assertions that go after the shapes; the message starts with "requires:" for `diagnostics` to
+    """Write the assertions that go after the shapes; the message starts with "requires:" for `diagnostics` to
     recognise."""
     lines = [f'static_assert({text}, "requires: {text}");\n' for text in requires]
     return "".join(lines)
@@ -126,12 +126,14 @@ def _specs(graph: Graph, region: Region) -> tuple[list[TensorSpec], list[TensorS
     return [specs[n] for n in region.inputs], [specs[n] for n in region.outputs]
 
 
-def _named(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[tuple[str, TensorSpec]]:
+def _name_tensors(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> list[tuple[str, TensorSpec]]:
     return [(f"in{i}", s) for i, s in enumerate(inputs)] + [(f"out{i}", s) for i, s in enumerate(outputs)]
 
 
 def _bottom(template: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    names = [name for name, _ in _named(inputs, outputs)]
+    names = [name for name, _ in _name_tensors(inputs, outputs)]
     parameters = [f"{'const ' if name.startswith('in') else ''}{name}_t* {name}" for name in names]
     casts = [f"(const in{i}_t*)in[{i}]" for i in range(len(inputs))]
     casts += [f"(out{i}_t*)out[{i}]" for i in range(len(outputs))]

@@ -66,7 +66,7 @@ class Fixture:
         return FOLDER / "tasks" / f"{self.task}.py"
 
     def source(self) -> str:
-        """A solution as it is; a kernel with its base below it and the unit's first line above."""
+        """Return a solution as it is, a kernel with the unit's first line above and its base below."""
         text = self.path.read_text()
         if self.form == "modelnew":
             return text
@@ -75,12 +75,12 @@ class Fixture:
 
 
 def load(forms: Sequence[str] = tuple(SUFFIX), folder: Path = FOLDER) -> list[Fixture]:
-    """Every fixture of these forms, by name. Raises UsageError naming the file whose header is wrong."""
-    found = []
+    """Load every fixture of these forms, by name. Raises UsageError naming the file whose header is wrong."""
+    fixtures = []
     for form in forms:
         files = sorted(p for p in (folder / form).glob(f"*{SUFFIX[form]}") if not p.name.startswith("_"))
-        found += [read(form, path) for path in files]
-    return found
+        fixtures += [read(form, path) for path in files]
+    return fixtures
 
 
 def read(form: str, path: Path) -> Fixture:
@@ -102,7 +102,7 @@ def read(form: str, path: Path) -> Fixture:
 
 
 def _header(path: Path) -> dict[str, str]:
-    """The keyed comment lines at the top; other comment lines are prose."""
+    """Read the keyed comment lines at the top; other comment lines are prose."""
     fields: dict[str, str] = {}
     for line in path.read_text().splitlines():
         if not line.startswith(("//", "#")) or line.startswith(("#define", "#include")):

@@ -1,4 +1,4 @@
-"""What the judge said of each fixture, beside what it should have said; as text and as JSON.
+"""`ZooRow` compares the judge's verdict on a fixture with the expected one; rows are written as text and as JSON.
 
 In: fixtures and findings. Out: `ZooRow`s, the printed table, and whether everything was as expected.
 """
@@ -64,7 +64,7 @@ def row(fixture: Fixture, finding: Finding) -> ZooRow:
 
 
 def outcome(fixture: Fixture, finding: Finding) -> Outcome:
-    """An infrastructure failure ("error") is neither a catch nor a pass: it counts against us."""
+    """Compare a finding with the expected one. A failure of the judge ("error") is neither a catch nor a pass: it counts as missed."""
     passed = finding.status == "ok"
     if not finding.status:
         return "not run"
@@ -92,7 +92,7 @@ def rows_json(rows: Sequence[ZooRow]) -> list[dict[str, Any]]:
 
 
 def rows_text(rows: Sequence[ZooRow]) -> str:
-    """A line for each fixture, what is residual and why, and the rates."""
+    """Write a line for each fixture, the residual cheats with their reasons, and the rates."""
     lines = [_line("row", "form", "fixture", "outcome", "got", "rule")]
     for r in rows:
         lines.append(_line(r.row, r.form, r.name, r.outcome, r.got, " ".join(r.rule.split())[:WIDTH]))
@@ -111,5 +111,5 @@ def summary(rows: Sequence[ZooRow]) -> str:
     )
 
 
-def _line(number: str, form: str, name: str, result: str, got: str, rule: str) -> str:
-    return f"{number:>4}  {form:<8}  {name:<26}  {result:<16}  {got:<18}  {rule}".rstrip()
+def _line(number: str, form: str, name: str, result: str, status: str, rule: str) -> str:
+    return f"{number:>4}  {form:<8}  {name:<26}  {result:<16}  {status:<18}  {rule}".rstrip()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..config import Config
 from ..solutions.judge import SolutionJudge
 from ..solutions.verdict import SolutionVerdict
-from ..targets.base import Target
+from ..targets.target import Target
 from .fixture import Fixture
 from .rows import Finding
 from .units import BASELINES, SEED, WIN, by_task

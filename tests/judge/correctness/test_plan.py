@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.judge.correctness.evidence import Case
 from warpsmith.judge.correctness.input_families import FAMILIES, OWN
-from warpsmith.judge.correctness.plan import CONFIRM, LARGE, MAIN_SEARCH, Plan
+from warpsmith.judge.correctness.plan import CONFIRM, LARGE_BYTES, MAIN_SEARCH, Plan
 from warpsmith.records import Graph, GraphInput, TensorSpec
 
 
@@ -37,7 +37,7 @@ FRESH = Case("main", OWN, 1)
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_search_of_a_task_that_takes_long_is_shorter(quick: bool) -> None:
-    small, large = (Plan(task(n), 7, quick).search(FRESH) for n in (1000, LARGE // 4 + 1))
+    small, large = (Plan(task(n), 7, quick).search(FRESH) for n in (1000, LARGE_BYTES // 4 + 1))
     assert families(small, "main") == (OWN, *MAIN_SEARCH)
     assert families(large, "main") == (() if quick else (OWN, *MAIN_SEARCH))
     assert bool(families(large, "ragged")) == (not quick)
@@ -45,7 +45,7 @@ def test_a_search_of_a_task_that_takes_long_is_shorter(quick: bool) -> None:
 
 def test_a_confirmation_of_a_task_that_takes_long_draws_a_family() -> None:
     assert families(Plan(task(1000), 7, True).confirm(FRESH, 3), "main") == (OWN, *CONFIRM)
-    plan, drawn = Plan(task(LARGE // 4 + 1), 7, True), set()
+    plan, drawn = Plan(task(LARGE_BYTES // 4 + 1), 7, True), set()
     for seed in range(20):
         cases = plan.confirm(FRESH, seed)
         own, first, second = families(cases, "main")

@@ -47,7 +47,7 @@ class Full:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> reference.Reference:
-    monkeypatch.setattr(reference, "PAUSE", 0.0)
+    monkeypatch.setattr(reference, "PAUSE_S", 0.0)
     monkeypatch.setattr(reference, "_idle_bytes", lambda: 0)
     made = reference.Reference()
     made._device = "cuda"
@@ -64,7 +64,7 @@ def test_a_request_that_finds_no_memory_waits_for_it(worker: reference.Reference
 def test_no_longer_than_others_may_take_and_not_on_a_processor(
     worker: reference.Reference, monkeypatch: pytest.MonkeyPatch, device: str
 ) -> None:
-    monkeypatch.setattr(reference, "PATIENCE", -1.0 if device == "cuda" else 60.0)
+    monkeypatch.setattr(reference, "PATIENCE_S", -1.0 if device == "cuda" else 60.0)
     worker._device, asked = device, Full(5)
     with pytest.raises(torch.OutOfMemoryError):
         worker.release_memory_after(asked)(value=7)

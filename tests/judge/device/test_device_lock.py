@@ -21,7 +21,7 @@ def test_computing_is_shared() -> None:
     lock, together = DeviceLock(), threading.Barrier(3, timeout=PATIENCE)
 
     def work() -> None:
-        with lock.shared():
+        with lock.hold_shared():
             together.wait()  # only if all three are inside at the same time
 
     with ThreadPoolExecutor(3) as pool:
@@ -34,14 +34,14 @@ def test_measuring_is_alone_and_goes_first() -> None:
     inside, leave, queued = threading.Event(), threading.Event(), threading.Event()
 
     def compute(name: str) -> None:
-        with lock.shared():
+        with lock.hold_shared():
             order.append(name)
             inside.set()
             assert leave.wait(PATIENCE)
 
     def measure() -> None:
         queued.set()
-        with lock.exclusive():
+        with lock.hold_exclusive():
             order.append("measured")
 
     with ThreadPoolExecutor(3) as pool:
@@ -62,24 +62,24 @@ def test_measuring_is_alone_and_goes_first() -> None:
 
 def test_a_turn_ends_with_an_error() -> None:
     lock = DeviceLock()
-    for kind in (lock.exclusive, lock.shared):
+    for kind in (lock.hold_exclusive, lock.hold_shared):
         try:
             with kind():
                 raise ValueError
         except ValueError:
             pass
-    with lock.exclusive():
+    with lock.hold_exclusive():
         pass
 
 
 def test_a_turn_may_be_taken_again() -> None:
     lock = DeviceLock()
-    with lock.exclusive(), lock.exclusive(), lock.shared():
+    with lock.hold_exclusive(), lock.hold_exclusive(), lock.hold_shared():
         pass
     waits = pytest.raises(RuntimeError, match="its own thread computes")
-    with lock.shared(), lock.shared(), waits, lock.exclusive():
+    with lock.hold_shared(), lock.hold_shared(), waits, lock.hold_exclusive():
         pass
-    with lock.exclusive():
+    with lock.hold_exclusive():
         pass
 
 
@@ -87,7 +87,7 @@ def test_runs_share_a_file(tmp_path: Path) -> None:
     """Two locks opened apart, as two processes open them."""
     said: list[str] = []
     one, two = (DeviceLock(tmp_path / "gpu.lock", said.append) for _ in range(2))
-    with one.shared(), two.shared():
+    with one.hold_shared(), two.hold_shared():
         assert not said, "computing is shared"
     order, entered = [], threading.Event()
 
@@ -96,10 +96,10 @@ def test_runs_share_a_file(tmp_path: Path) -> None:
         with getattr(two, kind)():
             order.append(kind)
 
-    for kind in ("shared", "exclusive"):
+    for kind in ("hold_shared", "hold_exclusive"):
         entered.clear()
         with ThreadPoolExecutor(1) as pool:
-            with one.exclusive():
+            with one.hold_exclusive():
                 job = pool.submit(other, kind)
                 assert entered.wait(PATIENCE)
                 end = time.monotonic() + PATIENCE
@@ -117,13 +117,13 @@ def test_a_measurement_of_another_run_goes_first(tmp_path: Path) -> None:
     order, inside, leave = [], threading.Event(), threading.Event()
 
     def compute(lock: DeviceLock, name: str) -> None:
-        with lock.shared():
+        with lock.hold_shared():
             order.append(name)
             inside.set()
             assert leave.wait(PATIENCE)
 
     def measure() -> None:
-        with measurer.exclusive():
+        with measurer.hold_exclusive():
             order.append("measured")
 
     with ThreadPoolExecutor(3) as pool:
@@ -153,9 +153,9 @@ def test_what_computes_in_the_background_is_paused_for_a_measurement(apart: bool
         running.clear()
         said.append("paused")
 
-    with mine.background(pause, running.set):
+    with mine.run_in_background(pause, running.set):
         assert running.wait(PATIENCE)
-        with mine.shared(), mine.background(pause, running.set):
+        with mine.hold_shared(), mine.run_in_background(pause, running.set):
             assert running.is_set(), "whoever has a turn needs no other"
         for _ in range(2):
             with ThreadPoolExecutor(1) as pool:
@@ -163,7 +163,7 @@ def test_what_computes_in_the_background_is_paused_for_a_measurement(apart: bool
             assert running.wait(PATIENCE), "it goes on after the measurement"
     assert running.is_set()
     assert said == ["paused"] * 3, "first, and for each measurement"
-    with other.exclusive():
+    with other.hold_exclusive():
         assert said == ["paused"] * 3, "nothing is left to pause"
 
 
@@ -173,13 +173,13 @@ def test_two_in_the_background_both_give_way_to_another_run(tmp_path: Path) -> N
 
     def measure() -> None:
         for _ in range(5):
-            with other.exclusive():
+            with other.hold_exclusive():
                 pass
         done.set()
 
     nothing = threading.Event().clear
     with ThreadPoolExecutor(1) as pool:
-        with mine.background(nothing, nothing), mine.background(nothing, nothing):
+        with mine.run_in_background(nothing, nothing), mine.run_in_background(nothing, nothing):
             measures = pool.submit(measure)
             in_time = done.wait(10 * PATIENCE)
         measures.result(PATIENCE)
@@ -188,7 +188,7 @@ def test_two_in_the_background_both_give_way_to_another_run(tmp_path: Path) -> N
 
 def measured(lock: DeviceLock, running: threading.Event) -> bool:
     """Whether it ran at any time of a measurement."""
-    with lock.exclusive():
+    with lock.hold_exclusive():
         return running.wait(0.2)
 
 
@@ -209,25 +209,25 @@ def test_measurements_follow_one_another_and_then_others_go_on_for_a_while(
     monkeypatch.setattr("warpsmith.judge.device.device_lock.FOLLOWS_SECONDS", 0.5)
     path = tmp_path / "gpu.lock"
     one, two, computer = (DeviceLock(path) for _ in range(3))
-    with one.exclusive():
+    with one.hold_exclusive():
         pass
     start = time.monotonic()
-    with two.exclusive():
+    with two.hold_exclusive():
         pass
     assert time.monotonic() - start < 2.0, "nobody computes"
     running = threading.Event()
-    with computer.background(running.clear, running.set):
+    with computer.run_in_background(running.clear, running.set):
         assert running.wait(PATIENCE)
         start = time.monotonic()
-        with one.exclusive():
+        with one.hold_exclusive():
             first = time.monotonic() - start
-        with two.exclusive():
+        with two.hold_exclusive():
             second = time.monotonic() - start
         assert first < 2.0, "it follows the one before at once"
         assert second < 2.0
         assert running.wait(PATIENCE)
         time.sleep(max(0.0, 0.7 - (time.monotonic() - start - second)))
-        with one.exclusive():
+        with one.hold_exclusive():
             third = time.monotonic() - start
         assert 2.0 < third - second < 20.0, "others had their time"
 

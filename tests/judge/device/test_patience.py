@@ -30,7 +30,7 @@ BROKEN = WorkerFailed("ValueError", "ValueError: shapes do not fit")
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PAUSE", 0.0)
+    monkeypatch.setattr(patience, "PAUSE_S", 0.0)
 
 
 class Loading:
@@ -100,7 +100,7 @@ def test_a_processor_has_no_memory_to_wait_for(load: Callable[..., Any]) -> None
 def test_without_memory_for_long_the_reason_says_how_much_was_missing(
     load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
     baselines, _ = load("cuda", eager=[FULL])
     (reason,) = baselines.failures.values()
     assert "the GPU had no memory for 2.00 GiB more (512.00 MiB free)" in reason
@@ -187,7 +187,7 @@ def test_memory_that_is_missing_while_they_are_timed_together_is_waited_for(
 def test_the_others_are_timed_without_one_that_never_has_memory(
     bench: Bench, scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
     baselines = alive(scratch, tmp_path, Ready("eager"), Ready("cuda-graph", FULL))
     assert bench.pool._time_baselines(baselines, [tmp_path]) == ["eager"]
     assert "no memory for 2.00 GiB" in bench.pool.timings["cuda-graph"].reason
@@ -196,7 +196,7 @@ def test_the_others_are_timed_without_one_that_never_has_memory(
 def test_none_left_is_told_with_the_reason(
     bench: Bench, scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PATIENCE", 0.0)
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.0)
     with pytest.raises(JudgeError, match=r"no baseline of .* runs: the GPU had no memory"):
         bench.pool._time_baselines(alive(scratch, tmp_path, Ready("eager", FULL)), [tmp_path])
 

@@ -126,14 +126,14 @@ def test_outputs_and_clocks(start: Run) -> None:
         run = runner.run([X], poison)
         assert (run.guard_ok, run.inputs_unchanged) == (True, True)
         assert np.array_equal(run.outputs[0].view(np.float32), 2 * X)
-        assert run.held is not None
-        files.append(run.held)
-        assert np.array_equal(ValuesFile(run.held, [SPEC]).array(0), 2 * X), (
+        assert run.values_file is not None
+        files.append(run.values_file)
+        assert np.array_equal(ValuesFile(run.values_file, [SPEC]).array(0), 2 * X), (
             "where the reference worker looks"
         )
         assert 0 < run.seconds <= run.wall
     assert files[0] != files[1]
-    assert runner.run([X], 0).held == files[0]
+    assert runner.run([X], 0).values_file == files[0]
     for cold in (False, True):
         batch = runner.batch(5, cold)
         assert len(batch.ns) == 5

@@ -169,22 +169,22 @@ def read_json(answer: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     for _ in range(STARTS):
         if at < 0:
             break
-        value = _decode(answer[at:], whole=False)
+        value = _decode(answer[at:], is_complete=False)
         if isinstance(value, kind) and all(isinstance(item, dict) for item in value if kind is list):
             return value  # a list of something else is an index, or a word in brackets
         at = answer.find(opening, at + 1)
     raise Problem(f"no JSON {'list' if kind is list else 'object'} in the answer")
 
 
-def _decode(text: str, whole: bool = True) -> Any:
-    """None for what is no JSON, or is nested too deep."""
+def _decode(text: str, is_complete: bool = True) -> Any:
+    """Decode JSON; None for text that is no JSON, or is nested too deep."""
     try:
-        return json.loads(text) if whole else json.JSONDecoder().raw_decode(text)[0]
+        return json.loads(text) if is_complete else json.JSONDecoder().raw_decode(text)[0]
     except (ValueError, RecursionError):
         return None
 
 
-def one_line(text: str, most: int) -> str:
-    """A model's words as one printable line of at most `most` characters."""
-    clean = text[: 8 * most].encode("utf-8", "replace").decode()
-    return " ".join("".join(c if c.isprintable() else " " for c in clean).split())[:most]
+def one_line(text: str, max_characters: int) -> str:
+    """Return a model's words as one printable line of at most `max_characters` characters."""
+    clean = text[: 8 * max_characters].encode("utf-8", "replace").decode()
+    return " ".join("".join(c if c.isprintable() else " " for c in clean).split())[:max_characters]

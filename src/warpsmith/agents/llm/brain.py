@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Task, Unit
-from ...targets.base import Target
+from ...targets.target import Target
 from ..base import Advice, Attempt, RoundPlan, Situation
 from .compile import LlmCompile
 from .context import Context

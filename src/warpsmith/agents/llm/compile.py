@@ -1,4 +1,4 @@
-"""The compile role played by a model: a unit and its diagnostics → the unit mended. Flags are the rules' affair."""
+"""The compile role played by a model: a unit and its diagnostics → the unit repaired. Flags are the rules' affair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LlmCompile:
         self.context = context
 
     def repair_build(self, unit: Unit, diagnostics: Sequence[Diagnostic]) -> Unit | None:
-        """Repair a build. What rules can mend (a build out of memory or time) costs no question."""
+        """Repair a build. What rules can repair (a build out of memory or time) costs no question."""
         by_rule = repair_build(unit, diagnostics)
         if by_rule is not None:
             return by_rule

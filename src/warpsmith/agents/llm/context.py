@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
-from ...targets.base import Target
+from ...targets.target import Target
 from .answers import Language
 from .memory import Memory
 from .prompts import bullets, fence
@@ -66,12 +66,15 @@ def unit_text(unit: Unit) -> str:
 
 
 def adopt(
-    context: Context, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson], asked: tuple[Exchange, ...]
+    context: Context, failing: Unit, repaired: Unit, failure: str, lessons: Sequence[Lesson], exchanges: tuple[Exchange, ...]
 ) -> Unit:  # fmt: skip
-    """A mended unit, credited and remembered. What the answer does not name it has from the old one."""
-    unit = new.model_copy(
-        update={"family": new.family or old.family, "technique": new.technique or old.technique}
+    """Credit and remember a repaired unit. Family and technique that the answer does not name are the failing unit's."""
+    unit = repaired.model_copy(
+        update={
+            "family": repaired.family or failing.family,
+            "technique": repaired.technique or failing.technique,
+        }
     )
-    context.memory.wrote(context.chat, unit, asked)
-    context.memory.note_repair(old, unit, failure, lessons)
+    context.memory.wrote(context.chat, unit, exchanges)
+    context.memory.note_repair(failing, unit, failure, lessons)
     return unit

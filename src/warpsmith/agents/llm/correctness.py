@@ -1,4 +1,4 @@
-"""The correctness role played by a model: reviews units for cheating before they run, mends those that gave wrong results.
+"""The correctness role played by a model: reviews units for cheating before they run, repairs those that gave wrong results.
 
 What the static rules object to needs no model. A model's objection counts when its kind is known and it quotes the unit;
 a reviewer that lets nothing pass is not asked any more, so that a bad one cannot end a run.

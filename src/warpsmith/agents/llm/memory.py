@@ -38,11 +38,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Repair:
-    """A unit mended for a failure, by a model that was told these lessons."""
+    """A unit repaired for a failure, by a model that was told these lessons."""
 
     failure: str
     lessons: tuple[Lesson, ...]
-    old: Unit
+    failing: Unit
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Memory:
     problems: deque[str] = field(default_factory=lambda: deque(maxlen=PROBLEMS_TOLD))
     dropped: int = 0  # hypotheses of models that could not be used
     _useless: list[tuple[str, tuple[Exchange, ...], object]] = field(default_factory=list)
-    _repairs: dict[str, Repair] = field(default_factory=dict)  # by the mended unit
+    _repairs: dict[str, Repair] = field(default_factory=dict)  # by the repaired unit
     _asked: defaultdict[str, list[tuple[Rewarded, tuple[Exchange, ...]]]] = field(
         default_factory=lambda: defaultdict(list)
     )  # by the unit that came of it
@@ -89,8 +89,8 @@ class Memory:
             if hasattr(chat, "reward"):
                 chat.reward(exchanges, 0.0)
 
-    def note_repair(self, old: Unit, new: Unit, failure: str, lessons: Sequence[Lesson]) -> None:
-        self._repairs[new.code_key] = Repair(failure, tuple(lessons), old)
+    def note_repair(self, failing: Unit, repaired: Unit, failure: str, lessons: Sequence[Lesson]) -> None:
+        self._repairs[repaired.code_key] = Repair(failure, tuple(lessons), failing)
 
     def observe(self, attempt: Attempt, best_before: float) -> None:
         """Learn from one more judged candidate. `best_before`: the best speedup until then, 0 if there was none."""
@@ -102,12 +102,12 @@ class Memory:
             for chat, exchanges in self._asked.pop(unit.code_key, ()):
                 chat.reward(exchanges, gain_of(attempt, best_before))
 
-    def _learn(self, repair: Repair, new: Unit, attempt: Attempt) -> None:
+    def _learn(self, repair: Repair, repaired: Unit, attempt: Attempt) -> None:
         worked = has_ended(repair.failure, attempt)
         for lesson in repair.lessons:
             self.retrieval.note_outcome(lesson, worked)
         if worked and not repair.lessons:
-            remedy = remedy_of(repair.old, new)
+            remedy = remedy_of(repair.failing, repaired)
             self.retrieval.learn(repair.failure, self.target, remedy, attempt.candidate.id)
 
 
@@ -126,11 +126,11 @@ def has_ended(failure: str, attempt: Attempt) -> bool:
     )
 
 
-def remedy_of(old: Unit, new: Unit) -> str:
+def remedy_of(failing: Unit, repaired: Unit) -> str:
     """Return what a repair changed, as a short diff."""
-    lines = difflib.unified_diff(old.source.splitlines(), new.source.splitlines(), lineterm="", n=0)
+    lines = difflib.unified_diff(failing.source.splitlines(), repaired.source.splitlines(), lineterm="", n=0)
     changed = [line[:160] for line in lines if line[:1] in "+-" and not line.startswith(("+++", "---"))]
     if not changed:
-        return f"values {old.values} became {new.values}"
+        return f"values {failing.values} became {repaired.values}"
     omitted = [f"… {len(changed) - REMEDY_LINES} more lines"] if len(changed) > REMEDY_LINES else []
     return "\n".join(changed[:REMEDY_LINES] + omitted)

@@ -107,11 +107,11 @@ class Expected:
         if self._fetch is None:
             _ = self.tolerances
 
-    def agree(self, raw: Sequence[Array], held: Path | None = None) -> tuple[float, float] | None:
+    def agree(self, raw: Sequence[Array], values_file: Path | None = None) -> tuple[float, float] | None:
         """(worst share of the budget, worst ulp) of outputs, raw bytes, that are right for sure as seen from where the truth is;
-        None: look here. `held`: a values file that holds them, if one does.
+        None: look here. `values_file`: a file that contains them, if one does.
         """
-        return self._agrees(self._output_specs, raw, held) if self._agrees is not None else None
+        return self._agrees(self._output_specs, raw, values_file) if self._agrees is not None else None
 
     @cached_property
     def tolerances(self) -> list[Tolerance]:
@@ -228,11 +228,11 @@ class Evidence:
                 return self._ask(variant, values, seed, region, family, None, (), APPEAL_DRAWS)
 
         def agrees(
-            specs: Sequence[TensorSpec], raw: Sequence[Array], held: Path | None
+            specs: Sequence[TensorSpec], raw: Sequence[Array], values_file: Path | None
         ) -> tuple[float, float] | None:
-            if held is not None:
+            if values_file is not None:
                 with self.lock:
-                    return self._compare_on_device(outputs=str(held), **fields)
+                    return self._compare_on_device(outputs=str(values_file), **fields)
             file = ValuesFile(self.scratch.new("outputs"), specs, create=True)
             try:
                 for number, output in enumerate(raw):

@@ -71,7 +71,7 @@ def integers(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     return _integers(rng, own, -4, 5)
 
 
-def shuffled(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
+def shuffle_own(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     """The task's own values, permuted and scaled by log-normal factors: their signs and their scale stay."""
     flat = own.reshape(-1)
     moved = _permute(rng, flat) if flat.numel() <= PERMUTED else flat.roll(flat.numel() // 3)
@@ -80,7 +80,7 @@ def shuffled(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
 
 MAKERS: dict[str, Callable[[torch.Generator, torch.Tensor], torch.Tensor]] = {
     "normal": normal, "heavy": heavy, "large": large, "tiny": tiny, "offset": offset, "close": close,
-    "sparse": sparse, "constant-rows": constant_rows, "integers": integers, "shuffled": shuffled,
+    "sparse": sparse, "constant-rows": constant_rows, "integers": integers, "shuffled": shuffle_own,
 }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def _fresh(family: str, rng: torch.Generator, item: GraphInput, old: torch.Tenso
     if not (isfinite(low) and isfinite(high)):
         return old
     if item.role == "input":
-        fresh = _of_like_form(make(rng, values), values)
+        fresh = _impose_form(make(rng, values), values)
     elif family == "integers":
         fresh = _integers(rng, values, 1 if low >= 0 and high > 0 else -3, 4)
     else:
@@ -123,7 +123,7 @@ def _fresh(family: str, rng: torch.Generator, item: GraphInput, old: torch.Tenso
     return fresh.to(old.dtype)
 
 
-def _of_like_form(fresh: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+def _impose_form(fresh: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """Triangular where the task's own square matrices are, symmetric where they are; diagonal is both triangles."""
     if own.ndim < 2 or own.shape[-1] != own.shape[-2] or own.shape[-1] < 2 or own.min() == own.max():
         return fresh
@@ -143,7 +143,7 @@ def _parameter(rng: torch.Generator, own: torch.Tensor, low: float, high: float)
     if low == high == 0:
         return _gauss(rng, own).mul_(0.5)
     if low >= 0 or high <= 0:
-        return shuffled(rng, own)
+        return shuffle_own(rng, own)
     spread, mean = torch.std_mean(own, correction=0)
     return _gauss(rng, own).mul_(spread).add_(mean)
 

@@ -21,7 +21,7 @@ ADMISSION = (
     "normal", OWN, "large", "shuffled", "tiny", "constant-rows", "offset", "heavy", "sparse", "close",
     "integers",
 )  # fmt: skip
-LARGE = 512 << 20  # bytes of inputs and intermediates
+LARGE_BYTES = 512 << 20  # of inputs and intermediates
 UNIT_RUNS = 5  # of each unit alone in the isolated runner
 
 
@@ -59,4 +59,4 @@ class Plan:
 
     def _large(self, graph: Graph) -> bool:
         """True where the truth about a case has so many bytes that computing and comparing it takes many seconds."""
-        return sum(i.spec.nbytes for i in graph.inputs) + live_bytes(graph) > LARGE
+        return sum(i.spec.nbytes for i in graph.inputs) + live_bytes(graph) > LARGE_BYTES

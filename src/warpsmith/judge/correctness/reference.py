@@ -27,7 +27,7 @@ from ...records import Graph, Region, Task, TensorSpec
 from ...runtime.interpreter import run_graph
 from ...runtime.tensors import copied_to, open_tensors, write_tensors
 from ..device.eviction import flush_bytes
-from ..device.patience import PATIENCE, PAUSE
+from ..device.patience import PATIENCE_S, PAUSE_S
 from ..device.tf32 import allowing_tf32
 from ..layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from ..timing.cuda_clock import flush_for
@@ -62,7 +62,7 @@ class OutputTruth:
     rule: ErrorBudget | None
 
     @classmethod
-    def of(cls, name: str, dtype: str, truth: TruthTensors) -> OutputTruth:
+    def from_truth(cls, name: str, dtype: str, truth: TruthTensors) -> OutputTruth:
         element, rule = split_budget(dtype, truth)
         return cls(name, replace(truth, noise=element), rule)
 
@@ -189,14 +189,16 @@ class Reference:
         if key in self._kept:
             self._kept.move_to_end(key)
             if stem:
-                given = self._values(graph, values)
-                self._region_inputs(variant, values, graph, given, Region.model_validate(region), stem)
+                region_values = self._values(graph, values)
+                self._region_inputs(
+                    variant, values, graph, region_values, Region.model_validate(region), stem
+                )
             return self._kept[key]
         names, truths = self._truths(variant, values, stem, seed, region, family, draws, perturbed=perturbed)
         result = []
         for number, name in enumerate(names):
             truth = truths[name].rows(*rows[number]) if rows else truths[name]
-            result.append(OutputTruth.of(name, graph.specs[name].dtype, truth))
+            result.append(OutputTruth.from_truth(name, graph.specs[name].dtype, truth))
         if region is not None:
             self._keep(key, result)
         return result
@@ -299,7 +301,7 @@ class Reference:
         """
 
         def handle(**fields: Any) -> Any:
-            end = time.monotonic() + PATIENCE
+            end = time.monotonic() + PATIENCE_S
             while True:
                 try:
                     return handler(**fields)
@@ -311,7 +313,7 @@ class Reference:
                 finally:
                     if self._device == "cuda" and _idle_bytes() > IDLE_BYTES:
                         torch.cuda.empty_cache()
-                time.sleep(PAUSE)  # when what the failed try held is let go
+                time.sleep(PAUSE_S)  # when what the failed try held is let go
 
         return handle
 
@@ -372,7 +374,9 @@ class Reference:
         if rows:
             tensors = [t.rows(*r) for t, r in zip(tensors, rows, strict=True)]
             specs = [rows_of(s, *r) for s, r in zip(specs, rows, strict=True)]
-        known_outputs = [OutputTruth.of(n, s.dtype, t) for n, s, t in zip(names, specs, tensors, strict=True)]
+        known_outputs = [
+            OutputTruth.from_truth(n, s.dtype, t) for n, s, t in zip(names, specs, tensors, strict=True)
+        ]
         draws = [k.draws for k in known_outputs]
         write_tensors(Path(f"{stem}.native"), specs, [t.native for t in tensors])
         write_tensors(Path(f"{stem}.oracle"), oracle_specs(specs), [t.oracle for t in tensors])

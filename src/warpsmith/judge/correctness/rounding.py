@@ -121,23 +121,23 @@ def terms(graph: Graph, node: Node) -> int:
         axis = next((a for a in node.args[1:2] if isinstance(a, int)), -1)
         return max(ins[0].shape[axis] if ins[0].shape else 1, 1)
     if "norm" in name and out.numel == ins[0].numel:
-        return _normalised_terms(name, node, ins[0])
+        return _count_normalised_terms(name, node, ins[0])
     return max(ins[0].numel // max(out.numel, 1), 1)
 
 
-def _normalised_terms(name: str, node: Node, given: TensorSpec) -> int:
+def _count_normalised_terms(name: str, node: Node, spec: TensorSpec) -> int:
     """Elements that share one mean: the normalised axes, a group, or all but the channel; 1 where the
     statistics are given.
     """
     if "no_training" in name:
         return 1
     if "layer_norm" in name or "rms_norm" in name:
-        axes = next((a for a in node.args[1:2] if isinstance(a, list | tuple)), given.shape[-1:])
+        axes = next((a for a in node.args[1:2] if isinstance(a, list | tuple)), spec.shape[-1:])
         return max(prod(axes), 1)
     if "group_norm" in name and len(node.args) >= 7:  # (input, weight, bias, N, C, HxW, groups, eps)
         return max(int(node.args[4]) * int(node.args[5]) // int(node.args[6]), 1)
-    channels = given.shape[1] if len(given.shape) > 1 else 1
-    return max(given.numel // max(channels, 1), 1)
+    channels = spec.shape[1] if len(spec.shape) > 1 else 1
+    return max(spec.numel // max(channels, 1), 1)
 
 
 def _product_terms(name: str, ins: list[TensorSpec], out: TensorSpec) -> int:

@@ -50,7 +50,7 @@ class Truth:
     noise: Array
     draws: int = 1  # noise draws behind each element
     exact: bool = False  # no rounding can occur: every bit must agree
-    known: bool | None = None  # whether all is finite, where somebody has looked
+    all_finite: bool | None = None  # whether all is finite, where somebody has looked
 
     @property
     def floating(self) -> bool:
@@ -58,8 +58,8 @@ class Truth:
 
     @cached_property
     def finite(self) -> bool:
-        if self.known is not None:
-            return self.known
+        if self.all_finite is not None:
+            return self.all_finite
         return not self.floating or bool(
             np.isfinite(to_float64(self.native, self.dtype)).all() and np.isfinite(self.oracle).all()
         )

@@ -125,7 +125,7 @@ class Verifier:
             with self._runner(unit, libraries) as runner:
                 for index, variant in enumerate(libraries):
                     if index:
-                        with self._device_lock.shared():
+                        with self._device_lock.hold_shared():
                             runner.pick(index)
                     usable, skipped = self._usable(
                         [c for c in cases if c.variant == variant], unit.region, stand_in
@@ -157,7 +157,7 @@ class Verifier:
 
     def _alone_us(self, runner: Runner, calls: int) -> float:
         """Median microseconds of a call, with nobody else's on the device."""
-        with self._device_lock.exclusive():
+        with self._device_lock.hold_exclusive():
             return float(np.median(runner.time(calls, True))) / 1e3
 
     def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
@@ -165,7 +165,7 @@ class Verifier:
         if unit.language != "c++" or not unit_us or isinstance(runner, AtenRunner):
             return {}
         region = unit.region.id
-        with self._device_lock.exclusive():
+        with self._device_lock.hold_exclusive():
             share = balance(runner, self.limits.threads, unit_us[region])
         return {} if share is None else {region: share}
 
@@ -201,7 +201,7 @@ class Verifier:
             works.append((library, inputs, outputs))
         (library, inputs, outputs), *later = works
         kind = CudaRunner if unit.language == "cuda" else CandidateRunner
-        with self._device_lock.shared():
+        with self._device_lock.hold_shared():
             return kind(
                 library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
                 timeout=self.limits.timeout,
@@ -212,7 +212,7 @@ class Verifier:
         base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
         runs = []
         for poison in (0, 1):
-            with self._device_lock.shared():
+            with self._device_lock.hold_shared():
                 runs.append(runner.run(expected.inputs, poison))
         for run in runs:
             if not run.guard_ok:
@@ -232,7 +232,7 @@ class Verifier:
     ) -> Check:  # fmt: skip
         check = base
         for run in runs:
-            shares = expected.agree(run.outputs, run.held)
+            shares = expected.agree(run.outputs, run.values_file)
             if shares is not None:
                 ok, rule, detail, (error, ulp) = True, "", "", shares
             else:
@@ -268,7 +268,7 @@ class Verifier:
 
 def _compare_runs(base: Check, unit: Unit, spec: TensorSpec, one: Raw, two: Raw) -> Check | None:
     """The two runs of one output: what differs was never written, or is not deterministic."""
-    if bulk.same(one, two):
+    if bulk.is_same(one, two):
         return None
     a, b = view_typed(one, spec), view_typed(two, spec)
     width = f"u{a.dtype.itemsize}" if a.dtype.itemsize <= 8 else "u8"

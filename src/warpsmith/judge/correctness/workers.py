@@ -58,7 +58,7 @@ class Workers:
             self._reference.receive(OPEN_SECONDS)
             self._opened = True
         worker = self._reference
-        with self._device_lock.background(worker.pause, worker.resume):
+        with self._device_lock.run_in_background(worker.pause, worker.resume):
             return worker.call(op, timeout, **fields)
 
     def materialise(self, variant: str, seed: int, path: Path) -> None:

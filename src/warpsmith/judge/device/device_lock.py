@@ -42,7 +42,7 @@ class DeviceLock:
         self._file = _FileLock(lock, progress) if lock is not None else None
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def hold_shared(self) -> Iterator[None]:
         """Hold it together with others who compute."""
         if getattr(self._thread, "holds", ""):
             yield
@@ -71,7 +71,7 @@ class DeviceLock:
         return not self._sharers or self._file is None or not self._file.is_wanted()
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def hold_exclusive(self) -> Iterator[None]:
         """Hold it alone, to measure. Raises RuntimeError in a thread that is computing: it would wait for itself."""
         if getattr(self._thread, "holds", "") == "exclusive":
             yield
@@ -99,7 +99,7 @@ class DeviceLock:
                 self._changed.notify_all()
 
     @contextmanager
-    def background(self, pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
+    def run_in_background(self, pause: Callable[[], None], resume: Callable[[], None]) -> Iterator[None]:
         """Let another process compute while the block runs, which `pause` stops whenever anybody measures, and first of all."""
         if getattr(self._thread, "holds", ""):
             yield
@@ -108,7 +108,7 @@ class DeviceLock:
 
         def watch() -> None:
             while not ended.is_set():
-                with self.shared():
+                with self.hold_shared():
                     resume()
                     while not ended.wait(POLL_SECONDS) and not self._is_wanted():
                         pass

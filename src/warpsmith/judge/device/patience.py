@@ -10,7 +10,7 @@ import time
 
 from ...processes.worker import WorkerFailed
 
-PATIENCE, PAUSE = 45.0, 2.0  # seconds: to wait for memory, in all and at a time
+PATIENCE_S, PAUSE_S = 45.0, 2.0  # to wait for memory, in all and at a time
 NO_MEMORY = "OutOfMemoryError"  # torch's
 SIGNS = (
     "out of memory",
@@ -25,7 +25,7 @@ class Patience:
     """The time to wait, from the first time that memory was missing."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = PATIENCE if seconds is None else seconds
+        self._seconds = PATIENCE_S if seconds is None else seconds
         self._since: float | None = None
 
     @property
@@ -39,7 +39,7 @@ class Patience:
         return self.waited >= self._seconds
 
     def wait(self) -> None:
-        time.sleep(PAUSE)
+        time.sleep(PAUSE_S)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

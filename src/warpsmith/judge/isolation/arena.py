@@ -19,15 +19,19 @@ import numpy as np
 
 from ...errors import JudgeError
 from ...processes import bulk
-from ...processes.buffers import ALIGN, Scratch
+from ...processes.buffers import ALIGN_BYTES, Scratch
 from ...processes.bulk import Bytes
 
 # Sixteen bits, repeated: a NaN in every float format, and different in each byte for the integers.
 POISON = (0xFFFC, 0x7FFD)
 # Bands around inputs and the workspace differ from those around outputs: copying one onto the other shows.
 INPUT_BAND, WORKSPACE_BAND = 0xFFF9, 0x7FFA
-GUARD_LEAST, GUARD_MOST, GUARD_SHARE = 64 << 10, 1 << 20, 16  # bytes; 1/share of the buffer between them
-SLIDE = 8 << 10  # bytes over which a buffer moves
+MIN_GUARD_BYTES, MAX_GUARD_BYTES, GUARDS_PER_BUFFER = (
+    64 << 10,
+    1 << 20,
+    16,
+)  # a guard is a 16th of its buffer, within these
+SLIDE_BYTES = 8 << 10  # over which a buffer moves
 PAGE = 4096
 
 
@@ -88,7 +92,10 @@ class Arena:
         """Move every buffer, fill bands and buffers with their patterns, write the inputs."""
         if [a.size for a in inputs] != [s.extent for s in self._slots[: self.inputs]]:
             raise ValueError("the bytes of the inputs do not fit their specs")
-        self._slides = [ALIGN * int(v) for v in self._random.integers(0, SLIDE // ALIGN, len(self._slots))]
+        self._slides = [
+            ALIGN_BYTES * int(v)
+            for v in self._random.integers(0, SLIDE_BYTES // ALIGN_BYTES, len(self._slots))
+        ]
         for index, slot in enumerate(self._slots):
             words = np.frombuffer(self.mapped, np.uint16, slot.size // 2, slot.start)
             pattern = word if slot.band is None else slot.band
@@ -114,7 +121,7 @@ class Arena:
 
     def find_changed_input(self, inputs: Sequence[Bytes]) -> str:
         """Return the name of the first input that no longer holds these bytes, else empty."""
-        differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.same(self.view(i), a))
+        differ = (f"in{i}" for i, a in enumerate(inputs) if not bulk.is_same(self.view(i), a))
         return next(differ, "")
 
     def find_broken_guard(self, word: int) -> str:
@@ -134,8 +141,8 @@ class Arena:
                 self.memory.close()
 
     def _add(self, name: str, extent: int, band: int | None) -> None:
-        guard = _pages(min(max(extent // GUARD_SHARE, GUARD_LEAST), GUARD_MOST))
-        size = _pages(extent + 2 * guard + SLIDE)
+        guard = _pages(min(max(extent // GUARDS_PER_BUFFER, MIN_GUARD_BYTES), MAX_GUARD_BYTES))
+        size = _pages(extent + 2 * guard + SLIDE_BYTES)
         self._slots.append(Slot(name, self.size, size, extent, guard, band))
         self.size += size
 

@@ -60,7 +60,7 @@ class CudaRunner(CandidateRunner):
         counts = self._arena.inputs, self._arena.outputs
         return (*counts, self._memory, os.getpid(), confinement(program, _visible()))
 
-    def _later(self) -> Sequence[Loaded]:
+    def _list_others(self) -> Sequence[Loaded]:
         return self._all[1:]
 
     def pick(self, index: int) -> None:

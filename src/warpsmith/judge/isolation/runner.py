@@ -88,7 +88,7 @@ class RunOutput:
     wall: float  # by the supervisor's, from command to answer
     guard_detail: str = ""  # whose guard was overwritten, and where
     input_detail: str = ""  # which input was overwritten
-    held: Path | None = None  # the values file whose memory the outputs are
+    values_file: Path | None = None  # the values file whose memory the outputs are
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class CandidateRunner:
     def read(self) -> list[Bytes]:
         """Copies of the outputs as they are now; the process is stopped between commands."""
         first = self._arena.inputs
-        return [bulk.copied(self._arena.view(first + i)) for i in range(self._arena.outputs)]
+        return [bulk.make_copy(self._arena.view(first + i)) for i in range(self._arena.outputs)]
 
     def _copy_outputs(self, poison: int) -> tuple[list[Bytes], Path | None]:
         """Copy the outputs; return also the values file that holds them, if one does."""
@@ -248,7 +248,7 @@ class CandidateRunner:
         request_r, self._request = os.pipe()
         self._answer, answer_w = os.pipe()
         fds = (request_r, answer_w, self._arena.fd)
-        later = self._later()
+        later = self._list_others()
         numbers = (*fds, *described)
         env = {k: os.environ[k] for k in self.passed_on if k in os.environ}
         env |= {**self._variables(self._threads), **self._extra}
@@ -265,7 +265,7 @@ class CandidateRunner:
             os.close(request_r)
             os.close(answer_w)
 
-    def _later(self) -> Sequence[Loaded]:
+    def _list_others(self) -> Sequence[Loaded]:
         """Return the other libraries and buffers that the process gets, to go on with."""
         return ()
 

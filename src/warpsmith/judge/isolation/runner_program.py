@@ -52,7 +52,7 @@ def _program(cache_dir: Path, command: Sequence[str], signature: str, sources: S
     name = Path(sources[0]).stem
     files = {file: (FOLDER / file).read_text() for file in sources}
     cache = BuildCache(cache_dir)
-    key = cache.key([name, *command, signature, machine.processor_key(), *files.values()])
+    key = cache.key([name, *command, signature, machine.make_processor_key(), *files.values()])
 
     def compile_in(folder: Path) -> tuple[Build, bool]:
         ran = run_confined([command], folder)

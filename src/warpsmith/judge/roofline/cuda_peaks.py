@@ -20,7 +20,7 @@ REPEATS = 10
 GRAPHED = 40  # kernels in a graph
 LEAST_SHARE = 0.25  # of a run's time, in the cache, that moving bytes takes at least
 SQUARE = 8192  # rows and columns of the matrices; FP32 takes half
-MEMORY_MOST = 2 << 30  # bytes of a set in memory
+MAX_SET_BYTES = 2 << 30  # of a set in memory
 
 Kernel = Callable[[], object]
 
@@ -30,7 +30,7 @@ def measure() -> dict[str, Any]:
     start_cuda()
     cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
     free = torch.cuda.mem_get_info()[0]
-    small, large = max(cache // 2, 1 << 20), min(MEMORY_MOST, free // 4)
+    small, large = max(cache // 2, 1 << 20), min(MAX_SET_BYTES, free // 4)
     quick, memory = _measure_cached_rates(small), _memory_rates(large)
     return {
         "threads": 0, "last_cache": cache,

@@ -132,7 +132,7 @@ def _peaks_file(cache_dir: Path, threads: int, device: str) -> Path:
         key = content_hash([str(part) for part in identity])
     else:
         program = SOURCE.read_text()
-        key = content_hash([machine.processor_key(), machine.affinity(), threads, program, FLAGS])
+        key = content_hash([machine.make_processor_key(), machine.affinity(), threads, program, FLAGS])
     return cache_dir / f"peaks-{key}.json"
 
 

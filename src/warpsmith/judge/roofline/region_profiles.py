@@ -2,7 +2,7 @@
 
 In: a candidate, the graph, this machine's peak rates, and what the verification timed. Out: a
 `RegionProfile` for each unit that was timed. What observers see of its library is added later
-(`profile/glance.py`).
+(`profile/code_profile.py`).
 """
 
 from __future__ import annotations

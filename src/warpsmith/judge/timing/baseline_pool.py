@@ -50,7 +50,7 @@ class BaselinePool:
         )  # fmt: skip
         self._baselines.start(self._names, fresh_values())
         self._loading.enter_context(
-            session.device_lock.background(self._baselines.pause, self._baselines.resume)
+            session.device_lock.run_in_background(self._baselines.pause, self._baselines.resume)
         )
         session.start_zygote()
 
@@ -104,7 +104,7 @@ class BaselinePool:
         for name, process in list(baselines.alive.items()):
             while True:
                 try:
-                    with self._session.device_lock.background(process.pause, process.resume):
+                    with self._session.device_lock.run_in_background(process.pause, process.resume):
                         process.prepare(values, 1, alone=False)
                 except WarpsmithError as error:
                     if self._try_again(baselines, error, patience):
@@ -133,7 +133,7 @@ class BaselinePool:
         patience = Patience()
         while True:
             try:
-                with self._session.device_lock.exclusive(), self._session.pin(baselines.alive.values()):
+                with self._session.device_lock.hold_exclusive(), self._session.pin(baselines.alive.values()):
                     self._estimate_all(baselines, values[0])
                     return self._time_together(
                         list(baselines.alive.values()),
@@ -186,7 +186,7 @@ class BaselinePool:
     def _take_samples(self, timed: InterleavedRounds) -> None:
         """Keep what each baseline returns; after that it needs no memory until it is timed again."""
         for process in timed.processes:
-            with self._session.device_lock.background(process.pause, process.resume):
+            with self._session.device_lock.run_in_background(process.pause, process.resume):
                 self.samples[process.name] = timed.sample(process)
                 if self.device == "cuda":
                     process.rest()
@@ -211,7 +211,7 @@ class BaselinePool:
 
     def _time_rewritten(self, baselines: Baselines, graph: Graph, values: Sequence[Path]) -> None:
         usual = self.timings[self.best].median_us * 1e-6
-        with self._session.device_lock.exclusive():
+        with self._session.device_lock.hold_exclusive():
             process = self._session.fork([], REWRITTEN, graph)
             baselines.add(process)
             process.expected = self._session.estimate(process, values[0])

@@ -106,9 +106,9 @@ class Bench:
         """
         lock = self.session.device_lock
         if self.session.device == "cuda":
-            with lock.background(process.pause, process.resume):
+            with lock.run_in_background(process.pause, process.resume):
                 process.prepare(values[0], 1, alone=False)
-        with lock.exclusive(), self.session.pin([process, *opponents]):
+        with lock.hold_exclusive(), self.session.pin([process, *opponents]):
             return self._measure_exclusively(
                 process, opponents, values, rounds, target_seconds, cold, checks, launches
             )

@@ -39,7 +39,7 @@ UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allo
 
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
-QUIET_MOST, QUIET_LEAST = 20.0, 0.1  # seconds to wait for that, and where it did not come the last time
+QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
 BLOCK_TAILS = 9  # of them before a block of calls
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
@@ -58,7 +58,7 @@ class CudaStopwatch(Stopwatch):
         self.stream = torch.cuda.current_stream()
         self._kept: dict[str, list[Tensor]] = {}
         self._reset_persisting = _persisting_reset()
-        self._patience, self._alone = QUIET_MOST, True
+        self._patience, self._alone = QUIET_MAX_S, True
         self._nothing = torch.zeros(1, device=self.device)
         self._call_ns = 0.0  # what a call took last
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
@@ -163,7 +163,7 @@ class CudaStopwatch(Stopwatch):
             self._nothing.zero_()
             torch.cuda.synchronize()
             quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
-        self._patience = QUIET_MOST if quick == QUIET_CALLS else QUIET_LEAST
+        self._patience = QUIET_MAX_S if quick == QUIET_CALLS else QUIET_MIN_S
         return quick == QUIET_CALLS
 
     def _clear(self) -> None:

@@ -18,9 +18,12 @@ from collections.abc import Sequence
 
 MMAP_THRESHOLD = 32 << 20  # larger blocks come zeroed from the system, on page boundaries
 HOLE_LEAST = 1 << 20  # smaller blocks come from wherever they come; the same place each time
-HOLES_MOST = 128 << 20  # bytes of holes in all
-PLUGS_MOST = 512 << 20  # bytes of older free memory that is kept from being used
-SWEPT_MOST, SWEPT_LEAST = 4 << 20, 4 << 10  # bytes of free memory that is overwritten in all, and of a piece
+MAX_HOLE_BYTES = 128 << 20  # in all
+MAX_PLUG_BYTES = 512 << 20  # of older free memory that is kept from being used
+MAX_SWEPT_BYTES, MIN_SWEPT_BYTES = (
+    4 << 20,
+    4 << 10,
+)  # of free memory that is overwritten in all, and of a piece
 LINE, PAGE = 64, 4096
 ALIGNING = 2 * LINE  # bytes that glibc's memalign asks for beyond a block
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
@@ -58,7 +61,7 @@ class Holes:
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        holes, room = [], HOLES_MOST
+        holes, room = [], MAX_HOLE_BYTES
         for size in random.sample(sizes, len(sizes)):
             if HOLE_LEAST <= size < MMAP_THRESHOLD - 2 * PAGE and size <= room:
                 holes.append((LINE * random.randrange(1, PAGE // LINE + 1), size + ALIGNING))
@@ -78,7 +81,7 @@ def plugs(sizes: set[int]) -> list[int]:
     """Blocks that fill what is free below the heap's top and would fit one of the sizes: an old hole that
     fits best would be used again and again.
     """
-    return [block for block, _ in _below_top(sizes, PLUGS_MOST)]
+    return [block for block, _ in _below_top(sizes, MAX_PLUG_BYTES)]
 
 
 def sweep(sizes: set[int]) -> None:
@@ -86,7 +89,7 @@ def sweep(sizes: set[int]) -> None:
     their neighbours, so the next block need not lie where the last one did.
     """
     halves = {size >> shift for size in sizes for shift in range(size.bit_length())}
-    blocks = _below_top({size for size in halves if size >= SWEPT_LEAST}, SWEPT_MOST)
+    blocks = _below_top({size for size in halves if size >= MIN_SWEPT_BYTES}, MAX_SWEPT_BYTES)
     for block, size in blocks:
         ctypes.memset(block, 0xFF, size)
     for block, _ in blocks:

@@ -27,7 +27,7 @@ WARMUP = 2  # calls before a block: the first at these addresses, and one on war
 ROUNDS = (4, 12)  # of a search measurement: at least, at most …
 GPU_ROUNDS = 6  # … on a GPU, whose calls vary less, and others wait for their turn
 GPU_MOVES = 4  # rounds between two moves of the values there, which take ten times as long as a block
-BLOCK_OVERHEAD = 0.01  # seconds to switch to a process: settling, copying small values, warm-up calls
+BLOCK_OVERHEAD_S = 0.01  # to switch to a process: settling, copying small values, warm-up calls
 HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measurement
 HOPELESS_ROUNDS = 3
 CLOCK_NOISE = 0.25  # share of a block's wall time that may be unaccounted for …
@@ -264,8 +264,8 @@ def plan(
     share = seconds / len(expected)
     slowest = max(expected) + gap
     if rounds is None:
-        rounds = max(ROUNDS[0], min(most, int(share / (BLOCK_OVERHEAD + 3 * slowest))))
-    room = share / rounds - BLOCK_OVERHEAD
+        rounds = max(ROUNDS[0], min(most, int(share / (BLOCK_OVERHEAD_S + 3 * slowest))))
+    room = share / rounds - BLOCK_OVERHEAD_S
     return rounds, [min(CALLS_PER_BLOCK, max(_fewest(e + gap), int(room / (e + gap)))) for e in expected]
 
 

@@ -69,11 +69,11 @@ def ratio(
         raise ValueError("blocks are paired: both sides need the same number of rounds")
     if len(slow) < 2:
         raise ValueError("a ratio needs at least two rounds")
-    point = _trimmed_mean((_log_medians(slow) - _log_medians(fast))[None, :])[0]
+    point = _average_middle((_log_medians(slow) - _log_medians(fast))[None, :])[0]
     rng = np.random.default_rng(seed)
     rounds = rng.integers(0, len(slow), (RESAMPLES, len(slow)))
     draws = _resample_medians(slow, rounds, rng) - _resample_medians(fast, rounds, rng)
-    low, high = _expand(_trimmed_mean(draws), point, len(slow), confidence)
+    low, high = _expand(_average_middle(draws), point, len(slow), confidence)
     return Interval(exp(point), exp(low) / (1 + floor), exp(high) * (1 + floor))
 
 
@@ -82,12 +82,12 @@ def typical(blocks: Blocks, *, seed: int = 0, confidence: float = CONFIDENCE) ->
     an empty interval.
     """
     times = _pad(blocks)
-    point = _trimmed_mean(_log_medians(times)[None, :])[0]
+    point = _average_middle(_log_medians(times)[None, :])[0]
     if len(times) < 2:
         return Interval(exp(point), exp(point), exp(point))
     rng = np.random.default_rng(seed)
     rounds = rng.integers(0, len(times), (RESAMPLES, len(times)))
-    draws = _trimmed_mean(_resample_medians(times, rounds, rng))
+    draws = _average_middle(_resample_medians(times, rounds, rng))
     low, high = _expand(draws, point, len(times), confidence)
     return Interval(exp(point), exp(low), exp(high))
 
@@ -115,7 +115,7 @@ def _log_medians(times: Floats) -> Floats:
     return np.nanmedian(times, axis=-1)
 
 
-def _trimmed_mean(values: Floats) -> Floats:
+def _average_middle(values: Floats) -> Floats:
     """Mean of the middle half along the last axis; with three values or fewer, their median."""
     count = values.shape[-1]
     cut = (count - 1) // 2 if count <= 3 else int(count * TRIM)

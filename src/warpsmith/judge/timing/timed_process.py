@@ -188,11 +188,11 @@ class ForkedWorker(Worker):
             raise JudgeError(f"the candidates' starter process was lost: {error}") from error
         self.pid = int(reply["pid"])
 
-    def _died(self) -> WorkerDied:
+    def _make_died_error(self) -> WorkerDied:
         self.close()
         code = self._ended
-        how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        return WorkerDied(f"the candidate ended unexpectedly ({how})")
+        ending = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return WorkerDied(f"the candidate ended unexpectedly ({ending})")
 
     def receive(self, timeout: float) -> dict[str, Any]:
         try:

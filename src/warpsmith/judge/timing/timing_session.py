@@ -41,8 +41,8 @@ CHECK_SECONDS = 0.02  # of calls in a clock check
 CHECK_CALLS = {"cpu": 400, "cuda": 4000}  # at most; a GPU's shortest calls need many to fill the time
 CHECK_ATTEMPTS = 4
 LONG_SECONDS, FEW = 0.1, 20  # a GPU's call that is shorter is estimated from so many
-GPU_FLUSH = 200 << 20  # bytes that a GPU reads between cold calls, roughly: its process knows its L2
-GPU_RATE = 2e12  # bytes a second at which a GPU does what lies between calls, roughly
+GPU_FLUSH_BYTES = 200 << 20  # that a GPU reads between cold calls, roughly: its process knows its L2
+GPU_BYTES_PER_S = 2e12  # at which a GPU does what lies between calls, roughly
 GPU_CALL_SECONDS = 300e-6  # that the host needs to queue it, and to wait for the call
 
 
@@ -60,7 +60,7 @@ class TimingSession:
         self._timed_on, self.sampled = timed_on, sampled
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
-        self.flush_bytes = GPU_FLUSH if device == "cuda" else flush_bytes(threads)
+        self.flush_bytes = GPU_FLUSH_BYTES if device == "cuda" else flush_bytes(threads)
         if device == "cpu" and task.graph.least_bytes > self.flush_bytes:
             self.flush_bytes = 0  # the task evicts its own data; on a GPU the flush also hides the launch
         workdir.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class TimingSession:
         input_bytes = sum(i.spec.nbytes for i in graph.inputs if i.role == "input")
         output_bytes = sum(graph.specs[name].nbytes for name in graph.returned)
         if self.device == "cuda":
-            return GPU_CALL_SECONDS + (self.flush_bytes + input_bytes / 2 + output_bytes) / GPU_RATE
+            return GPU_CALL_SECONDS + (self.flush_bytes + input_bytes / 2 + output_bytes) / GPU_BYTES_PER_S
         return 20e-6 + (self.flush_bytes + input_bytes / 2 + output_bytes) / 30e9
 
     def close(self) -> None:

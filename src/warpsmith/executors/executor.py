@@ -1,4 +1,4 @@
-"""What an executor is: one method."""
+"""`Executor` is the protocol of what judges candidates for a search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..records import Candidate, Result
 
 class Executor(Protocol):
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        """Results in the order of the candidates, each as soon as it is there. Never raises for a candidate's fault."""
+        """Yield results in the order of the candidates, each as soon as it is there. Never raises for a candidate's fault."""
         ...
 
     def confirm(self, candidate: Candidate) -> Result:

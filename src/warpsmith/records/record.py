@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 def content_hash(data: Any) -> str:
-    """Sixteen hex digits of SHA-256 over the canonical JSON of `data` (keys sorted, no blanks)."""
+    """Hash into sixteen hex digits of SHA-256 over the canonical JSON of `data` (keys sorted, no blanks)."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -28,7 +28,7 @@ class Record(BaseModel):
         return content_hash(json.loads(self.model_dump_json()))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed, not validated. What was computed from the old fields (`id`) is
+        """Copy with some fields changed, not validated. Properties computed from the old fields (`id`) are
         forgotten.
         """
         copy = super().model_copy(update=update, deep=deep)

@@ -1,5 +1,6 @@
-"""What a target is: it turns one unit, at one variant's shapes, into a shared library with the kernel ABI's
-one entry point."""
+"""`Target` is the protocol of targets: each turns one unit, at one variant's shapes, into a shared library with the kernel
+ABI's one entry point.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Literal, Protocol
 
 from ..records import Build, Graph, Region, Unit
 
-Finding = tuple[str, bool, str]  # what was looked at, whether it is well, a fact or a hint
+Finding = tuple[str, bool, str]  # its subject, whether it is in order, a fact or a hint
 
 
 class Target(Protocol):
@@ -22,7 +23,7 @@ class Target(Protocol):
         """`Unit.language` of the units that it builds."""
 
     def header(self, graph: Graph, region: Region) -> str:
-        """The text of `task.h` for a region at the shapes of `graph`."""
+        """Return the text of `task.h` for a region at the shapes of `graph`."""
 
     def build(self, unit: Unit, graph: Graph, variant: str) -> Build:
         """Build a unit at the shapes of `graph`, the graph of the variant so named.
@@ -32,9 +33,9 @@ class Target(Protocol):
         """
 
     def doctor(self) -> list[Finding]:
-        """What a user needs to know about the tool chain here."""
+        """List what a user needs to know about the tool chain on this machine."""
 
 
 def unit_device(target: Target) -> Literal["cpu", "cuda"]:
-    """The device that its units run on."""
+    """Return the device that the target's units run on."""
     return "cuda" if target.language == "cuda" else "cpu"
