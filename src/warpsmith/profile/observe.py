@@ -97,7 +97,9 @@ def _counters(
     """Hardware counters of each unit at the main shape."""
     try:
         kit = toolkit()
-        program = cuda_harness(cache_dir, machine.find_compiler(), kit.include, kit.libraries)
+        program = cuda_harness(
+            cache_dir, machine.find_compiler(getattr(target, "compiler", None)), kit.include, kit.libraries
+        )
     except ToolchainError as error:
         yield not_available(ncu.NAME, str(error))
         return

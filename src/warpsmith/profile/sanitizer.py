@@ -100,7 +100,9 @@ def sanitize(
             check = CpuSanitizer(target, cache_dir, scratch, timeout).check
             tools: Sequence[str] = CPU_TOOLS
         elif target.name == "cuda":
-            check, tools = ComputeSanitizer(cache_dir, timeout, device_lock or DeviceLock()).check, CUDA_TOOLS
+            compiler = getattr(target, "compiler", None)
+            sanitizer = ComputeSanitizer(cache_dir, timeout, device_lock or DeviceLock(), compiler)
+            check, tools = sanitizer.check, CUDA_TOOLS
         else:
             return Sanitized(not_available=(f"sanitizers: there are none for the target {target.name}",))
     except ToolchainError as error:
@@ -232,7 +234,9 @@ class ComputeSanitizer:
     target's list of symbols and the judge's confined runs before.
     """
 
-    def __init__(self, cache_dir: Path, timeout: float, device_lock: DeviceLock) -> None:
+    def __init__(
+        self, cache_dir: Path, timeout: float, device_lock: DeviceLock, compiler: str | None = None
+    ) -> None:
         self._device_lock = device_lock
         kit = toolkit()
         folders = (Path(kit.nvcc).resolve().parent, kit.libraries.parent / "bin")
@@ -242,7 +246,7 @@ class ComputeSanitizer:
             raise ToolchainError("compute-sanitizer is not installed; it comes with the CUDA toolkit")
         self.tool, self.timeout = tool, timeout
         self.cuobjdump = kit.cuobjdump
-        self.harness = cuda_harness(cache_dir, machine.find_compiler(), kit.include, kit.libraries)
+        self.harness = cuda_harness(cache_dir, machine.find_compiler(compiler), kit.include, kit.libraries)
 
     def check(self, prepared: Sequence[Prepared]) -> Iterator[Finding | str]:
         """All tools at a time, each on all units in one process: at these sizes a run is mostly the tool's own start. A tool that
