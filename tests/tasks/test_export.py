@@ -14,7 +14,7 @@ from torch import nn
 from warpsmith.errors import TaskError
 from warpsmith.records import Graph
 from warpsmith.runtime.interpreter import run_graph
-from warpsmith.tasks.export import export_program, program_graph
+from warpsmith.tasks.export import describe, export_program, program_graph
 from warpsmith.tasks.hosted import HostedModule, collect_values
 
 
@@ -217,6 +217,13 @@ def test_refusals_are_one_line_with_op_and_place(module: nn.Module, words: str) 
     with pytest.raises(TaskError, match=words) as caught:
         graph_of(module, torch.randn(1, 8, 8))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("said", ["Torch not compiled with CUDA enabled", "No CUDA GPUs are available"])
+def test_a_missing_gpu_is_told_with_what_to_do(said: str) -> None:
+    line = describe(AssertionError(said), "t.py", "get_inputs()")
+    assert line.startswith(f"get_inputs() failed: AssertionError: {said}; this machine has no GPU")
+    assert "make the tensors on the CPU" in line
 
 
 def test_inputs_that_all_have_no_element_are_refused_by_name() -> None:
