@@ -36,7 +36,7 @@ def admit(
 
     Raises TaskError for a reference that is finite on none.
     """
-    bound, trials = bound or TimeBound(), Trials()
+    bound, trials = bound or TimeBound(), Trials(task.name)
     variant = smallest(task)
     for number, family in enumerate(families):
         if not bound.over:
@@ -55,7 +55,8 @@ def admit(
 class Trials:
     """Collects what the families tried so far have caught."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: str) -> None:
+        self.task = task
         self.caught: dict[str, str] = {}  # mutant → rule and family, or ""
         self._not_finite: set[str] = set()  # outputs of the reference that were not on some family
         self._touched: set[str] = set()  # mutants that differed from the reference somewhere
@@ -80,7 +81,7 @@ class Trials:
         """Raises TaskError where no family can tell right from wrong."""
         if not self.used:
             raise TaskError(
-                f"the reference gives NaN or inf in {', '.join(sorted(self._not_finite))} on every input family, so a right "
+                f"{self.task}: the reference gives NaN or inf in {', '.join(sorted(self._not_finite))} on every input family, so a right "
                 "answer cannot be told from a wrong one: return finite values"
             )
         mutants = {
