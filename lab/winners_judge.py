@@ -167,7 +167,7 @@ class PairSession(JudgeSession):
         )  # fmt: skip
 
     def _expect(self, process: TimedProcess, values: Path) -> float:
-        with self.device_lock.exclusive():
+        with self.device_lock.hold_exclusive():
             return self.bench.session.estimate(process, values)
 
     def _check_timed(self, version: Version, run: BenchRun, row: Row) -> str:

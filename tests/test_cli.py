@@ -82,6 +82,25 @@ def test_a_budget_without_an_end_is_refused() -> None:
         options.budget(-1, "10s")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("optimize", "t.py", "--seed", "-5"), ("optimize", "t.py", "--seed", str(2**64)),
+        ("suite", "core", "--seed", "-5"), ("suite", "core", "--samples", "0"), ("judge", "a.py", "--seed", "-1"),
+        ("demo", "--seed", "-1"), ("archive", "dataset", "out", "--license", "MIT", "--seed", "-1"),
+        ("optimize", "t.py", "--budget", str(2**64)), ("optimize", "t.py", "--tokens", "-1"),
+        ("optimize", "t.py", "--usd", "-0.5"), ("archive", "find", "x", "--most", str(2**64)),
+        ("archive", "list", "--most", "0"), ("mcp", "--http", "70000"), ("knowledge", "x", "-n", "0"),
+    ],
+)  # fmt: skip
+def test_a_number_out_of_range_is_refused_in_one_line(command: Any, arguments: tuple[str, ...]) -> None:
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("warpsmith: ")
+    assert err.count("\n") == 1
+    assert arguments[-2] in err
+
+
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True),
@@ -335,7 +354,7 @@ def test_a_reader_that_goes_away_is_no_bug() -> None:
         done = subprocess.run(
             program, stdout=gone, stderr=subprocess.PIPE, text=True, check=False, timeout=60
         )
-    assert done.returncode == 1
+    assert done.returncode == 141
     assert done.stderr == ""
 
 

@@ -48,7 +48,7 @@ def test_vector_width_is_what_the_compiler_uses() -> None:
 
 
 def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ToolchainError, match="no C\\+\\+ compiler: 'no-such-g\\+\\+'"):
+    with pytest.raises(ToolchainError, match="no C\\+\\+ compiler: no-such-g\\+\\+"):
         machine.find_compiler("no-such-g++")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CXX", raising=False)
@@ -56,6 +56,35 @@ def test_a_missing_compiler_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -
         machine.find_compiler()
     assert "\n" not in str(caught.value)
     assert machine.describe().compiler == "none"
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable", "cxx", "origin"),
+    [
+        (None, None, None, "the first on PATH"),
+        (None, None, "c++", "from CXX"),
+        ("g++", "g++", None, "from WARPSMITH_COMPILER"),
+        ("g++", "g++", "c++", "from WARPSMITH_COMPILER; CXX=c++ is not used"),
+        ("g++", None, "c++", "from the setting compiler; CXX=c++ is not used"),
+        ("g++", "clang++", "g++", "from the setting compiler"),
+    ],
+)
+def test_a_compiler_comes_with_who_chose_it(
+    monkeypatch: pytest.MonkeyPatch, setting: str | None, variable: str | None, cxx: str | None, origin: str
+) -> None:
+    for name, value in (("WARPSMITH_COMPILER", variable), ("CXX", cxx)):
+        monkeypatch.delenv(name, raising=False)
+        if value:
+            monkeypatch.setenv(name, value)
+    assert machine.compiler_origin(setting) == origin
+
+
+def test_a_compiler_that_is_missing_is_named_with_who_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "ccache g++")
+    with pytest.raises(
+        ToolchainError, match=r"ccache g\+\+ \(from CXX\).*set WARPSMITH_COMPILER.*without arg"
+    ):
+        machine.find_compiler()
 
 
 def test_a_compiler_that_does_not_run_is_named(tmp_path: Path) -> None:

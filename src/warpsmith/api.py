@@ -235,7 +235,7 @@ def judge_file(
             observer=observer,
             overrides=overrides,
         )
-        hardware = describe(device=unit_device(make_target(target, config))).hardware
+        hardware = describe(config.compiler, unit_device(make_target(target, config))).hardware
         return make_unit_verdict(str(solution), Path(task_spec).stem, result, hardware)
     read_solution(solution)  # what is no solution is said before anything is loaded
     built = make_target(target, config)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, Pos
 from .errors import UsageError
 from .places import ArchiveSetting
 
+CACHE_REMEDY = "set WARPSMITH_CACHE or XDG_CACHE_HOME to a folder that can be written"
 PLAYERS = ("model", "reasoner", "synthesizer", "mender", "checker", "orchestrator")
 REACHED = (
     "base_url",
@@ -47,19 +48,19 @@ class Config(BaseModel):
     archive: ArchiveSetting = user_data_path("warpsmith") / "archive.db"  # keeps every result: file or URL
     cache: Path = user_cache_path("warpsmith")  # a folder for builds, measured peaks and logs
     compiler: str | None = None  # g++ when None
-    threads: int | None = None  # as many as torch would use when None
-    load_timeout: float = 60.0  # seconds for loading one task
-    memory_gb: float | None = None  # limit for a task's own process; 80% of this machine's when None
-    judge_memory_gb: float | None = (
+    threads: PositiveInt | None = None  # as many as torch would use when None
+    load_timeout: PositiveFloat = 60.0  # seconds for loading one task
+    memory_gb: PositiveFloat | None = None  # limit for a task's own process; 80% of this machine's when None
+    judge_memory_gb: PositiveFloat | None = (
         None  # what judging may take of this machine's memory; what is free when None
     )
     timed_on: tuple[int, ...] | None = None  # processors kept for what is timed on a GPU; any when None
-    branches: int = 3  # hypotheses a round
-    variants: int = 2  # variants a hypothesis
-    confirm: int = 3  # candidates confirmed at the most; a third and later ones only while there is time
+    branches: PositiveInt = 3  # hypotheses a round
+    variants: PositiveInt = 2  # variants a hypothesis
+    confirm: PositiveInt = 3  # candidates confirmed at the most; later ones only while there is time
     tuner: str = "climb"  # climb, effects, race, random, tpe
-    near_limit: float = 0.92  # stop when the best reaches this share of the limit
-    patience: int = 3  # rounds without gain before the search stops
+    near_limit: PositiveFloat = 0.92  # stop when the best reaches this share of the limit
+    patience: PositiveInt = 3  # rounds without gain before the search stops
     baselines: tuple[Literal["eager", "compile", "compile-max-autotune"], ...] = (
         "eager",
         "compile",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import plugins
 from .archive.store import Archive
-from .config import Config
+from .config import CACHE_REMEDY, Config
 from .errors import WarpsmithError
 from .llm.setup import models_line
 from .places import ArchiveUrl
@@ -89,7 +89,7 @@ def _check_cache(folder: Path) -> Finding:
         return (
             "cache",
             False,
-            f"{folder}: {error.strerror}: set WARPSMITH_CACHE to a folder that can be written",
+            f"{folder}: {error.strerror}: {CACHE_REMEDY}",
         )
     hint = "" if free >= CACHE_BYTES else ": make room"
     return "cache", free >= CACHE_BYTES // 8, f"{folder}, {free / 2**30:.1f} GiB free{hint}"

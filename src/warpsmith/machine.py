@@ -184,14 +184,26 @@ def cache_bytes() -> dict[str, int]:
 def find_compiler(name: str | None = None) -> str:
     """Find the path of the C++ compiler: `name`, else CXX, else g++, c++, clang++ from PATH. Raises ToolchainError,
     one line."""
-    requested = name or os.environ.get("CXX")
-    for candidate in [requested] if requested else COMPILERS:
-        path = shutil.which(candidate)
-        if path is not None:
-            return path
-    if requested:
-        raise ToolchainError(f"no C++ compiler: '{requested}' is no executable; install g++ or name another")
+    named = name or os.environ.get("CXX")
+    path = next(filter(None, map(shutil.which, [named] if named else COMPILERS)), None)
+    if path is not None:
+        return path
+    if named:
+        raise ToolchainError(
+            f"no C++ compiler: {named} ({compiler_origin(name)}) is no executable; install it, or set "
+            "WARPSMITH_COMPILER to the path of another, without arguments"
+        )
     raise ToolchainError(NO_COMPILER)
+
+
+def compiler_origin(name: str | None = None) -> str:
+    """Say who chose the compiler that `find_compiler` finds."""
+    cxx = os.environ.get("CXX")
+    if name and name == os.environ.get("WARPSMITH_COMPILER"):
+        origin = "from WARPSMITH_COMPILER"
+    else:
+        origin = "from the setting compiler" if name else "from CXX" if cxx else "the first on PATH"
+    return f"{origin}; CXX={cxx} is not used" if name and cxx and cxx != name else origin
 
 
 def compiler_signature(path: str) -> str:

@@ -59,6 +59,7 @@ def test_a_folder_and_an_impossible_place_are_refused(tmp_path: Path):
     assert "is a folder" in refusal(tmp_path)
     (tmp_path / "file").write_text("")
     assert "cannot make the archive's folder" in refusal(tmp_path / "file" / "a.db")
+    assert "pass --archive" in refusal(tmp_path / "file" / "a.db")
     assert "cannot" in refusal(Path("/proc/warpsmith.db"))
 
 

@@ -5,6 +5,7 @@ are printed.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.cli import printing, results
 from warpsmith.errors import ArchiveError, UsageError
+from warpsmith.export.files import expect_free
 from warpsmith.records import Admission, Candidate, Result
 from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
@@ -104,3 +106,26 @@ def test_the_default_name_of_a_package_can_be_imported(
     monkeypatch.setattr("warpsmith.export.export_winner", lambda *a: made.append(a[-1]))
     results.export("run-2", results.Form.package, None, archive.path)
     assert made == [Path(f"{name}_fast")]
+
+
+@pytest.mark.parametrize("form", ["kernelbench", "package", "source"])
+def test_an_export_writes_over_nothing_without_force(
+    archive: Archive, command: Any, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr("warpsmith.export.export_winner", lambda *arguments: arguments[-1].write_text("new"))
+    mine = Path("mine")
+    mine.write_text("old")
+    arguments = ("export", "run-1", "--as", form, "--out", "mine", "--archive", str(archive.path))
+    code, out, err = command(*arguments)
+    assert (code, out, mine.read_text()) == (2, "", "old")
+    assert err == "warpsmith: mine is there already: name another place, or write over it with --force\n"
+    assert command(*arguments, "--force")[0] == 0
+    assert mine.read_text() == "new"
+
+
+def test_a_folder_is_free_while_it_is_empty(tmp_path: Path) -> None:
+    expect_free(tmp_path)
+    expect_free(tmp_path / "new")
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="--force"):
+        expect_free(tmp_path)

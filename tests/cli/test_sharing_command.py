@@ -50,6 +50,14 @@ def test_export_by_flag_or_ending_and_import_by_content(command, some, tmp_path,
     assert len(Archive(tmp_path / "there.db").run_entries("run-1")) == 2
 
 
+def test_an_archives_export_writes_over_nothing_without_force(command, some):
+    Path("a.jsonl").write_text("mine")
+    assert command("archive", "export", "a.jsonl")[0] == 2
+    assert Path("a.jsonl").read_text() == "mine"
+    assert command("archive", "export", "a.jsonl", "--force")[0] == 0
+    assert Path("a.jsonl").read_text() != "mine"
+
+
 def test_foreign_kernels_come_in_are_listed_and_shown(command, some):
     Path("k.jsonl").write_text(json.dumps(KERNEL | {"Author": "x"}) + "\n")
     code, out, _ = command("archive", "import", "k.jsonl", "--license", "CC-BY-4.0")

@@ -142,6 +142,16 @@ def test_two_suites_are_compared(command: Any, monkeypatch: pytest.MonkeyPatch, 
     assert json.loads(command("compare", "b.json", "a.json", "--json", "-")[1])["surely_a"] == 1
 
 
+def test_outcomes_without_a_common_task_are_no_empty_table(command: Any, tmp_path: Path) -> None:
+    for name, tasks in (("a", "vwxyz"), ("b", "k")):
+        rows = [summary(t).model_dump(mode="json") for t in tasks]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    code, out, err = command("compare", "a.json", "b.json", "--json", "-")
+    assert (code, out) == (2, "")
+    said = "no task is in both for one target: a.json has v, w, x and 2 more; b.json has k"
+    assert err == f"warpsmith: {said}\n"
+
+
 def test_what_cannot_be_compared_ends_in_one_line(command: Any) -> None:
     code, out, err = command("compare", "no.json", "other.json")
     assert (code, out) == (2, "")

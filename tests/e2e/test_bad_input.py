@@ -176,7 +176,8 @@ def test_doctor_names_what_is_missing(here: Here) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("THREADS", "many"), ("LOAD_TIMEOUT", "soon"), ("BASELINES", "eager,quantum")]
+    ("name", "value"),
+    [("THREADS", "many"), ("LOAD_TIMEOUT", "soon"), ("BASELINES", "eager,quantum"), ("THREADS", "-2")],
 )
 def test_wrong_setting(name: str, value: str, here: Here, good: Path) -> None:
     one_line(here("optimize", good, "--quiet", **{f"WARPSMITH_{name}": value}), 2, name.lower())
@@ -192,6 +193,20 @@ def test_wrong_flag(arguments: tuple[str, str], here: Here, good: Path) -> None:
 def test_read_only_archive(environment: dict[str, str], good: Path) -> None:
     done = warpsmith("optimize", good, "--quiet", "--archive", "/proc/warpsmith/archive.db", env=environment)
     one_line(done, 4, "/proc/warpsmith")
+
+
+def test_a_home_that_cannot_be_written_is_told_with_a_remedy(
+    environment: dict[str, str], good: Path, tmp_path: Path
+) -> None:
+    usual = {
+        k: v
+        for k, v in environment.items()
+        if k not in ("WARPSMITH_ARCHIVE", "WARPSMITH_CACHE", "XDG_CACHE_HOME")
+    }
+    home = {**usual, "HOME": "/proc/nobody"}
+    one_line(warpsmith("optimize", good, "--quiet", env=home), 4, "pass --archive")
+    with_archive = ("optimize", good, "--quiet", "--archive", tmp_path / "a.db")
+    one_line(warpsmith(*with_archive, env=home), 5, "set WARPSMITH_CACHE or XDG_CACHE_HOME")
 
 
 def test_corrupt_archive(here: Here, good: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def answer(untried: tuple[str, ...] = (), **caught: str) -> dict[str, Any]:
 
 
 def test_what_there_was_no_time_for_is_undecided_and_does_not_admit() -> None:
-    trials = Trials()
+    trials = Trials("t")
     trials.add("normal", answer(zeros="budget", constant=""))
     trials.add("own", answer(("stale replay",), constant="budget"))
     admission = trials.cut_short(("own", "large"), 4)

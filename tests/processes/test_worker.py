@@ -111,6 +111,19 @@ def test_one_line(text: str) -> None:
     assert one_line(ValueError("")) == "ValueError"
 
 
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("backend='inductor' raised:\nAssertionError: both strides\n\nSet TORCH", "backend='inductor' raised: AssertionError: both strides"),
+        ("LoweringException: IndexError:\n  target: aten.x\n", "LoweringException: IndexError: target: aten.x"),
+        ("C++ compile error\n\nCommand:\ng++ x.cpp\n\nOutput:\nx.h:3: fatal error: no omp.h\n", "C++ compile error: x.h:3: fatal error: no omp.h"),
+        ("only this:\n\n", "only this:"),
+    ],
+)  # fmt: skip
+def test_one_line_holds_what_follows_a_colon_and_a_compilers_error(message: str, line: str) -> None:
+    assert one_line(RuntimeError(message)) == f"RuntimeError: {line}"
+
+
 def test_a_worker_that_has_no_group_of_its_own_yet_is_killed(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,42 @@ def test_from_the_third_on_there_must_be_time(
     assert ("no time is left to confirm another candidate" in told.notes) is (len(asked) == 2)
 
 
+@pytest.mark.parametrize(("seconds", "asked"), [(15.0, ["a"]), (25.0, ["a", "b"])])
+def test_once_one_was_correct_another_is_confirmed_only_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, asked: list[str]
+) -> None:
+    """A confirmation takes ten seconds here, and is no win."""
+    fresh = Fresh(dict.fromkeys("ab", 1.0))
+    search = finished(fresh, named("a", 2.0), named("b", 1.8), seconds=seconds)
+    now = [0.0]
+    monkeypatch.setattr("warpsmith.search.confirmation.time.monotonic", lambda: now[0])
+    search.meter.started = 0.0
+    at_once = fresh.confirm
+
+    def slow(candidate: Candidate) -> Result:
+        now[0] += 10.0
+        return at_once(candidate)
+
+    monkeypatch.setattr(fresh, "confirm", slow)
+    best = confirm(search, 3, lambda a: None)
+    assert best is not None
+    assert fresh.asked == asked
+
+
+@pytest.mark.parametrize(("taken", "reserve"), [(1.0, 4.0), (6.0, 6.0), (30.0, 8.0)])
+def test_as_much_time_is_kept_as_a_confirmation_takes(
+    monkeypatch: pytest.MonkeyPatch, taken: float, reserve: float
+) -> None:
+    """Of 20 seconds 4 have passed. Half of the rest stays the search's."""
+    monkeypatch.setattr("warpsmith.search.meter.time.monotonic", lambda: 4.0)
+    meter = Meter(Budget(seconds=20.0), reserve=4.0, started=0.0)
+    meter.keep_for_confirmation(taken)
+    assert meter.reserve == reserve
+    endless = Meter(Budget(evaluations=3, seconds=None))
+    endless.keep_for_confirmation(taken)
+    assert endless.seconds_left is None
+
+
 def test_no_more_are_confirmed_than_the_setting_allows() -> None:
     fresh = Fresh(dict.fromkeys("abc", "incorrect"))
     search = finished(fresh, named("a", 2.0), named("b", 1.8), named("c", 1.6))

@@ -91,6 +91,10 @@ def test_known_results_are_taken_and_not_judged_again() -> None:
     again, _ = make_search(second, Budget(evaluations=30, seconds=None), known=known)
     again.run()
     assert not {c.content_key for c in second.judged} & set(known)
+    here = [a for a in again.attempts if again.is_judged_here(a)]
+    assert (
+        len(here) == again.meter.evaluations < len(again.attempts)
+    )  # what another run judged is counted there
 
 
 def test_the_same_seed_judges_the_same_candidates() -> None:

@@ -183,6 +183,7 @@ def test_doctor(target: CpuTarget) -> None:
     findings = kept.doctor()
     assert all(ok for _, ok, _ in findings)
     assert machine.find_compiler() in findings[0][2]
+    assert findings[0][2].endswith(machine.compiler_origin())
 
 
 def test_doctor_of_a_compiler_that_fails(tmp_path: Path) -> None:

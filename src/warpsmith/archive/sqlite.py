@@ -60,7 +60,10 @@ def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ArchiveError(f"cannot make the archive's folder {path.parent}: {error.strerror}") from error
+        raise ArchiveError(
+            f"cannot make the archive's folder {path.parent}: {error.strerror}; pass --archive, or set WARPSMITH_ARCHIVE or "
+            "XDG_DATA_HOME, to where one can be written"
+        ) from error
     if path.is_dir():
         raise ArchiveError(f"{path} is a folder: pass a file to --archive")
 

@@ -64,7 +64,9 @@ def create(
             "--task", metavar="TASK", help="A task of which only baselines are measured. Repeatable."
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Candidates of each --run at the most.")] = 5,
+    top: Annotated[
+        int, typer.Option("--top", min=1, max=o.MAX_COUNT, help="Candidates of each --run at the most.")
+    ] = 5,
     canary: Annotated[
         int, typer.Option("--canary", min=0, help="Candidates to judge again at the end, to see drift.")
     ] = 0,
@@ -192,6 +194,7 @@ def import_command(
     results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder that `run` wrote.")],
     key_file: KeyOption = None,
     archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
 ) -> None:
     """Put the results into the archive. Without the key they count as unverified until they are judged here."""
     from ..archive.store import Archive
@@ -202,6 +205,14 @@ def import_command(
         raise UsageError(f"{results} is not a folder: give the one that `warpsmith bundle run` wrote")
     config = o.config(archive)
     counts = import_results(Archive(config.archive), results, read_key(key_file), config.confirm)
+    if json is not None:
+        runs = [r.model_dump(mode="json", exclude={"config"}) for r in counts.runs.values()]
+        drift = {candidate: str(how) for candidate, how in counts.drift.items()}
+        printing.write_json(
+            {"runs": runs, "drift": drift, "trusted": counts.trusted, "new_results": counts.new_results}, json
+        )
+    if json == "-":
+        return
     for run_id, run in counts.runs.items():
         outcome = f"{run.summary.status} {run.summary.reason}".strip() if run.summary else "unfinished"
         if run.summary and run.summary.best:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from ..errors import UsageError
 from . import options as o
 from . import printing
 from .results import existing
@@ -28,6 +30,18 @@ def compare(
 
     files = printing.outputs(json, out)
     side_a, side_b = (read_side(side, lambda: existing(archive)) for side in (a, b))
-    page = comparison_page(compare_sides(side_a, side_b))
+    comparison = compare_sides(side_a, side_b)
+    if not comparison.tasks:
+        names = "; ".join(
+            f"{side.name} has {list_briefly([s.task for s in side.summaries])}" for side in (side_a, side_b)
+        )
+        raise UsageError(f"no task is in both for one target: {names}")
+    page = comparison_page(comparison)
     printing.write_page(page, files)
     printing.print_page(page, json)
+
+
+def list_briefly(names: Sequence[str], most: int = 3) -> str:
+    """["a", "b", "c", "d", "e"] → "a, b, c and 2 more"."""
+    suffix = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + suffix

@@ -90,9 +90,12 @@ def doctor(
     raise typer.Exit(0 if all(ok for _, ok, _ in checks) else 1)
 
 
-def version() -> None:
+def version(json: o.JsonOption = None) -> None:
     """The version of Warpsmith."""
-    print(f"warpsmith {__version__} (python {platform.python_version()})")
+    if json is not None:
+        printing.write_json({"warpsmith": __version__, "python": platform.python_version()}, json)
+    if json != "-":
+        print(f"warpsmith {__version__} (python {platform.python_version()})")
 
 
 def load(spec: str, settings: list[str] | None) -> Task:

@@ -1,8 +1,8 @@
 """The program: commands assembled, and every ending turned into one clear line and an exit code.
 
 A WarpsmithError is its one line and its own code, Ctrl-C (or SIGTERM) is 130, a wrong flag is 2.
-Anything else is a bug: its traceback goes to a log file that the one line names, and the code is 70
-(EX_SOFTWARE of sysexits.h).
+A reader of the output that has gone ends it silently with 141. Anything else is a bug: its traceback goes to a log file
+that the one line names, and the code is 70 (EX_SOFTWARE of sysexits.h).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import typer
 
 from ..errors import WarpsmithError
 from . import authoring, bundle, inspect, knowledge, profile, results, run, sharing
+from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
 BUG, INTERRUPTED = 70, 130
 CLICK_ERROR: Any = typer.BadParameter.__mro__[2]  # typer carries its own copy of click's ClickException
@@ -55,6 +56,7 @@ AGAIN_SECONDS = 0.05  # until an interrupt that got lost is raised again
 
 def main() -> None:
     """The console script `warpsmith`."""
+    prepare_streams()
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     stay_interruptible()
@@ -79,15 +81,19 @@ def ending(error: BaseException) -> int:
         return 2
     if isinstance(error, CLICK_ERROR):
         return _say(f"{error.format_message()} (`--help` shows how)", 2)
+    if _is_broken_pipe(error) and drop_abandoned_streams():
+        return READER_GONE
     if isinstance(error, SystemExit | typer.Exit):
         code = getattr(error, "exit_code", None) or getattr(error, "code", None)
         return code if isinstance(code, int) else 0
-    if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
-        return 1
     if isinstance(error, OSError) and error.errno is not None:
         return _say(f"{error.strerror}: {error.filename or 'input or output'}{_log_traceback(error)}", 1)
     return _say(f"this is a bug in warpsmith ({type(error).__name__}){_log_traceback(error)}", BUG)
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Typer makes a broken pipe SystemExit(1)."""
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def _say(text: str, code: int) -> int:
@@ -102,7 +108,7 @@ def _log_traceback(error: BaseException) -> str:
     for folder in (_cache_folder(), Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(f"warpsmith {' '.join(sys.argv[1:])}\n{text}")
+            (folder / name).write_text(f"warpsmith {' '.join(sys.argv[1:])}\n{text}", encoding="utf-8")
         except OSError:
             continue
         return f"; details in {folder / name}"

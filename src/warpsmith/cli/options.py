@@ -13,10 +13,17 @@ from ..config import Config
 from ..errors import UsageError
 from ..records import Budget
 
+MAX_SEED = 2**32 - 1  # samples of a suite count up from it, and an archive holds 63 bits
+MAX_COUNT = 2**31 - 1
+
 TargetOption = Annotated[str, typer.Option("--target", help="What to generate code for.")]
-BudgetOption = Annotated[int, typer.Option("--budget", help="Candidates to judge at the most; 0: no limit.")]
+BudgetOption = Annotated[
+    int, typer.Option("--budget", max=MAX_COUNT, help="Candidates to judge at the most; 0: no limit.")
+]
 TimeOption = Annotated[str, typer.Option("--time", help="Time for one task: 90, 120s, 5m, 1h; 0: no limit.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Seed of every random choice; else drawn.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of every random choice; else drawn.")
+]
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="PATH|-", help="Write the outcome as JSON.")
 ]
@@ -45,7 +52,10 @@ BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", help="An OpenAI-compatible server for models named openai:NAME.")
 ]
 UsdOption = Annotated[float | None, typer.Option("--usd", min=0, help="Dollars for models, for one task.")]
-TokensOption = Annotated[int | None, typer.Option("--tokens", min=0, help="Tokens of models, for one task.")]
+TokensOption = Annotated[
+    int | None, typer.Option("--tokens", min=0, max=MAX_COUNT, help="Tokens of models, for one task.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 
 

@@ -57,11 +57,16 @@ def report(
         Path | None, typer.Option("--out", help="Write here instead of to standard output.")
     ] = None,
     archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
 ) -> None:
     """Report what a run tried, measured and found, with all that is needed to check it."""
     from ..report import build_report, render
     from ..report.text import renderable
 
+    if json is not None:
+        printing.write_text(render(existing(archive), run, "json"), None if json == "-" else Path(json))
+    if json == "-":
+        return
     shown = out is None and sys.stdout.isatty()
     if shown and format is Format.html:
         raise UsageError("an HTML report is long and for a browser: give --out report.html")
@@ -85,12 +90,14 @@ def export(
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="Write it for the machine where it was confirmed.")
     ] = False,
+    force: o.ForceOption = False,
 ) -> None:
     """Write a verified winner as a KernelBench file, an importable package, or bare source."""
     from ..export import export_winner
+    from ..export.files import expect_free
 
     store = existing(archive)
-    run, entry = offer(store, *winner(store, what), o.config(archive), confirm, elsewhere)
+    run, entry = winner(store, what)
     name = re.sub(r"\W", "_", run.task_name, flags=re.ASCII)
     name = name if name.isidentifier() else f"task_{name}"
     default = {
@@ -99,6 +106,9 @@ def export(
         Form.source: f"{name}_source",
     }
     path = out or Path(default[form])
+    if not force:
+        expect_free(path)
+    run, entry = offer(store, run, entry, o.config(archive), confirm, elsewhere)
     export_winner(store, run, entry, form.value, path)
     print(f"wrote {path}")
 
@@ -108,7 +118,9 @@ def list_runs(
     archive: o.ArchiveOption = None,
     json: o.JsonOption = None,
     kind: Annotated[Kind | None, typer.Option("--kind", help="Results of this kind instead.")] = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="Results with --kind at the most.")] = 50,
+    most: Annotated[
+        int, typer.Option("--most", min=1, max=o.MAX_COUNT, help="Results with --kind at the most.")
+    ] = 50,
 ) -> None:
     """Every run, newest first; with --kind the newest results that are winners, stones, quarantined or failed."""
     if kind is not None:
@@ -130,7 +142,7 @@ def find_kernels(
     text: Annotated[str, typer.Argument(help="Words of a kernel: of its source, technique or operations.")],
     archive: o.ArchiveOption = None,
     json: o.JsonOption = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="Kernels at the most.")] = 10,
+    most: Annotated[int, typer.Option("--most", min=1, max=o.MAX_COUNT, help="Kernels at the most.")] = 10,
 ) -> None:
     """Correct kernels that a text fits, those with all of its words first."""
     store = existing(archive)
@@ -138,19 +150,30 @@ def find_kernels(
 
 
 @archive_app.command("show")
-def show_run(run: RunArgument = None, archive: o.ArchiveOption = None) -> None:
+def show_run(run: RunArgument = None, archive: o.ArchiveOption = None, json: o.JsonOption = None) -> None:
     """List what a run judged, in order."""
     store = existing(archive)
     record = store.run(run)
+    if json is not None:
+        entries = [e.model_dump(mode="json") for e in store.run_entries(record.run_id)]
+        printing.write_json(
+            {"run": record.model_dump(mode="json", exclude={"config"}), "entries": entries}, json
+        )
+    if json == "-":
+        return
     print(f"{record.run_id} {record.task_name} on {record.environment.hardware}, seed {record.seed}")
     columns = ("#", "candidate", "kind", "status", "over the best baseline", "limit", "technique", "reason")
     printing.print_rows(columns, [entry_row(entry) for entry in store.run_entries(record.run_id)])
 
 
 @archive_app.command("path")
-def archive_path(archive: o.ArchiveOption = None) -> None:
+def archive_path(archive: o.ArchiveOption = None, json: o.JsonOption = None) -> None:
     """Print where the archive is."""
-    print(o.config(archive).archive)
+    location = str(o.config(archive).archive)
+    if json is not None:
+        printing.write_json({"archive": location}, json)
+    if json != "-":
+        print(location)
 
 
 def existing(path: Path | str | None) -> Archive:

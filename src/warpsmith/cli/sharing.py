@@ -14,6 +14,10 @@ from . import options as o
 from . import printing
 from .results import archive_app, existing
 
+FOREIGN_COLUMNS = (
+    "id", "operation", "kernel", "claimed correct", "claimed over eager", "claimed over compile"
+)  # fmt: skip
+
 
 class FileFormat(StrEnum):
     jsonl = "jsonl"
@@ -47,13 +51,17 @@ def export_archive(
     ] = None,
     license: LicenseOption = None,
     archive: o.ArchiveOption = None,
+    force: o.ForceOption = False,
 ) -> None:
     """Write the archive as JSON lines (everything), or as Parquet (a row for each result)."""
     from ..archive.transfer import export_jsonl
+    from ..export.files import expect_free
     from ..sharing.files import require_pyarrow
     from ..sharing.kernels import export_parquet
     from ..sharing.licenses import UNKNOWN
 
+    if not force:
+        expect_free(out)
     if format is None:
         format = FileFormat.parquet if out.suffix == ".parquet" else FileFormat.jsonl
     if format is FileFormat.jsonl:
@@ -72,6 +80,7 @@ def import_archive(
     ],
     license: LicenseOption = None,
     archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
 ) -> None:
     """Add another machine's results, or others' kernels; they count as unverified until they are judged here."""
     from ..archive.store import Archive
@@ -82,6 +91,12 @@ def import_archive(
     if is_parquet(source):
         require_pyarrow()
     counts = import_file(Archive(o.config(archive).archive), source, license or UNKNOWN)
+    if json is not None:
+        left_out = sorted(counts.left_out)
+        counted_new = {"results": counts.new_results, "runs": counts.new_runs, "foreign": counts.new_foreign}
+        printing.write_json({"new": counted_new, "left_out": left_out}, json)
+    if json == "-":
+        return
     summary = f"{counted(counts.new_results, 'new result')}, {counted(counts.new_runs, 'new run')}"
     if counts.lines.get("foreign"):
         summary += f", {counted(counts.new_foreign, 'new foreign kernel')} (`warpsmith archive foreign`)"
@@ -99,11 +114,12 @@ def dataset(
         DatasetKind, typer.Option("--kind", help="pairs, preferences, trajectories or all.")
     ] = DatasetKind.all,
     format: Annotated[FileFormat, typer.Option("--format", help="jsonl or parquet.")] = FileFormat.jsonl,
-    seed: Annotated[int, typer.Option("--seed", help="Of the splits.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=o.MAX_SEED, help="Of the splits.")] = 0,
     imported: Annotated[
         bool, typer.Option("--imported", help="Take what other machines verified, too.")
     ] = False,
     archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
 ) -> None:
     """Write training sets from what was verified, with a card, for `datasets.load_dataset`."""
     from ..sharing.columns import DATASETS
@@ -111,6 +127,10 @@ def dataset(
 
     kinds = list(DATASETS) if kind is DatasetKind.all else [kind.value]
     contents = write_dataset(existing(archive), out, kinds, format.value, license, seed, imported)
+    if json is not None:
+        printing.write_json({name: dict(contents.sizes(name)) for name in kinds}, json)
+    if json == "-":
+        return
     rows = [
         [name, *(str(contents.sizes(name).get(split, 0)) for split in ("train", "validation", "test"))]
         for name in kinds
@@ -127,6 +147,7 @@ def foreign(
         Path | None, typer.Option("--out", help="Write it here as task.py and solution.py, to be judged.")
     ] = None,
     archive: o.ArchiveOption = None,
+    json: o.JsonOption = None,
 ) -> None:
     """List imported kernels that are no units, as they claim to be; or write one as files for `warpsmith judge`."""
     from ..archive.foreign import foreign_kernel, foreign_kernels
@@ -136,25 +157,27 @@ def foreign(
     if kernel is None:
         if out is not None:
             raise UsageError("--out needs the id of one kernel: `warpsmith archive foreign` lists them")
-        columns = (
-            "id",
-            "operation",
-            "kernel",
-            "claimed correct",
-            "claimed over eager",
-            "claimed over compile",
-        )
+        kernels = list(foreign_kernels(store))
+        if json is not None:
+            printing.write_json([k.model_dump(mode="json") for k in kernels], json)
+        if json == "-":
+            return
         rows = [
             [k.id, k.op_name, k.kernel_name, _describe_claim(k.correct), _times(k.speedup_native), _times(k.speedup_compile)]
-            for k in foreign_kernels(store)
+            for k in kernels
         ]  # fmt: skip
-        printing.print_rows(columns, rows)
+        printing.print_rows(FOREIGN_COLUMNS, rows)
         return
     foreign_row = foreign_kernel(store, kernel)
+    if json is not None:
+        printing.write_json(foreign_row.model_dump(mode="json"), json)
     if out is None:
-        print(foreign_row.cuda_code)
+        if json != "-":
+            print(foreign_row.cuda_code)
         return
     task, solution = write_solution(foreign_row, out)
+    if json == "-":
+        return
     print(f"wrote {solution}; judge it: warpsmith judge {solution} --task {task} --target cuda")
 
 

@@ -31,9 +31,17 @@ def suite(
         str, typer.Argument(help="A suite's name (core), or a folder of task files or of such folders.")
     ],
     flags: SearchFlags,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N tasks.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, max=o.MAX_COUNT, help="Only the first N tasks.")
+    ] = None,
     samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Independent searches of each task, for the metrics at k.")
+        int,
+        typer.Option(
+            "--samples",
+            min=1,
+            max=o.MAX_COUNT,
+            help="Independent searches of each task, for the metrics at k.",
+        ),
     ] = 1,
     json: o.JsonOption = None,
     out: OutOption = None,

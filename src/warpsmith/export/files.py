@@ -166,6 +166,14 @@ def proof(entry: Entry | None, run: RunRecord | None) -> str:
     return "\n".join(lines)
 
 
+def expect_free(path: Path) -> None:
+    """Raises UsageError for a file, or a folder with something in it."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists() or path.is_symlink():
+        raise UsageError(f"{path} is there already: name another place, or write over it with --force")
+
+
 def write(path: Path, text: str) -> None:
     """Write a text file, its folders made. Raises UsageError naming what cannot be written."""
     try:

@@ -76,7 +76,10 @@ class JudgeSession:
         self.baselines: dict[str, BaselineTiming] = {}
         self.node_us: dict[str, float] = {}  # node name → median microseconds as ATen, alone
         self.disagreeing: dict[str, str] = {}  # baselines whose outputs miss the budget, and how
-        self.environment: Environment = describe(getattr(target, "compiler", None), self.device)
+        self._compiler: str | None = getattr(
+            target, "compiler", None
+        )  # everything is built with the target's
+        self.environment: Environment = describe(self._compiler, self.device)
         self.admission: Admission
         self.peaks: Peaks
         self.limit: Limit
@@ -120,7 +123,9 @@ class JudgeSession:
             peaks = None if refresh else load_peaks(cache, threads, device=self.device)
             if peaks is None:
                 with self.device_lock.hold_exclusive():
-                    peaks = measure_peaks(cache, threads, refresh=refresh, device=self.device)
+                    peaks = measure_peaks(
+                        cache, threads, compiler=self._compiler, refresh=refresh, device=self.device
+                    )
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
 
     def _profile(self) -> None:
@@ -140,7 +145,7 @@ class JudgeSession:
                 self.task, scratch=self.scratch, workdir=self.workdir / "bench",
                 threads=self.environment.threads, progress=self.progress,
                 cache_dir=self._peaks_cache / "inductor", device=self.device, device_lock=self.device_lock,
-                timed_on=self._timed_on, sampled=self._sampled_elements,
+                timed_on=self._timed_on, sampled=self._sampled_elements, compiler=self._compiler,
             )  # fmt: skip
             self._stack.callback(self.bench.close)
             self.bench.pool.begin(self._names, fresh_values=self._next_values)
@@ -157,7 +162,7 @@ class JudgeSession:
             self.task,
             self.evidence,
             self.scratch,
-            Limits(threads=self.environment.threads, memory_bytes=memory),
+            Limits(threads=self.environment.threads, memory_bytes=memory, compiler=self._compiler),
             self.device_lock,
         )
 

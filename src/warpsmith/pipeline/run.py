@@ -79,6 +79,9 @@ class Run:
             judge.open()
             ground = self._begin(run_id, seed, judge)
             meter.started = started
+            meter.keep_for_confirmation(
+                judge.seconds.get("baselines", 0.0)
+            )  # which it starts and times afresh
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
                     make_memory(self.config, self.archive, run_id, self.task, self.target.name)

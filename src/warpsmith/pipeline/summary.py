@@ -108,7 +108,7 @@ def summarize(
     run_id: str, search: Search, ground: Ground, best: Attempt | None, stopped: str, spent: Spent, memory: Memory | None
 ) -> RunSummary:  # fmt: skip
     """Without what only a judge knows: `seconds`, `seconds_by_stage`."""
-    stages: Counter[str] = Counter(a.result.status for a in search.attempts)
+    stages: Counter[str] = Counter(a.result.status for a in search.attempts if search.is_judged_here(a))
     status, reason = status_of(
         search, best, ground.admission.admitted, _nothing(memory, stopped, len(spent.exchanges))
     )

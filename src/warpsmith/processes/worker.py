@@ -240,8 +240,14 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:
-    """The first non-empty line of an exception's message, with its class when the message alone says little."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    """The first non-empty line of an exception's message, with what follows its colon and with a compiler's first error; with
+    its class when the message alone says little.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines.pop(0) if lines else ""
+    while lines and text.endswith(":"):
+        text = f"{text} {lines.pop(0)}"
+    text += next((f": {line}" for line in lines if "error: " in line), "")
     name = type(error).__name__
     text = text if isinstance(error, WarpsmithError) else (f"{name}: {text}" if text else name)
     return text[:limit]

@@ -100,7 +100,10 @@ def _observe_counters(
     try:
         cuda_toolkit = toolkit()
         program = cuda_harness(
-            cache_dir, machine.find_compiler(), cuda_toolkit.include, cuda_toolkit.libraries
+            cache_dir,
+            machine.find_compiler(getattr(target, "compiler", None)),
+            cuda_toolkit.include,
+            cuda_toolkit.libraries,
         )
     except ToolchainError as error:
         yield not_available(ncu.NAME, str(error))

@@ -106,7 +106,9 @@ def sanitize(
             check = CpuSanitizer(target, cache_dir, scratch, timeout).check
             tools: Sequence[str] = CPU_TOOLS
         elif target.name == "cuda":
-            check, tools = ComputeSanitizer(cache_dir, timeout, device_lock or DeviceLock()).check, CUDA_TOOLS
+            compiler = getattr(target, "compiler", None)
+            sanitizer = ComputeSanitizer(cache_dir, timeout, device_lock or DeviceLock(), compiler)
+            check, tools = sanitizer.check, CUDA_TOOLS
         else:
             return SanitizerReport(
                 not_available=(f"sanitizers: there are none for the target {target.name}",)
@@ -250,7 +252,9 @@ class ComputeSanitizer:
     target's list of symbols and the judge's confined runs before.
     """
 
-    def __init__(self, cache_dir: Path, timeout: float, device_lock: DeviceLock) -> None:
+    def __init__(
+        self, cache_dir: Path, timeout: float, device_lock: DeviceLock, compiler: str | None = None
+    ) -> None:
         self._device_lock = device_lock
         cuda_toolkit = toolkit()
         folders = (Path(cuda_toolkit.nvcc).resolve().parent, cuda_toolkit.libraries.parent / "bin")
@@ -261,7 +265,7 @@ class ComputeSanitizer:
         self.tool, self.timeout = tool, timeout
         self.cuobjdump = cuda_toolkit.cuobjdump
         self.harness = cuda_harness(
-            cache_dir, machine.find_compiler(), cuda_toolkit.include, cuda_toolkit.libraries
+            cache_dir, machine.find_compiler(compiler), cuda_toolkit.include, cuda_toolkit.libraries
         )
 
     def check(self, prepared: Sequence[PreparedCall]) -> Iterator[Finding | str]:

@@ -143,7 +143,7 @@ def score(summaries: Sequence[RunSummary]) -> Totals:
         fast_p_best=_fast(shown, "best"), fast_p_eager=_fast(shown, "eager"),
         sure_p_best=_fast(shown, "best", sure=True), sure_p_eager=_fast(shown, "eager", sure=True),
         at_k=_at_k(tasks), means=tuple(_means(shown)),
-        judged=sum(sum(s.stages.values()) for s in summaries), correct=sum(s.stages.get("ok", 0) for s in summaries),
+        judged=sum(s.evaluations for s in summaries), correct=sum(s.stages.get("ok", 0) for s in summaries),
         seconds=sum(s.seconds for s in summaries), exchanges=sum(s.exchanges for s in summaries),
         tokens=sum(s.tokens for s in summaries), usd=None if None in paid else sum(p or 0.0 for p in paid),
     )  # fmt: skip

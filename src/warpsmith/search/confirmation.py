@@ -15,7 +15,7 @@ from .loop import Search
 from .operators.simplify import simplest_first
 from .selection import rank_attempts, worth_of
 
-ALWAYS = 2  # leaders that are tried however little time is left
+ALWAYS = 2  # leaders that are tried however little time is left, while none was correct
 FAULTY = (
     "build-failed",
     "refused",
@@ -31,7 +31,7 @@ def confirm(
 ) -> Attempt | None:
     """Judge the leaders afresh until one still wins, `most` of them; return it, or else the best that was correct.
 
-    Beyond the first two a leader is tried only while the run has time for one more. Where a candidate turns out faulty, leaders
+    Once one was correct, and beyond the first two, a leader is tried only while the run has time for one more. Where a candidate turns out faulty, leaders
     with none of its sources go before those that share one.
     """
     observer = observer or SilentObserver()
@@ -40,7 +40,8 @@ def confirm(
         leader = _next_leader(leaders, tried)
         if any(a.result.status == "ok" for a in tried) and leader.speedup < 1.0:
             break
-        if len(tried) >= ALWAYS and not _time_for(search, longest):
+        enough = len(tried) >= ALWAYS or any(a.result.status == "ok" for a in tried)
+        if enough and not _time_for(search, longest):
             observer.note("no time is left to confirm another candidate")
             break
         observer.stage(f"confirming {describe(leader)} in fresh processes")

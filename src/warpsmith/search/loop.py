@@ -128,6 +128,11 @@ class Search:
         """The proposals of each operator, and what came of them."""
         return self._ledger.summary()
 
+    def is_judged_here(self, attempt: Attempt) -> bool:
+        """Return whether this run judged it, before it was killed or since; a result of another run is counted there."""
+        key = attempt.candidate.content_key
+        return key not in self.known or key in self.own
+
     def _make_context(self, situation: Situation, rng: random.Random) -> SearchContext:
         methods, boss = self.methods, self.team.orchestrator
         return SearchContext(

@@ -26,6 +26,11 @@ class Meter:
             self.tokens += exchange.usage.input_tokens + exchange.usage.output_tokens
             self.usd += exchange.usd or 0.0
 
+    def keep_for_confirmation(self, seconds: float) -> None:
+        """Keep as much time as one takes, if that is more; at most half of what is left, since a search must be possible."""
+        if self.budget.seconds is not None:
+            self.reserve = max(self.reserve, min(seconds, (self.budget.seconds - self.seconds) / 2))
+
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.started

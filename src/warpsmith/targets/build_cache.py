@@ -23,6 +23,7 @@ from pathlib import Path
 
 import psutil
 
+from ..config import CACHE_REMEDY
 from ..errors import JudgeError, ToolchainError
 from ..processes import sandbox
 from ..processes.worker import kill_tree
@@ -128,7 +129,7 @@ class BuildCache:
             yield
         except OSError as error:
             raise JudgeError(
-                f"cannot write the build cache {self.directory}: {error.strerror or error}"
+                f"cannot write the build cache {self.directory}: {error.strerror or error}; {CACHE_REMEDY}"
             ) from error
 
 

@@ -52,6 +52,7 @@ class CpuTarget(NativeTarget):
         """Raises ToolchainError when there is no C++ compiler."""
         super().__init__(cache_dir)
         self.compiler = machine.find_compiler(compiler)
+        self.compiler_origin = machine.compiler_origin(compiler)
         self.signature = machine.compiler_signature(self.compiler)
         self.threads = threads or machine.threads()
 
@@ -64,7 +65,9 @@ class CpuTarget(NativeTarget):
         return (*BASE_FLAGS, "-fopenmp", *unit.flags, *defines)
 
     def doctor(self) -> list[Finding]:
-        findings: list[Finding] = [("compiler", True, f"{self.compiler}: {self.signature}")]
+        findings: list[Finding] = [
+            ("compiler", True, f"{self.compiler}: {self.signature}, {self.compiler_origin}")
+        ]
         with tempfile.TemporaryDirectory() as folder:
             for step, extra in (
                 ("compiles C++17 with OpenMP", ()),

@@ -94,6 +94,7 @@ class CudaTarget(NativeTarget):
         super().__init__(cache_dir)
         self.toolkit = cuda_toolkit.toolkit()
         self.compiler = machine.find_compiler(compiler)
+        self.compiler_origin = machine.compiler_origin(compiler)
         self.signature = self.toolkit.signature
         self.arch = arch or cuda_toolkit.device_arch()
 
@@ -112,10 +113,10 @@ class CudaTarget(NativeTarget):
     def doctor(self) -> list[Finding]:
         """Check the tool chain and name the GPU; a missing GPU is no fault of the tool chain."""
         toolkit = self.toolkit
-        gpu = cuda_toolkit.gpu("name")
+        gpu, host = cuda_toolkit.gpu("name"), machine.compiler_signature(self.compiler)
         return [
             ("nvcc", True, f"{toolkit.nvcc}: {toolkit.signature}"),
-            ("host compiler", True, f"{self.compiler}: {machine.compiler_signature(self.compiler)}"),
+            ("host compiler", True, f"{self.compiler}: {host}, {self.compiler_origin}"),
             self._probe(),
             *_check_runtime(toolkit.major, cuda_toolkit.torch_cuda()),
             ("GPU", True, f"{gpu}, driver {cuda_toolkit.gpu('driver_version')}" if gpu else "none: builds only"),

@@ -28,6 +28,7 @@ from ..records import Graph
 from .convert import to_graph
 from .decompositions import decomposition_table, drop_empty_operands
 from .flattened import FlatModule
+from .nodes import FIXED_GRAPH
 
 _DATA_DEPENDENT = (
     "GuardOnDataDependentSymNode",
@@ -156,12 +157,25 @@ def last_line_in(error: BaseException, filename: str) -> str:
     return f"{filename.rsplit('/', 1)[-1]}:{frames[-1].lineno} in {frames[-1].name}"
 
 
+# How torch says that there is no GPU, no driver, or that it was built without CUDA.
+CUDA_MISSING = (
+    "not compiled with CUDA",
+    "No CUDA GPUs are available",
+    "Found no NVIDIA driver",
+    "no CUDA-capable device",
+)
+NO_CUDA = (
+    "this machine has no GPU that torch can use: make the tensors on the CPU, or run it where there is one"
+)
+
+
 def describe(error: BaseException, filename: str, doing: str) -> str:
     """One line: what was being done, the exception, the user's line."""
     where = last_line_in(error, filename)
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{doing} failed: {said[:240]}" + (f" ({where})" if where else "")
+    remedy = f"; {NO_CUDA}" if any(words in text for words in CUDA_MISSING) else ""
+    return f"{doing} failed: {said[:240]}{remedy}" + (f" ({where})" if where else "")
 
 
 def _export_message(error: Exception, filename: str, inputs: str = "the example inputs") -> str:
@@ -172,7 +186,7 @@ def _export_message(error: Exception, filename: str, inputs: str = "the example 
     if names & set(_DATA_DEPENDENT) or "data-dependent" in text:
         op = re.search(r"aten\.[\w.]+", text)
         subject = f"{op.group()} makes" if op else "the module makes"
-        return f"{subject} a branch, a size or a Python number depend on data, which a fixed graph cannot hold{at}"
+        return f"{subject} a branch, a size or a Python number depend on data, {FIXED_GRAPH}{at}"
     if isinstance(error, TypeError) and not where and _MISMATCH.search(text):
         verb = "does" if inputs.endswith(")") else "do"
         return f"{inputs} {verb} not match forward: {text.splitlines()[0][:200]}"

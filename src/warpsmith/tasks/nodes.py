@@ -21,6 +21,10 @@ from ..records import ITEM_BYTES, Node, TensorSpec, Value
 from .flops import node_flops
 
 # Tagged as random because of a dropout argument, which is checked by its value: (position, name).
+FIXED_GRAPH = (
+    "which a fixed graph cannot hold; keep the value a tensor (torch.where for a branch), or optimize the parts before and "
+    "after it apart"
+)
 _DROPOUT_ARGUMENT = {
     "aten.scaled_dot_product_attention.default": (4, "dropout_p"), "aten.lstm.input": (5, "dropout"),
     "aten.gru.input": (5, "dropout"), "aten.rnn_tanh.input": (5, "dropout"),
@@ -124,11 +128,13 @@ class NodeConverter:
                 self._make_value(names[i], v, op, at) if i in names and v is not None else None
                 for i, v in enumerate(value)
             )
-        raise TaskError(f"the op {op} makes a Python number from data, which a fixed graph cannot hold{at}")
+        raise TaskError(f"the op {op} makes a Python number from data, {FIXED_GRAPH}{at}")
 
     def _make_value(self, name: str, tensor: torch.Tensor, op: str, at: str) -> Value:
         if any(not isinstance(n, int) for n in tensor.shape):
-            raise TaskError(f"the size of {op}'s result depends on data, which is not supported{at}")
+            raise TaskError(
+                f"the size of {op}'s result depends on data, which is not supported; use torch.where or a mask{at}"
+            )
         if tensor.device.type not in ("cpu", self.device):
             raise TaskError(
                 f"{op} makes a tensor on {tensor.device}; the task is on the {self.device.upper()}: name no device{at}"

@@ -104,6 +104,14 @@ def test_a_task_that_ignores_its_input_is_quarantined(tmp_path: Path, body: str,
     assert any(mutant in reason for reason in found.reasons)
 
 
+def test_a_task_that_is_nan_on_every_family_is_refused_by_the_outputs_name(tmp_path: Path) -> None:
+    with pytest.raises(
+        TaskError,
+        match=r"^task: the reference gives NaN or inf in log on every input family.*return finite values",
+    ):
+        judged(tmp_path, "(torch.relu(x), torch.log(-torch.exp(x)))", families=("own", "normal"))
+
+
 def test_relu_lets_its_input_pass_on_its_own_family_only(tmp_path: Path) -> None:
     """The task's own inputs are U[0, 1): there ReLU is the identity. Sign-mixed inputs save it."""
     _, narrow = judged(tmp_path, "torch.relu(x)", families=("own",))

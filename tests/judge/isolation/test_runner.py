@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from warpsmith import machine
+from warpsmith.errors import ToolchainError
 from warpsmith.judge.isolation.arena import POISON
 from warpsmith.judge.isolation.runner import CandidateRunner, RunnerCrashed, RunnerTimeout
 from warpsmith.judge.isolation.runner_program import runner_program
@@ -105,6 +106,21 @@ def test_another_library_runs_in_a_process_of_its_own(start: Run, scratch: Scrat
         with pytest.raises(ValueError, match="run the unit once"):
             runner.time(3, False)
         assert np.array_equal(runner.run([X], 1).outputs[0].view(np.float32), 3 * X[:5])
+
+
+def test_the_runner_is_built_with_the_compiler_that_was_chosen(
+    start: Run, tmp_path: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, compiler = start(COPY).library, machine.find_compiler()
+    cached = tmp_path / "cache" / "key" / "unit.so"
+    cached.parent.mkdir(parents=True)
+    library.rename(cached)
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+    options = {"scratch": scratch, "threads": 1, "timeout": 20.0, "memory_bytes": 1 << 28}
+    with CandidateRunner(cached, [SPEC], [SPEC], compiler=compiler, **options) as runner:  # type: ignore[arg-type]
+        assert np.array_equal(runner.run([X], 0).outputs[0].view(np.float32), X)
+    with pytest.raises(ToolchainError, match="from CXX"):
+        CandidateRunner(cached, [SPEC], [SPEC], **options)  # type: ignore[arg-type]
 
 
 def test_timing(start: Run) -> None:

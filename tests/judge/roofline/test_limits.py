@@ -166,3 +166,15 @@ def test_a_spoilt_cache_is_measured_again(tmp_path):
 def test_without_a_compiler(tmp_path):
     with pytest.raises(ToolchainError, match="compiler"):
         measure_peaks(tmp_path, 1, compiler="no-such-compiler")
+
+
+def test_a_compiler_that_fails_says_why(tmp_path):
+    fake = tmp_path / "g++"
+    fake.write_text(
+        "#!/bin/sh\necho 'stream.cpp:1:1: note: here' >&2; echo 'x.h:3: fatal error: no omp.h' >&2; exit 1"
+    )
+    fake.chmod(0o755)
+    with pytest.raises(
+        ToolchainError, match=r"g\+\+ fails: x.h:3: fatal error: no omp.h; `warpsmith doctor`"
+    ):
+        measure_peaks(tmp_path, 1, compiler=str(fake))

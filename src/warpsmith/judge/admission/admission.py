@@ -15,6 +15,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from ...errors import TaskError
 from ...progress import counted
 from ...records import Admission, Task, Variant
 from ..correctness.evidence import CALL_SECONDS, Case, Evidence
@@ -31,8 +32,11 @@ def admit(
     task: Task, evidence: Evidence, families: Sequence[str], seed: int, *, bound: TimeBound | None = None,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Admission:  # fmt: skip
-    """Try families in order until every mutant has been caught on one, or the time is over. Uses the smallest variant."""
-    bound, trials = bound or TimeBound(), Trials()
+    """Try families in order until every mutant has been caught on one, or the time is over. Uses the smallest variant.
+
+    Raises TaskError for a reference that is finite on none.
+    """
+    bound, trials = bound or TimeBound(), Trials(task.name)
     variant = smallest(task)
     for number, family in enumerate(families):
         if not bound.over:
@@ -51,8 +55,10 @@ def admit(
 class Trials:
     """Collects what the families tried so far have caught."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: str) -> None:
+        self.task = task
         self.caught: dict[str, str] = {}  # mutant → rule and family, or ""
+        self._not_finite: set[str] = set()  # outputs of the reference that were not on some family
         self._touched: set[str] = set()  # mutants that differed from the reference somewhere
         self.used = 0  # families on which the reference is finite
 
@@ -62,6 +68,7 @@ class Trials:
 
     def add(self, family: str, answer: dict[str, Any]) -> None:
         if not answer["valid"]:
+            self._not_finite |= set(answer["not_finite"])
             return
         self.used += 1
         for mutant, rule in answer["caught"].items():
@@ -71,9 +78,11 @@ class Trials:
         self._touched |= set(answer["caught"]) - set(answer["same"])
 
     def admission(self) -> Admission:
+        """Raises TaskError where no family can tell right from wrong."""
         if not self.used:
-            return Admission(
-                admitted=False, mutants={}, reasons=("the reference gives NaN or inf on every input family",)
+            raise TaskError(
+                f"{self.task}: the reference gives NaN or inf in {', '.join(sorted(self._not_finite))} on every input family, so a right "
+                "answer cannot be told from a wrong one: return finite values"
             )
         mutants = {
             name: rule or (_classify_uncaught(name, self._touched)) for name, rule in self.caught.items()

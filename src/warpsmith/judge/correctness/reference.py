@@ -250,14 +250,16 @@ class Reference:
     ) -> dict[str, Any]:  # fmt: skip
         """Which rule catches each mutant on these values; "" where none does. `same`: no bit differs from the
         reference. `known`: mutants that need no further look. `untried`: those for which the `seconds` do not suffice.
+        `not_finite`: outputs of the reference that hold NaN or inf, where nothing can be told.
         """
         end = inf if seconds is None else time.monotonic() + seconds
         graph = self._graph(variant)
         tensors = self._values(graph, values)
         oracle = self._oracle(variant, graph, None)
         truths = oracle.truths(tensors, seed, family=family)
-        if not all(t.finite for t in truths.values()):
-            return {"valid": False}
+        not_finite = [name for name, truth in truths.items() if not truth.finite]
+        if not_finite:
+            return {"valid": False, "not_finite": not_finite}
         judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
         other_tensors = self._values(graph, others)
         caught, same, untried, longest = {}, [], [], 0.0

@@ -54,6 +54,7 @@ class Limits:
     timeout: float = 20.0  # seconds a call may take
     memory_bytes: int = 2 << 30
     threads: int = 1
+    compiler: str | None = None  # builds the runner; see `machine.find_compiler`
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Verifier:
             return kind(
                 library, inputs, outputs, scratch=self.scratch, threads=self.limits.threads,
                 timeout=self.limits.timeout,
-                memory_bytes=self.limits.memory_bytes, later=later,
+                memory_bytes=self.limits.memory_bytes, compiler=self.limits.compiler, later=later,
             )  # fmt: skip
 
     def _check(self, unit: Unit, case: Case, expected: Expected, runner: Runner, most: int | None) -> Check:

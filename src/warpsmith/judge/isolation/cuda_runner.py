@@ -52,7 +52,7 @@ class CudaRunner(CandidateRunner):
 
     def _default_program(self) -> Path:
         with _FIRST:
-            program = cuda_runner_program(self.library.parent.parent)
+            program = cuda_runner_program(self.library.parent.parent, self._compiler)
             confinement(program, _visible())
         return program
 

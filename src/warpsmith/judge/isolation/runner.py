@@ -117,8 +117,8 @@ class CandidateRunner:
     left.
 
     `threads` in its OpenMP pool; `timeout` seconds for each command; `memory_bytes` of private memory, and
-    at most as much workspace. `program`: the native runner, by default built in the cache that holds the
-    library. `seed` decides how buffers move. Start it from a thread that outlives it: the process dies with
+    at most as much workspace. `program`: the native runner, by default built with `compiler` in the cache that
+    holds the library. `seed` decides how buffers move. Start it from a thread that outlives it: the process dies with
     the thread that started it. Raises RunnerCrashed or RunnerTimeout when the library cannot be loaded,
     JudgeError when the buffers cannot be had, ToolchainError when the native runner cannot be built.
 
@@ -129,7 +129,7 @@ class CandidateRunner:
 
     def __init__(
         self, library: Path, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, scratch: Scratch,
-        threads: int, timeout: float, memory_bytes: int, program: Path | None = None, seed: int = 0,
+        threads: int, timeout: float, memory_bytes: int, program: Path | None = None, compiler: str | None = None, seed: int = 0,
         later: Sequence[tuple[Path, Sequence[TensorSpec], Sequence[TensorSpec]]] = (),
     ) -> None:  # fmt: skip
         if len(inputs) + len(outputs) > MAX_BUFFERS:
@@ -146,6 +146,7 @@ class CandidateRunner:
                 Loaded(path, Arena(scratch, *sizes, head=8 * MAX_CALLS, seed=seed), output_specs)
             )
         self._now = self._all[0]
+        self._compiler = compiler
         self._program, self._threads = program or self._default_program(), threads
         self._begin()
 
@@ -270,7 +271,7 @@ class CandidateRunner:
         return ()
 
     def _default_program(self) -> Path:
-        return runner_program(self.library.parent.parent)
+        return runner_program(self.library.parent.parent, self._compiler)
 
     def _numbers(self, program: Path, threads: int) -> tuple[int, ...]:
         """Return the numbers that follow the file descriptors on the command line of `program`."""

@@ -38,11 +38,11 @@ def runner_program(cache_dir: Path, compiler: str | None = None) -> Path:
     return _program(cache_dir, [path, *FLAGS], machine.compiler_signature(path), SOURCES)
 
 
-def cuda_runner_program(cache_dir: Path, nvcc: str | None = None) -> Path:
+def cuda_runner_program(cache_dir: Path, compiler: str | None = None) -> Path:
     """Build the CUDA runner as `runner_program` does, with nvcc and for the first GPU's architecture."""
-    kit = cuda_toolkit.toolkit(nvcc)
+    kit = cuda_toolkit.toolkit()
     command = [
-        kit.nvcc, f"-arch={cuda_toolkit.device_arch()}", *CUDA_FLAGS, "-Xlinker", f"-rpath={kit.libraries}",
+        kit.nvcc, "-ccbin", machine.find_compiler(compiler), f"-arch={cuda_toolkit.device_arch()}", *CUDA_FLAGS, "-Xlinker", f"-rpath={kit.libraries}",
     ]  # fmt: skip
     return _program(cache_dir, command, kit.signature, CUDA_SOURCES)
 

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ... import machine
+from ...config import CACHE_REMEDY
 from ...errors import JudgeError, ToolchainError, WarpsmithError
 from ...processes.worker import Worker
 from ...records import Graph, Limit, Node, Record, Region, TensorSpec, content_hash
@@ -145,6 +146,7 @@ def _measure(compiler: str, threads: int) -> Peaks:
                 [compiler, *FLAGS, str(SOURCE), "-o", str(binary)],
                 check=True,
                 capture_output=True,
+                text=True,
                 timeout=60,
             )
             command = [str(binary), str(threads), *(str(s) for s in sizes)]
@@ -156,6 +158,12 @@ def _measure(compiler: str, threads: int) -> Peaks:
                 command, check=True, capture_output=True, timeout=60, text=True, env=waiting
             )
             rates = json.loads(done.stdout)
+        except subprocess.CalledProcessError as error:
+            lines = error.stderr.strip().splitlines() or [f"it ends with {error.returncode}"]
+            reason = next((line for line in lines if "error: " in line), lines[0])
+            raise ToolchainError(
+                f"{error.cmd[0]} fails: {reason}; `warpsmith doctor` checks the compiler"
+            ) from error
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             raise ToolchainError(f"cannot measure this machine's peak rates: {error}") from error
     caches = machine.cache_bytes()
@@ -192,7 +200,9 @@ def _write(file: Path, peaks: Peaks) -> None:
         aside.write_text(peaks.model_dump_json())
         aside.replace(file)
     except OSError as error:
-        raise JudgeError(f"cannot keep the measured peak rates in {file.parent}: {error.strerror}") from error
+        raise JudgeError(
+            f"cannot keep the measured peak rates in {file.parent}: {error.strerror}; {CACHE_REMEDY}"
+        ) from error
 
 
 def limit(graph: Graph, peaks: Peaks, cold: bool = True) -> Limit:

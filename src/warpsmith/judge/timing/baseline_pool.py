@@ -47,6 +47,7 @@ class BaselinePool:
         self._baselines = Baselines(
             self.task, session.task_file, scratch=session.scratch, workdir=session.workdir, cache_dir=session.cache_dir,
             threads=session.threads, flush_bytes=session.flush_bytes, device=self.device, progress=session.progress,
+            compiler=session.compiler,
         )  # fmt: skip
         self._baselines.start(self._names, fresh_values())
         self._loading.enter_context(

@@ -8,12 +8,15 @@ and compiling take far longer than timing.
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...errors import WarpsmithError
+from ...config import CACHE_REMEDY
+from ...errors import JudgeError, WarpsmithError
 from ...processes.buffers import Scratch
 from ...processes.worker import Worker
 from ...records import BaselineTiming, Limit, Task, content_hash
@@ -46,6 +49,12 @@ def baseline_names(task: Task, device: str) -> tuple[str, ...]:
     return (*CUDA_NAMES, CHANNELS_LAST) if images and convolves else CUDA_NAMES
 
 
+def name_compiler(compiler: str | None) -> dict[str, str]:
+    """Variables that make inductor take this compiler; none where it would anyway, since they ask for a fork server of their own."""
+    usual = shutil.which(os.environ.get("CXX", "g++"))
+    return {} if compiler is None or compiler == usual else {"CXX": compiler}
+
+
 class Baselines:
     """Processes of the baselines. `start` launches them, `ready` waits; `alive` and `failures` say what came
     of each.
@@ -63,8 +72,9 @@ class Baselines:
         flush_bytes: int,
         device: str = "cpu",
         progress: Callable[[str], None] = lambda text: None,
+        compiler: str | None = None,
     ) -> None:
-        self.device, self._progress = device, progress
+        self.device, self._progress, self._compiler = device, progress, compiler
         self.task, self.task_file, self.scratch, self.workdir = task, task_file, scratch, workdir
         self.cache_dir, self.threads, self.flush_bytes = cache_dir, threads, flush_bytes
         self.alive: dict[str, TimedProcess] = {}
@@ -87,8 +97,13 @@ class Baselines:
         folder.mkdir()
         # A folder for each task: its code may write there, so it must not be able to spoil another's.
         cache = self.cache_dir / f"{name}-{content_hash([self.task.id, self.threads])}"
-        cache.mkdir(parents=True, exist_ok=True)
-        inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JudgeError(
+                f"cannot make the cache's folder {cache}: {error.strerror}; {CACHE_REMEDY}"
+            ) from error
+        inductor = {"TORCHINDUCTOR_CACHE_DIR": str(cache), **name_compiler(self._compiler)}
         if self.device == "cuda":
             inductor |= {"TRITON_CACHE_DIR": str(cache / "triton"), "CUDA_CACHE_PATH": str(cache / "nv")}
         variables = worker_env(self.task.source) | (inductor if name != "eager" else {})

@@ -232,7 +232,10 @@ def start_cuda() -> None:
     try:
         torch.ones(1, device="cuda").sum().item()
     except (RuntimeError, AssertionError) as error:
-        raise JudgeError(f"CUDA does not start: {str(error).splitlines()[0]}") from error
+        raise JudgeError(
+            f"CUDA does not start: {str(error).splitlines()[0]}; it needs a GPU, its driver and a torch with CUDA "
+            "(`warpsmith doctor --target cuda`), or use --target cpu"
+        ) from error
 
 
 def confine(

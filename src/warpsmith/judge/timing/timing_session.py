@@ -51,13 +51,14 @@ class TimingSession:
         self, task: Task, *, scratch: Scratch, workdir: Path, threads: int,
         progress: Callable[[str], None] = lambda message: None, cache_dir: Path | None = None, device: str = "cpu",
         device_lock: DeviceLock | None = None, timed_on: Collection[int] | None = None, sampled: int | None = None,
+        compiler: str | None = None,
     ) -> None:  # fmt: skip
         """`sampled`: elements of each output that a sample of a search holds, None: all. `timed_on`: processors for what is
         timed, and for who asks it, where others work beside. `device_lock`: whatever is timed has the device to itself; baselines that
-        load and compile pause meanwhile.
+        load and compile pause meanwhile. `compiler`: of the baselines; what inductor finds when None.
         """
         self.device, self.device_lock = device, device_lock or DeviceLock()
-        self._timed_on, self.sampled = timed_on, sampled
+        self._timed_on, self.sampled, self.compiler = timed_on, sampled, compiler
         self.task, self.scratch, self.workdir = task, scratch, workdir
         self.threads, self.progress = threads, progress
         self.flush_bytes = GPU_FLUSH_BYTES if device == "cuda" else flush_bytes(threads)
