@@ -32,11 +32,11 @@ from warpsmith.kernels.conv.convolution_kinds import read_kind
 from warpsmith.kernels.conv.cuda.cuda_convolution import CudaConvolution
 from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     RATES,
-    ConvFlatSchedule,
+    ImplicitGemmWarpSpecializedSchedule,
     Load,
     Rates,
     Timed,
-    flats,
+    rank_warp_specialized_schedules,
 )
 from warpsmith.kernels.registry import family_of
 from warpsmith.processes.buffers import Scratch
@@ -45,7 +45,7 @@ from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 
-NAMES = tuple(name for name in ConvFlatSchedule.names().values() if name != "SM_COUNT")
+NAMES = tuple(name for name in ImplicitGemmWarpSpecializedSchedule.names().values() if name != "SM_COUNT")
 FITTED = ("a_slice", "a_patch", "a_pass", "a_result", "fetched", "stored", "tensor")
 FAR = 0.7  # a logarithm: what is further off than that does not count more
 BUILDS = 16
@@ -68,14 +68,16 @@ def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Timed, ...]]]:
         kind = read_kind(graph, anchor.node) if anchor is not None else None
         assert anchor is not None
         assert kind is not None
-        whole = family.whole(graph, idea.region, anchor.node, kind)
-        assert whole is not None
+        full_channels = family.full_channel_constraint(graph, idea.region, anchor.node, kind)
+        assert full_channels is not None
         technique = next(
             t
             for t in family.techniques(graph, idea.region, FACTS)
             if t.name == "implicit-gemm-warp-specialized"
         )
-        found = flats(kind, graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape, whole)
+        found = rank_warp_specialized_schedules(
+            kind, graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape, full_channels
+        )
         yield (
             family.name,
             family.write(graph, idea.region, technique),

@@ -9,16 +9,16 @@ from types import ModuleType
 
 import pytest
 
-from warpsmith.kernels.conv.convolution_kinds import Kind
+from warpsmith.kernels.conv.convolution_kinds import ConvolutionKind
 from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     RATES,
     Rates,
     Timed,
-    flats,
+    rank_warp_specialized_schedules,
 )
 
-PLANE = Kind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
-TILES = flats(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))
+PLANE = ConvolutionKind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
+TILES = rank_warp_specialized_schedules(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class AnchoredFamily:
 
     name = ""
     late = False  # cuts its regions after those of the other families
-    tails = False  # takes reductions or windows that follow its operation, which others have families of their own for
+    fuses_reductions = False  # takes reductions or windows that follow its operation, which others have families of their own for
 
     def covers(self, graph: Graph, node: Node) -> bool:
         """Is this the anchor's operation?"""

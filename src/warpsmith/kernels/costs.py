@@ -43,7 +43,7 @@ def _node_bytes(graph: Graph, node: Node) -> int:
     return made + sum(graph.specs[v].nbytes for v in node.uses)
 
 
-def hoped_us(graph: Graph, region: Region, facts: Facts) -> float:
+def predicted_us(graph: Graph, region: Region, facts: Facts) -> float:
     """The least that a unit for the region may take: at its floor; where its steps are folded into a linear map that
     stays the library's, what that takes; where a sum is taken before its map, moving the operands, for little of the
     arithmetic is left.

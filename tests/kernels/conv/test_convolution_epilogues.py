@@ -12,9 +12,9 @@ from cuda_bench import FACTS, CudaBench
 
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.review import review
-from warpsmith.kernels.conv.cuda.cuda_convolution_epilogue import ConvolutionTail
-from warpsmith.kernels.conv.cuda.cuda_direct_convolution_epilogue import DirectTail
-from warpsmith.kernels.conv.cuda.epilogue_family import Tailed
+from warpsmith.kernels.conv.cuda.cuda_convolution_epilogue import ConvolutionEpilogue
+from warpsmith.kernels.conv.cuda.cuda_direct_convolution_epilogue import DirectConvolutionEpilogue
+from warpsmith.kernels.conv.cuda.epilogue_family import FusedEpilogueFamily
 from warpsmith.kernels.family import Technique
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Graph, Unit
@@ -22,7 +22,9 @@ from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
-FAMILIES: dict[str, Tailed] = {f.name: f for f in (ConvolutionTail(), DirectTail())}
+FAMILIES: dict[str, FusedEpilogueFamily] = {
+    f.name: f for f in (ConvolutionEpilogue(), DirectConvolutionEpilogue())
+}
 
 
 def I(*shape: int) -> torch.Tensor:  # noqa: E743

@@ -20,7 +20,7 @@ from warpsmith.codegen.rewrites import folding
 from warpsmith.codegen.rewrites.folding import folded, folded_region
 from warpsmith.facts import Facts
 from warpsmith.judge.labels import labels
-from warpsmith.kernels.costs import floor_us, hoped_us
+from warpsmith.kernels.costs import floor_us, predicted_us
 from warpsmith.kernels.fold.fold import FOLD
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Candidate, Graph, Region, Unit
@@ -213,7 +213,7 @@ def test_its_plan_competes_and_its_unit_is_offered(chain: Graph) -> None:
     (unit,) = write_units(chain, offered[0], 3, facts)
     assert (unit.language, unit.source) == ("aten", "")
     # Its gain is what remains: the library's map, not the region's limit.
-    assert floor_us(chain, folds[0], facts) < 100 < 900 < hoped_us(chain, folds[0], facts)
+    assert floor_us(chain, folds[0], facts) < 100 < 900 < predicted_us(chain, folds[0], facts)
     assert 1.0 < offered[0].expected_gain < 1200 / 900
 
 

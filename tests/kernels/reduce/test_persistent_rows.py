@@ -16,7 +16,7 @@ from warpsmith.codegen.lowering.lower import lower
 from warpsmith.hardware import H200
 from warpsmith.kernels import family as base
 from warpsmith.kernels.cuda_unit import cuda_unit
-from warpsmith.kernels.reduce.cuda.cuda_reduction import reducing_body
+from warpsmith.kernels.reduce.cuda.cuda_reduction import emit_reduction
 from warpsmith.kernels.reduce.schedules.persistent_rows_schedule import best_teams, staying
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget
@@ -62,7 +62,7 @@ def resident(
     technique = base.Technique(
         "persistent-cooperative" if teams else "persistent-cluster", "", "memory", tunables, single_pass=True
     )
-    body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
+    body = emit_reduction(lower(graph, region, technique.single_pass), technique.name)
     return cuda_unit(body, region, technique, "norm"), graph, args
 
 

@@ -18,7 +18,7 @@ from ..program import Expr, Kind, Operand, Program, Unsupported
 from .op_chain import Chain
 
 
-def score_chain(
+def build_chain_between(
     graph: Graph,
     names: Mapping[str, str],
     nodes: Sequence[str],

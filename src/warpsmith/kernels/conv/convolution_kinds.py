@@ -1,7 +1,7 @@
 """Which family writes a convolution on a GPU: what has little arithmetic per element is computed on CUDA cores, the rest on
 tensor cores as an implicit matrix product.
 
-In: a graph and a convolution node. Out: its `Kind`, or None where no family writes it; and `is_direct`, which says of
+In: a graph and a convolution node. Out: its `ConvolutionKind`, or None where no family writes it; and `is_direct`, which says of
 every kind which of the two families takes it.
 """
 
@@ -25,7 +25,7 @@ FEW_TERMS = 24  # products that make one element, below which it is memory that 
 
 
 @dataclass(frozen=True)
-class Kind:
+class ConvolutionKind:
     """Spatial numbers are one for each dimension, outermost first."""
 
     transposed: bool
@@ -46,14 +46,14 @@ class Kind:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of tiles. `whole`: outputs in depth, height and width that lie in one tile together; the fewest channels of a block."""
+    """Of tiles. `window`: outputs in depth, height and width that lie in one tile together; the fewest channels of a block."""
 
-    whole: tuple[int, int, int] = (1, 1, 1)
+    window: tuple[int, int, int] = (1, 1, 1)
     channels: int = 0
 
     def fit(self, sides: Sequence[int], inner: int) -> bool:
         """`sides`: a tile's depth, height and width in places; `inner`: phases of a row that are made together."""
-        deep, high, wide = self.whole
+        deep, high, wide = self.window
         return sides[0] % deep == 0 and sides[1] % high == 0 and sides[2] * inner % wide == 0
 
     def tile(self, pixels: int, wide: int, deep: int, inner: int) -> bool:
@@ -65,7 +65,7 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def read_kind(graph: Graph, node: Node) -> Kind | None:
+def read_kind(graph: Graph, node: Node) -> ConvolutionKind | None:
     """None where the node is no convolution of floats with plain numbers."""
     if base_name(node) != "convolution" or len(node.args) != 9 or len(node.uses) < 2:
         return None
@@ -78,23 +78,23 @@ def read_kind(graph: Graph, node: Node) -> Kind | None:
     if not stride or not padding or not dilation or not isinstance(groups, int):
         return None
     channels, made = (weight[0] // groups, weight[1]) if transposed else (weight[1], weight[0] // groups)
-    return Kind(transposed, groups, channels, made, tuple(weight[2:]), stride, padding, dilation)
+    return ConvolutionKind(transposed, groups, channels, made, tuple(weight[2:]), stride, padding, dilation)
 
 
-def groups_text(kind: Kind, channels: str, weight: str) -> str:
+def groups_text(kind: ConvolutionKind, channels: str, weight: str) -> str:
     """Groups as C++, from the input's channels: right at other shapes, too, where each channel is a group. A transposed
     convolution's shapes do not tell.
     """
     return str(kind.groups) if kind.groups == 1 or kind.transposed else f"({channels} / {weight}_shape[1])"
 
 
-def is_direct(kind: Kind) -> bool:
+def is_direct(kind: ConvolutionKind) -> bool:
     """Is it for CUDA cores? Else it is for tensor cores."""
     many = kind.transposed and (prod(kind.stride[-2:]) > MOST_PHASES or kind.stride[-1] > MOST_IN_A_ROW)
     return not many and (kind.made < FEW_MADE or kind.terms < FEW_TERMS)
 
 
-def taps_of(kind: Kind) -> list[int]:
+def taps_of(kind: ConvolutionKind) -> list[int]:
     """Of each phase: a remainder of the output's coordinates modulo the stride of a transposed convolution."""
     axes = list(zip(kind.kernel, kind.stride, kind.padding, kind.dilation, strict=True))
     if not kind.transposed:
@@ -103,12 +103,12 @@ def taps_of(kind: Kind) -> list[int]:
     return [prod(counts) for counts in product(*each)]
 
 
-def side_by_side(kind: Kind) -> int:
+def side_by_side(kind: ConvolutionKind) -> int:
     """Phases of a row that a block makes together."""
     return kind.stride[-1] if kind.transposed and kind.stride[-1] <= 3 else 1
 
 
-def reach(kind: Kind, axis: int, tile: int) -> int:
+def reach(kind: ConvolutionKind, axis: int, tile: int) -> int:
     """Inputs along a dimension that the taps of so many places read."""
     further, stride = kind.dilation[axis] * (kind.kernel[axis] - 1), kind.stride[axis]
     return tile + (further + stride - 1) // stride if kind.transposed else (tile - 1) * stride + further + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ....codegen.cpp_source import Body
-from ....codegen.fusion.broadcast_chains import band_step, mask_chain, permuted_chain, score_chain
+from ....codegen.fusion.broadcast_chains import band_step, build_chain_between, mask_chain, permuted_chain
 from ....codegen.fusion.op_chain import Chain, epilogue
 from ....codegen.fusion.pointwise_growth import grow_after
 from ....codegen.lowering.axis_relations import base_name, order_of
@@ -141,7 +141,7 @@ def _scores(graph: Graph, found: Attention, names: Mapping[str, str]) -> Chain |
             kind = "m" if graph.specs[value].dtype == "bool" else "f"
             step = band_step(band.limit, band.inside, band.outside, kind, len(found.shape))
             computed[value] = step
-    return score_chain(graph, names, found.chain, found.start, found.end, computed)
+    return build_chain_between(graph, names, found.chain, found.start, found.end, computed)
 
 
 def _ending(

@@ -22,7 +22,7 @@ from ...cuda_unit import cuda_unit, is_streamed
 from ...family import Technique, tunable
 from ...gemm.cuda.cuda_matmul import WGMMA_ARCH
 from ...gemm.cuda.split_fp16 import DEPTH
-from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, wgmma_technique
+from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, build_3xfp16_technique
 from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
 from .materialized_scores import Heads, attention_body
@@ -50,8 +50,8 @@ class CudaAttention(CudaAnchored):
         columns, wide = found.raw[-1], found.final.output.spec.shape[-1]
         moved = region_bytes(graph, region)
         stream = tunable("NT", int(is_streamed(graph, region, hardware)))
-        keys = wgmma_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
-        values = wgmma_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
+        keys = build_3xfp16_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
+        values = build_3xfp16_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
         if keys is None or values is None:
             return []
         passes = hardware.dram_us(

@@ -19,14 +19,18 @@ from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import stream
 from ...family import Technique
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, groups_text, is_direct, read_kind
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, groups_text, is_direct, read_kind
 from ..convolution_pattern import ConvolutionPattern, zeros_around
-from ..schedules.implicit_gemm_fp16_schedule import EXACT, halves_technique
-from ..schedules.implicit_gemm_tf32_schedule import implicit_schedule, implicit_technique
-from ..schedules.implicit_gemm_warp_specialized_schedule import EACH, Whole, flat_technique
-from .implicit_gemm_fp16 import halves_kernels
-from .implicit_gemm_tf32 import Convolved, implicit_kernels
-from .implicit_gemm_warp_specialized import flat_kernels
+from ..schedules.implicit_gemm_fp16_schedule import EXACT, build_fp16_technique
+from ..schedules.implicit_gemm_tf32_schedule import build_tf32_technique, choose_tf32_schedule
+from ..schedules.implicit_gemm_warp_specialized_schedule import (
+    EACH,
+    FullChannels,
+    build_warp_specialized_technique,
+)
+from .implicit_gemm_fp16 import emit_fp16_kernels
+from .implicit_gemm_tf32 import Convolved, emit_tf32_kernels
+from .implicit_gemm_warp_specialized import emit_warp_specialized_kernels
 
 FEW_CHANNELS = 8  # of a group, up to which libraries tend to compute in float32
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
@@ -42,7 +46,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         return (
             dense
             and 0 not in (*given.shape, *node.output.spec.shape)
-            and implicit_schedule(kind, node.output.spec.shape) is not None
+            and choose_tf32_schedule(kind, node.output.spec.shape) is not None
         )
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
@@ -60,36 +64,42 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         shape, limits = anchor.node.output.spec.shape, self.limits(graph, region, anchor.node, kind)
         hardware, moved = facts.hardware, region_bytes(graph, region)
         storing = stream(graph, region, hardware)
-        offered = [implicit_technique(hardware, kind, shape, moved, anchor.node.flops, storing, limits)]
+        offered = [build_tf32_technique(hardware, kind, shape, moved, anchor.node.flops, storing, limits)]
         if facts.arch in ("", WGMMA_ARCH):
             offered += [
-                halves_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
+                build_fp16_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
             ]
-            if (whole := self.whole(graph, region, anchor.node, kind)) is not None:
+            if (full_channels := self.full_channel_constraint(graph, region, anchor.node, kind)) is not None:
                 given = graph.specs[anchor.node.uses[0]].shape
-                offered.append(flat_technique(hardware, kind, given, shape, moved, storing, whole))
+                offered.append(
+                    build_warp_specialized_technique(
+                        hardware, kind, given, shape, moved, storing, full_channels
+                    )
+                )
         return _ordered(kind, [t for t in offered if t is not None])
 
-    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
+    def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
         """Of tiles, for what becomes of the results."""
         return NO_LIMITS
 
-    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
+    def full_channel_constraint(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
+    ) -> FullChannels | None:
         """What follows, for `flat`; None where it cannot make that."""
         return EACH
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
-        return self.written(top, self.convolved(anchor), technique)
+        return self.emit_kernels(top, self.convolved(anchor), technique)
 
-    def written(
+    def emit_kernels(
         self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
     ) -> tuple[list[Launch], str, str]:
         """`deliver`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
         if technique.name == "implicit-gemm-tf32":
-            return implicit_kernels(top, shape, deliver)
+            return emit_tf32_kernels(top, shape, deliver)
         if technique.name == "implicit-gemm-warp-specialized":
-            return flat_kernels(top, shape)
-        return halves_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
+            return emit_warp_specialized_kernels(top, shape)
+        return emit_fp16_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
 
     def convolved(self, anchor: Anchor) -> Convolved:
         kind, node = read_kind(anchor.graph, anchor.node), anchor.node
@@ -107,7 +117,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         )  # fmt: skip
 
 
-def _ordered(kind: Kind, found: list[Technique]) -> list[Technique]:
+def _ordered(kind: ConvolutionKind, found: list[Technique]) -> list[Technique]:
     """Most promising first. Where the library may well compute in float32, what is less exact comes last."""
     exact = next((t.us for t in found if t.name == EXACT), None)
     if exact is not None and kind.channels <= FEW_CHANNELS:

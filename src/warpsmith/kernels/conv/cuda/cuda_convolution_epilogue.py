@@ -17,21 +17,23 @@ from ....records import Graph, Node, Region, Unit
 from ...anchored import Anchor
 from ...cuda_unit import cuda_unit
 from ...family import Technique
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, read_kind, side_by_side
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, read_kind, side_by_side
 from ..epilogue_pattern import Follows, window_of
-from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, implicit_schedule
-from ..schedules.implicit_gemm_warp_specialized_schedule import Whole
+from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, choose_tf32_schedule
+from ..schedules.implicit_gemm_warp_specialized_schedule import FullChannels
 from .convolution_epilogue import constants, deliver, finish, finish_launch, sums_bytes
 from .cuda_convolution import CudaConvolution
-from .epilogue_family import Tailed, found_in, result_sizes, write_chains
+from .epilogue_family import FusedEpilogueFamily, found_in, result_sizes, write_chains
 from .implicit_gemm_tf32 import Convolved
-from .implicit_gemm_warp_specialized import columns, flat_kernels
+from .implicit_gemm_warp_specialized import columns, emit_warp_specialized_kernels
 
 
-class ConvolutionTail(Tailed, CudaConvolution):
+class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
     name = "convolution_tail"
 
-    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+    def can_fuse(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+    ) -> bool:
         """Rows of other phases are other blocks'."""
         phases = (1, 1, 1, *(kind.stride if kind.transposed else (1,) * len(kind.stride)))[-3:]
         together = zip(window_of(found), phases, (1, 1, side_by_side(kind)), strict=True)
@@ -40,20 +42,22 @@ class ConvolutionTail(Tailed, CudaConvolution):
         return (
             whole
             and channels
-            and implicit_schedule(kind, node.output.spec.shape, _limits(kind, found)) is not None
+            and choose_tf32_schedule(kind, node.output.spec.shape, _limits(kind, found)) is not None
         )
 
-    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
+    def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
         found = found_in(graph, region, node)
         return NO_LIMITS if found is None else _limits(kind, found)
 
-    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
+    def full_channel_constraint(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
+    ) -> FullChannels | None:
         found = found_in(graph, region, node)
         if found is None or not found.columns or found.pool is not None or kind.groups > 1:
             return None
         # Softmax: its maximum, its sum, its results.
         softmax = any(graph.specs[v].shape[1] == kind.made for v in region.outputs)
-        return Whole(kind.made, 2 if softmax else 0)
+        return FullChannels(kind.made, 2 if softmax else 0)
 
     def convolved(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)
@@ -67,24 +71,26 @@ class ConvolutionTail(Tailed, CudaConvolution):
             raise Unsupported(f"not a region of the family {self.name}")
         top, w = Writer(), Writer()
         write_operands(top, list(operand_names(region).values()))
-        tail = write_chains(w, anchor)
+        epilogue = write_chains(w, anchor)
         shape = self.convolved(anchor)
-        if technique.name == "implicit-gemm-warp-specialized" and tail.columns is not None:
-            reduced = columns(tail.columns, tail.dressed)
-            launches, kernels, workspace = flat_kernels(top, shape, reduced, whole=True)
+        if technique.name == "implicit-gemm-warp-specialized" and epilogue.columns is not None:
+            reduced = columns(epilogue.columns, epilogue.dressed)
+            launches, kernels, workspace = emit_warp_specialized_kernels(
+                top, shape, reduced, full_channels=True
+            )
         else:
-            launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
-            for line in constants(tail).splitlines():
+            launches, kernels, workspace = self.emit_kernels(top, shape, technique, deliver(epilogue))
+            for line in constants(epilogue).splitlines():
                 top.line(line)
-            kernels += "\n" + finish(tail)
-            if tail.summed:
-                launches = [*launches, finish_launch(tail, "(const char*)workspace + SPARE_AT")]
+            kernels += "\n" + finish(epilogue)
+            if epilogue.summed:
+                launches = [*launches, finish_launch(epilogue, "(const char*)workspace + SPARE_AT")]
                 workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
         for line in kernels.splitlines():
             w.line(line)
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
-def _limits(kind: Kind, found: Follows) -> Limits:
+def _limits(kind: ConvolutionKind, found: Follows) -> Limits:
     """Tiles of whole windows, and of all channels where those are reduced."""
     return Limits(window_of(found), kind.made if found.columns else 0)

@@ -17,20 +17,22 @@ from ....facts import Facts
 from ....records import Graph, Node, Region, Tunable, Unit
 from ...cuda_unit import cuda_unit
 from ...family import Technique
-from ..convolution_kinds import Kind, groups_text, read_kind
+from ..convolution_kinds import ConvolutionKind, groups_text, read_kind
 from ..convolution_pattern import window_of as loops_of
 from ..epilogue_pattern import Follows, window_of
-from ..schedules.direct_convolution_schedule import SUMS, ConvDirectSchedule, phases_of
+from ..schedules.direct_convolution_schedule import SUMS, DirectConvolutionSchedule, phases_of
 from .cuda_direct_convolution import SMEM_TILED, DirectConvolution, pack_of
 from .direct_convolution import Loops
-from .direct_convolution_epilogue import direct_tail_kernels
-from .epilogue_family import Tailed, found_in, result_sizes, write_chains
+from .direct_convolution_epilogue import emit_direct_epilogue_kernels
+from .epilogue_family import FusedEpilogueFamily, found_in, result_sizes, write_chains
 
 
-class DirectTail(Tailed, DirectConvolution):
+class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
     name = "direct_tail"
 
-    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+    def can_fuse(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+    ) -> bool:
         return next(_parts(graph, node, kind, found), None) is not None
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
@@ -55,17 +57,19 @@ class DirectTail(Tailed, DirectConvolution):
         write_operands(top, list(operand_names(region).values()))
         for i, chain in enumerate(self.chains_before(anchor)):
             write_chain(w, chain, f"prologue{i}", -1)
-        tail = write_chains(w, anchor)
+        epilogue = write_chains(w, anchor)
         window = loops_of(anchor)
         groups = groups_text(kind, window.extents[1], window.weight)
         loops = Loops(window, kind.transposed, groups, pack_of(anchor), True, result_sizes(anchor, kind))
-        launches, kernels, workspace = direct_tail_kernels(top, loops, tail)
+        launches, kernels, workspace = emit_direct_epilogue_kernels(top, loops, epilogue)
         for line in kernels.splitlines():
             w.line(line)
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
-def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[ConvDirectSchedule]:
+def _parts(
+    graph: Graph, node: Node, kind: ConvolutionKind, found: Follows
+) -> Iterator[DirectConvolutionSchedule]:
     """Schedules whose parts are whole windows and leave room in registers, the best first."""
     _, high, wide = window_of(found)
     down, across = phases_of(kind)
@@ -82,14 +86,14 @@ def _parts(graph: Graph, node: Node, kind: Kind, found: Follows) -> Iterator[Con
         for strip in (8, 4, 2, 1):
             for vec in (1, 2, 4):
                 rows, columns = strip * down, vec * across
-                schedule = ConvDirectSchedule(strip, channels, vec)
+                schedule = DirectConvolutionSchedule(strip, channels, vec)
                 whole = rows % high == 0 and columns % wide == 0 and (not flat or strip == 1)
                 dense = kind.transposed or flat or width % vec == 0
                 if whole and dense and schedule.sums(kind) * kept <= 1.5 * SUMS:
                     yield schedule
 
 
-def _tunables(parts: list[ConvDirectSchedule]) -> tuple[Tunable, ...]:
+def _tunables(parts: list[DirectConvolutionSchedule]) -> tuple[Tunable, ...]:
     """Values of each that go with the best of the others."""
     best, first = parts[0], parts[0].values()
 

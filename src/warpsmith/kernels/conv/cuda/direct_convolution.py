@@ -33,7 +33,7 @@ class Loops:
     together: str = "1"  # maps whose weights a block stages, as C++
 
 
-def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
+def emit_direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`."""
     direct_constants(top, loops)
     blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")

@@ -1,7 +1,7 @@
 """Families that fuse into a convolution what makes less of its results: how their regions are cut, recognised and taken apart.
 
-In: a family that writes the convolution, mixed in after `Tailed`; graphs and regions. Out: regions of the convolution and all
-that `epilogue_pattern` finds behind it, where the family `holds` it; the chains, the lowered reductions and the `Tail` of one. Other
+In: a family that writes the convolution, mixed in after `FusedEpilogueFamily`; graphs and regions. Out: regions of the convolution and all
+that `epilogue_pattern` finds behind it, where the family `can_fuse` it; the chains, the lowered reductions and the `Epilogue` of one. Other
 families cut the convolution alone, for other plans.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from math import prod
 
 from ....codegen.cuda.cuda_chain import write_chain
-from ....codegen.fusion.broadcast_chains import score_chain
+from ....codegen.fusion.broadcast_chains import build_chain_between
 from ....codegen.fusion.op_chain import Chain, epilogue
 from ....codegen.lowering.axis_relations import base_name, reduced_dims
 from ....codegen.program import Program, Unsupported, operand_names
@@ -21,15 +21,17 @@ from ....records import Graph, Node, Region
 from ....tasks.regions import make_region
 from ...anchored import Anchor
 from ...cuda_anchored import CudaAnchored
-from ..convolution_kinds import Kind, read_kind
+from ..convolution_kinds import ConvolutionKind, read_kind
 from ..epilogue_pattern import Follows, column_program, follows, renamed, window_of
-from .convolution_epilogue import Combine, Summed, Tail
+from .convolution_epilogue import Combine, Epilogue, Summed
 
 
-class Tailed(CudaAnchored):
-    tails = True  # cuts more than the convolution and its pointwise nodes
+class FusedEpilogueFamily(CudaAnchored):
+    fuses_reductions = True  # cuts more than the convolution and its pointwise nodes
 
-    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+    def can_fuse(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+    ) -> bool:
         """Can what follows be done where the results are made?"""
         raise NotImplementedError
 
@@ -54,7 +56,7 @@ class Tailed(CudaAnchored):
         found = found_in(graph, region, node)
         if found is None or {node.name, *found.nodes} != set(region.nodes):
             return None
-        if not self.holds(graph, region, node, kind, found):
+        if not self.can_fuse(graph, region, node, kind, found):
             return None
         core = self.core(graph, node, ())  # zeros put around the input before stay outside
         before: dict[str, tuple[str, ...]] = dict.fromkeys(core.reads, ())
@@ -65,7 +67,7 @@ def found_in(graph: Graph, region: Region, node: Node) -> Follows | None:
     return follows(graph, node.output.name, set(region.nodes) - {node.name})
 
 
-def write_chains(w: Writer, anchor: Anchor) -> Tail:
+def write_chains(w: Writer, anchor: Anchor) -> Epilogue:
     """Writes the pointwise nodes, as functions. Raises Unsupported."""
     graph, region, node = anchor.graph, anchor.region, anchor.node
     found = found_in(graph, region, node)
@@ -81,7 +83,7 @@ def write_chains(w: Writer, anchor: Anchor) -> Tail:
     if total is not None:
         summed = "all" if 1 in reduced_dims(total, graph.specs[found.summed]) else "places"
     mean = total is not None and base_name(total) == "mean"
-    return Tail(
+    return Epilogue(
         window, combine, float(divisor), "dressed" in chains, "later" in chains, columns, summed, mean
     )
 
@@ -92,8 +94,8 @@ def chains_of(
     """Pointwise nodes by the names of their functions, and the reductions over channels. Raises Unsupported."""
     names = operand_names(region)
     chains: dict[str, Chain | None] = {
-        "dressed": score_chain(graph, names, found.before, node.output.name, found.dressed, {}),
-        "later": score_chain(graph, names, found.between, found.value, found.summed, {}),
+        "dressed": build_chain_between(graph, names, found.before, node.output.name, found.dressed, {}),
+        "later": build_chain_between(graph, names, found.between, found.value, found.summed, {}),
     }
     columns = None
     if found.columns:
@@ -106,7 +108,7 @@ def chains_of(
     return {name: chain for name, chain in chains.items() if chain is not None}, columns
 
 
-def result_sizes(anchor: Anchor, kind: Kind) -> tuple[str, ...]:
+def result_sizes(anchor: Anchor, kind: ConvolutionKind) -> tuple[str, ...]:
     """Channels and sizes of the convolution's result, which is no operand, as C++."""
     node, names = anchor.node, anchor.names
     x, k, more = names[node.args[0]["v"]], names[node.args[1]["v"]], list(node.args[7])

@@ -30,11 +30,11 @@ from .implicit_gemm_tf32 import (
 )
 
 
-def halves_kernels(
+def emit_fp16_kernels(
     top: Writer, shape: Convolved, terms: int, deliver: str = ""
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: TILE_PIXELS, PIXELS_W, PIXELS_D, CHANNELS,
-    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
+    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `deliver`: see `emit_tf32_kernels`."""
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)

@@ -51,7 +51,7 @@ class Convolved:
         return found
 
 
-def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
+def emit_tf32_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: TILE_PIXELS, CHANNELS, PIXELS_W, PIXELS_D, CHUNK, K_STEPS_PER_STAGE,
     STAGES, MMA_TILES_PER_WARP and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')

@@ -22,16 +22,16 @@ from .channel_steps import Walk, column_steps
 from .implicit_gemm_tf32 import Convolved, bias_of, channels_of, numbers, weight_of
 
 
-def flat_kernels(
-    top: Writer, shape: Convolved, deliver: str = "", whole: bool = False
+def emit_warp_specialized_kernels(
+    top: Writer, shape: Convolved, deliver: str = "", full_channels: bool = False
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes results, see `store_results`;
-    "": stores them; `whole`: it wants all channels of a place at once. Tunables: MMA_TILES_M, WARPGROUPS, CONSUMER_GROUPS (of warpgroups, where
+    "": stores them; `full_channels`: it wants all channels of a place at once. Tunables: MMA_TILES_M, WARPGROUPS, CONSUMER_GROUPS (of warpgroups, where
     all weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all),
     K_STEPS_PER_STAGE, STAGES, IMAGE_STAGES (two or more), SM_COUNT (multiprocessors; right with any number) and NT."""
     top.line(INCLUDE)
     top.line(
-        f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(whole).lower()};"
+        f"constexpr int TERMS = 1;  // products for one of floats\nconstexpr bool WHOLE = {str(full_channels).lower()};"
     )
     numbers(top, shape)
     for line in _render_layout().splitlines():
@@ -80,7 +80,7 @@ def _render_output_index(result: str) -> str:
 
 
 def columns(program: Program, dressed: bool) -> str:
-    """For `flat_kernels`: reductions over the channels of a place, by one thread. `dressed`: is there a chain of that name?"""
+    """For `emit_warp_specialized_kernels`: reductions over the channels of a place, by one thread. `dressed`: is there a chain of that name?"""
     w = Writer()
     walk = Walk("for (int c = 0; c < (int)OUTS; c++)", "8", "take(c)", "inside", "inside")
     column_steps(w, program, walk)

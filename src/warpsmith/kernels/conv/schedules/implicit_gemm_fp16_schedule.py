@@ -16,7 +16,7 @@ from ....hardware import Hardware
 from ....records import Tunable
 from ...family import Technique
 from ...schedule import Schedule, tunes
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, side_by_side, up
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, side_by_side, up
 from .implicit_gemm_tiles import Sum, parts_of, patch_of, sums_of, tiles_of
 
 EXACT = "implicit-gemm-3xfp16"  # float32's precision
@@ -40,7 +40,7 @@ WHY = "the patch that a tile reads as scaled halves in shared memory, where ever
 class Work:
     """The part of a convolution that a schedule's blocks have to do. `terms`: products for one of floats; `patch`: its sides."""
 
-    kind: Kind
+    kind: ConvolutionKind
     terms: int
     sum: Sum
     patch: tuple[int, ...]
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class ConvHalvesSchedule(Schedule):
+class ImplicitGemmFp16Schedule(Schedule):
     pixels: int = tunes("TILE_PIXELS", 128)
     channels: int = tunes("CHANNELS", 64)  # output channels of a block
     warpgroups: int = tunes("WARPGROUPS", 1)
@@ -119,7 +119,7 @@ class ConvHalvesSchedule(Schedule):
         waves = ceil(work.blocks / (hardware.sm_count * resident)) * resident
         return waves * cycles / hardware.sm_clock_mhz
 
-    def _slowdown(self, kind: Kind, long: float) -> float:
+    def _slowdown(self, kind: ConvolutionKind, long: float) -> float:
         """As measured: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
         where sums are long."""
         small = (
@@ -132,9 +132,9 @@ class ConvHalvesSchedule(Schedule):
         return small
 
 
-def halves_technique(
+def build_fp16_technique(
     hardware: Hardware,
-    kind: Kind,
+    kind: ConvolutionKind,
     shape: tuple[int, ...],
     terms: int,
     moved: int,
@@ -142,7 +142,7 @@ def halves_technique(
     limits: Limits = NO_LIMITS,
 ) -> Technique | None:
     """`shape`: of the convolution's result; `moved`: bytes of all operands. None where no tile fits."""
-    schedules = halves_schedules(hardware, kind, shape, terms, limits)
+    schedules = list_fp16_schedules(hardware, kind, shape, terms, limits)
     if not schedules:
         return None
     best, us = min(schedules, key=lambda s: s[1])
@@ -152,9 +152,11 @@ def halves_technique(
     return Technique(EXACT if terms == 3 else "implicit-gemm-fp16", WHY, "compute", tunables, us=us)
 
 
-def _tunables(kind: Kind, best: ConvHalvesSchedule, terms: int, limits: Limits) -> tuple[Tunable, ...]:
+def _tunables(
+    kind: ConvolutionKind, best: ImplicitGemmFp16Schedule, terms: int, limits: Limits
+) -> tuple[Tunable, ...]:
     def fits(pixels: int = best.pixels, wide: int = best.wide, deep: int = best.deep) -> bool:
-        """Do `halves_kernels` cut a tile with these sides?"""
+        """Do `emit_fp16_kernels` cut a tile with these sides?"""
         deep = min(deep, pixels // 64)
         area = pixels // deep
         wide = min(wide, area)
@@ -175,13 +177,13 @@ def _tunables(kind: Kind, best: ConvHalvesSchedule, terms: int, limits: Limits) 
 
 
 @cache
-def halves_schedules(
-    hardware: Hardware, kind: Kind, shape: tuple[int, ...], terms: int, limits: Limits = NO_LIMITS
-) -> tuple[tuple[ConvHalvesSchedule, float], ...]:
+def list_fp16_schedules(
+    hardware: Hardware, kind: ConvolutionKind, shape: tuple[int, ...], terms: int, limits: Limits = NO_LIMITS
+) -> tuple[tuple[ImplicitGemmFp16Schedule, float], ...]:
     """All that fit a multiprocessor, each with what it should take in microseconds."""
     phases = kind.stride if kind.transposed else (1,) * len(kind.stride)
     grid = [-(-n // s) for n, s in zip(shape[2:], phases, strict=True)]
-    timed: list[tuple[ConvHalvesSchedule, float]] = []
+    timed: list[tuple[ImplicitGemmFp16Schedule, float]] = []
     for (pixels, wide, deep), width in product(tiles_of(len(grid)), _widths(kind, limits)):
         if not limits.tile(pixels, wide, deep, side_by_side(kind)):
             continue
@@ -192,7 +194,7 @@ def halves_schedules(
         patch = tuple(patch_of(kind, sides))
         for some, groups in product(sums_of(kind), sorted({pixels // 64, max(1, pixels // 128)})):
             if pixels * width <= MOST_RESULTS and (some.chunk <= 32 or pixels > 64 * groups):
-                tile = ConvHalvesSchedule(
+                tile = ImplicitGemmFp16Schedule(
                     pixels, width, groups, some.chunk, wide, deep, sm_count=hardware.sm_count
                 )
                 timed += _staged(hardware, tile, Work(kind, terms, some, patch, blocks))
@@ -200,8 +202,8 @@ def halves_schedules(
 
 
 def _staged(
-    hardware: Hardware, tile: ConvHalvesSchedule, work: Work
-) -> Iterator[tuple[ConvHalvesSchedule, float]]:
+    hardware: Hardware, tile: ImplicitGemmFp16Schedule, work: Work
+) -> Iterator[tuple[ImplicitGemmFp16Schedule, float]]:
     """With all weights of a block in shared memory, or slices that go round there; what fits."""
     if tile.sums(work) > MOST_SUMS:
         return
@@ -214,7 +216,7 @@ def _staged(
             yield schedule, schedule.us(hardware, work)
 
 
-def _widths(kind: Kind, limits: Limits) -> list[int]:
+def _widths(kind: ConvolutionKind, limits: Limits) -> list[int]:
     """Channels of a block: those that leave few idle."""
     return sorted(
         (w for w in WIDTHS if w >= limits.channels),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ..convolution_kinds import Kind, reach, taps_of, up
+from ..convolution_kinds import ConvolutionKind, reach, taps_of, up
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Sum:
     steps: tuple[int, ...]
 
 
-def sums_of(kind: Kind) -> Iterator[Sum]:
+def sums_of(kind: ConvolutionKind) -> Iterator[Sum]:
     taps = taps_of(kind)
     if kind.channels <= 4 and not kind.transposed:  # octets are several taps of a row
         beside = 8 // (1 << (kind.channels - 1).bit_length())
@@ -38,7 +38,7 @@ def sums_of(kind: Kind) -> Iterator[Sum]:
             yield Sum(chunk, -(-kind.channels // depth), depth // 8, steps)
 
 
-def patch_of(kind: Kind, sides: tuple[int, ...]) -> Iterator[int]:
+def patch_of(kind: ConvolutionKind, sides: tuple[int, ...]) -> Iterator[int]:
     """Of each dimension; columns come in whole strides."""
     for i, side in enumerate(sides):
         pace = 1 if kind.transposed or i < len(sides) - 1 else kind.stride[-1]

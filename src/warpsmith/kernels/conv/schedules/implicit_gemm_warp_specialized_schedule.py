@@ -17,7 +17,7 @@ from ....hardware import H200, Hardware
 from ....records import Tunable
 from ...family import Technique
 from ...schedule import Schedule, tunes
-from ..convolution_kinds import Kind, side_by_side, taps_of, up
+from ..convolution_kinds import ConvolutionKind, side_by_side, taps_of, up
 from .implicit_gemm_tiles import parts_of
 
 FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
@@ -35,14 +35,14 @@ WHY = "the image once as halves, in which every tap is a shift: tensor cores rea
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullChannels:
     """What follows wants all `channels` of a place in one block, and goes over them `walks` times, the first one not counted."""
 
     channels: int = 0
     walks: int = 0
 
 
-EACH = Whole()  # nothing does
+EACH = FullChannels()  # nothing does
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class ConvFlatSchedule(Schedule):
-    """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `implicit_gemm_warp_specialized.flat_kernels`."""
+class ImplicitGemmWarpSpecializedSchedule(Schedule):
+    """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `implicit_gemm_warp_specialized.emit_warp_specialized_kernels`."""
 
     tall: int = tunes("MMA_TILES_M", 1)
     groups: int = tunes("WARPGROUPS", 1)
@@ -126,27 +126,34 @@ class ConvFlatSchedule(Schedule):
         """A warp of each team asks for copies."""
         return 128 * self.groups + 32 * self.teams
 
-    def sums(self, kind: Kind) -> int:
+    def sums(self, kind: ConvolutionKind) -> int:
         """Accumulators of a thread."""
         return side_by_side(kind) * self.tall * self.width // 2
 
-    def slices(self, kind: Kind, patch: Patch) -> int:
+    def slices(self, kind: ConvolutionKind, patch: Patch) -> int:
         """Slices of the weights that a tile goes through."""
         return slices_of(kind, patch, self.slice)
 
-    def abreast(self, whole: Whole) -> int:
+    def abreast(self, full_channels: FullChannels) -> int:
         """Channels of a warpgroup's results that are on their way together."""
-        return self.width if whole.channels else next(n for n in (32, 24, 16, 8) if self.width % n == 0)
+        return (
+            self.width if full_channels.channels else next(n for n in (32, 24, 16, 8) if self.width % n == 0)
+        )
 
-    def smem_bytes(self, kind: Kind, patch: Patch, whole: Whole) -> int:
+    def smem_bytes(self, kind: ConvolutionKind, patch: Patch, full_channels: FullChannels) -> int:
         """About as many as the kernel asks for: without barriers and what it rounds up."""
         ring = min(self.stages, self.slices(kind, patch)) * self.slice * 32 * self.width
-        staged = self.groups * 4 * self.abreast(whole) * (64 * side_by_side(kind) + 4)
+        staged = self.groups * 4 * self.abreast(full_channels) * (64 * side_by_side(kind) + 4)
         return 1024 + ring + self.teams * self.patches * patch.octets * 16 + staged
 
-    def blocks_per_sm(self, hardware: Hardware, kind: Kind, patch: Patch, whole: Whole) -> int:
+    def blocks_per_sm(
+        self, hardware: Hardware, kind: ConvolutionKind, patch: Patch, full_channels: FullChannels
+    ) -> int:
         """0 where not even one fits."""
-        sums, used = self.sums(kind), self.smem_bytes(kind, patch, whole) + hardware.smem_bytes_reserved
+        sums, used = (
+            self.sums(kind),
+            self.smem_bytes(kind, patch, full_channels) + hardware.smem_bytes_reserved,
+        )
         wanted = (4 - self.groups if self.groups < 3 else 1) if sums <= 64 else (1 if self.groups > 1 else 2)
         resident = min(wanted, hardware.smem_bytes_per_block // used)
         fits = self.threads * resident * (sums + REGISTERS) <= hardware.registers_per_sm
@@ -157,29 +164,31 @@ class ConvFlatSchedule(Schedule):
 class Timed:
     """A schedule, what it makes a multiprocessor do, and the microseconds that should take."""
 
-    schedule: ConvFlatSchedule
+    schedule: ImplicitGemmWarpSpecializedSchedule
     load: Load
     us: float
 
 
-def slices_of(kind: Kind, patch: Patch, size: int) -> int:
+def slices_of(kind: ConvolutionKind, patch: Patch, size: int) -> int:
     """`size`: steps of a slice."""
     return ceil(ceil(patch.steps / size) * side_by_side(kind) * patch.count)
 
 
-def flat_technique(
+def build_warp_specialized_technique(
     hardware: Hardware,
-    kind: Kind,
+    kind: ConvolutionKind,
     given: tuple[int, ...],
     shape: tuple[int, ...],
     moved: int,
     stream: Tunable,
-    whole: Whole = EACH,
+    full_channels: FullChannels = EACH,
 ) -> Technique | None:
     """`given`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
     if kind.channels < FEWEST_INS:
         return None
-    timed = sorted(flats(kind, given, shape, whole, hardware), key=lambda t: t.us)
+    timed = sorted(
+        rank_warp_specialized_schedules(kind, given, shape, full_channels, hardware), key=lambda t: t.us
+    )
     if not timed:
         return None
     apart = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
@@ -198,7 +207,9 @@ def _tunables(timed: list[Timed]) -> tuple[Tunable, ...]:
     })  # fmt: skip
 
 
-def _cells(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
+def _cells(
+    kind: ConvolutionKind, given: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[list[int], list[int]]:
     """Of each dimension: cells of a row, and by how many the last tap's shift is larger than the first one's."""
     counts, apart = [], []
     for d, stride in enumerate(kind.stride):
@@ -213,7 +224,9 @@ def _cells(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[
     return counts, apart
 
 
-def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int) -> Patch:
+def _patch(
+    kind: ConvolutionKind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int
+) -> Patch:
     """Of a tile of `rows` cells."""
     inside = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
     outside = [d for d in range(len(counts)) if d not in inside]
@@ -228,8 +241,12 @@ def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: in
 
 
 @cache
-def flats(
-    kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], whole: Whole = EACH, hardware: Hardware = H200
+def rank_warp_specialized_schedules(
+    kind: ConvolutionKind,
+    given: tuple[int, ...],
+    shape: tuple[int, ...],
+    full_channels: FullChannels = EACH,
+    hardware: Hardware = H200,
 ) -> tuple[Timed, ...]:
     """All that fit a multiprocessor."""
     counts, apart = _cells(kind, given, shape)
@@ -237,24 +254,26 @@ def flats(
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
     timed: list[Timed] = []
     for crew, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
-        if (chunk > up(kind.channels, 8) and chunk != 8) or not whole.channels <= width < 2 * up(
+        if (chunk > up(kind.channels, 8) and chunk != 8) or not full_channels.channels <= width < 2 * up(
             kind.made, 8
         ):
             continue
-        tile = ConvFlatSchedule(*crew, width, chunk, band, sm_count=hardware.sm_count)
+        tile = ImplicitGemmWarpSpecializedSchedule(*crew, width, chunk, band, sm_count=hardware.sm_count)
         patch = _patch(kind, counts, apart, chunk, band, tile.rows)
         if 2 * tile.sums(kind) > 256 or patch.octets > MOST_PATCH:
             continue
         tiles = ceil(total / tile.rows) * outer * -(-kind.made // width) * kind.groups
         for schedule in _staged(kind, tile, patch):
-            resident = schedule.blocks_per_sm(hardware, kind, patch, whole)
+            resident = schedule.blocks_per_sm(hardware, kind, patch, full_channels)
             if resident > 0:
-                load = _load(kind, schedule, patch, whole, tiles, resident)
+                load = _load(kind, schedule, patch, full_channels, tiles, resident)
                 timed.append(Timed(schedule, load, load.us(hardware=hardware)))
     return tuple(timed)
 
 
-def _staged(kind: Kind, tile: ConvFlatSchedule, patch: Patch) -> Iterator[ConvFlatSchedule]:
+def _staged(
+    kind: ConvolutionKind, tile: ImplicitGemmWarpSpecializedSchedule, patch: Patch
+) -> Iterator[ImplicitGemmWarpSpecializedSchedule]:
     """With slices of so many steps, so many of them held, and so many patches."""
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = slices_of(kind, patch, size)
@@ -265,17 +284,22 @@ def _staged(kind: Kind, tile: ConvFlatSchedule, patch: Patch) -> Iterator[ConvFl
 
 
 def _load(
-    kind: Kind, schedule: ConvFlatSchedule, patch: Patch, whole: Whole, tiles: int, resident: int
+    kind: ConvolutionKind,
+    schedule: ImplicitGemmWarpSpecializedSchedule,
+    patch: Patch,
+    full_channels: FullChannels,
+    tiles: int,
+    resident: int,
 ) -> Load:
     """`tiles`: of all; `resident`: blocks of a multiprocessor."""
     inner, tall, width = side_by_side(kind), schedule.tall, schedule.width
     steps, slices = patch.steps * inner * patch.count, schedule.slices(kind, patch)
-    abreast = schedule.abreast(whole)
+    abreast = schedule.abreast(full_channels)
     fetched = patch.count * patch.octets * 16 + (0 if schedule.stages >= slices else steps * 32 * width)
     return Load(
         products=steps * tall * _step_cycles(width),
         crew=schedule.groups // schedule.teams, slices=slices, patches=patch.count, passes=tall * width // abreast,
-        results=inner * abreast / 2, walks=whole.walks, fetched=fetched,
+        results=inner * abreast / 2, walks=full_channels.walks, fetched=fetched,
         stored=schedule.rows * inner * min(width, kind.made) * 4, at_once=resident * schedule.teams, tiles=tiles,
     )  # fmt: skip
 

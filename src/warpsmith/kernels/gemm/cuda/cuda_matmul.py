@@ -24,17 +24,17 @@ from ...cuda_unit import stream
 from ...family import Technique
 from ..matmul_pattern import MatMulPattern, Sizes, triangle_of
 from ..product import Named, Product, product_of
-from ..schedules.gemm_3xfp16_schedule import thin_technique, wgmma_technique
-from ..schedules.gemm_3xtf32_schedule import mma_technique
-from ..schedules.gemm_skinny_schedule import skinny_technique
+from ..schedules.gemm_3xfp16_schedule import build_3xfp16_technique, build_small_m_technique
+from ..schedules.gemm_3xtf32_schedule import build_3xtf32_technique
+from ..schedules.gemm_skinny_schedule import build_skinny_technique
 from .gemm_3xfp16 import INCLUDE as WGMMA
-from .gemm_3xfp16 import wgmma_kernels
+from .gemm_3xfp16 import emit_3xfp16_kernels
 from .gemm_3xtf32 import INCLUDE as MMA
-from .gemm_3xtf32 import mma_kernels
+from .gemm_3xtf32 import emit_3xtf32_kernels
 from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
-from .gemm_skinny import MOST, Skinny, skinny_kernels, skinny_slice
-from .gemm_small_m import thin_kernels
-from .split_fp16 import halves_bytes
+from .gemm_skinny import MOST, Skinny, emit_skinny_kernels, skinny_slice
+from .gemm_small_m import emit_small_m_kernels
+from .split_fp16 import split_fp16_bytes
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
@@ -62,15 +62,15 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         storing = stream(graph, region, hardware)
         found: list[Technique | None] = []
         if (skinny := _skinny(graph, anchor.node, made)) is not None:
-            found.append(skinny_technique(hardware, sizes, skinny, moved, storing))
+            found.append(build_skinny_technique(hardware, sizes, skinny, moved, storing))
         if anchor.node.output.spec.dtype == "float32":
             share = 1.0 if _triangle(anchor) is None else 0.5
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
             if facts.arch in ("", WGMMA_ARCH):
-                found.append(wgmma_technique(hardware, *shape, moved, share, storing))
+                found.append(build_3xfp16_technique(hardware, *shape, moved, share, storing))
                 if _along(graph, made) and share == 1.0:
-                    found.append(thin_technique(hardware, *shape, moved, storing))
-            found.append(mma_technique(hardware, sizes, moved, share, storing))
+                    found.append(build_small_m_technique(hardware, *shape, moved, storing))
+            found.append(build_3xtf32_technique(hardware, sizes, moved, share, storing))
         offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
         fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
         return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
@@ -82,16 +82,16 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
             top.line(WGMMA)
             thin = name == "gemm-3xfp16-small-m"
-            launches, text = (thin_kernels if thin else wgmma_kernels)(named.left, named.right)
-            workspace = halves_bytes(named, both=not thin)
+            launches, text = (emit_small_m_kernels if thin else emit_3xfp16_kernels)(named.left, named.right)
+            workspace = split_fp16_bytes(named, both=not thin)
         elif name == "gemm-3xtf32":
             top.line(MMA)
-            launches, text = mma_kernels(named.left, named.right)
+            launches, text = emit_3xtf32_kernels(named.left, named.right)
         else:
             skinny = _skinny(anchor.graph, anchor.node, named.product)
             assert skinny is not None  # techniques() offers it for no other
             top.line(skinny_slice(skinny))
-            launches, text = skinny_kernels(named, skinny)
+            launches, text = emit_skinny_kernels(named, skinny)
         declare(top, made)
         w = Writer()
         finish(w, made)

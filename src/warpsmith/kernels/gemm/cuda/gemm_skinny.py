@@ -29,7 +29,7 @@ def skinny_slice(skinny: Skinny) -> str:
     return f"constexpr int BK = {'GROUP * 8' if skinny.along else '64'};"
 
 
-def skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str]:
+def emit_skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str]:
     big, small = ("RIGHT", "LEFT") if skinny.right else ("LEFT", "RIGHT")
     names = {"LEFT": named.left, "RIGHT": named.right}
     rows = {

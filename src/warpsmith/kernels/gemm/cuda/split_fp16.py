@@ -28,7 +28,7 @@ def split_kernel(left: str, right: str, left_map: str = "as_it_is", both: bool =
     return launch, text
 
 
-def halves_bytes(named: Named, both: bool = True) -> str:
+def split_fp16_bytes(named: Named, both: bool = True) -> str:
     """Of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors, or of the left one alone."""
     slices, sides = f"(({named.depth}) / {DEPTH} + 1)", (named.rows, *([named.columns] if both else []))
     lines = " + ".join(f"(({side}) + {SIDE - 1}) / {SIDE}" for side in sides)

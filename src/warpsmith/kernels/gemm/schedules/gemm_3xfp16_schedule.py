@@ -23,7 +23,7 @@ STAGING_BYTES = 8 * 16 * 40 * 4  # of the results of eight warps
 
 
 @dataclass(frozen=True)
-class GemmWgmmaSchedule(Schedule):
+class Gemm3xFp16Schedule(Schedule):
     tile_k: int = tunes("BK", DEPTH)
     stages: int = tunes("STAGES", 3)
     group: int = tunes("GROUP", 8)  # tiles down that blocks take before they go over
@@ -48,7 +48,7 @@ class GemmWgmmaSchedule(Schedule):
         return waves * flops / (_flops_per_s(hardware) / self.blocks) * 1e6 + summing
 
 
-def wgmma_technique(
+def build_3xfp16_technique(
     hardware: Hardware, batch: int, rows: int, columns: int, depth: int, moved: int, share: float, stream: Tunable
 ) -> Technique | None:  # fmt: skip
     """`moved`: bytes of all operands; `share`: of the result that is computed. None for products that are small or thin
@@ -65,7 +65,7 @@ def wgmma_technique(
     return Technique("gemm-3xfp16", why, "compute", tunables, us=through + splitting + _launches_us(hardware))
 
 
-def thin_technique(
+def build_small_m_technique(
     hardware: Hardware, batch: int, rows: int, columns: int, depth: int, moved: int, stream: Tunable
 ) -> Technique | None:
     """`moved`: bytes of all operands. None for many rows, and for a right factor that is not worth it."""
@@ -82,14 +82,14 @@ def thin_technique(
     return Technique("gemm-3xfp16-small-m", why, bound, tunables, us=max(us, least) + _launches_us(hardware))
 
 
-def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> GemmWgmmaSchedule:
+def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> Gemm3xFp16Schedule:
     """With sums in as many parts as is best."""
     splits = (s for s in SPLITS if s <= max(1, slices // 4))
-    schedules = (GemmWgmmaSchedule(blocks=hardware.sm_count, split_k=s) for s in splits)
+    schedules = (Gemm3xFp16Schedule(blocks=hardware.sm_count, split_k=s) for s in splits)
     return min(schedules, key=lambda s: s.us(hardware, tiles, slices, results))
 
 
-def _tunables(best: GemmWgmmaSchedule, slices: int, groups: tuple[int, ...]) -> tuple[Tunable, ...]:
+def _tunables(best: Gemm3xFp16Schedule, slices: int, groups: tuple[int, ...]) -> tuple[Tunable, ...]:
     most = max(1, slices // 4)
     splits = {s for s in (1, best.split_k // 2, 2 * best.split_k) if 1 <= s <= most} - {best.split_k}
     return best.tunables(stages=(2,), group=groups, split_k=sorted(splits))

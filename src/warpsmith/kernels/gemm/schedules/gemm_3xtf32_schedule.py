@@ -27,7 +27,7 @@ WHY = "each factor as two TF32 numbers, three products of them on tensor cores: 
 
 
 @dataclass(frozen=True)
-class GemmMmaSchedule(Schedule):
+class Gemm3xTf32Schedule(Schedule):
     tile_m: int = tunes("BM", 128)
     tile_n: int = tunes("BN", 128)
     tile_k: int = tunes("BK", 32)
@@ -60,10 +60,12 @@ class GemmMmaSchedule(Schedule):
         return max(busy, hardware.dram_us(moved, 0.85 * DRAM_SHARE)) + summing + hardware.kernel_launch_us
 
 
-def mma_technique(hardware: Hardware, sizes: Sizes, moved: int, share: float, stream: Tunable) -> Technique:
+def build_3xtf32_technique(
+    hardware: Hardware, sizes: Sizes, moved: int, share: float, stream: Tunable
+) -> Technique:
     """`moved`: bytes of all operands; `share`: of the result that is computed."""
     schedules = [
-        GemmMmaSchedule(*tile, split_k=s)
+        Gemm3xTf32Schedule(*tile, split_k=s)
         for tile in TILES
         for s in SPLITS
         if s == 1 or s <= sizes.depth // 256

@@ -29,7 +29,7 @@ class GemmSkinnySchedule(Schedule):
         return hardware.dram_us(moved, 0.85 * DRAM_SHARE) + hardware.kernel_launch_us * launches
 
 
-def skinny_technique(
+def build_skinny_technique(
     hardware: Hardware, sizes: Sizes, skinny: Skinny, moved: int, stream: Tunable
 ) -> Technique:
     """`moved`: bytes of all operands."""

@@ -19,9 +19,9 @@ from ...cuda_unit import in_load, power, stream
 from ...family import Technique, tunable
 from ..pool_pattern import PoolingPattern, channels_last
 from ..pool_windows import Pool, Window, read_pool
-from .pool_register_tiled import box_kernels
-from .pool_separable_3d import plane_kernels
-from .pool_thread_groups import tap_kernels
+from .pool_register_tiled import emit_pool_register_tiled_kernels
+from .pool_separable_3d import emit_pool_separable_3d_kernels
+from .pool_thread_groups import emit_pool_thread_group_kernels
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
@@ -127,11 +127,11 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         rank = len(anchor.node.output.spec.shape)
         sizes = extents(anchor, anchor.node.uses[0])
         if technique.name == "register-tiled":
-            return box_kernels(top, pool, rank, sizes)
+            return emit_pool_register_tiled_kernels(top, pool, rank, sizes)
         if technique.name == "separable-3d":
-            return plane_kernels(top, pool, rank, sizes)
+            return emit_pool_separable_3d_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
-        return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
+        return emit_pool_thread_group_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
 
 
 def _sharing(pool: Pool, dim: int) -> float:

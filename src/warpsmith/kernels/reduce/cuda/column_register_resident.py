@@ -15,7 +15,7 @@ from ....codegen.program import Operand, Program
 from ....codegen.templates import render
 from . import cuda_states as states
 from .column_vectorized import add_column, own_values_inside
-from .row_reduction import MOST, Reducing
+from .row_reduction import MOST, RowReduction
 
 
 def in_columns(program: Program) -> list[Operand]:
@@ -41,7 +41,7 @@ class Columns(CudaLayout):
         return f"ws::widest({self.inner.extent}, {16 // widest})"
 
 
-class ColumnRegisters(Reducing):
+class ColumnRegisterResident(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         self.layout, self.who = Columns(program), "slot == 0 && inside"

@@ -19,7 +19,7 @@ from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....hardware import H200
 from . import cuda_states as states
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 ROOM = H200.smem_bytes_static
 
@@ -65,7 +65,7 @@ def add_column(w: Writer, lanes: Lanes, p: Pass, count: str) -> None:
             w.line(f"{step.name}_states[v].add({step.args[0]}_lanes, index);")
 
 
-class ColumnPacks(Reducing):
+class ColumnVectorized(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         operand = side_by_side(program)

@@ -24,28 +24,28 @@ from ...cuda_unit import WIDTH, cuda_unit, in_load, pack, power, smem_kib
 from ...family import Technique, elements_per_reduction, extent_of_group, extent_of_rows, tunable
 from ..reduction_pattern import COMPOUND, NORM, ReductionPattern
 from ..schedules.persistent_rows_schedule import staying
-from ..schedules.row_reduction_schedule import ReduceClusterSchedule, ReduceSchedule, ReduceSharedSchedule
-from .cluster_dsmem import Cluster
-from .column_register_resident import ColumnRegisters, in_columns
-from .column_vectorized import ROOM, ColumnPacks, room, side_by_side
-from .persistent_rows import Resident
-from .row_reduction import Reducing
-from .row_rings import Rings
-from .split_row import Split
+from ..schedules.row_reduction_schedule import ClusterReductionSchedule, ReduceSchedule, SmemResidentSchedule
+from .cluster_dsmem import ClusterReduction
+from .column_register_resident import ColumnRegisterResident, in_columns
+from .column_vectorized import ROOM, ColumnVectorized, room, side_by_side
+from .persistent_rows import PersistentRows
+from .row_reduction import RowReduction
+from .row_rings import RowRing
+from .split_row import SplitRowReduction
 
 IN_REGISTERS = 32  # elements of a row that a thread keeps
 BLOCK_COLUMNS = 64  # columns side by side in a block
 PACKS_WIDE = 32  # packs of columns side by side in a block
 # How the body of a technique is written; that of others reads a row again.
 BODIES: Mapping[str, Callable[[Program], CudaBody]] = MappingProxyType({
-    "persistent-cluster": lambda program: Resident(program, near=True).body(),
-    "persistent-cooperative": lambda program: Resident(program, near=False).body(),
-    "cluster-dsmem": lambda program: Cluster(program).body(),
-    "split-row": lambda program: Split(program).body(),
-    "column-vectorized": lambda program: ColumnPacks(program).body(),
-    "column-register-resident": lambda program: ColumnRegisters(program).body(),
-    "register-resident": lambda program: Reducing(program, "registers").body(),
-    "smem-resident": lambda program: Reducing(program, "shared").body(),
+    "persistent-cluster": lambda program: PersistentRows(program, near=True).body(),
+    "persistent-cooperative": lambda program: PersistentRows(program, near=False).body(),
+    "cluster-dsmem": lambda program: ClusterReduction(program).body(),
+    "split-row": lambda program: SplitRowReduction(program).body(),
+    "column-vectorized": lambda program: ColumnVectorized(program).body(),
+    "column-register-resident": lambda program: ColumnRegisterResident(program).body(),
+    "register-resident": lambda program: RowReduction(program, "registers").body(),
+    "smem-resident": lambda program: RowReduction(program, "shared").body(),
 })  # fmt: skip
 
 
@@ -73,7 +73,7 @@ class CudaReduction:
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
-        body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
+        body = emit_reduction(lower(graph, region, technique.single_pass), technique.name)
         return cuda_unit(body, region, technique, self.name)
 
 
@@ -126,7 +126,7 @@ class Shaped:
         if not self.row_bytes or self.columns or self.n < 1024:
             return None
         keep = next((k for k in self.kib if 1024 * k >= self.row_bytes), self.kib[-1])
-        schedule = ReduceSharedSchedule(keep, group=1024 if self.row_bytes > 64 << 10 else 512)
+        schedule = SmemResidentSchedule(keep, group=1024 if self.row_bytes > 64 << 10 else 512)
         why = "a block keeps its row in shared memory between passes; what does not fit is read again"
         gain = 1.3 if schedule.holds(self.row_bytes) else 1.0
         return self._technique("smem-resident", why, schedule.all_tunables(self.kib), gain, self.compound)
@@ -137,7 +137,7 @@ class Shaped:
         if self.columns or self.row_bytes < most:
             return None
         blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * most), 8)
-        schedule = ReduceClusterSchedule(blocks, keep_kib=self.kib[-1])
+        schedule = ClusterReductionSchedule(blocks, keep_kib=self.kib[-1])
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
         gain = 1.5 if schedule.holds(self.row_bytes) else 0.8
         return self._technique("cluster-dsmem", why, schedule.all_tunables(self.kib), gain, self.compound)
@@ -149,7 +149,7 @@ class Shaped:
         simple = len(plan) == 2 and plan[-1].last and not program.ends
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
-        found = staying(self.hardware, self.row_bytes, self.rows, Rings(program).beside)
+        found = staying(self.hardware, self.row_bytes, self.rows, RowRing(program).beside)
         return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
 
     def streamed(self) -> Technique:
@@ -241,13 +241,13 @@ class Shaped:
         )
 
 
-def reducing_body(program: Program, technique: str) -> CudaBody:
+def emit_reduction(program: Program, technique: str) -> CudaBody:
     return BODIES.get(technique, _read_again)(program)
 
 
 def _read_again(program: Program) -> CudaBody:
     """A row is read again in each pass."""
-    return Reducing(program, "none").body()
+    return RowReduction(program, "none").body()
 
 
 def _within_warp(own: tuple[Tunable, ...]) -> bool:

@@ -26,7 +26,7 @@ from ....codegen.templates import render
 from . import cuda_states as states
 from . import vector_steps as packs
 from .cluster_dsmem import render_cluster_launch
-from .row_rings import HELD, NEXT, Rings
+from .row_rings import HELD, NEXT, RowRing
 
 _NEAR = """\
 constexpr int parts = PARTS;
@@ -34,7 +34,7 @@ __shared__ unsigned boxes[2 * WORDS];
 """
 
 
-class Resident(Rings):
+class PersistentRows(RowRing):
     def __init__(self, program: Program, near: bool) -> None:
         super().__init__(program)
         self.near = near

@@ -25,7 +25,7 @@ Holding = Literal["registers", "shared", "none"]
 MOST = 256  # elements of one operand that a thread may keep
 
 
-class Reducing:
+class RowReduction:
     def __init__(self, program: Program, holding: Holding) -> None:
         self.program, self.holding = program, holding
         self.layout, self.top, self.w = CudaLayout(program), Writer(), Writer()

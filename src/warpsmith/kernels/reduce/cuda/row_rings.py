@@ -12,7 +12,7 @@ from __future__ import annotations
 from ....codegen.cuda.lanes import bytes_of
 from ....codegen.program import Operand, Program
 from ....codegen.templates import render
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 HELD = "[({0} * UNROLL + u) * GROUP + slot]"  # of the step at a place of a ring
 NEXT = "{0} = {0} + 1 == {1} ? 0 : {0} + 1;"  # place of a ring, its steps
@@ -23,7 +23,7 @@ constexpr int BROUGHT = FRONT < MOST ? FRONT : MOST < 1 ? 1 : MOST;  // steps of
 """
 
 
-class Rings(Reducing):
+class RowRing(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "shared")
         self.reducing, self.writing = self.plan

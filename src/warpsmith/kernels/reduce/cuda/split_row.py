@@ -13,10 +13,10 @@ from ....codegen.passes import Pass
 from ....codegen.program import Program
 from . import cuda_states as states
 from .cuda_totals import Totals
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 
-class Split(Reducing):
+class SplitRowReduction(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         self.ends = "RAGGED && part == 0"

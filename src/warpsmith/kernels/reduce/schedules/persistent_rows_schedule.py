@@ -28,7 +28,7 @@ FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few 
 
 
 @dataclass(frozen=True)
-class ReduceResidentSchedule(Schedule):
+class PersistentRowsSchedule(Schedule):
     cluster: int | None = tunes("CLUSTER", None)  # blocks that share a row
     teams: int | None = tunes("ROWS_IN_FLIGHT", None)  # rows that are under way at once
     group: int = tunes("GROUP", 512)  # threads
@@ -94,18 +94,18 @@ def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) 
 
 def _schedule(
     hardware: Hardware, part_bytes: float, beside: float, meet: bool, cluster: int | None = None, teams: int | None = None
-) -> ReduceResidentSchedule:  # fmt: skip
+) -> PersistentRowsSchedule:  # fmt: skip
     """Loading is ahead by what of the shared memory a part leaves, adding by half of that; where that is next to nothing,
     or to `meet` takes little, a row is added when the one before is written."""
     kib = smem_kib(hardware)[-1]
     room = kib * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
     ahead = next((a for a in range(6, 1, -1) if a + beside * (a // 2 + 1) <= room), 1)
     early = (ahead + (beside > 0)) // 2 if meet and ahead >= LEAST_AHEAD else -1
-    return ReduceResidentSchedule(cluster, teams, ahead=ahead, early=early, keep_kib=kib)
+    return PersistentRowsSchedule(cluster, teams, ahead=ahead, early=early, keep_kib=kib)
 
 
 def _tunables(
-    hardware: Hardware, best: ReduceResidentSchedule, **others: Sequence[int]
+    hardware: Hardware, best: PersistentRowsSchedule, **others: Sequence[int]
 ) -> tuple[Tunable, ...]:
     return best.tunables(
         group=(1024, 256), unroll=(3, 4, 1), ahead=(6, 4, 3, 8), early=(3, 2, 1, 0, -1), keep_kib=smem_kib(hardware)[:0:-1],
@@ -120,5 +120,5 @@ def best_teams(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
     cached = hardware.l2_bytes * 14 // 25  # of rows that the L2 cache still has when they are read again
     fitting = range(1, max(1, min(rows, hardware.sm_count, cached // row_bytes)) + 1)
     return sorted(
-        fitting, key=lambda t: (ReduceResidentSchedule(teams=t).cost(hardware, row_bytes, rows), -t)
+        fitting, key=lambda t: (PersistentRowsSchedule(teams=t).cost(hardware, row_bytes, rows), -t)
     )[:4]

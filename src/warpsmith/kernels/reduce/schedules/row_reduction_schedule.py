@@ -23,7 +23,7 @@ class ReduceSchedule(Schedule):
 
 
 @dataclass(frozen=True)
-class ReduceSharedSchedule(Schedule):
+class SmemResidentSchedule(Schedule):
     """A block keeps its row in shared memory; what does not fit is read again."""
 
     keep_kib: int = tunes("SMEM_KIB", 48)
@@ -44,7 +44,7 @@ class ReduceSharedSchedule(Schedule):
 
 
 @dataclass(frozen=True)
-class ReduceClusterSchedule(Schedule):
+class ClusterReductionSchedule(Schedule):
     """A cluster of blocks keeps its row in their shared memory."""
 
     cluster: int = tunes("CLUSTER", 2)
