@@ -85,7 +85,7 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
             kernels += "\n" + finish(epilogue)
             if epilogue.summed:
                 launches = [*launches, finish_launch(epilogue, "(const char*)workspace + SPARE_AT")]
-                workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
+                workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'implicit-gemm-tf32')}"
         for line in kernels.splitlines():
             w.line(line)
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
