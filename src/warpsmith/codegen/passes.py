@@ -27,30 +27,30 @@ class Pass:
 
     @property
     def headline(self) -> str:
-        """As a comment in C++."""
-        what = "write" if self.last else ", ".join(describe(s) for s in self.reductions)
-        return f"// Pass {self.number}: {what}."
+        """Return the pass's summary as a comment in C++."""
+        work = "write" if self.last else ", ".join(describe(s) for s in self.reductions)
+        return f"// Pass {self.number}: {work}."
 
 
 def passes(program: Program) -> list[Pass]:
-    found: list[Pass] = []
+    planned: list[Pass] = []
     for stage in range(1, program.passes + 1):
-        own = tuple(s for s in program.reductions if s.stage == stage and s.part == 0)
-        found.append(Pass(stage, own, tuple(dict.fromkeys(s.args[0] for s in own))))
+        reductions = tuple(s for s in program.reductions if s.stage == stage and s.part == 0)
+        planned.append(Pass(stage, reductions, tuple(dict.fromkeys(s.args[0] for s in reductions))))
     full = tuple(dict.fromkeys(name for _, name in program.outputs if program.step(name).full))
     if full:
-        found.append(Pass(program.passes + 1, (), full))
-    return found
+        planned.append(Pass(program.passes + 1, (), full))
+    return planned
 
 
 def kept_steps(program: Program) -> list[str]:
     """Full steps that several passes need and that are dear to compute: candidates for a scratch row."""
     plan = passes(program)
     needs = [{s.name for s in program.needed(list(p.sources))} for p in plan]
-    kept: list[str] = []
-    for i, mine in enumerate(needs):
+    names: list[str] = []
+    for i, pass_needs in enumerate(needs):
         later = set().union(*needs[i + 1 :]) if i + 1 < len(needs) else set()
-        shared = mine & later
+        shared = pass_needs & later
         users = {s.name: [t.name for t in program.steps if s.name in t.args] for s in program.steps}
         for step in program.steps:
             edge = step.name in shared and (
@@ -58,9 +58,9 @@ def kept_steps(program: Program) -> list[str]:
                 or step.name in plan[i].sources
                 or step.name in _later_sources(plan, i)
             )
-            if edge and step.kind == "f" and step.name not in kept and _dear(program, step, set(kept)):
-                kept.append(step.name)
-    return kept
+            if edge and step.kind == "f" and step.name not in names and _dear(program, step, set(names)):
+                names.append(step.name)
+    return names
 
 
 def describe(step: Expr) -> str:

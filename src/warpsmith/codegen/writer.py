@@ -54,7 +54,7 @@ class Writer:
             tail = self.lines[start:]
             for i, line in enumerate(tail):
                 declared = _DECLARATION.match(line)
-                if declared and not any(re.search(rf"\b{declared[1]}\b", other) for other in tail[i + 1 :]):
+                if declared and not any(re.search(rf"\b{declared[1]}\b", later) for later in tail[i + 1 :]):
                     del self.lines[start + i]
                     break
             else:

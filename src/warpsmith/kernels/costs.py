@@ -39,8 +39,8 @@ def floor_us(graph: Graph, region: Region, facts: Facts) -> float:
 def _node_bytes(graph: Graph, node: Node) -> int:
     if base_name(node) in VIEWS:
         return 0
-    made = sum(v.spec.nbytes for v in node.outputs if v is not None)
-    return made + sum(graph.specs[v].nbytes for v in node.uses)
+    output_bytes = sum(v.spec.nbytes for v in node.outputs if v is not None)
+    return output_bytes + sum(graph.specs[v].nbytes for v in node.uses)
 
 
 def predicted_us(graph: Graph, region: Region, facts: Facts) -> float:
@@ -48,9 +48,9 @@ def predicted_us(graph: Graph, region: Region, facts: Facts) -> float:
     stays the library's, what that takes; where a sum is taken before its map, moving the operands, for little of the
     arithmetic is left.
     """
-    found = folded_region(graph, region)
-    if found is not None:
-        return folded_us(graph, found, facts)
+    folding = folded_region(graph, region)
+    if folding is not None:
+        return folded_us(graph, folding, facts)
     moved = region_bytes(graph, region) / facts.bandwidth * 1e6
     return moved if _sums_first(graph, region) else floor_us(graph, region, facts)
 

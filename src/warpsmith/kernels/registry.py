@@ -27,12 +27,12 @@ def families_of(target: str) -> Mapping[str, Family]:
 
 @cache
 def anchored_of(target: str) -> tuple[AnchoredFamily, ...]:
-    """Those that cut their own regions; the others share the planner's growth and the lowering."""
+    """List the families that cut their own regions; the others share the planner's growth and the lowering."""
     return tuple(f for f in families_of(target).values() if isinstance(f, AnchoredFamily))
 
 
 def target_of(language: str) -> str:
-    """Of a unit's language."""
+    """Return the target of a unit's language."""
     return "cuda" if language == "cuda" else "cpu"
 
 
@@ -52,7 +52,7 @@ def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | Non
 
 @cache
 def _list_all() -> tuple[Listed, ...]:
-    """What the folders beside this module list."""
+    """List what the folders beside this module offer."""
     package = __package__ or ""
     folders = [m.name for m in iter_modules(import_module(package).__path__) if m.ispkg]
     return tuple(f for n in folders for f in import_module(f"{package}.{n}.{n}_families").FAMILIES)

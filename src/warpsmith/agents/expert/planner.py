@@ -126,7 +126,9 @@ def _anchored(
     regions: list[Region] = []
     dearest = sorted(graph.nodes, key=lambda n: -node_us(graph, n, facts))
     turns = [
-        (tail, late) for fusing in ((True, False) if fuses_reductions else (False,)) for late in (False, True)
+        (fusing, late)
+        for fusing in ((True, False) if fuses_reductions else (False,))
+        for late in (False, True)
     ]
     for turn, node in [(turn, n) for turn in turns for n in dearest]:
         for family in anchored_of(facts.target):

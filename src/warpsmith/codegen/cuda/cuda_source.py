@@ -41,7 +41,7 @@ class CudaBody:
 
 
 def parameters(names: Sequence[str]) -> list[str]:
-    """Of kernels: every operand of the unit, none of which overlaps another."""
+    """List a kernel's parameters: every operand of the unit, none of which overlaps another."""
     const = ("const " if n.startswith("in") else "" for n in names)
     return [f"{c}{n}_t* __restrict__ {n}" for c, n in zip(const, names, strict=True)]
 

@@ -47,9 +47,9 @@ def build_chain_between(
                 raise Unsupported("scores in another order")
             steps.append(replace(step, operand=_dense(operand)))
         elif operand.value in computed:
-            made = computed[operand.value]
-            args = _after(program, start) if "at[" in made.text else ()
-            steps.append(replace(made, name=step.name, args=args))
+            text = computed[operand.value]
+            args = _after(program, start) if "at[" in text.text else ()
+            steps.append(replace(text, name=step.name, args=args))
         elif operand.value in names:
             steps.append(replace(step, operand=replace(operand, name=names[operand.value])))
         else:
@@ -80,17 +80,17 @@ def mask_chain(
     axes = tuple(d + extra if n == shape[d + extra] else None for d, n in enumerate(spec.shape))
     kind: Kind = "m" if spec.dtype == "bool" else "f"
     acc = Operand("acc", "", "float32", tuple(range(len(shape))), shape, shape)
-    own = Operand(names[mask], mask, spec.dtype, axes, spec.shape, spec.stride)
+    mask_operand = Operand(names[mask], mask, spec.dtype, axes, spec.shape, spec.stride)
     text = "ws::select({1}, {0}, {0} - ws::infinity)" if kind == "m" else "{0} + {1}"
     scaled = Expr("scaled", f"{{0}} * ({scale})", ("score",), "f", True, 0)
     steps = (
         Expr("score", "load", (), "f", True, 0, operand=acc),
-        Expr("mask", "load", (), kind, True, 0, operand=own),
+        Expr("mask", "load", (), kind, True, 0, operand=mask_operand),
         scaled,
         Expr("masked", text, ("scaled", "mask"), "f", True, 0),
     )
     stored = ((acc, "masked"),)
-    return Chain(Program((acc, own), stored, steps, ()), stored)
+    return Chain(Program((acc, mask_operand), stored, steps, ()), stored)
 
 
 def permuted_chain(

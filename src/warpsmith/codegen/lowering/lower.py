@@ -52,9 +52,9 @@ class Lowering:
             self._load(operand)
         for node in self.nodes:
             self._node(node)
-        made = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
-        ends = tuple((o, n) for o, n in made if self.steps[n].beyond)
-        outputs = tuple(pair for pair in made if pair not in ends)
+        results = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
+        ends = tuple((o, n) for o, n in results if self.steps[n].beyond)
+        outputs = tuple(pair for pair in results if pair not in ends)
         operands = (*inputs, *(o for o, _ in outputs))
         groups = loop_groups(operands, self.axes.all, self._span, self.reduced)
         sizes = axis_sizes(operands, self.axes.sizes, self.axes.literals)
@@ -75,7 +75,7 @@ class Lowering:
         return self._as(self._value[value["v"]], kind)
 
     def kind(self, value: Any) -> Kind:
-        """How an argument is held before any conversion."""
+        """Return the register type that an argument has before any conversion."""
         if isinstance(value, dict) and "v" in value:
             return self.steps[self._value[value["v"]]].kind
         if isinstance(value, bool):
@@ -154,7 +154,7 @@ class Lowering:
 
     @property
     def _span(self) -> frozenset[int]:
-        """What a value must run over to span the space: all axes but kept ones of one element."""
+        """Return the axes that a value must run over to span the space: all axes but kept ones of one element."""
         return self.axes.all - (self.axes.ones - self.reduced)
 
     def _add(self, step: Expr) -> str:
@@ -181,14 +181,14 @@ class Lowering:
 
     def _tail(self, roots: list[str]) -> tuple[Expr, ...]:
         """The steps after all rows that `roots` take, and the uniform ones that those read."""
-        wanted: set[str] = set()
+        reachable: set[str] = set()
         todo = list(roots)
         while todo:
             name = todo.pop()
-            if name not in wanted:
-                wanted.add(name)
+            if name not in reachable:
+                reachable.add(name)
                 todo += () if self.steps[name].total else self.steps[name].args
-        return tuple(s for s in self.steps.values() if s.name in wanted)
+        return tuple(s for s in self.steps.values() if s.name in reachable)
 
     def _operand(self, name: str, value: str) -> Operand:
         return self.axes.operand(name, value)
@@ -243,17 +243,21 @@ class Lowering:
         return None if text is None else self.emit(f"{{0}} {sign} {text}", step.name, cost=6)
 
     def _sizes(self, step: Expr) -> list[tuple[int, str]]:
-        """What the emitted code knows of sizes: of the reductions, then of the axes they are made of."""
+        """List the sizes that the emitted code asserts: of the reductions, then of the axes they are made of."""
         sizes, all_axes = self.axes.sizes, self.axes.all
-        found = [(prod(sizes[a] for a in self.reduced), "REDUCE")]
+        sizes_by_name = [(prod(sizes[a] for a in self.reduced), "REDUCE")]
         if step.beyond:
-            kept = prod(sizes[a] for a in all_axes - self.reduced)
-            found = [(kept, "KEPT"), *found, (kept * found[0][0], "REDUCE * KEPT")]
+            kept_size = prod(sizes[a] for a in all_axes - self.reduced)
+            sizes_by_name = [
+                (kept_size, "KEPT"),
+                *sizes_by_name,
+                (kept_size * sizes_by_name[0][0], "REDUCE * KEPT"),
+            ]
         for load in (s.operand for s in self.steps.values() if s.operand is not None):
             for d, axis in enumerate(load.axes):
                 if axis is not None and load.plain and (step.beyond or axis in self.reduced):
-                    found.append((load.shape[d], f"{load.name}_shape[{d}]"))
-        return found
+                    sizes_by_name.append((load.shape[d], f"{load.name}_shape[{d}]"))
+        return sizes_by_name
 
     def _check_integers(self, node: Node) -> None:
         """Integers are reduced to a truth value only: sums and extrema of them would pass through float32."""
@@ -275,29 +279,29 @@ class Lowering:
         if self.steps[step].beyond:
             return operand, step
         span = self._span
-        own = {a for a in operand.axes if a is not None} & span
-        if self.steps[step].full and own != span:
+        output_axes = {a for a in operand.axes if a is not None} & span
+        if self.steps[step].full and output_axes != span:
             raise Unsupported(f"{value} does not span the iteration space")
-        if not self.steps[step].full and own == span and self.reduced:
+        if not self.steps[step].full and output_axes == span and self.reduced:
             step = self._broadcast(step)
-        elif not self.steps[step].full and own != span - self.reduced:
+        elif not self.steps[step].full and output_axes != span - self.reduced:
             raise Unsupported(f"{value} does not span the kept axes")
         return operand, step
 
     def _broadcast(self, step: str) -> str:
         """A row's value written over the whole row."""
-        old = self.steps[step]
-        return self._add(Expr("", "{0}", (step,), old.kind, True, old.stage))
+        source = self.steps[step]
+        return self._add(Expr("", "{0}", (step,), source.kind, True, source.stage))
 
     def _live(self, roots: list[str]) -> tuple[Expr, ...]:
-        wanted: set[str] = set()
+        live: set[str] = set()
         todo = list(roots)
         while todo:
             step = self.steps[todo.pop()]
-            if step.name not in wanted:
-                wanted.add(step.name)
+            if step.name not in live:
+                live.add(step.name)
                 todo += [*step.args, *([step.of] if step.of else [])]
-        return tuple(s for s in self.steps.values() if s.name in wanted)
+        return tuple(s for s in self.steps.values() if s.name in live)
 
 
 def lower(graph: Graph, region: Region, single_pass: bool = False) -> Program:
@@ -311,8 +315,8 @@ def _check(program: Program) -> None:
     if not program.inputs:
         raise Unsupported("nothing is read")
     if any(s.reduction == "argmax" for s in program.steps):
-        own = [g for g in program.groups if g.reduced]
-        if len(own) != 1 or list(own[0].axes) != sorted(own[0].axes):
+        reduced_groups = [g for g in program.groups if g.reduced]
+        if len(reduced_groups) != 1 or list(reduced_groups[0].axes) != sorted(reduced_groups[0].axes):
             raise Unsupported("index of an extremum over dimensions that are not flat together")
     if any(s.pick for s in program.steps) and sum(g.reduced for g in program.groups) != 1:
         raise Unsupported("a pick along dimensions that are not flat together")

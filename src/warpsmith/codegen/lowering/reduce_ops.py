@@ -114,7 +114,7 @@ def _log_softmax(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
 
 
 def _logsumexp(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
-    """As softmax, but an infinite maximum counts as 0: log(0) and log(inf) are then the answer."""
+    """Lower it as softmax, but an infinite maximum counts as 0: log(0) and log(inf) are then the answer."""
     x = b.arg(n.args[0])
     finite = "ws::select(ws::abs({0}) == ws::infinity, {1}, {0})"
     if b.single_pass:
@@ -166,7 +166,7 @@ def _batch_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
 
 
 def _batch_norm_no_stats(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
-    """What instance norm becomes (arguments: x, weight, bias, training, momentum, eps)."""
+    """Lower the op that instance norm becomes (arguments: x, weight, bias, training, momentum, eps)."""
     if not n.op.endswith(".no_stats") or n.args[3] is not True:
         raise Unsupported("batch norm that updates its statistics in place")
     return _normalised(b, n, number(n.args[5]))[:3]
@@ -185,8 +185,8 @@ def _correction(n: Node) -> int:
 
 def _variance(b: ReduceBuilder, n: Node) -> tuple[str, str]:
     mean, squares = moments(b, b.arg(n.args[0]))
-    less = _correction(n)
-    return b.emit(f"{{0}} / (float)(REDUCE > {less} ? REDUCE - {less} : 0)", squares), mean
+    correction = _correction(n)
+    return b.emit(f"{{0}} / (float)(REDUCE > {correction} ? REDUCE - {correction} : 0)", squares), mean
 
 
 def _var(b: ReduceBuilder, n: Node) -> tuple[str, ...]:

@@ -67,9 +67,9 @@ def _lerp(b: Builder, n: Node) -> str:
     """From the nearer end, as torch does, so that both ends are met exactly."""
     start, end, weight = (b.arg(a) for a in n.args[:3])
     span = b.emit("{0} - {1}", end, start)
-    near = b.emit("{0} + {1} * {2}", start, weight, span)
-    far = b.emit("{0} - {1} * (1.0f - {2})", end, span, weight)
-    return b.emit("ws::select(ws::abs({0}) < 0.5f, {1}, {2})", weight, near, far, cost=3)
+    from_start = b.emit("{0} + {1} * {2}", start, weight, span)
+    from_end = b.emit("{0} - {1} * (1.0f - {2})", end, span, weight)
+    return b.emit("ws::select(ws::abs({0}) < 0.5f, {1}, {2})", weight, from_start, from_end, cost=3)
 
 
 def _hypot(b: Builder, n: Node) -> str:
@@ -86,12 +86,12 @@ def _hypot(b: Builder, n: Node) -> str:
 
 def div(b: Builder, n: Node) -> str:
     mode = n.kwargs.get("rounding_mode")
-    left, right = b.arg(n.args[0]), b.arg(n.args[1])
+    lhs, rhs = b.arg(n.args[0]), b.arg(n.args[1])
     if mode is None:
-        return b.emit("{0} / {1}", left, right, cost=6)
+        return b.emit("{0} / {1}", lhs, rhs, cost=6)
     if mode == "trunc":
-        return b.emit("ws::trunc({0} / {1})", left, right, cost=12)
-    return b.emit("ws::floor_divide({0}, {1})", left, right, cost=40)
+        return b.emit("ws::trunc({0} / {1})", lhs, rhs, cost=12)
+    return b.emit("ws::floor_divide({0}, {1})", lhs, rhs, cost=40)
 
 
 _FINITE = "ws::abs({0}) < ws::infinity"

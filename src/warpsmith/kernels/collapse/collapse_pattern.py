@@ -22,17 +22,17 @@ class CollapsePattern(AnchoredFamily):
         return summed_map(graph, node) is not None
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        found = summed_map(graph, node)
-        if found is None:
+        mapped = summed_map(graph, node)
+        if mapped is None:
             return False
-        summed, other = graph.specs[found.summed.value], graph.specs[found.other.value]
-        near = other.stride[found.other.inner] <= FAR or other.shape[found.other.inner] == 1
-        terms = prod(summed.shape[d] for d in found.summed_dims)
-        return near and terms >= LEAST_SUMMED and _walked_as_one(summed, found.summed_dims)
+        summed, factor = graph.specs[mapped.summed.value], graph.specs[mapped.other.value]
+        is_near = factor.stride[mapped.other.inner] <= FAR or factor.shape[mapped.other.inner] == 1
+        terms = prod(summed.shape[d] for d in mapped.summed_dims)
+        return is_near and terms >= LEAST_SUMMED and _walked_as_one(summed, mapped.summed_dims)
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        found = summed_map_of(graph, node)
-        return Core(tuple(n.name for n in found.nodes), found.reduction.output.name, ())
+        mapped = summed_map_of(graph, node)
+        return Core(tuple(n.name for n in mapped.nodes), mapped.reduction.output.name, ())
 
     def technique(self, anchor: Anchor, tunables: tuple[Tunable, ...], us: float | None = None) -> Technique:
         if summed_map_of(anchor.graph, anchor.node).over_features:
@@ -43,9 +43,9 @@ class CollapsePattern(AnchoredFamily):
 
 
 def summed_map_of(graph: Graph, node: Node) -> SummedMap:
-    found = summed_map(graph, node)
-    assert found is not None  # `supports` refuses other nodes
-    return found
+    mapped = summed_map(graph, node)
+    assert mapped is not None  # `supports` refuses other nodes
+    return mapped
 
 
 def _walked_as_one(spec: TensorSpec, dims: Sequence[int]) -> bool:

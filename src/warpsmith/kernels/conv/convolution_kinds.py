@@ -77,8 +77,8 @@ def read_kind(graph: Graph, node: Node) -> ConvolutionKind | None:
     transposed, groups = bool(node.args[6]), node.args[8]
     if not stride or not padding or not dilation or not isinstance(groups, int):
         return None
-    channels, made = (weight[0] // groups, weight[1]) if transposed else (weight[1], weight[0] // groups)
-    return ConvolutionKind(transposed, groups, channels, made, tuple(weight[2:]), stride, padding, dilation)
+    channels, outs = (weight[0] // groups, weight[1]) if transposed else (weight[1], weight[0] // groups)
+    return ConvolutionKind(transposed, groups, channels, outs, tuple(weight[2:]), stride, padding, dilation)
 
 
 def groups_text(kind: ConvolutionKind, channels: str, weight: str) -> str:
@@ -90,17 +90,19 @@ def groups_text(kind: ConvolutionKind, channels: str, weight: str) -> str:
 
 def is_direct(kind: ConvolutionKind) -> bool:
     """Is it for CUDA cores? Else it is for tensor cores."""
-    many = kind.transposed and (prod(kind.stride[-2:]) > MOST_PHASES or kind.stride[-1] > MOST_IN_A_ROW)
-    return not many and (kind.made < FEW_MADE or kind.terms < FEW_TERMS)
+    many_phases = kind.transposed and (
+        prod(kind.stride[-2:]) > MOST_PHASES or kind.stride[-1] > MOST_IN_A_ROW
+    )
+    return not many_phases and (kind.made < FEW_MADE or kind.terms < FEW_TERMS)
 
 
 def taps_of(kind: ConvolutionKind) -> list[int]:
-    """Of each phase: a remainder of the output's coordinates modulo the stride of a transposed convolution."""
+    """Return the taps of each phase, a remainder of the output's coordinates modulo the stride of a transposed convolution."""
     axes = list(zip(kind.kernel, kind.stride, kind.padding, kind.dilation, strict=True))
     if not kind.transposed:
         return [prod(kind.kernel)]
-    each = [[sum((i + p - k * d) % s == 0 for k in range(n)) for i in range(s)] for n, s, p, d in axes]
-    return [prod(counts) for counts in product(*each)]
+    taps = [[sum((i + p - k * d) % s == 0 for k in range(n)) for i in range(s)] for n, s, p, d in axes]
+    return [prod(counts) for counts in product(*taps)]
 
 
 def side_by_side(kind: ConvolutionKind) -> int:

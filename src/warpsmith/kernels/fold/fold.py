@@ -26,24 +26,24 @@ class Fold:
 
     def cut(self, graph: Graph, node: Node) -> list[str]:
         """The nodes of the region that begins at a node that it covers."""
-        found = folded(graph, node)
-        return [n.name for n in found.nodes] if found is not None else []
+        folding = folded(graph, node)
+        return [n.name for n in folding.nodes] if folding is not None else []
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        found = folded_region(graph, region)
-        if found is None:
+        folding = folded_region(graph, region)
+        if folding is None:
             return []
         why = "scales and shifts of a linear map go into its weights and bias: no pass over its outputs for them"
-        return [Technique("algebraic-fold", why, "memory", (), us=folded_us(graph, found, facts))]
+        return [Technique("algebraic-fold", why, "memory", (), us=folded_us(graph, folding, facts))]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        found = folded_region(graph, region)
-        if found is None:
+        folding = folded_region(graph, region)
+        if folding is None:
             raise Unsupported("nothing to fold")
         return Unit(
             region=region, language="aten", source="", family=self.name, technique=technique.name,
-            rewrite=region_graph(graph, region, folded_nodes(graph, found)),
+            rewrite=region_graph(graph, region, folded_nodes(graph, folding)),
         )  # fmt: skip
 
 

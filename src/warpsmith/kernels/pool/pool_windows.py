@@ -50,7 +50,7 @@ class Pool:
     indices: str = ""  # the value that takes the positions of the maxima; "": not wanted
 
     def reads(self, size: tuple[int, ...], made: tuple[int, ...], dims: Iterable[int]) -> float:
-        """How often each input element is visited along these (spatial) dimensions, on average."""
+        """Return how often each input element is visited along these (spatial) dimensions, on average."""
         visits = [
             max(1.0, made[d] * self._length(d, size[d], made[d]) / max(1, size[d])) for d in dims
         ]  # fmt: skip
@@ -66,20 +66,20 @@ def read_pool(graph: Graph, node: Node) -> Pool | None:
     name = base_name(node)
     if name not in SPATIAL or not node.op.endswith(".default") or node.outputs[0] is None:
         return None
-    source, made = graph.specs[node.uses[0]], node.outputs[0].spec
-    if source.dtype not in FLOATS or made.dtype != source.dtype:
+    source, result = graph.specs[node.uses[0]], node.outputs[0].spec
+    if source.dtype not in FLOATS or result.dtype != source.dtype:
         return None
     if len(source.shape) - SPATIAL[name] not in (1, 2):
         return None
-    found = _adaptive(name) if name in ADAPTIVE else _fixed(node, name)
-    if found is None or not _plain(found):
+    pool = _adaptive(name) if name in ADAPTIVE else _fixed(node, name)
+    if pool is None or not _plain(pool):
         return None
     indices = next((v.name for v in node.outputs[1:] if v is not None), "")
     if indices:
         # The position torch gives to windows that lie in the padding altogether is not worth imitating.
-        odd = any(w.adaptive or (w.dilation > 1 and w.padding) for w in found.windows)
-        return None if odd else replace(found, indices=indices)
-    return _global(found, source.shape, made.shape)
+        odd = any(w.adaptive or (w.dilation > 1 and w.padding) for w in pool.windows)
+        return None if odd else replace(pool, indices=indices)
+    return _global(pool, source.shape, result.shape)
 
 
 def _adaptive(name: str) -> Pool:

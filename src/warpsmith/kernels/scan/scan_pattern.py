@@ -27,12 +27,12 @@ class ScanPattern(AnchoredFamily):
         return base_name(node) in OPERATIONS
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        made, source = node.output.spec, graph.specs[node.uses[0]]
-        if made.dtype not in FLOATS or source.dtype not in (*FLOATS, "bool") or not made.shape:
+        result, source = node.output.spec, graph.specs[node.uses[0]]
+        if result.dtype not in FLOATS or source.dtype not in (*FLOATS, "bool") or not result.shape:
             return False
         if len(node.outputs) > 1 and node.outputs[1] is not None and _needed(graph, node.outputs[1].name):
             return False  # the indices of an extremum
-        return axis_of(node, len(made.shape)) == len(made.shape) - 1 or made.shape[-1] >= FEW_COLUMNS
+        return axis_of(node, len(result.shape)) == len(result.shape) - 1 or result.shape[-1] >= FEW_COLUMNS
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         return self.form_of(graph, node, within).core

@@ -84,8 +84,8 @@ def _products(found: Heads) -> tuple[_Round, _Round]:
 
     def product(left: str, right: str, inner: int, outer: int) -> _Round:
         factors = Factor(left, (*heads, rows), rows + 1), Factor(right, (*heads, None), inner, outer)
-        made = Product(*factors, found.rank, heads, (rows,), None, 1.0, 1.0)
-        return _Round(made, left, right, "", found.out)
+        gemm = Product(*factors, found.rank, heads, (rows,), None, 1.0, 1.0)
+        return _Round(gemm, left, right, "", found.out)
 
     return product(found.query, found.key, rows + 1, rows), product("scores", found.value, rows, rows + 1)
 

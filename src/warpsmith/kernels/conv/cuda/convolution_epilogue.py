@@ -93,8 +93,8 @@ def finish_launch(epilogue: Epilogue, sums: str) -> Launch:
 
 
 def sums_bytes(shape: Convolved, rows: bool) -> str:
-    """What tiles leave for `finish`: a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
-    `implicit` has them, else as `halves`."""
+    """Return the bytes of partial sums that tiles store for `finish`, a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
+    `implicit_gemm_tf32` has them, else as `implicit_gemm_fp16`."""
     if rows:
         wide = "(PIXELS_W < TILE_PIXELS ? PIXELS_W : TILE_PIXELS)"
         deep = f"(PIXELS_D < TILE_PIXELS / {wide} ? PIXELS_D : TILE_PIXELS / {wide})"
@@ -102,8 +102,8 @@ def sums_bytes(shape: Convolved, rows: bool) -> str:
     else:
         deep = "(PIXELS_D < TILE_PIXELS / 64 ? PIXELS_D : TILE_PIXELS / 64)"
         area = f"(TILE_PIXELS / {deep})"
-        most = f"(PIXELS_W < {area} ? PIXELS_W : {area})"
-        wide = f"({most} >= 64 || {area} / {most} >= 8 ? {most} : {area} / 8)"
+        width = f"(PIXELS_W < {area} ? PIXELS_W : {area})"
+        wide = f"({width} >= 64 || {area} / {width} >= 8 ? {width} : {area} / 8)"
         high = f"({area} / {wide})"
     sides = (deep, high, wide)[3 - shape.space :]
     phases = shape.stride if shape.transposed else (1,) * shape.space

@@ -41,11 +41,11 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         kind = read_kind(graph, node)
         if kind is None or is_direct(kind) or any(graph.specs[v].dtype != "float32" for v in node.uses):
             return False
-        given = graph.specs[str(node.args[0]["v"])]
-        dense = given.stride[-1] == 1 or given.shape[-1] == 1
+        image = graph.specs[str(node.args[0]["v"])]
+        dense = image.stride[-1] == 1 or image.shape[-1] == 1
         return (
             dense
-            and 0 not in (*given.shape, *node.output.spec.shape)
+            and 0 not in (*image.shape, *node.output.spec.shape)
             and choose_tf32_schedule(kind, node.output.spec.shape) is not None
         )
 
@@ -53,8 +53,8 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         """With zeros put around the input, and with a slice that drops the last columns."""
         if node.args[6]:
             return Core((node.name,), node.output.name, ())
-        found = super().core(graph, node, within)
-        return Core(found.nodes, found.value, ())
+        core = super().core(graph, node, within)
+        return Core(core.nodes, core.value, ())
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -70,22 +70,22 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
                 build_fp16_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
             ]
             if (full_channels := self.full_channel_constraint(graph, region, anchor.node, kind)) is not None:
-                given = graph.specs[anchor.node.uses[0]].shape
+                image_shape = graph.specs[anchor.node.uses[0]].shape
                 offered.append(
                     build_warp_specialized_technique(
-                        hardware, kind, given, shape, moved, storing, full_channels
+                        hardware, kind, image_shape, shape, moved, storing, full_channels
                     )
                 )
         return _ordered(kind, [t for t in offered if t is not None])
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
-        """Of tiles, for what becomes of the results."""
+        """Return what an epilogue requires of tiles."""
         return NO_LIMITS
 
     def full_channel_constraint(
         self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
     ) -> FullChannels | None:
-        """What follows, for `flat`; None where it cannot make that."""
+        """Return what an epilogue requires of the warp-specialised kernel's channels; None where that cannot fuse it."""
         return EACH
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
@@ -117,11 +117,12 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         )  # fmt: skip
 
 
-def _ordered(kind: ConvolutionKind, found: list[Technique]) -> list[Technique]:
+def _ordered(kind: ConvolutionKind, techniques: list[Technique]) -> list[Technique]:
     """Most promising first. Where the library may well compute in float32, what is less exact comes last."""
-    exact = next((t.us for t in found if t.name == EXACT), None)
+    exact = next((t.us for t in techniques if t.name == EXACT), None)
     if exact is not None and kind.channels <= FEW_CHANNELS:
-        found = [
-            t if t.name == EXACT else replace(t, us=max(t.us or 0.0, 1.1 * (exact or 0.0))) for t in found
+        techniques = [
+            t if t.name == EXACT else replace(t, us=max(t.us or 0.0, 1.1 * (exact or 0.0)))
+            for t in techniques
         ]
-    return sorted(found, key=lambda t: t.us or 0.0)
+    return sorted(techniques, key=lambda t: t.us or 0.0)

@@ -32,28 +32,28 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
     name = "convolution_tail"
 
     def can_fuse(
-        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, consumers: Follows
     ) -> bool:
         """Rows of other phases are other blocks'."""
         phases = (1, 1, 1, *(kind.stride if kind.transposed else (1,) * len(kind.stride)))[-3:]
-        together = zip(window_of(found), phases, (1, 1, side_by_side(kind)), strict=True)
-        whole = all(n == 1 or p == q for n, p, q in together)
-        channels = not found.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
+        together = zip(window_of(consumers), phases, (1, 1, side_by_side(kind)), strict=True)
+        whole_windows = all(n == 1 or p == q for n, p, q in together)
+        channels = not consumers.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
         return (
-            whole
+            whole_windows
             and channels
-            and choose_tf32_schedule(kind, node.output.spec.shape, _limits(kind, found)) is not None
+            and choose_tf32_schedule(kind, node.output.spec.shape, _limits(kind, consumers)) is not None
         )
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
-        found = found_in(graph, region, node)
-        return NO_LIMITS if found is None else _limits(kind, found)
+        consumers = found_in(graph, region, node)
+        return NO_LIMITS if consumers is None else _limits(kind, consumers)
 
     def full_channel_constraint(
         self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
     ) -> FullChannels | None:
-        found = found_in(graph, region, node)
-        if found is None or not found.columns or found.pool is not None or kind.groups > 1:
+        consumers = found_in(graph, region, node)
+        if consumers is None or not consumers.columns or consumers.pool is not None or kind.groups > 1:
             return None
         # Softmax: its maximum, its sum, its results.
         softmax = any(graph.specs[v].shape[1] == kind.made for v in region.outputs)

@@ -56,12 +56,12 @@ class DirectConvolution(ConvolutionPattern, CudaAnchored):
             return Core((node.name,), node.output.name, (str(node.args[0]["v"]),))
         return super().core(graph, node, within)
 
-    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
+    def cut(self, graph: Graph, node: Node, excluded: Collection[str], fuse: bool) -> Region | None:
         if self.supports(graph, node):
-            core = self.core(graph, node, {n.name for n in graph.nodes} - set(taken))
+            core = self.core(graph, node, {n.name for n in graph.nodes} - set(excluded))
             source = graph.producer.get(core.reads[0])
-            taken = {*taken, *([source.name] if source is not None else [])}
-        return super().cut(graph, node, taken, fuse)
+            excluded = {*excluded, *([source.name] if source is not None else [])}
+        return super().cut(graph, node, excluded, fuse)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)

@@ -38,14 +38,14 @@ class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
         kind = read_kind(graph, anchor.node) if anchor is not None else None
-        found = found_in(graph, region, anchor.node) if anchor is not None else None
-        if anchor is None or kind is None or found is None:
+        consumers = found_in(graph, region, anchor.node) if anchor is not None else None
+        if anchor is None or kind is None or consumers is None:
             return []
-        (staged,) = (t for t in super().techniques(graph, region, facts) if t.name == SMEM_TILED)
-        own = _tunables(list(_parts(graph, anchor.node, kind, found)))
-        storing = tuple(t for t in staged.tunables if t.name == "NT")
-        why = f"{staged.why}; what follows takes them from registers"
-        return [replace(staged, why=why, tunables=(*own, *storing))]
+        (technique,) = (t for t in super().techniques(graph, region, facts) if t.name == SMEM_TILED)
+        tunables = _tunables(list(_parts(graph, anchor.node, kind, consumers)))
+        storing = tuple(t for t in technique.tunables if t.name == "NT")
+        why = f"{technique.why}; what follows takes them from registers"
+        return [replace(technique, why=why, tunables=(*tunables, *storing))]
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -68,28 +68,28 @@ class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
 
 
 def _parts(
-    graph: Graph, node: Node, kind: ConvolutionKind, found: Follows
+    graph: Graph, node: Node, kind: ConvolutionKind, consumers: Follows
 ) -> Iterator[DirectConvolutionSchedule]:
     """Schedules whose parts are whole windows and leave room in registers, the best first."""
-    _, high, wide = window_of(found)
+    _, high, wide = window_of(consumers)
     down, across = phases_of(kind)
-    if found.columns and kind.groups > 1:
+    if consumers.columns and kind.groups > 1:
         return
     width = graph.specs[node.output.name].shape[-1]
     # Threads that share a place compute its own values anew and exchange states: as few of them as registers allow.
     order = (4, 8, 2, 16, 1)
-    if found.columns:
-        order = (16, 8, 4, 2, 1) if found.pool is None else (8, 16, 4, 2, 1)
-    listed = [c for c in order if c < 2 * kind.made and (not found.columns or 32 * c >= kind.made)]
-    flat, kept = len(kind.kernel) == 1, 1 + (1 / (high * wide) if found.pool is not None else 0)
+    if consumers.columns:
+        order = (16, 8, 4, 2, 1) if consumers.pool is None else (8, 16, 4, 2, 1)
+    listed = [c for c in order if c < 2 * kind.made and (not consumers.columns or 32 * c >= kind.made)]
+    flat, register_share = len(kind.kernel) == 1, 1 + (1 / (high * wide) if consumers.pool is not None else 0)
     for channels in listed:
         for strip in (8, 4, 2, 1):
             for vec in (1, 2, 4):
                 rows, columns = strip * down, vec * across
                 schedule = DirectConvolutionSchedule(strip, channels, vec)
-                whole = rows % high == 0 and columns % wide == 0 and (not flat or strip == 1)
+                whole_windows = rows % high == 0 and columns % wide == 0 and (not flat or strip == 1)
                 dense = kind.transposed or flat or width % vec == 0
-                if whole and dense and schedule.sums(kind) * kept <= 1.5 * SUMS:
+                if whole_windows and dense and schedule.sums(kind) * register_share <= 1.5 * SUMS:
                     yield schedule
 
 
@@ -101,5 +101,5 @@ def _tunables(parts: list[DirectConvolutionSchedule]) -> tuple[Tunable, ...]:
         values = (p.values() for p in parts)
         return [v[name] for v in values if all(v[n] == first[n] for n in first if n != name)]
 
-    others = {field: beside(name) for field, name in best.names().items()}
-    return best.tunables(**others | {"block": [256]})
+    alternatives = {field: beside(name) for field, name in best.names().items()}
+    return best.tunables(**alternatives | {"block": [256]})

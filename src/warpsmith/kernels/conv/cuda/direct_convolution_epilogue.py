@@ -82,7 +82,7 @@ def _columns(program: Program) -> str:
 
 
 def _sums_bytes(loops: Loops, epilogue: Epilogue) -> str:
-    """What blocks leave for `finish`, at the most: a float each channel of blocks that make one position a thread."""
+    """Return the bytes of partial sums that blocks store for `finish`, at the most: a float each channel of blocks that make one position a thread."""
     n, c, *sizes = [loops.window.extents[0], *loops.made]
-    places = " * ".join([*sizes])
-    return f"(uint64_t){n} * ({places} / BLOCK + 1) * {c} * 4"
+    positions = " * ".join([*sizes])
+    return f"(uint64_t){n} * ({positions} / BLOCK + 1) * {c} * 4"

@@ -38,12 +38,12 @@ class FusedEpilogueFamily(CudaAnchored):
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
         if not fuse or node.name in taken or not self.supports(graph, node):
             return None
-        found = follows(graph, node.output.name, {n.name for n in graph.nodes} - {*taken, node.name})
-        if found is None:
+        consumers = follows(graph, node.output.name, {n.name for n in graph.nodes} - {*taken, node.name})
+        if consumers is None:
             return None
         try:
-            region = make_region(graph, [node.name, *found.nodes])
-            chains_of(graph, region, node, found)
+            region = make_region(graph, [node.name, *consumers.nodes])
+            chains_of(graph, region, node, consumers)
         except (TaskError, Unsupported):
             return None
         return region if self.anchor(graph, region) is not None else None
@@ -53,14 +53,14 @@ class FusedEpilogueFamily(CudaAnchored):
         kind = read_kind(graph, node) if node is not None else None
         if node is None or kind is None or not self.supports(graph, node):
             return None
-        found = found_in(graph, region, node)
-        if found is None or {node.name, *found.nodes} != set(region.nodes):
+        consumers = found_in(graph, region, node)
+        if consumers is None or {node.name, *consumers.nodes} != set(region.nodes):
             return None
-        if not self.can_fuse(graph, region, node, kind, found):
+        if not self.can_fuse(graph, region, node, kind, consumers):
             return None
         core = self.core(graph, node, ())  # zeros put around the input before stay outside
         before: dict[str, tuple[str, ...]] = dict.fromkeys(core.reads, ())
-        return Anchor(graph, region, node, found.after, before, operand_names(region), core)
+        return Anchor(graph, region, node, consumers.after, before, operand_names(region), core)
 
 
 def found_in(graph: Graph, region: Region, node: Node) -> Follows | None:
@@ -70,18 +70,18 @@ def found_in(graph: Graph, region: Region, node: Node) -> Follows | None:
 def write_chains(w: Writer, anchor: Anchor) -> Epilogue:
     """Writes the pointwise nodes, as functions. Raises Unsupported."""
     graph, region, node = anchor.graph, anchor.region, anchor.node
-    found = found_in(graph, region, node)
-    if found is None:
+    consumers = found_in(graph, region, node)
+    if consumers is None:
         raise Unsupported("nothing that makes less of a convolution's results")
-    chains, columns = chains_of(graph, region, node, found)
+    chains, columns = chains_of(graph, region, node, consumers)
     for name, chain in chains.items():
         write_chain(w, chain, name, -1)
-    pool, window, total = found.pool, window_of(found), found.total
+    pool, window, total = consumers.pool, window_of(consumers), consumers.total
     combine: Combine = "" if pool is None else "max" if pool.maximum else "average"
     divisor = pool.divisor if pool is not None and pool.divisor is not None else prod(window)
     summed: Summed = ""
     if total is not None:
-        summed = "all" if 1 in reduced_dims(total, graph.specs[found.summed]) else "places"
+        summed = "all" if 1 in reduced_dims(total, graph.specs[consumers.summed]) else "places"
     mean = total is not None and base_name(total) == "mean"
     return Epilogue(
         window, combine, float(divisor), "dressed" in chains, "later" in chains, columns, summed, mean
@@ -111,13 +111,13 @@ def chains_of(
 def result_sizes(anchor: Anchor, kind: ConvolutionKind) -> tuple[str, ...]:
     """Channels and sizes of the convolution's result, which is no operand, as C++."""
     node, names = anchor.node, anchor.names
-    x, k, more = names[node.args[0]["v"]], names[node.args[1]["v"]], list(node.args[7])
-    more = more * len(kind.stride) if len(more) == 1 else more
+    x, k, output_padding = names[node.args[0]["v"]], names[node.args[1]["v"]], list(node.args[7])
+    output_padding = output_padding * len(kind.stride) if len(output_padding) == 1 else output_padding
     sizes = []
     for d, (s, p, step) in enumerate(zip(kind.stride, kind.padding, kind.dilation, strict=True)):
         reach = f"{step} * ({k}_shape[{2 + d}] - 1)"
         if kind.transposed:
-            sizes.append(f"(({x}_shape[{2 + d}] - 1) * {s} + {reach} + ({more[d] + 1 - 2 * p}))")
+            sizes.append(f"(({x}_shape[{2 + d}] - 1) * {s} + {reach} + ({output_padding[d] + 1 - 2 * p}))")
         else:
             sizes.append(f"(({x}_shape[{2 + d}] + {2 * p} - {reach} - 1) / {s} + 1)")
     return (f"({k}_shape[1] * {kind.groups})" if kind.transposed else f"{k}_shape[0]", *sizes)

@@ -35,7 +35,7 @@ class Convolved:
     made: tuple[str, ...] = ()
 
     def size(self, dimension: int) -> str:
-        """Of the result, from the channels on."""
+        """Return a size of the result, dimension 0 being the channels."""
         return self.made[dimension] if self.made else f"out0_shape[{1 + dimension}]"
 
     @property
@@ -45,10 +45,10 @@ class Convolved:
     @property
     def lists(self) -> int:
         """Phases of the output: each has taps of its own."""
-        found = 1
+        phases = 1
         for stride in self.stride if self.transposed else ():
-            found *= stride
-        return found
+            phases *= stride
+        return phases
 
 
 def emit_tf32_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
@@ -135,12 +135,12 @@ def numbers(w: Writer, shape: Convolved) -> None:
             (shape.stride[d], shape.before[d], shape.dilation[d]) if d >= 0 else (1, 0, 1)
         )
         size, jump = (f"{x}_shape[{2 + d}]", f"{x}_stride[{2 + d}]") if d >= 0 else ("1", "0")
-        taps, made = (f"(int){k}_shape[{2 + d}]", shape.size(1 + d)) if d >= 0 else ("1", "1")
+        taps, extent = (f"(int){k}_shape[{2 + d}]", shape.size(1 + d)) if d >= 0 else ("1", "1")
         w.line(
             f"constexpr int K{letter} = {taps}, S{letter} = {stride}, P{letter} = {before}, "
             f"L{letter} = {dilation};  // taps, stride, padding, dilation"
         )
-        w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {made}, JUMP_{letter} = {jump};")
+        w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {extent}, JUMP_{letter} = {jump};")
     w.line(f"constexpr int64_t IMAGES = {x}_shape[0], JUMP_N = {x}_stride[0], JUMP_C = {x}_stride[1];")
     w.line(
         f"constexpr int64_t INS = {x}_shape[1] / GROUPS, OUTS = {shape.size(0)} / GROUPS;  // channels of a group"

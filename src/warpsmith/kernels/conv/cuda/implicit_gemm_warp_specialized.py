@@ -44,13 +44,13 @@ def emit_warp_specialized_kernels(
     packed, octets = "(unsigned char*)workspace", "(unsigned char*)workspace + PACKED_BYTES"
     exponents = "(int*)((char*)workspace + PACKED_BYTES + OCTETS_BYTES)"
     of_images, sampled = f"{exponents} + OUTS * GROUPS", f"{exponents} + OUTS * GROUPS + IMAGES"
-    peaks, taken = f"{exponents} + OUTS * GROUPS + 2 * IMAGES", f"{exponents} + NUMBERS - COMBOS"
+    peaks, tile_counter = f"{exponents} + OUTS * GROUPS + 2 * IMAGES", f"{exponents} + NUMBERS - COMBOS"
     launches = [
-        Launch("halve", "IMAGES * PARTS + ZEROS", "256", extra=f"{octets}, {sampled}, {peaks}, {taken}", struct=True),
+        Launch("halve", "IMAGES * PARTS + ZEROS", "256", extra=f"{octets}, {sampled}, {peaks}, {tile_counter}", struct=True),
         Launch("mend", "IMAGES * MENDERS", "256", extra=f"{octets}, {sampled}, {peaks}, {of_images}", struct=True),
         Launch("powers", "OUTS * GROUPS", "128", extra=exponents, struct=True),
         Launch("pack", "(int64_t)ALL_STEPS * CHUNKS * BLOCKS_OUT * GROUPS", "256", extra=f"{packed}, {exponents}", struct=True),
-        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {octets}, {exponents}, {of_images}, {taken}", struct=True),
+        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {octets}, {exponents}, {of_images}, {tile_counter}", struct=True),
     ]  # fmt: skip
     return launches, kernels, _workspace(shape)
 
@@ -74,7 +74,7 @@ def store_results() -> str:
 
 
 def _render_output_index(result: str) -> str:
-    """Where a result belongs; `result`: its number, as C++."""
+    """Render the index of a result in the output; `result`: its number, as C++."""
     text = render("conv/cuda/implicit_gemm_warp_specialized_output_index.cuh", result=result)
     return text.rstrip("\n")
 
@@ -102,11 +102,11 @@ def _workspace(shape: Convolved) -> str:
     cells, furthest, kinds = [], "0", 1
     for d in range(shape.space):
         reach = f"{shape.dilation[d]} * ({shape.weight}_shape[{2 + d}] - 1)"
-        stride, made = shape.stride[d], shape.size(1 + d)
-        apart = f"(({reach}) / {stride} + 1)"
-        places = f"(({made} + {stride - 1}) / {stride})" if shape.transposed else made
-        cells.append(f"({places} + {apart}{' + 3' if d == shape.space - 1 else ''})")
-        furthest = f"({furthest}) * {cells[-1]} + {apart}"
+        stride, extent = shape.stride[d], shape.size(1 + d)
+        shift = f"(({reach}) / {stride} + 1)"
+        row_cells = f"(({extent} + {stride - 1}) / {stride})" if shape.transposed else extent
+        cells.append(f"({row_cells} + {shift}{' + 3' if d == shape.space - 1 else ''})")
+        furthest = f"({furthest}) * {cells[-1]} + {shift}"
         kinds *= 1 if shape.transposed else stride
     all_cells = " * ".join(cells)
     planes = f"{groups} * {chunks} * (CHUNK / 8) * {kinds}"

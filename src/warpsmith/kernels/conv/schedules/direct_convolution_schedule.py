@@ -27,7 +27,7 @@ class DirectConvolutionSchedule(Schedule):
 
 
 def phases_of(kind: ConvolutionKind) -> tuple[int, int]:
-    """Of the rows and columns of a transposed convolution."""
+    """Return the phases of rows and of columns of a transposed convolution."""
     phases = kind.stride[-2:] if kind.transposed else ()
     rows, columns = (*(1,) * (2 - len(phases)), *phases)
     return rows, columns

@@ -76,8 +76,8 @@ class ImplicitGemmFp16Schedule(Schedule):
 
     def sums(self, work: Work) -> int:
         """Accumulators of a thread."""
-        held = side_by_side(work.kind) + (work.terms == 3)
-        return held * (self.pixels // 64 // self.warpgroups) * self.channels // 2
+        sums = side_by_side(work.kind) + (work.terms == 3)
+        return sums * (self.pixels // 64 // self.warpgroups) * self.channels // 2
 
     def step_bytes(self, work: Work) -> int:
         return (2 if work.terms == 3 else 1) * 32 * self.channels
@@ -102,25 +102,25 @@ class ImplicitGemmFp16Schedule(Schedule):
         """The busiest multiprocessor's time, from cycles of a block: tensor cores (a product of 64 rows reads these from shared
         memory, however narrow it is), halves made of floats, what comes from the L2 cache, results; what it waits for, most of
         all for what it does not hold."""
-        kind, some, terms, sums = work.kind, work.sum, work.terms, self.sums(work)
+        kind, split, terms, sums = work.kind, work.sum, work.terms, self.sums(work)
         slices, resident = self.slices(work), self.blocks_per_sm(hardware, work)
-        mean, long = sum(slices) / len(slices), some.chunks * sum(some.steps) / len(work.phases)
-        each = sum(max(part / 4, 16) for part in parts_of(self.channels))
-        tensor = long * self.pixels / 64 * terms * each / TENSOR_SHARE
+        mean, long = sum(slices) / len(slices), split.chunks * sum(split.steps) / len(work.phases)
+        step_cycles = sum(max(part / 4, 16) for part in parts_of(self.channels))
+        tensor = long * self.pixels / 64 * terms * step_cycles / TENSOR_SHARE
         late = max(0, ceil(work.items / self.threads) - (4 if sums <= 32 else 3))
-        halves = some.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
+        halves = split.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
         stored = self.pixels * side_by_side(kind) * self.channels * 4 / STORED_BYTES_PER_CYCLE
-        waits = 2000 + some.chunks * (2500 + 500 * late) + mean * (150 + (2 * sums if terms == 3 else 0))
+        waits = 2000 + split.chunks * (2500 + 500 * late) + mean * (150 + (2 * sums if terms == 3 else 0))
         weights = 0 if self.stages >= max(slices) else mean * self.slice * self.step_bytes(work)
         row = 4 * work.patch[-1]
-        fetched = (some.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
+        fetched = (split.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
         alone = (tensor + 1.5 * (halves + stored) + waits) / resident
         cycles = self._slowdown(kind, long) * max(tensor, fetched, stored, alone)
         waves = ceil(work.blocks / (hardware.sm_count * resident)) * resident
         return waves * cycles / hardware.sm_clock_mhz
 
     def _slowdown(self, kind: ConvolutionKind, long: float) -> float:
-        """As measured: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
+        """Return a factor that was fitted to measurements: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
         where sums are long."""
         small = (
             {64: 1.6, 128: 1.3}.get(self.pixels, 1.0) if prod(kind.kernel) > 1 else 1.0 + self.pixels / 1000
@@ -163,10 +163,10 @@ def _tunables(
         wide = wide if wide >= 64 or area // wide >= 8 else area // 8
         return limits.tile(pixels, wide, deep, side_by_side(kind))
 
-    near = [w for w in WIDTHS if w != best.channels and best.channels // 2 <= w <= 2 * best.channels]
+    widths = [w for w in WIDTHS if w != best.channels and best.channels // 2 <= w <= 2 * best.channels]
     return best.tunables(
         pixels=[p for p in (128, 256, 64) if p != best.pixels and fits(pixels=p)],
-        channels=[w for w in near if w >= limits.channels][:3],
+        channels=[w for w in widths if w >= limits.channels][:3],
         warpgroups=[g for g in (2, 1, 4) if 64 * g <= best.pixels],
         chunk=[c for c in (32, 16, 64) if c < 2 * kind.channels],
         wide=[w for w in (best.wide * 2, best.wide // 2) if w >= 8 and fits(wide=w)],
@@ -192,12 +192,12 @@ def list_fp16_schedules(
         outer = prod(phases) // side_by_side(kind)
         blocks = shape[0] * kind.groups * -(-kind.made // width) * outer * tiles
         patch = tuple(patch_of(kind, sides))
-        for some, groups in product(sums_of(kind), sorted({pixels // 64, max(1, pixels // 128)})):
-            if pixels * width <= MOST_RESULTS and (some.chunk <= 32 or pixels > 64 * groups):
+        for split, groups in product(sums_of(kind), sorted({pixels // 64, max(1, pixels // 128)})):
+            if pixels * width <= MOST_RESULTS and (split.chunk <= 32 or pixels > 64 * groups):
                 tile = ImplicitGemmFp16Schedule(
-                    pixels, width, groups, some.chunk, wide, deep, sm_count=hardware.sm_count
+                    pixels, width, groups, split.chunk, wide, deep, sm_count=hardware.sm_count
                 )
-                timed += _staged(hardware, tile, Work(kind, terms, some, patch, blocks))
+                timed += _staged(hardware, tile, Work(kind, terms, split, patch, blocks))
     return tuple(timed)
 
 

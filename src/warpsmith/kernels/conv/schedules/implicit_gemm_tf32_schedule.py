@@ -74,19 +74,19 @@ class ImplicitGemmTf32Schedule(Schedule):
 
     def use(self, kind: ConvolutionKind, shape: tuple[int, ...]) -> float:
         """The share of the products that are wanted."""
-        places = prod(_grid(kind, shape)) / (self.tiles(kind, shape) * self.pixels)
-        return places * prod(kind.kernel) * kind.channels / self.terms(kind)
+        used = prod(_grid(kind, shape)) / (self.tiles(kind, shape) * self.pixels)
+        return used * prod(kind.kernel) * kind.channels / self.terms(kind)
 
     def cost(self, hardware: Hardware, kind: ConvolutionKind, shape: tuple[int, ...]) -> float:
-        """Of the whole, in 32nds of a clock: fragments and products; copies of the weights, of the patch; barriers."""
+        """Estimate the convolution's time in 32nds of a clock: fragments and products; copies of the weights, of the patch; barriers."""
         outer, tiles = _outer(kind), self.tiles(kind, shape)
         blocks = tiles * (shape[0] * kind.groups * -(-kind.made // self.channels) * outer)
-        one = self.terms(kind) * (self.pixels * (1 + self.channels / 20) + 2 * self.channels)
-        one += 2000 * self.waits(kind)
-        one += 4 * outer * self.patch(kind) * up(kind.channels, self.chunk)
+        products = self.terms(kind) * (self.pixels * (1 + self.channels / 20) + 2 * self.channels)
+        products += 2000 * self.waits(kind)
+        products += 4 * outer * self.patch(kind) * up(kind.channels, self.chunk)
         alone = self.smem_bytes(kind) > 512 * smem_kib(hardware)[-1]  # two blocks have no room
         idle = max(1.0, 2 * hardware.sm_count_rounded / blocks) * (1.3 if alone else 1.0)
-        return tiles * one * idle
+        return tiles * products * idle
 
     def us(
         self, hardware: Hardware, kind: ConvolutionKind, shape: tuple[int, ...], moved: int, flops: int
@@ -115,9 +115,9 @@ def _tunables(kind: ConvolutionKind, best: ImplicitGemmTf32Schedule, limits: Lim
         return limits.tile(pixels, wide, deep, side_by_side(kind))
 
     width = best.channels
-    others = [w for w in WIDTHS if w != width and w >= max(width // 2, limits.channels) and w < 2 * width]
+    widths = [w for w in WIDTHS if w != width and w >= max(width // 2, limits.channels) and w < 2 * width]
     return best.tunables(
-        channels=others[:3],
+        channels=widths[:3],
         pixels=[p for p in (best.pixels // 2, best.pixels * 2) if 64 <= p <= 256 and fits(pixels=p)],
         wide=[w for w in (best.wide * 2, best.wide // 2) if w >= 8 and fits(wide=w)],
         deep=[d for d in ((1, 2, 4) if len(kind.kernel) > 2 else ()) if fits(deep=d)],
@@ -159,8 +159,8 @@ def _outer(kind: ConvolutionKind) -> int:
 
 def _width(kind: ConvolutionKind, limits: Limits) -> int:
     """Output channels of a block: few idle ones, wide ones rather than narrow ones, not too many sums a thread."""
-    most = 64 if side_by_side(kind) > 1 and limits.channels <= 64 else 128
-    widths = [w for w in WIDTHS if limits.channels <= w <= most]
+    widest = 64 if side_by_side(kind) > 1 and limits.channels <= 64 else 128
+    widths = [w for w in WIDTHS if limits.channels <= w <= widest]
     return min(widths, key=lambda w: up(kind.made, w) * (1 / w + 1 / 20), default=WIDTHS[0])
 
 
@@ -173,7 +173,7 @@ def _depths(kind: ConvolutionKind, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _fragments(kind: ConvolutionKind, pixels: int, width: int) -> int:
-    """Of 16 pixels, a warp's: the more, the fewer words from shared memory a product needs. At least four warps, and not
+    """Choose a warp's MMA tiles of 16 pixels: the more, the fewer words from shared memory a product needs. At least four warps, and not
     more sums than half of a thread's registers."""
     sums = width * side_by_side(kind)
     warps = 2 if sums > 64 and width % 16 == 0 else 1

@@ -26,10 +26,10 @@ class Sum:
 def sums_of(kind: ConvolutionKind) -> Iterator[Sum]:
     taps = taps_of(kind)
     if kind.channels <= 4 and not kind.transposed:  # octets are several taps of a row
-        beside = 8 // (1 << (kind.channels - 1).bit_length())
+        taps_per_vector = 8 // (1 << (kind.channels - 1).bit_length())
         row, rows = kind.kernel[-1], prod(kind.kernel[:-1])
-        planes = (row >= beside) + (row % beside != 0)
-        yield Sum(16, 1, planes, (-(-rows * -(-row // beside) // 2),))
+        planes = (row >= taps_per_vector) + (row % taps_per_vector != 0)
+        yield Sum(16, 1, planes, (-(-rows * -(-row // taps_per_vector) // 2),))
         return
     for chunk in (32, 16, 64, 48):
         if chunk <= max(16, up(kind.channels, 16)):
@@ -39,7 +39,7 @@ def sums_of(kind: ConvolutionKind) -> Iterator[Sum]:
 
 
 def patch_of(kind: ConvolutionKind, sides: tuple[int, ...]) -> Iterator[int]:
-    """Of each dimension; columns come in whole strides."""
+    """Yield the patch's size in each dimension; columns come in whole strides."""
     for i, side in enumerate(sides):
         pace = 1 if kind.transposed or i < len(sides) - 1 else kind.stride[-1]
         yield up(reach(kind, i, side), pace)

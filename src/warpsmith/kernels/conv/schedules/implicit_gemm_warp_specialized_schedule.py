@@ -80,12 +80,16 @@ class Load:
     tiles: int  # of all
 
     def us(self, rates: Rates = RATES, hardware: Hardware = H200) -> float:
-        own = self.passes * (rates.a_pass + (rates.a_result + rates.a_walk * self.walks) * self.results)
-        own += self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
+        consumer_cycles = self.passes * (
+            rates.a_pass + (rates.a_result + rates.a_walk * self.walks) * self.results
+        )
+        consumer_cycles += (
+            self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
+        )
         parts = (
             self.products * self.crew / rates.tensor,
             self.fetched / rates.fetched + self.stored / rates.stored,
-            own / self.at_once,
+            consumer_cycles / self.at_once,
         )
         cycles = sum(part**rates.together for part in parts) ** (1 / rates.together)
         rounds = self.tiles / (hardware.sm_count * self.at_once)
@@ -154,8 +158,8 @@ class ImplicitGemmWarpSpecializedSchedule(Schedule):
             self.sums(kind),
             self.smem_bytes(kind, patch, full_channels) + hardware.smem_bytes_reserved,
         )
-        wanted = (4 - self.groups if self.groups < 3 else 1) if sums <= 64 else (1 if self.groups > 1 else 2)
-        resident = min(wanted, hardware.smem_bytes_per_block // used)
+        blocks = (4 - self.groups if self.groups < 3 else 1) if sums <= 64 else (1 if self.groups > 1 else 2)
+        resident = min(blocks, hardware.smem_bytes_per_block // used)
         fits = self.threads * resident * (sums + REGISTERS) <= hardware.registers_per_sm
         return resident if fits else 0
 
@@ -177,22 +181,22 @@ def slices_of(kind: ConvolutionKind, patch: Patch, size: int) -> int:
 def build_warp_specialized_technique(
     hardware: Hardware,
     kind: ConvolutionKind,
-    given: tuple[int, ...],
+    image_shape: tuple[int, ...],
     shape: tuple[int, ...],
     moved: int,
     stream: Tunable,
     full_channels: FullChannels = EACH,
 ) -> Technique | None:
-    """`given`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
+    """`image_shape`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
     if kind.channels < FEWEST_INS:
         return None
     timed = sorted(
-        rank_warp_specialized_schedules(kind, given, shape, full_channels, hardware), key=lambda t: t.us
+        rank_warp_specialized_schedules(kind, image_shape, shape, full_channels, hardware), key=lambda t: t.us
     )
     if not timed:
         return None
-    apart = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
-    packing = hardware.dram_us(4.0 * prod(given) * (0.5 + apart), DRAM_SHARE)
+    stride = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
+    packing = hardware.dram_us(4.0 * prod(image_shape) * (0.5 + stride), DRAM_SHARE)
     us = (
         max(timed[0].us, hardware.dram_us(moved, DRAM_SHARE)) + packing + LAUNCHES * hardware.kernel_launch_us
     )
@@ -200,34 +204,38 @@ def build_warp_specialized_technique(
 
 
 def _tunables(timed: list[Timed]) -> tuple[Tunable, ...]:
-    """What the best tile has first, then what others have that take up to half as long again."""
-    best, near = timed[0].schedule, [t.schedule for t in timed if t.us <= 1.5 * timed[0].us]
+    """List the best tile's values first, then those of others that take up to half as long again."""
+    best, schedules = timed[0].schedule, [t.schedule for t in timed if t.us <= 1.5 * timed[0].us]
     return best.tunables(**{
-        field: list(dict.fromkeys(getattr(s, field) for s in near))[:6] for field in best.names()
+        field: list(dict.fromkeys(getattr(s, field) for s in schedules))[:6] for field in best.names()
     })  # fmt: skip
 
 
 def _cells(
-    kind: ConvolutionKind, given: tuple[int, ...], shape: tuple[int, ...]
+    kind: ConvolutionKind, image_shape: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[list[int], list[int]]:
-    """Of each dimension: cells of a row, and by how many the last tap's shift is larger than the first one's."""
-    counts, apart = [], []
+    """Return for each dimension the cells of a row, and by how many the last tap's shift is larger than the first one's."""
+    counts, shifts = [], []
     for d, stride in enumerate(kind.stride):
         reach = kind.dilation[d] * (kind.kernel[d] - 1)
         further = (reach + stride - 1) // stride if kind.transposed else reach // stride
-        places = -(-shape[2 + d] // stride) if kind.transposed else shape[2 + d]
+        outputs = -(-shape[2 + d] // stride) if kind.transposed else shape[2 + d]
         zeros = kind.padding[d] // stride if not kind.transposed else 0
-        least = max(places, places + further - zeros)
-        ends = -(-(given[2 + d] + kind.padding[d]) // stride) if not kind.transposed else given[2 + d]
-        counts.append(min(max(least, ends), places + further))
-        apart.append(further)
-    return counts, apart
+        cells = max(outputs, outputs + further - zeros)
+        ends = (
+            -(-(image_shape[2 + d] + kind.padding[d]) // stride)
+            if not kind.transposed
+            else image_shape[2 + d]
+        )
+        counts.append(min(max(cells, ends), outputs + further))
+        shifts.append(further)
+    return counts, shifts
 
 
 def _patch(
     kind: ConvolutionKind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int
 ) -> Patch:
-    """Of a tile of `rows` cells."""
+    """Return the patch that a tile of `rows` cells reads."""
     inside = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
     outside = [d for d in range(len(counts)) if d not in inside]
     spread = sum(apart[d] * prod(counts[d + 1 :]) for d in inside)
@@ -243,23 +251,23 @@ def _patch(
 @cache
 def rank_warp_specialized_schedules(
     kind: ConvolutionKind,
-    given: tuple[int, ...],
+    image_shape: tuple[int, ...],
     shape: tuple[int, ...],
     full_channels: FullChannels = EACH,
     hardware: Hardware = H200,
 ) -> tuple[Timed, ...]:
     """All that fit a multiprocessor."""
-    counts, apart = _cells(kind, given, shape)
-    inner, total = side_by_side(kind), given[0] * prod(counts)
+    counts, shifts = _cells(kind, image_shape, shape)
+    inner, total = side_by_side(kind), image_shape[0] * prod(counts)
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
     timed: list[Timed] = []
-    for crew, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
+    for layout, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
         if (chunk > up(kind.channels, 8) and chunk != 8) or not full_channels.channels <= width < 2 * up(
             kind.made, 8
         ):
             continue
-        tile = ImplicitGemmWarpSpecializedSchedule(*crew, width, chunk, band, sm_count=hardware.sm_count)
-        patch = _patch(kind, counts, apart, chunk, band, tile.rows)
+        tile = ImplicitGemmWarpSpecializedSchedule(*layout, width, chunk, band, sm_count=hardware.sm_count)
+        patch = _patch(kind, counts, shifts, chunk, band, tile.rows)
         if 2 * tile.sums(kind) > 256 or patch.octets > MOST_PATCH:
             continue
         tiles = ceil(total / tile.rows) * outer * -(-kind.made // width) * kind.groups
@@ -306,5 +314,5 @@ def _load(
 
 @cache
 def _step_cycles(width: int) -> float:
-    """Of a step of 64 cells at the tensor cores' peak."""
+    """Return the cycles of a step of 64 cells at the tensor cores' peak."""
     return sum(max(part / 2, 16 + part / 4) for part in parts_of(width))

@@ -83,16 +83,16 @@ class CppDataMovement(AnchoredFamily):
             mapping = mapping_of(graph, region)
         except Unsupported:
             return []
-        found = []
+        techniques = []
         for name, shape in SHAPES.items():
             try:
                 shape(mapping).write()
             except Unsupported:
                 continue
-            found.append(_technique(name, graph, region, facts))
+            techniques.append(_technique(name, graph, region, facts))
             if name == "interleaved":  # rows of a few elements lose by an order of magnitude
                 break
-        return found
+        return techniques
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -121,8 +121,8 @@ def _technique(name: str, graph: Graph, region: Region, facts: Facts) -> Techniq
     operations = counted(len(region.nodes), "operation")
     if name == "tiles":
         why = f"{operations} in one pass over tiles, which are transposed in registers: memory is read and written in runs"
-        own = (tunable("TILE", 64, 32, 128), tunable("STRIP", 32, 16, 64))
-        return Technique(name, why, "memory", (*own, unroll, *common))
+        tile_tunables = (tunable("TILE", 64, 32, 128), tunable("STRIP", 32, 16, 64))
+        return Technique(name, why, "memory", (*tile_tunables, unroll, *common))
     if name == "interleaved":
         why = f"{operations} in one pass: lanes run along the outer loop, the short inner one is woven in at the end"
         return Technique(name, why, "memory", (tunable("TILE", 256, 64, 1024), unroll, *common))
@@ -141,7 +141,7 @@ def _turns(graph: Graph, node: Node) -> bool:
 
 
 def _other_order(spec: TensorSpec, out: TensorSpec) -> bool:
-    """Whether neighbours along what is dense in `out` lie apart in `spec`."""
+    """Tell whether neighbours along what is dense in `out` lie apart in `spec`."""
     if spec.shape != out.shape:
         return False
     dense = min((d for d, n in enumerate(out.shape) if n > 1), key=lambda d: out.stride[d], default=0)
@@ -153,10 +153,10 @@ def _known(node: Node) -> bool:
 
 
 def _neighbours(graph: Graph, region: Region) -> list[str]:
-    """What makes the inputs, then what reads the output."""
-    found = [graph.producer[v].name for v in region.inputs if v in graph.producer]
-    found += [u.name for v in region.outputs for u in graph.users[v]]
-    return [n for n in dict.fromkeys(found) if _known(graph.by_name[n])]
+    """List the producers of the inputs, then the readers of the output."""
+    neighbours = [graph.producer[v].name for v in region.inputs if v in graph.producer]
+    neighbours += [u.name for v in region.outputs for u in graph.users[v]]
+    return [n for n in dict.fromkeys(neighbours) if _known(graph.by_name[n])]
 
 
 def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Region | None:
@@ -188,9 +188,9 @@ def _multiplies(graph: Graph, region: Region) -> bool:
     """Does a node of the region read what the region makes several times over?"""
     inside = set(region.nodes)
     for node in (graph.by_name[n] for n in region.nodes):
-        made = [v for v in node.uses if v in graph.producer and graph.producer[v].name in inside]
+        inner_values = [v for v in node.uses if v in graph.producer and graph.producer[v].name in inside]
         if base_name(node) not in JOINS and any(
-            2 * node.output.spec.numel > 3 * graph.specs[v].numel for v in made
+            2 * node.output.spec.numel > 3 * graph.specs[v].numel for v in inner_values
         ):
             return True
     return False

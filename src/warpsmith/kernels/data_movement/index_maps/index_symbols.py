@@ -60,9 +60,9 @@ class Sym:
         """Exact at the main variant. Raises Unsupported where it is not."""
         if other.value == 0 or self.value % other.value:
             raise Unsupported(f"{self.text} is not a multiple of {other.text}")
-        mine, theirs = Counter(self.factors), Counter(other.factors)
-        if other.number and self.number % other.number == 0 and not theirs - mine:
-            factors = tuple(sorted((mine - theirs).elements()))
+        mine, divisors = Counter(self.factors), Counter(other.factors)
+        if other.number and self.number % other.number == 0 and not divisors - mine:
+            factors = tuple(sorted((mine - divisors).elements()))
             return Sym(self.number // other.number, factors, self.value // other.value)
         return Sym(1, (f"(({self.text}) / ({other.text}))",), self.value // other.value)
 

@@ -59,15 +59,15 @@ def _pad(m: Mapping, node: Node, value: str, index: At) -> str:
             return m.pull(node.uses[0], inner)
         before, after = pads[d]
         size = m.size(node.uses[0])[d]
-        own = inner[d].shift(sym(-before))
+        shifted = inner[d].shift(sym(-before))
         cases, bounds = [], []
         if before > 0:
-            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, own, size, False))))
+            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, shifted, size, False))))
             bounds.append(sym(before))
-        cases.append(along(d - 1, replaced(inner, d, own)))
+        cases.append(along(d - 1, replaced(inner, d, shifted)))
         if after > 0:
             bounds.append(sym(before) + size)
-            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, own, size, True))))
+            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, shifted, size, True))))
         return m.choose(inner[d], bounds, cases) if len(cases) > 1 else cases[0]
 
     for d, (before, after) in enumerate(pads):
@@ -77,7 +77,7 @@ def _pad(m: Mapping, node: Node, value: str, index: At) -> str:
 
 
 def _outside(kind: str, own: Index, size: Sym, above: bool) -> Index:
-    """Where an index before the first or past the last element leads."""
+    """Map an index before the first or past the last element into the value."""
     if kind == "replication":
         return fixed(size - sym(1) if above else sym(0))
     turned = own.times(sym(-1))
@@ -113,7 +113,7 @@ def _listed(value: Any) -> list[int]:
 
 
 def _triangle(m: Mapping, node: Node, value: str, index: At) -> str:
-    """Where column - row <= diagonal (tril), or >= (triu), the value, else 0."""
+    """Pull a triangle: the value where column - row <= diagonal (tril), or >= (triu), else 0."""
     lower = base_name(node) == "tril"
     diagonal = int(option(node, 1, "diagonal", 0))
     inside = m.pull(node.uses[0], index)

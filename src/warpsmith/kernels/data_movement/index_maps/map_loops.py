@@ -46,7 +46,7 @@ class Loops:
         return product([self.mapping.extents[v] for v in self.groups[group]]).value
 
     def step(self, access: Access, group: int) -> int:
-        """How far one step along a group moves, at the main variant."""
+        """Return the distance that one step along a group moves, at the main variant."""
         long = [v for v in self.groups[group] if self.mapping.extents[v].value != 1]
         return access.steps[long[-1]].value if long else 0
 
@@ -54,7 +54,7 @@ class Loops:
         return any(not access.steps[v].zero for v in self.groups[group])
 
     def inner(self, variable: int) -> Sym:
-        """How many steps of its group make one of the variable, which is the group's first."""
+        """Return the steps of the group that make one step of the variable, which is the group's first."""
         group = self.groups[self.where[variable]]
         return product([self.mapping.extents[v] for v in group[group.index(variable) + 1 :]])
 
@@ -100,12 +100,12 @@ class Loops:
         count = len(self.mapping.extents)
         steps, base = [sym(0)] * count, sym(0)
         lookups: dict[str, Sym] = {}
-        for d, own in enumerate(index):
+        for d, dim_index in enumerate(index):
             step = named(f"{operand}_stride[{d}]", spec.stride[d])
-            for variable, coefficient in own.terms:
+            for variable, coefficient in dim_index.terms:
                 steps[variable] = steps[variable] + coefficient * step
-            base = base + own.const * step
-            for table, coefficient in own.looked_up:
+            base = base + dim_index.const * step
+            for table, coefficient in dim_index.looked_up:
                 lookups[table] = lookups.get(table, sym(0)) + coefficient * step
         return Access(name, operand, tuple(steps), base, tuple(lookups.items()))
 
@@ -119,7 +119,7 @@ class Loops:
         return groups
 
     def _joins(self, outer: int, inner: int) -> bool:
-        """Whether two neighbouring loops can be one, at the main variant."""
+        """Tell whether two neighbouring loops can be one, at the main variant."""
         chosen = self.mapping.choices.values()
         if any(v == inner for c in chosen for v, _ in c.index.terms):
             return False

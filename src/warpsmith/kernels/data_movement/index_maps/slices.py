@@ -21,7 +21,7 @@ def _dim(m: Mapping, node: Node, position: int, name: str = "dim") -> int:
 
 
 def _start(m: Mapping, node: Node, value: str, dim: int, first: int) -> tuple[Sym, int]:
-    """Where a slice begins, and its step."""
+    """Return the start of a slice, and its step."""
     size = m.size(node.uses[0])[dim]
     step = int(option(node, first + 2, "step", 1))
     start, end = option(node, first, "start", None), option(node, first + 1, "end", None)
@@ -50,23 +50,23 @@ def _slice(m: Mapping, node: Node, value: str, index: At) -> str:
 def _select(m: Mapping, node: Node, value: str, index: At) -> str:
     dim, at = _dim(m, node, 1), int(option(node, 2, "index", 0))
     size = m.size(node.uses[0])[dim]
-    own = (
+    selection = (
         size + sym(at)
         if at < 0
         else sym(at)
         if at < size.value - 1 or at < 4
         else size - sym(size.value - at)
     )
-    return m.pull(node.uses[0], (*index[:dim], fixed(own), *index[dim:]))
+    return m.pull(node.uses[0], (*index[:dim], fixed(selection), *index[dim:]))
 
 
 def _split(m: Mapping, node: Node, value: str, index: At) -> str:
     dim = _dim(m, node, 2)
     names = [None if v is None else v.name for v in node.outputs]
-    place = names.index(value)
+    position = names.index(value)
     start = sym(0)
     size = m.size(node.uses[0])[dim]
-    for name, part in zip(names[:place], node.args[1], strict=False):
+    for name, part in zip(names[:position], node.args[1], strict=False):
         start = start + (m.size(name)[dim] if name is not None else sym(part))
     _within(m, start, m.size(value)[dim], 1, size)
     return m.pull(node.uses[0], replaced(index, dim, index[dim].shift(start)))
@@ -99,10 +99,10 @@ def _copy(m: Mapping, node: Node, value: str, index: At) -> str:
     """copy(self, source): what an assignment stores, broadcast."""
     source = node.args[1]["v"]
     shape, out = m.graph.specs[source].shape, m.graph.specs[value].shape
-    found = m.pull(source, aligned(shape, out, index))
-    if m.steps[found].kind != kind_of(m.graph.specs[value].dtype):
+    pulled = m.pull(source, aligned(shape, out, index))
+    if m.steps[pulled].kind != kind_of(m.graph.specs[value].dtype):
         raise Unsupported("an assignment that converts")
-    return found
+    return pulled
 
 
 SLICES: Moves = {

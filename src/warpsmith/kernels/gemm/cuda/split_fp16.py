@@ -29,7 +29,7 @@ def split_kernel(left: str, right: str, left_map: str = "as_it_is", both: bool =
 
 
 def split_fp16_bytes(named: Named, both: bool = True) -> str:
-    """Of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors, or of the left one alone."""
+    """Return the bytes of the workspace, in terms of task.h and tunables: sums of parts, then tiles of both factors, or of the left one alone."""
     slices, sides = f"(({named.depth}) / {DEPTH} + 1)", (named.rows, *([named.columns] if both else []))
     lines = " + ".join(f"(({side}) + {SIDE - 1}) / {SIDE}" for side in sides)
     return f"({parts_bytes(named)}) + 128 + (uint64_t){TILE_BYTES} * ({named.batch}) * {slices} * ({lines})"

@@ -75,11 +75,13 @@ def build_small_m_technique(
     best = best_schedule(hardware, tiles, slices, results)
     us = best.us(hardware, tiles, slices, results)
     why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
-    least = hardware.dram_us(moved, 0.85 * DRAM_SHARE)
+    memory_us = hardware.dram_us(moved, 0.85 * DRAM_SHARE)
     computing = 2.0 * SIDE * tiles * SIDE * depth / _flops_per_s(hardware) * 1e6
     tunables = (*_tunables(best, slices, ()), stream)
-    bound: Bottleneck = "compute" if computing > least else "memory"
-    return Technique("gemm-3xfp16-small-m", why, bound, tunables, us=max(us, least) + _launches_us(hardware))
+    bound: Bottleneck = "compute" if computing > memory_us else "memory"
+    return Technique(
+        "gemm-3xfp16-small-m", why, bound, tunables, us=max(us, memory_us) + _launches_us(hardware)
+    )
 
 
 def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> Gemm3xFp16Schedule:
@@ -90,8 +92,8 @@ def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -
 
 
 def _tunables(best: Gemm3xFp16Schedule, slices: int, groups: tuple[int, ...]) -> tuple[Tunable, ...]:
-    most = max(1, slices // 4)
-    splits = {s for s in (1, best.split_k // 2, 2 * best.split_k) if 1 <= s <= most} - {best.split_k}
+    max_split = max(1, slices // 4)
+    splits = {s for s in (1, best.split_k // 2, 2 * best.split_k) if 1 <= s <= max_split} - {best.split_k}
     return best.tunables(stages=(2,), group=groups, split_k=sorted(splits))
 
 

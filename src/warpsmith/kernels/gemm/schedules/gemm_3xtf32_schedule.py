@@ -52,9 +52,9 @@ class Gemm3xTf32Schedule(Schedule):
         down, over = -(-sizes.rows // self.tile_m), -(-sizes.columns // self.tile_n)
         blocks = max(1.0, share * sizes.batch * down * over * self.split_k)
         rate = TILES[self.tile_m, self.tile_n] * _flops_per_s(hardware) / hardware.sm_count
-        each = 2.0 * self.tile_m * self.tile_n * max(8.0, sizes.depth / self.split_k) / rate * 1e6
+        tile_us = 2.0 * self.tile_m * self.tile_n * max(8.0, sizes.depth / self.split_k) / rate * 1e6
         # The busiest multiprocessor counts: its blocks share it.
-        busy = each * -(-blocks // hardware.sm_count)
+        busy = tile_us * -(-blocks // hardware.sm_count)
         parts = 8.0 * self.split_k * sizes.outputs
         summing = hardware.dram_us(parts, DRAM_SHARE) + hardware.kernel_launch_us if self.split_k > 1 else 0.0
         return max(busy, hardware.dram_us(moved, 0.85 * DRAM_SHARE)) + summing + hardware.kernel_launch_us

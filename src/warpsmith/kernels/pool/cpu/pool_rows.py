@@ -21,7 +21,7 @@ class Rows(PoolSource):
         w, last = self.w, self.rank - 1
         dims = list(range(last))
         self.windows()
-        line, made, scratch = self._room()
+        line, result_size, scratch = self._room()
         w.line(
             f"constexpr int64_t BLOCKS = (Width::O + BLOCK - 1) / BLOCK, TASKS = {self.tasks(dims)} * BLOCKS;"
         )
@@ -34,9 +34,9 @@ class Rows(PoolSource):
             w.line("float* const line = (float*)workspace + part * SCRATCH;")
             w.line("float* const made = line + LINE;")
             if self.index:
-                w.line(f"int32_t* const found = (int32_t*)(made + {made});")
+                w.line(f"int32_t* const found = (int32_t*)(made + {result_size});")
             if self.computed and self._outer() and not self.index:
-                w.line(f"float* const row = made + {made};")
+                w.line(f"float* const row = made + {result_size};")
             self.start(dims, block=True)
             with w.block("for (int64_t task = begin; task < end; ++task)"):
                 self._block()
@@ -54,13 +54,15 @@ class Rows(PoolSource):
         """Floats of the line, of the output block, and of all scratch of a thread, in terms of task.h alone."""
         last = self.rank - 1
         window = self.pool.windows[-1]
-        made = f"{self.out}_shape[{last}]"
-        block = f"({made} < BLOCK ? {made} : BLOCK)"
+        result_size = f"{self.out}_shape[{last}]"
+        block = f"({result_size} < BLOCK ? {result_size} : BLOCK)"
         step = (
-            f"({self.size[last]} / ({made} > 0 ? {made} : 1) + 1)" if window.adaptive else f"{window.stride}"
+            f"({self.size[last]} / ({result_size} > 0 ? {result_size} : 1) + 1)"
+            if window.adaptive
+            else f"{window.stride}"
         )
-        more = f"{step} + 2" if window.adaptive else f"{(window.kernel - 1) * window.dilation}"
-        line = f"((({block} + VEC) * {step} + {more} + 2 * VEC) + 15) / 16 * 16"
+        reach = f"{step} + 2" if window.adaptive else f"{(window.kernel - 1) * window.dilation}"
+        line = f"((({block} + VEC) * {step} + {reach} + 2 * VEC) + 15) / 16 * 16"
         block = f"(({block} + 2 * VEC) + 15) / 16 * 16"
         extra = f" + {block}" if self.index else f" + {line}" if self.computed and self._outer() else ""
         return line, block, f"{line} + {block}{extra}"

@@ -30,7 +30,7 @@ def emit_pool_register_tiled_kernels(
 
 
 def write_windows(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> None:
-    """What windows, image and result are along D, H and W, as constants, and how elements are combined."""
+    """Write the sizes of windows, image and result along D, H and W as constants, and the combination of elements."""
     space = len(pool.windows)
     padded = [NO_WINDOW] * (3 - space) + list(pool.windows)
     inner = ["1"] * (3 - space) + list(sizes[-space:])

@@ -122,8 +122,8 @@ class Columns:
 
     def _reduce(self, p: Pass) -> None:
         w = self.w
-        others = {s.of: s for s in self.program.reductions if s.part == 1}
-        states = [COLUMN_STATES[s.reduction](s, others.get(s.name), "BLOCK") for s in p.reductions]
+        second_parts = {s.of: s for s in self.program.reductions if s.part == 1}
+        states = [COLUMN_STATES[s.reduction](s, second_parts.get(s.name), "BLOCK") for s in p.reductions]
         w.line(f"// Pass {p.number}: {', '.join(describe(s) for s in p.reductions)}, down each column.")
         for state in states:
             state.declare(w)
@@ -139,10 +139,15 @@ class Columns:
                     state.open_chunk(w)
                 self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
                 if any(s.two_loops for s in states):
-                    twice = [s for s in states if s.two_loops]
-                    for state in twice:
+                    two_loop_states = [s for s in states if s.two_loops]
+                    for state in two_loop_states:
                         state.between(w)
-                    self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+                    self._loop(
+                        p,
+                        [s.second for s in two_loop_states],
+                        [s.source for s in two_loop_states],
+                        keep_stash=False,
+                    )
                 for state in states:
                     state.close_chunk(w)
         for state in states:
@@ -162,16 +167,16 @@ class Columns:
     def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
         w, tag = self.w, self.layout.reduces[-1].tag
         earlier = [q for q in self.plan if q.number < p.number]
-        made = {s.name for q in earlier for s in self.program.needed(list(q.sources))}
-        old = [n for n in self.stash if n in made]
-        steps = self.program.needed(sources, frozenset(old))
+        earlier_names = {s.name for q in earlier for s in self.program.needed(list(q.sources))}
+        reused = [n for n in self.stash if n in earlier_names]
+        steps = self.program.needed(sources, frozenset(reused))
         used = {a for s in steps for a in s.args} | set(sources)
-        for name in old:
+        for name in reused:
             if name in used:
                 w.line(f"const ws::vf {name} = ws::load({name}_block + ({tag} * BLOCK + b) * VEC);")
         self.express.vector(steps, _indexed, lanes_rows=True)
         for name in self.stash:
-            if keep_stash and not p.last and name not in old and any(s.name == name for s in steps):
+            if keep_stash and not p.last and name not in reused and any(s.name == name for s in steps):
                 w.line(f"ws::store({name}_block + ({tag} * BLOCK + b) * VEC, {name});")
 
     def _write_full(self, p: Pass) -> None:

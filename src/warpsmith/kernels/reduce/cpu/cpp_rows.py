@@ -73,7 +73,7 @@ class Rows:
     # ---- pieces
 
     def _stash_rows(self) -> None:
-        """Where each kept step lies: in an output's own row, which the last pass overwrites, so that its lines are
+        """Place the row of each kept step: in an output's own row, which the last pass overwrites, so that its lines are
         fetched while the values are computed; in a scratch row where the stores stream past the cache.
         """
         full = [
@@ -95,8 +95,8 @@ class Rows:
         self.express.scalar(fresh)
 
     def _states(self, p: Pass) -> list[State]:
-        others = {s.of: s for s in self.program.reductions if s.part == 1}
-        return [ROW_STATES[s.reduction](s, others.get(s.name), "UNROLL") for s in p.reductions]
+        second_parts = {s.of: s for s in self.program.reductions if s.part == 1}
+        return [ROW_STATES[s.reduction](s, second_parts.get(s.name), "UNROLL") for s in p.reductions]
 
     def _pass(self, p: Pass, begin: str, end: str) -> None:
         if p.last:
@@ -116,11 +116,11 @@ class Rows:
         for state in states:
             state.declare(w)
         with self.layout.joined(self._read(p)) as joined:
-            far, near = ([], "") if joined else self._outer_loops()
+            outer, inner = ([], "") if joined else self._outer_loops()
             stop = "REDUCE" if joined else end
-            with nested(w, [*far, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
+            with nested(w, [*outer, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
                 w.line(f"const int64_t end = c + CHUNK < {stop} ? c + CHUNK : {stop};")
-                self._chunk(p, states, near)
+                self._chunk(p, states, inner)
         for state in states:
             state.finish(w)
 
@@ -130,30 +130,35 @@ class Rows:
         """
         if not self.layout.reduces:
             return [], ""
-        *far, near = self.layout.reduces
-        heads = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in far]
-        heads.append(f"for (int64_t batch = 0; batch < {near.extent}; batch += runs)")
-        past = f"(batch + runs < {near.extent} ? batch + runs : {near.extent})"
-        return heads, f"for (int64_t {near.tag} = batch; {near.tag} < {past}; ++{near.tag})"
+        *outer, inner = self.layout.reduces
+        heads = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in outer]
+        heads.append(f"for (int64_t batch = 0; batch < {inner.extent}; batch += runs)")
+        past = f"(batch + runs < {inner.extent} ? batch + runs : {inner.extent})"
+        return heads, f"for (int64_t {inner.tag} = batch; {inner.tag} < {past}; ++{inner.tag})"
 
-    def _chunk(self, p: Pass, states: list[State], near: str) -> None:
-        """One chunk: each state's work in lanes, flushed at the end. `near`: head of a loop over several runs."""
+    def _chunk(self, p: Pass, states: list[State], inner: str) -> None:
+        """One chunk: each state's work in lanes, flushed at the end. `inner`: head of a loop over several runs."""
         w = self.w
-        many = "end - c"
-        if near:
-            left = f"{self.layout.reduces[-1].extent} - batch"
-            many = f"(end - c) * ({left} < runs ? {left} : runs)"
-        w.line(f"[[maybe_unused]] const int64_t many = {many};")
+        count = "end - c"
+        if inner:
+            remaining = f"{self.layout.reduces[-1].extent} - batch"
+            count = f"(end - c) * ({remaining} < runs ? {remaining} : runs)"
+        w.line(f"[[maybe_unused]] const int64_t many = {count};")
         for state in states:
             state.open_chunk(w)
-        with nested(w, [near] if near else []):
+        with nested(w, [inner] if inner else []):
             self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
-        twice = [s for s in states if s.two_loops]
-        if twice:
+        two_loop_states = [s for s in states if s.two_loops]
+        if two_loop_states:
             for state in states:
                 state.between(w)
-            with nested(w, [near] if near else []):
-                self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+            with nested(w, [inner] if inner else []):
+                self._loop(
+                    p,
+                    [s.second for s in two_loop_states],
+                    [s.source for s in two_loop_states],
+                    keep_stash=False,
+                )
         for state in states:
             state.close_chunk(w)
 
@@ -173,16 +178,16 @@ class Rows:
     def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
         """The full steps of a pass; those kept in a scratch row are read back, or stored when new."""
         w = self.w
-        old = [n for n in self.stash if self._kept_before(n, p)]
-        steps = self.program.needed(sources, frozenset(old))
+        reused = [n for n in self.stash if self._kept_before(n, p)]
+        steps = self.program.needed(sources, frozenset(reused))
         used = {a for s in steps for a in s.args} | set(sources)
-        for name in old:
+        for name in reused:
             if name in used:
                 w.use("read")
                 w.line(f"const ws::vf {name} = read<1>({name}_row, j, n);")
         self.express.vector(steps, lambda name: name, lanes_rows=False)
         for name in self.stash:
-            if keep_stash and not p.last and name not in old and any(s.name == name for s in steps):
+            if keep_stash and not p.last and name not in reused and any(s.name == name for s in steps):
                 w.use("write")  # only the row's own lanes: past its end lies the next row of the output
                 w.line(f"write<1>({name}_row, j, {name}, n);")
 

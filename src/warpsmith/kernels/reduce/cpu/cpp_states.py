@@ -180,8 +180,8 @@ class RowMoments(State):
 
     def second(self, w: Writer) -> None:
         w.line(f"const ws::vf {self.name}_off = {self.source} - {self.name}_shift;")
-        acc, rest = f"{self.second_name}_acc", f"{self.name}_rest"
-        self.accumulate(w, rest, f"{rest}[u] + {self.name}_off")
+        acc, remainder = f"{self.second_name}_acc", f"{self.name}_rest"
+        self.accumulate(w, remainder, f"{remainder}[u] + {self.name}_off")
         self.accumulate(w, acc, f"{acc}[u] + {self.name}_off * {self.name}_off")
 
     def close_chunk(self, w: Writer) -> None:

@@ -68,8 +68,14 @@ class CudaReduction:
         shaped = Shaped(graph, region, program, compound, facts.hardware)
         stays = shaped.resident()
         cluster = shaped.cluster() if all(t.name != "persistent-cluster" for t in stays) else None
-        held = (shaped.registers(), shaped.column_registers(), shaped.shared(), cluster, *stays)
-        offered = (*held, shaped.packs(), shaped.streamed(), shaped.split())
+        resident_techniques = (
+            shaped.registers(),
+            shaped.column_registers(),
+            shaped.shared(),
+            cluster,
+            *stays,
+        )
+        offered = (*resident_techniques, shaped.packs(), shaped.streamed(), shaped.split())
         return sorted((t for t in offered if t is not None), key=lambda t: -t.gain)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
@@ -94,31 +100,31 @@ class Shaped:
 
     def registers(self) -> Technique | None:
         """A thread keeps up to 32 elements."""
-        held = self._held_bytes(self.program)
+        bytes_in_registers = self._held_bytes(self.program)
         spare = 1 if self.ragged else 0  # the ends of a row take registers, too
-        if not held or held > (4 - spare) * IN_REGISTERS * self._most():
+        if not bytes_in_registers or bytes_in_registers > (4 - spare) * IN_REGISTERS * self._most():
             return None
         group = min(self._most(), power(self.n / (4 * self.vec if not self.columns else 8)))
-        least = max(1, power(self.n / IN_REGISTERS))
-        others = [g for g in (2 * group, group // 2, 4 * group) if least <= g <= self._most()]
+        smallest = max(1, power(self.n / IN_REGISTERS))
+        groups = [g for g in (2 * group, group // 2, 4 * group) if smallest <= g <= self._most()]
         why = "each thread keeps its part of a row in registers: every element is read once"
         return self._technique(
-            "register-resident", why, ReduceSchedule(group=group).tunables(group=others), 1.4
+            "register-resident", why, ReduceSchedule(group=group).tunables(group=groups), 1.4
         )
 
     def column_registers(self) -> Technique | None:
-        """As `registers`, a thread with packs of columns."""
-        along = in_columns(self.program) if self.columns >= BLOCK_COLUMNS else []
-        if not along:
+        """Offer registers as `offer_registers` does, for a thread with packs of columns."""
+        contiguous = in_columns(self.program) if self.columns >= BLOCK_COLUMNS else []
+        if not contiguous:
             return None
-        vec = min(in_load(o.dtype) for o in along)
-        group = max(power(self.n * vec * len(along) / (3 * IN_REGISTERS)), vec)
-        most = min(1024 // PACKS_WIDE, ROOM // room(self.program, PACKS_WIDE * vec))
-        if group > most:
+        vec = min(in_load(o.dtype) for o in contiguous)
+        group = max(power(self.n * vec * len(contiguous) / (3 * IN_REGISTERS)), vec)
+        largest = min(1024 // PACKS_WIDE, ROOM // room(self.program, PACKS_WIDE * vec))
+        if group > largest:
             return None
-        others = [g for g in (2 * group, group // 2) if 1 < g <= most]
+        groups = [g for g in (2 * group, group // 2) if 1 < g <= largest]
         why = "each thread keeps packs of neighbouring columns in registers: every element is read once, 16 bytes a load"
-        sizes = ReduceSchedule(group=group, wide=PACKS_WIDE).tunables(group=others, wide=(16,))
+        sizes = ReduceSchedule(group=group, wide=PACKS_WIDE).tunables(group=groups, wide=(16,))
         return self._sized("column-register-resident", why, sizes, 1.45 if vec > 4 else 1.35)
 
     def shared(self) -> Technique | None:
@@ -133,10 +139,10 @@ class Shaped:
 
     def cluster(self) -> Technique | None:
         """A cluster of up to sixteen blocks a row; of eight unless tried."""
-        most = 512 * self.kib[-1]  # of a row in a block: two such blocks share a multiprocessor
-        if self.columns or self.row_bytes < most:
+        block_bytes = 512 * self.kib[-1]  # of a row in a block: two such blocks share a multiprocessor
+        if self.columns or self.row_bytes < block_bytes:
             return None
-        blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * most), 8)
+        blocks = next((c for c in (2, 4, 8) if self.row_bytes <= c * block_bytes), 8)
         schedule = ClusterReductionSchedule(blocks, keep_kib=self.kib[-1])
         why = "a cluster of blocks keeps a row in its shared memory, so that every element is read once"
         gain = 1.5 if schedule.holds(self.row_bytes) else 0.8
@@ -149,8 +155,8 @@ class Shaped:
         simple = len(plan) == 2 and plan[-1].last and not program.ends
         if self.columns or self.ragged or not simple or not self.row_bytes:
             return []
-        found = staying(self.hardware, self.row_bytes, self.rows, RowRing(program).beside)
-        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in found]
+        schedules = staying(self.hardware, self.row_bytes, self.rows, RowRing(program).beside)
+        return [self._technique(s.technique, s.why, s.sizes, s.gain, self.compound) for s in schedules]
 
     def streamed(self) -> Technique:
         group = min(self._most(), 512, power(self.n / (8 * self.vec)))
@@ -168,12 +174,12 @@ class Shaped:
         )
         if operand is None:
             return None
-        each = in_load(operand.dtype)
-        groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * each) <= ROOM]
+        per_load = in_load(operand.dtype)
+        groups = [g for g in (32, 16, 8) if room(self.program, g * (PACKS_WIDE + 1) * per_load) <= ROOM]
         why = "threads walk packs of neighbouring columns, wherever rows begin: 16 bytes a load"
         schedule = ReduceSchedule(group=groups[0], unroll=2, wide=PACKS_WIDE)
         sizes = schedule.tunables(group=groups, unroll=(4, 8), wide=(16,))
-        enough = self.rows * self.columns >= 2 * self.hardware.sm_count_rounded * PACKS_WIDE * each
+        enough = self.rows * self.columns >= 2 * self.hardware.sm_count_rounded * PACKS_WIDE * per_load
         return self._sized("column-vectorized", why, sizes, 1.3 if enough else 0.7)
 
     def split(self) -> Technique | None:
@@ -189,15 +195,15 @@ class Shaped:
             return None
         group = 8 if self.columns else 256 if self.n < 1 << 16 else 512
         # Many parts, so that the last ones end together.
-        wanted = max(power(16 * self.hardware.sm_count_rounded / bundles), 4 if long else 1)
-        parts = min(wanted, power(self.n / (group * self.vec * 4)))
+        target_parts = max(power(16 * self.hardware.sm_count_rounded / bundles), 4 if long else 1)
+        parts = min(target_parts, power(self.n / (group * self.vec * 4)))
         if parts < 2:
             return None
         why = "few long rows: blocks share each of them; their states meet in a fixed order"
-        others = [p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096]
-        sizes = self._walking(group, parts, others)
-        few = bundles < self.hardware.sm_count_rounded
-        return self._technique("split-row", why, sizes, 2.0 if few else 1.1, self.compound)
+        alternatives = [p for p in (parts // 2, parts * 2, parts * 4) if 2 <= p <= 4096]
+        sizes = self._walking(group, parts, alternatives)
+        few_bundles = bundles < self.hardware.sm_count_rounded
+        return self._technique("split-row", why, sizes, 2.0 if few_bundles else 1.1, self.compound)
 
     def _walking(
         self, group: int, split: int | None = None, splits: Sequence[int] = ()
@@ -208,10 +214,12 @@ class Shaped:
         return schedule.tunables(split=splits, group=self._around(group), unroll=unrolls)
 
     def _held_bytes(self, program: Program) -> int:
-        """Of a row, what several passes read."""
+        """Return the bytes of a row that several passes read."""
         reads = [{s.operand for s in program.needed(list(p.sources)) if s.operand} for p in passes(program)]
-        twice = {o for i, r in enumerate(reads) for o in r if any(o in other for other in reads[i + 1 :])}
-        return sum(WIDTH.get(o.dtype, 1) for o in twice) * self.n
+        read_twice = {
+            o for i, r in enumerate(reads) for o in r if any(o in later for later in reads[i + 1 :])
+        }
+        return sum(WIDTH.get(o.dtype, 1) for o in read_twice) * self.n
 
     def _most(self) -> int:
         """Threads that may share a row; those of a block above one column."""
@@ -225,12 +233,12 @@ class Shaped:
     ) -> Technique:
         if self.columns:
             wide = power(min(BLOCK_COLUMNS, self.columns))
-            beside = tunable(
+            columns_tunable = tunable(
                 "BLOCK_COLUMNS", wide, *(w for w in (64, 32, 16) if w != wide and w // 2 < self.columns)
             )
         else:
-            beside = tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128)
-        return self._sized(name, why, (*own, beside), gain, single)
+            columns_tunable = tunable("BLOCK", 128, 256, 64) if _within_warp(own) else tunable("BLOCK", 128)
+        return self._sized(name, why, (*own, columns_tunable), gain, single)
 
     def _sized(
         self, name: str, why: str, own: tuple[Tunable, ...], gain: float, single: bool = False

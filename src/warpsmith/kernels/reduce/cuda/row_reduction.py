@@ -41,7 +41,7 @@ class RowReduction:
         self._kept_already: set[str] = set()  # operands whose packs are in shared memory by now
 
     def _declare(self) -> None:
-        """What kernels read before them."""
+        """Write the declarations before the kernels."""
         self.layout.declare(self.top)
         self.threads.declare(self.top)
         self.layout.aligned(self.top, self._operands())
@@ -64,8 +64,8 @@ class RowReduction:
                 self._pass(p)
             self._row_outputs()
         shared = "SHARED" if self.holding == "shared" else "0"
-        own = "(double*)workspace" if extra else ""
-        launches = [Launch("rows", self.threads.blocks, "SIZE", shared, own, setup=self.setup)]
+        workspace = "(double*)workspace" if extra else ""
+        launches = [Launch("rows", self.threads.blocks, "SIZE", shared, workspace, setup=self.setup)]
         if self.totals:
             self.totals.kernel(w)
             launches.append(self.totals.launch)
@@ -88,7 +88,7 @@ class RowReduction:
         return [*{o.name: o for o in loads}.values(), *written]
 
     def read_again(self) -> list[Operand]:
-        """What several passes read."""
+        """List the operands that several passes read."""
         reads = [{o.name: o for o in self.lanes.operands(p.sources)} for p in self.plan]
         every = {name: o for r in reads for name, o in r.items()}
         return [o for n, o in every.items() if sum(n in r for r in reads) > 1]
@@ -97,7 +97,7 @@ class RowReduction:
         return [] if self.holding == "none" else self.read_again()
 
     def _by_width(self) -> list[Operand]:
-        """What is held, in the order in which it lies in shared memory: the widest first, so that all stay aligned."""
+        """List the resident operands in their order in shared memory: the widest first, so that all stay aligned."""
         return sorted(self._held(), key=lambda o: -bytes_of(o))
 
     def _room(self) -> None:
@@ -120,14 +120,14 @@ class RowReduction:
     def _copies(self, operands: Sequence[Operand], hinted: bool = False) -> None:
         write_copies(self.top, hinted)
         for o in operands:
-            whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
-            self.top.line(f"constexpr bool {o.name}_copied = {whole};")
+            aligned = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
+            self.top.line(f"constexpr bool {o.name}_copied = {aligned};")
 
     def _place(self) -> None:
         self.threads.place(self.w)
 
     def _number(self) -> str:
-        """Of a pack among those that the block keeps."""
+        """Return the number of a pack among those that the block keeps."""
         return "task"
 
     def _shared_rows(self) -> None:
@@ -150,14 +150,14 @@ class RowReduction:
             yield
 
     def _read(self, operands: Sequence[Operand]) -> None:
-        held = {o.name for o in self._held()} if self.holding == "shared" else set()
+        resident = {o.name for o in self._held()} if self.holding == "shared" else set()
         for operand in operands:
             name, text = operand.name, self.lanes.read(operand)
-            if name not in held:
+            if name not in resident:
                 self.w.line(f"{name}_pack[u] = {text};")
             elif name in self._kept_already:
-                here = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
-                self.w.line(f"{name}_pack[u] = {here} : {text};")
+                resident_text = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
+                self.w.line(f"{name}_pack[u] = {resident_text} : {text};")
             else:
                 number = self._number()
                 with self.w.block(f"if ({name}_copied && {number} < KEPT)"):
@@ -172,11 +172,11 @@ class RowReduction:
         for step in p.reductions:
             states.declare(w, step)
         if self.holding == "registers":
-            held = {o.name for o in self._held()}
-            once = [o for o in self.lanes.operands(p.sources) if o.name not in held]
+            resident = {o.name for o in self._held()}
+            streamed = [o for o in self.lanes.operands(p.sources) if o.name not in resident]
             with self._items():
-                self.lanes.packs(once, "ITEMS")
-                self._read(once)
+                self.lanes.packs(streamed, "ITEMS")
+                self._read(streamed)
                 self._elements(p)
             self._edges(p)
         else:
@@ -189,8 +189,8 @@ class RowReduction:
 
     def _streamed(self, p: Pass, begin: str = "slot", end: str = "") -> None:
         w, read, end = self.w, self.lanes.operands(p.sources), end or self.layout.end
-        held = {o.name for o in self._held()} - self._kept_already if self.holding == "shared" else set()
-        fresh = [o for o in read if o.name in held]
+        resident = {o.name for o in self._held()} - self._kept_already if self.holding == "shared" else set()
+        fresh = [o for o in read if o.name in resident]
         if fresh:
             self._ahead(fresh, begin, end, p.number)
         with w.block(f"for (int base = {begin}; base < {end}; base += GROUP * UNROLL)"):
@@ -220,7 +220,7 @@ class RowReduction:
         w.line(f"for (int i = 0; i < PREFETCH_STEPS; i++) ahead{number}({begin} + i * GROUP * UNROLL);")
 
     def _edges(self, p: Pass) -> None:
-        """What packs leave at both ends of a ragged row, element by element: packs of one, of which none is kept."""
+        """Read the elements at both ends of a ragged row that packs do not cover: packs of one, of which none is kept."""
         if not self.layout.lead:
             return
         w, read = self.w, self.lanes.operands(p.sources)
@@ -246,8 +246,8 @@ class RowReduction:
             add(self.w, self.lanes, p.reductions)
 
     def _row_outputs(self) -> None:
-        own = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
-        if own or self.totals:
+        per_row = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
+        if per_row or self.totals:
             with self.w.block(f"if ({self.who})"):
-                self.lanes.write_rows(own)
+                self.lanes.write_rows(per_row)
                 self.totals.save(self.w, self.lanes)

@@ -33,13 +33,17 @@ class RowRing(RowReduction):
         """The same for all rows, of a row's size, read where rows are written."""
         inner = [*self.layout.reduces, self.layout.inner]
         for o in self.lanes.operands(self.writing.sources):
-            along = all(self.layout.moves(o, loop) for loop in inner)
-            if along and o not in self._held() and not any(self.layout.moves(o, r) for r in self.layout.rows):
+            moves_along = all(self.layout.moves(o, loop) for loop in inner)
+            if (
+                moves_along
+                and o not in self._held()
+                and not any(self.layout.moves(o, r) for r in self.layout.rows)
+            ):
                 return o
         return None
 
     def _coming(self) -> list[Operand]:
-        """What only the writing reads, an element for each of the row's, and no register keeps."""
+        """List the operands that only the writing reads, an element for each of the row's, and no register keeps."""
         read = self.lanes.operands(self.writing.sources)
         moving = [o for o in read if self.layout.moves(o, self.layout.inner)]
         return [o for o in moving if o not in self._held() and o != self.fixed]
@@ -50,7 +54,7 @@ class RowRing(RowReduction):
         return sum(map(bytes_of, self._coming())) / sum(map(bytes_of, self._held()))
 
     def _in_shared(self) -> list[Operand]:
-        """What is held, then what is brought for the writing, in the order in which it lies there."""
+        """List the operands in shared memory in their order there: resident ones, then those fetched for the writing."""
         return [*self._by_width(), *sorted(self._coming(), key=lambda o: -bytes_of(o))]
 
     def _room(self) -> None:
@@ -70,7 +74,7 @@ class RowRing(RowReduction):
             top.line(f"constexpr int FIXED = {fits} ? KEPT : 0;  // steps of {self.fixed.name} in registers")
 
     def _ask_ahead(self) -> None:
-        """Where the rings lie, how they are filled, and their first steps."""
+        """Declare the row rings, write how they are filled, and their first steps."""
         before = "ws::dynamic_shared()"
         for o in self._in_shared():
             kind = f"ws::Pack<{o.name}_t, V>"

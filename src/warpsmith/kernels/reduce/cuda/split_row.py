@@ -75,8 +75,8 @@ class SplitRowReduction(RowReduction):
             if p.reductions:
                 with w.block("if (slot == 0 && inside)"):
                     for step in p.reductions:
-                        at, apart = self._saved_at(step.name, "part")
-                        w.line(f"ws::save(saved + {at}, {apart}, {step.name}_state);")
+                        at, stride = self._saved_at(step.name, "part")
+                        w.line(f"ws::save(saved + {at}, {stride}, {step.name}_state);")
             else:
                 self._ends("slot == 0 && inside && part == 0")
 
@@ -90,10 +90,10 @@ class SplitRowReduction(RowReduction):
             self._ends("slot == 0 && inside")
 
     def _ends(self, who: str) -> None:
-        own = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
-        if own or self.totals:
+        per_row = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
+        if per_row or self.totals:
             with self.w.block(f"if ({who})"):
-                self.lanes.write_rows(own)
+                self.lanes.write_rows(per_row)
                 self.totals.save(self.w, self.lanes)
 
     def _earlier(self, number: int) -> None:
@@ -101,11 +101,11 @@ class SplitRowReduction(RowReduction):
         self.row_steps(0)
         for p in self.plan[: number - 1]:
             for step in p.reductions:
-                at, apart = self._saved_at(step.name, "i")
+                at, stride = self._saved_at(step.name, "i")
                 states.declare(self.w, step)
                 with self.w.block("for (int i = slot; i < PARTS; i += GROUP)"):
                     struct = states.struct(step)
-                    self.w.line(f"{step.name}_state.merge(ws::load_state<{struct}>(saved + {at}, {apart}));")
+                    self.w.line(f"{step.name}_state.merge(ws::load_state<{struct}>(saved + {at}, {stride}));")
                 self.w.line(f"merge_all({step.name}_state);")
                 states.values(self.w, self.program, step)
             self.row_steps(p.number)

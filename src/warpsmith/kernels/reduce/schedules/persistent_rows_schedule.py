@@ -49,9 +49,9 @@ class PersistentRowsSchedule(Schedule):
     def cost(self, hardware: Hardware, row_bytes: int, rows: int) -> float:
         """Bytes in whose time a block is done: what is read again and what is waited for counts as bytes, too."""
         part = row_bytes / self.row_blocks(hardware)
-        again = max(0.0, part - PART_BYTES)
-        exchange = EXCHANGE_BYTES if again else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
-        return -(-rows // (self.teams or 1)) * (part + 0.5 * again + exchange)
+        reread_bytes = max(0.0, part - PART_BYTES)
+        exchange = EXCHANGE_BYTES if reread_bytes else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
+        return -(-rows // (self.teams or 1)) * (part + 0.5 * reread_bytes + exchange)
 
 
 @dataclass(frozen=True)
@@ -69,27 +69,32 @@ def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) 
     if row_bytes < LEAST_BYTES:
         return []
     why = "of blocks that stay go from row to row: the next row is loaded and added while this one is written"
-    found = []
+    schedules = []
     if row_bytes <= 16 * PART_BYTES:
         blocks = next(
             (c for c in (1, 2, 4, 8) if row_bytes <= c * PART_BYTES),
             8 if row_bytes <= 8 * MOST_PART_BYTES else 16,
         )
-        near = [c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16]
+        cluster_sizes = [c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16]
         gain = 1.25 if row_bytes < 512 * smem_kib(hardware)[-1] else 2.2
         best = _schedule(hardware, row_bytes / blocks, beside, blocks > 8, cluster=blocks)
-        found.append(
-            Staying("persistent-cluster", f"clusters {why}", _tunables(hardware, best, cluster=near), gain)
+        schedules.append(
+            Staying(
+                "persistent-cluster",
+                f"clusters {why}",
+                _tunables(hardware, best, cluster=cluster_sizes),
+                gain,
+            )
         )
     if row_bytes > 8 * PART_BYTES:
         teams = best_teams(hardware, row_bytes, rows)
         part = row_bytes / (hardware.sm_count // teams[0])
         best = _schedule(hardware, min(part, PART_BYTES), beside, True, teams=teams[0])
-        gain = 2.3 if found else 2.1 if row_bytes <= FAR_BYTES else 1.9
-        found.append(
+        gain = 2.3 if schedules else 2.1 if row_bytes <= FAR_BYTES else 1.9
+        schedules.append(
             Staying("persistent-cooperative", f"teams {why}", _tunables(hardware, best, teams=teams), gain)
         )
-    return found
+    return schedules
 
 
 def _schedule(
@@ -114,7 +119,7 @@ def _tunables(
 
 
 def best_teams(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
-    """How many rows are under way at once, the best four first: few blocks left over, little that is read again, and few
+    """List numbers of rows in flight, the best four first: few blocks left over, little that is read again, and few
     exchanges that have to be waited for, which is where there is no room to add the next row meanwhile."""
 
     cached = hardware.l2_bytes * 14 // 25  # of rows that the L2 cache still has when they are read again

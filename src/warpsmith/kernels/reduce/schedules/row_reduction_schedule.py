@@ -34,7 +34,7 @@ class SmemResidentSchedule(Schedule):
     )  # times `unroll` packs that are under way to shared memory before they are used
 
     def holds(self, row_bytes: int) -> bool:
-        """Whether the whole row fits."""
+        """Tell whether the whole row fits."""
         return self.keep_kib << 10 >= row_bytes
 
     def all_tunables(self, kib: tuple[int, ...]) -> tuple[Tunable, ...]:
@@ -54,12 +54,12 @@ class ClusterReductionSchedule(Schedule):
     keep_kib: int = tunes("SMEM_KIB", 48)
 
     def holds(self, row_bytes: int) -> bool:
-        """Whether the whole row fits."""
+        """Tell whether the whole row fits."""
         return self.cluster * (self.keep_kib << 10) >= row_bytes
 
     def all_tunables(self, kib: tuple[int, ...]) -> tuple[Tunable, ...]:
         """`kib`: sizes of shared memory that a block may have."""
-        others = [c for c in (2 * self.cluster, self.cluster // 2) if c > 1]
+        clusters = [c for c in (2 * self.cluster, self.cluster // 2) if c > 1]
         return self.tunables(
-            cluster=others, group=(1024, 256), unroll=(2, 8), ahead=(2, 8), keep_kib=kib[::-1]
+            cluster=clusters, group=(1024, 256), unroll=(2, 8), ahead=(2, 8), keep_kib=kib[::-1]
         )
