@@ -81,7 +81,7 @@ class Layout(Addresses):
             w.line("constexpr int64_t runs = REDUCE_INNER * 2 > CHUNK ? 1 : CHUNK / (REDUCE_INNER + 1);")
 
     @contextmanager
-    def joined(self, operands: Sequence[Operand]) -> Iterator[bool]:
+    def assume_joined_loops(self, operands: Sequence[Operand]) -> Iterator[bool]:
         """Inside, all reduced loops are one, REDUCE long, if these operands are flat over them; yields whether."""
         axes = [a for loop in [*self.reduces, self.inner] for a in loop.group.axes]
         self._joined = bool(self.reduces) and all(

@@ -90,7 +90,7 @@ class Express:
         """The full step args[0] computed once more, for the element at args[1] only (rows mode)."""
         source, at = step.args[0], self._scalar_arg(step.args[1])
         lines = [f"const int64_t j = {at};", "if (j < 0 || j >= REDUCE) return ws::nan;"]
-        for own_step in (s for s in self.program.needed([source]) if not self.constant(s)):
+        for own_step in (s for s in self.program.list_needed_steps([source]) if not self.constant(s)):
             text = self._fill(own_step, self._scalar_arg)
             if own_step.operand is not None:
                 name = own_step.operand.name
@@ -108,7 +108,7 @@ class Express:
         index = self.splat(at) if self.constant(at) else rename(at.name)
         self.w.use("pick")
         lines = [f"const ws::vl at = {index};"]
-        for own_step in (s for s in self.program.needed([source]) if not self.constant(s)):
+        for own_step in (s for s in self.program.list_needed_steps([source]) if not self.constant(s)):
             if own_step.operand is None:
                 text = self.vector_text(own_step, rename, True)
             else:

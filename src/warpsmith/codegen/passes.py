@@ -43,10 +43,10 @@ def passes(program: Program) -> list[Pass]:
     return planned
 
 
-def kept_steps(program: Program) -> list[str]:
+def list_scratch_steps(program: Program) -> list[str]:
     """Full steps that several passes need and that are dear to compute: candidates for a scratch row."""
     plan = passes(program)
-    needs = [{s.name for s in program.needed(list(p.sources))} for p in plan]
+    needs = [{s.name for s in program.list_needed_steps(list(p.sources))} for p in plan]
     names: list[str] = []
     for i, pass_needs in enumerate(needs):
         later = set().union(*needs[i + 1 :]) if i + 1 < len(needs) else set()
@@ -56,7 +56,7 @@ def kept_steps(program: Program) -> list[str]:
             edge = step.name in shared and (
                 not set(users[step.name]) & shared
                 or step.name in plan[i].sources
-                or step.name in _later_sources(plan, i)
+                or step.name in _find_later_sources(plan, i)
             )
             if edge and step.kind == "f" and step.name not in names and _dear(program, step, set(names)):
                 names.append(step.name)
@@ -72,12 +72,12 @@ def describe(step: Expr) -> str:
     return f"{names.get(step.reduction, step.reduction)} of {step.args[0]}"
 
 
-def _later_sources(plan: list[Pass], i: int) -> set[str]:
+def _find_later_sources(plan: list[Pass], i: int) -> set[str]:
     return {name for p in plan[i + 1 :] for name in p.sources}
 
 
 def _dear(program: Program, step: Expr, kept: set[str]) -> bool:
-    chain = program.needed([step.name], frozenset(kept))
+    chain = program.list_needed_steps([step.name], frozenset(kept))
     loads = [s for s in chain if s.operand is not None]
     wide = sum(s.operand is not None and s.operand.dtype != "float32" for s in loads)
     return sum(s.cost for s in chain) - len(loads) + 3 * wide + 2 * (len(loads) - 1) >= WORTH_KEEPING

@@ -127,7 +127,7 @@ class Program:
     def writes_full(self) -> bool:
         return any(self.step(name).full for _, name in self.outputs)
 
-    def needed(self, names: list[str], have: frozenset[str] = frozenset()) -> list[Expr]:
+    def list_needed_steps(self, names: list[str], have: frozenset[str] = frozenset()) -> list[Expr]:
         """The full steps that computing `names` takes, in order, not going past reductions or the names in
         `have`.
         """

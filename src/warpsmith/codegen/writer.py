@@ -67,7 +67,7 @@ class Writer:
         return "\n".join(PRELUDE[name] for name in PRELUDE if name in self.helpers)
 
 
-def nested(w: Writer, heads: list[str]) -> ExitStack:
+def open_nested(w: Writer, heads: list[str]) -> ExitStack:
     """All the loops of `heads`, one inside the other."""
     stack = ExitStack()
     for head in heads:

@@ -10,14 +10,14 @@ from .cuda_unit import pack, stream
 from .family import Bottleneck, tunable
 
 
-def lowered(graph: Graph, region: Region) -> Program | None:
+def try_lower(graph: Graph, region: Region) -> Program | None:
     try:
         return lower(graph, region)
     except Unsupported:
         return None
 
 
-def shared_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
+def list_memory_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
     """List the tunables of memory-bound kernels: elements a load, and evict-first stores."""
     tunables = []
     if program.mode != "columns":

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ..codegen.rewrites.folding import folded_region
+from ..codegen.rewrites.folding import match_folded_region
 from ..records import Graph, Region
 from .anchored import AnchoredFamily
 from .family import Family, Listed
@@ -26,7 +26,7 @@ def families_of(target: str) -> Mapping[str, Family]:
 
 
 @cache
-def anchored_of(target: str) -> tuple[AnchoredFamily, ...]:
+def list_anchored_families(target: str) -> tuple[AnchoredFamily, ...]:
     """List the families that cut their own regions; the others share the planner's growth and the lowering."""
     return tuple(f for f in families_of(target).values() if isinstance(f, AnchoredFamily))
 
@@ -38,7 +38,9 @@ def target_of(language: str) -> str:
 
 def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
     """The most specific family of a target that has something to offer for one of the region's nodes."""
-    folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
+    folds = (
+        match_folded_region(graph, region) is not None
+    )  # the library's map is in it, which others do not write
     for family in families_of(target).values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ...targets.front_matter import FrontMatter, render
-from ..cpp_source import defaults_of, indented
+from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
 
@@ -70,7 +70,7 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
         '#include "task.h"', '#include "warpsmith_cuda_states.h"', "", helpers, body.top.text(), body.w.text(),
         f"static void unit({listed}void* workspace, void* stream) {{",
-        "" if body.workspace else "  (void)workspace;", indented(unit.text()) + "}",
+        "" if body.workspace else "  (void)workspace;", indent_lines(unit.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 

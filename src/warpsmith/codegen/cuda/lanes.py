@@ -87,7 +87,7 @@ class CudaLayout(Layout, Places):
         widest = f"ws::widest({self.inner.extent}, VEC)"
         return "1" if self.program.mode == "columns" else f"RAGGED ? VEC : {widest}" if self.lead else widest
 
-    def ragged(self, w: Writer) -> None:
+    def emit_ragged_test(self, w: Writer) -> None:
         if self.lead:
             n = self.inner.extent
             long = f"{n} >= {RAGGED} * VEC && {self.lead.name}_col == 1"
@@ -105,7 +105,7 @@ class CudaLayout(Layout, Places):
         """Return the number of packs in a row."""
         return "packs" if self.lead else "PACKS"
 
-    def aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
+    def declare_aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
         """`in0_whole`: do all packs of an operand start at a multiple of a pack?"""
         for operand in operands:
             steps = [r for r in (*self.rows, *self.reduces) if self.moves(operand, r)]
@@ -143,7 +143,7 @@ class Lanes(Express):
 
     def operands(self, sources: Sequence[str]) -> list[Operand]:
         """List the operands that these steps read element by element."""
-        return [s.operand for s in self.program.needed(list(sources)) if s.operand is not None]
+        return [s.operand for s in self.program.list_needed_steps(list(sources)) if s.operand is not None]
 
     def stride(self, operand: Operand) -> str:
         return self.places.lane_stride(operand)
@@ -158,7 +158,7 @@ class Lanes(Express):
 
     def element(self, sources: Sequence[str]) -> None:
         """The full steps that `sources` take, for element `v` of the packs numbered `u`."""
-        for step in self.program.needed(list(sources)):
+        for step in self.program.list_needed_steps(list(sources)):
             if self.constant(step):
                 continue
             if step.operand is not None:

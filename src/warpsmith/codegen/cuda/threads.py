@@ -23,7 +23,7 @@ class Threads:
 
     def declare(self, w: Writer) -> None:
         """V, PACKS, GROUP, SIZE (threads of a block), BLOCKS."""
-        self.layout.ragged(w)
+        self.layout.emit_ragged_test(w)
         w.line(f"constexpr int V = {self.layout.width()};")
         w.line('static_assert(REDUCE < 0x7fffffff, "requires: reductions of less than 2^31 elements");')
         w.line("constexpr int PACKS = (int)(REDUCE / V);")
@@ -94,7 +94,7 @@ class Threads:
             row_count.append(self.layout.expression("COLUMNS"))
         return " * ".join([*row_count, "SPLIT", str(4 * words)])
 
-    def saved(self, part: str, before: int, words: int) -> tuple[str, str]:
+    def locate_state(self, part: str, before: int, words: int) -> tuple[str, str]:
         """Return where a part's state lies in the workspace, `before` words after the first of its row's part, of `words`
         in all; and how far apart its words are."""
         at = f"((int64_t)row * PARTS + {part}) * {words} + {before}"

@@ -55,7 +55,7 @@ def build_chain_between(
         else:
             raise Unsupported(f"{operand.value} is not an input")
     out, last = program.outputs[0]
-    return Chain(replace(program, steps=_ordered(steps)), ((_dense(out), last),))
+    return Chain(replace(program, steps=_put_loads_first(steps)), ((_dense(out), last),))
 
 
 def _after(program: Program, start: str) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _after(program: Program, start: str) -> tuple[str, ...]:
     return tuple(s.name for s in program.steps if s.operand is not None and s.operand.value == start)
 
 
-def _ordered(steps: list[Expr]) -> tuple[Expr, ...]:
+def _put_loads_first(steps: list[Expr]) -> tuple[Expr, ...]:
     """Loads first: what is computed in place of a load refers to the scores."""
     loads = [s for s in steps if s.operand is not None]
     return (*loads, *(s for s in steps if s.operand is None))
@@ -93,7 +93,7 @@ def mask_chain(
     return Chain(Program((acc, mask_operand), stored, steps, ()), stored)
 
 
-def permuted_chain(
+def build_permuting_chain(
     names: Mapping[str, str], graph: Graph, value: str, out: str, order: Sequence[int]
 ) -> Chain:
     """Stores what the last product makes with its dimensions in another order: `order` is that of a permute."""

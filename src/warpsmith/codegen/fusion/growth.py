@@ -28,7 +28,7 @@ def grow(
     taken: Collection[str],
     most: int,
 ) -> Region:
-    """Takes the first neighbour that `joined` accepts, then looks anew, until none is accepted or there are `most`
+    """Takes the first neighbour that `assume_joined_loops` accepts, then looks anew, until none is accepted or there are `most`
     nodes. Nodes in `taken` are no neighbours.
     """
     region = start
@@ -81,7 +81,7 @@ def _with(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | 
 def _with_between(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | None:
     """The region, a neighbour, and the nodes on the ways from one to the other, which must come along."""
     members = {*region.nodes, name}
-    behind = _reached(graph, members)
+    behind = _find_dependants(graph, members)
     ahead: set[str] = set(members)
     for node in reversed(graph.nodes):
         results = (v.name for v in node.outputs if v is not None)
@@ -93,7 +93,7 @@ def _with_between(graph: Graph, region: Region, name: str, taken: set[str]) -> R
     return writable(graph, members | between)
 
 
-def _reached(graph: Graph, names: set[str]) -> set[str]:
+def _find_dependants(graph: Graph, names: set[str]) -> set[str]:
     """The nodes and all that depends on them."""
     reached = set(names)
     for node in graph.nodes:

@@ -46,7 +46,7 @@ def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(lowered_chain(graph, nodes), names, acc)
+        program = _rename_operands(lower_chain(graph, nodes), names, acc)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -67,13 +67,13 @@ def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
     if graph.specs[value].dtype not in (*FLOATS, "bool"):
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(lowered_chain(graph, nodes), names, to)
+        program = _rename_operands(lower_chain(graph, nodes), names, to)
         stored = tuple((o, _as_float(program, n)) for o, n in program.outputs)
         program = replace(program, steps=(*program.steps, *_casts(program)))
         if [o.name for o, _ in stored] != ["to"]:
             raise Unsupported("a prologue whose values are used elsewhere")
     else:
-        source = replace(to, name=_named(names, value), dtype=graph.specs[value].dtype)
+        source = replace(to, name=_name_operand(names, value), dtype=graph.specs[value].dtype)
         kind: Kind = "m" if source.dtype == "bool" else "f"
         load = Expr("from", "load", (), kind, True, 0, operand=source)
         program = Program((source,), ((to, "from"),), (load,), ())
@@ -98,8 +98,8 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
         for operand in operands.values():
             _place(w, operand, run, buffer)
         express = Express(program, Addresses(), w)
-        steps = program.needed([n for _, n in chain.stored])
-        fixed = _fixed(program, steps, run)
+        steps = program.list_needed_steps([n for _, n in chain.stored])
+        fixed = _find_invariant_steps(program, steps, run)
         if fixed:
             w.line("constexpr int64_t j = 0;")
             w.line("constexpr int n = VEC;")
@@ -132,7 +132,7 @@ def _place(w: Writer, operand: Operand, run: int, buffer: str) -> None:
     w.line(f"constexpr int64_t {name}_col = {steps.get(run, '0')};")
 
 
-def _fixed(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
+def _find_invariant_steps(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
     """Steps that are the same all along a run (of per-channel operands, say): written once before its loop, for the
     stores in it keep the compiler from doing so."""
     fixed_axes: set[str] = set()
@@ -165,7 +165,7 @@ def _casts(program: Program) -> tuple[Expr, ...]:
     return (unit, zero, *casts) if casts else ()
 
 
-def lowered_chain(graph: Graph, nodes: Iterable[str]) -> Program:
+def lower_chain(graph: Graph, nodes: Iterable[str]) -> Program:
     """Raises TaskError or Unsupported for what is no chain."""
     program = lower(graph, make_region(graph, nodes))
     if program.reductions:
@@ -179,7 +179,7 @@ def _dense(graph: Graph, value: str, name: str) -> Operand:
     return Operand(name, value, "float32", tuple(range(len(spec.shape))), spec.shape, spec.stride)
 
 
-def _renamed(program: Program, names: dict[str, str], own: Operand) -> Program:
+def _rename_operands(program: Program, names: dict[str, str], own: Operand) -> Program:
     """Operands called as the region calls them, and the value shared with the kernel as its buffer."""
 
     def rename(operand: Operand) -> Operand:
@@ -187,14 +187,14 @@ def _renamed(program: Program, names: dict[str, str], own: Operand) -> Program:
             raise Unsupported("a view that splits dimensions in a chain")
         if operand.value == own.value:
             return own
-        return replace(operand, name=_named(names, operand.value))
+        return replace(operand, name=_name_operand(names, operand.value))
 
     steps = tuple(s if s.operand is None else replace(s, operand=rename(s.operand)) for s in program.steps)
     inputs = tuple(rename(o) for o in program.inputs)
     return Program(inputs, tuple((rename(o), n) for o, n in program.outputs), steps, program.groups)
 
 
-def _named(names: dict[str, str], value: str) -> str:
+def _name_operand(names: dict[str, str], value: str) -> str:
     if value not in names:
         raise Unsupported(f"{value} is neither an input nor an output of the region")
     return names[value]

@@ -14,7 +14,7 @@ from ...tasks.regions import make_region
 from ..lowering.axis_relations import VIEWS, base_name
 from ..lowering.ops import pointwise
 from ..program import Unsupported
-from .op_chain import lowered_chain
+from .op_chain import lower_chain
 
 MAX_CHAIN = 24  # nodes
 
@@ -70,7 +70,7 @@ def grow_before(
             continue
         grown = [*chain, *_constants(graph, node, taken), node.name]
         try:
-            lowered_chain(graph, grown)
+            lower_chain(graph, grown)
         except (TaskError, Unsupported):
             continue
         chain = grown
@@ -91,7 +91,7 @@ def _constants(graph: Graph, node: Node, taken: Collection[str]) -> list[str]:
 def _works(graph: Graph, value: str, nodes: Sequence[str]) -> bool:
     try:
         make_region(graph, [graph.producer[value].name, *nodes])
-        program = lowered_chain(graph, nodes)
+        program = lower_chain(graph, nodes)
         operand = next((o for o in program.inputs if o.value == value), None)
         return operand is not None and operand.axes == tuple(range(len(graph.specs[value].shape)))
     except (TaskError, Unsupported):

@@ -22,14 +22,14 @@ from .axis_relations import (
     VIEWS,
     base_name,
     group_factors,
-    reduced_dims,
+    list_reduced_dims,
     relate,
 )
 from .factors import Dim, Factors
 
 __all__ = [
     "BATCH_NORMS", "BATCH_NORM_INFERENCE", "GROUP_NORM", "KEEPING", "REDUCING", "SHUFFLES", "VIEWS", "Axes",
-    "Dim", "base_name", "reduced_dims",
+    "Dim", "base_name", "list_reduced_dims",
 ]  # fmt: skip
 
 
@@ -90,10 +90,10 @@ class Axes:
             stride += [s for _, s in operand_axes]
         return Operand(name, value, spec.dtype, axes, tuple(shape), tuple(stride), tuple(dims))
 
-    def reduced_by(self, node: Node) -> frozenset[int]:
+    def find_reduced_axes(self, node: Node) -> frozenset[int]:
         """The axes that a reduction, or a norm within it, removes. Dimensions of size 1 are none."""
         source = node.uses[0]
-        axes = [a for d in reduced_dims(node, self.graph.specs[source]) for a in self.dim(source, d)]
+        axes = [a for d in list_reduced_dims(node, self.graph.specs[source]) for a in self.dim(source, d)]
         if base_name(node) == GROUP_NORM:
             _, inner = group_factors(self._factors, self.graph, node)
             axes = [*(self._number(source, f) for f in inner), *axes]

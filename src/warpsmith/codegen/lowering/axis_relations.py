@@ -54,7 +54,7 @@ def order_of(graph: Graph, node: Node) -> list[int]:
     return order
 
 
-def reduced_dims(node: Node, spec: TensorSpec) -> tuple[int, ...]:
+def list_reduced_dims(node: Node, spec: TensorSpec) -> tuple[int, ...]:
     """Dimensions of the first argument that a reducing node reduces, ascending; of a group norm those that it
     reduces whole."""
     rank, name = len(spec.shape), base_name(node)
@@ -171,7 +171,7 @@ def _keep(f: Factors, graph: Graph, node: Node, name: str) -> None:
 def _reduce(f: Factors, graph: Graph, node: Node) -> None:
     source = node.uses[0]
     spec = graph.specs[source]
-    reduced = set(reduced_dims(node, spec))
+    reduced = set(list_reduced_dims(node, spec))
     remaining = [d for d in range(len(spec.shape)) if d not in reduced]
     for out in (v for v in node.outputs if v is not None):
         keepdim = len(out.spec.shape) == len(spec.shape) and bool(reduced)
@@ -179,7 +179,7 @@ def _reduce(f: Factors, graph: Graph, node: Node) -> None:
             _same(f, (source, d), (out.name, d if keepdim else i))
 
 
-def picked_dim(node: Node, spec: TensorSpec) -> int:
+def find_picked_dim(node: Node, spec: TensorSpec) -> int:
     """The dimension of the first argument along which a picking node takes one element."""
     rank = len(spec.shape)
     if rank == 0:
@@ -191,7 +191,7 @@ def _pick(f: Factors, graph: Graph, node: Node) -> None:
     """Index and result have the source's other dimensions; class weights its picked one."""
     source, out = node.uses[0], node.output
     shape = graph.specs[source].shape
-    picked = picked_dim(node, graph.specs[source])
+    picked = find_picked_dim(node, graph.specs[source])
     index = node.args[1]["v"] if base_name(node) == "nll_loss_forward" else node.args[2]["v"]
     for value in (index, out.name):
         sizes = graph.specs[value].shape

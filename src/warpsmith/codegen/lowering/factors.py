@@ -121,7 +121,7 @@ class Factors:
     def _walk(self, a: list[int], b: list[int]) -> tuple[list[int], list[int]]:
         """Unites from the innermost factors on, splitting the larger one. Returns what is left of either."""
         while a and b:
-            x, y = self._innermost(a), self._innermost(b)
+            x, y = self._pop_innermost(a), self._pop_innermost(b)
             m, n = self._sizes[x], self._sizes[y]
             if x == y:
                 continue
@@ -137,7 +137,7 @@ class Factors:
                 b.append(outer)
         return a, b
 
-    def _innermost(self, factors: list[int]) -> int:
+    def _pop_innermost(self, factors: list[int]) -> int:
         """Takes the last factor off; it may have been split since it was listed."""
         *leading, last = self._leaves(factors.pop())
         factors += leading

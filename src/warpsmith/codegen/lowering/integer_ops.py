@@ -59,7 +59,7 @@ def _where(b: Builder, n: Node) -> str:
     return b.emit("ws::select({0}, {1}, {2})", mask, if_true, if_false, kind="l")
 
 
-def _masked_fill(b: Builder, n: Node) -> str:
+def _lower_masked_fill(b: Builder, n: Node) -> str:
     mask, if_true, if_false = b.arg(n.args[1], "m"), b.arg(n.args[2], "l"), b.arg(n.args[0], "l")
     return b.emit("ws::select({0}, {1}, {2})", mask, if_true, if_false, kind="l")
 
@@ -89,7 +89,7 @@ _INTEGER_OPS: dict[str, Lower] = {
     "bitwise_and": _calls("{0} & {1}"), "bitwise_or": _calls("{0} | {1}"), "bitwise_xor": _calls("{0} ^ {1}"),
     "bitwise_not": _calls("~{0}"), "remainder": _calls("ws::floor_mod({0}, {1})", 40),
     "floor_divide": _calls("ws::floor_div({0}, {1})", 40), "div": _div,
-    "where": _where, "masked_fill": _masked_fill, "_to_copy": _copy, "clone": _copy, "alias": _copy,
+    "where": _where, "masked_fill": _lower_masked_fill, "_to_copy": _copy, "clone": _copy, "alias": _copy,
     "full": _fill(1), "full_like": _fill(1), "scalar_tensor": _fill(0), "fill": _fill(1),
 }  # fmt: skip
 

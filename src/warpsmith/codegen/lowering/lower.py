@@ -15,7 +15,7 @@ from ..program import Expr, Kind, Operand, Program, Unsupported
 from .axes import Axes
 from .axis_relations import VIEWS, base_name
 from .integer_ops import integer_op
-from .levels import is_reducing, removed_axes, row_axes
+from .levels import find_removed_axes, is_reducing, row_axes
 from .loop_groups import loop_groups
 from .naming import identifier, verb
 from .op_builder import FLOATS, INTEGERS, convert, kind_of, literal, number, whole, whole_number
@@ -37,7 +37,7 @@ class Lowering:
         self.graph, self.region, self.single_pass = graph, region, single_pass
         self.nodes = [graph.by_name[n] for n in region.nodes]
         self.axes = Axes(graph, self.nodes)
-        self.removed = removed_axes(self.axes, self.nodes)
+        self.removed = find_removed_axes(self.axes, self.nodes)
         self.reduced = row_axes(self.axes, self.removed)
         self._removes = self.reduced  # by the node at hand
         self.steps: dict[str, Expr] = {}
@@ -130,7 +130,7 @@ class Lowering:
             raise Unsupported(f"{kind} over all rows")
         return self._add(Expr("", "", (source,), step.kind, False, step.stage, total=kind, beyond=True))
 
-    def compound(self, kind: str, source: str) -> tuple[str, str]:
+    def reduce_compound(self, kind: str, source: str) -> tuple[str, str]:
         """Both parts of a compound reduction, from one pass."""
         if self._removes != self.reduced:
             raise Unsupported(f"{kind} over all rows")
@@ -225,9 +225,9 @@ class Lowering:
             raise Unsupported(f"{node.op} is not known")
         if dtype not in (*FLOATS, "bool", "int64"):
             raise Unsupported(f"{node.name} makes {dtype}")
-        return self._scaled(node) or lower(self, node)
+        return self._scale_by_size(node) or lower(self, node)
 
-    def _scaled(self, node: Node) -> str | None:
+    def _scale_by_size(self, node: Node) -> str | None:
         """A reduced value times or divided by a number that comes from a size."""
         name = base_name(node)
         sign = {"mul": "*", "div": "/"}.get(name)

@@ -113,7 +113,7 @@ def _where(b: Builder, n: Node) -> str:
     return b.emit("ws::select({0}, {1}, {2})", mask, b.arg(n.args[1]), b.arg(n.args[2]))
 
 
-def _masked_fill(b: Builder, n: Node) -> str:
+def _lower_masked_fill(b: Builder, n: Node) -> str:
     return b.emit("ws::select({0}, {1}, {2})", b.arg(n.args[1], "m"), b.arg(n.args[2]), b.arg(n.args[0]))
 
 
@@ -195,7 +195,7 @@ _OPS: dict[str, Lower] = {
     "gelu": _gelu,
     "softplus": _softplus,
     "where": _where,
-    "masked_fill": _masked_fill,
+    "masked_fill": _lower_masked_fill,
     "eq": compare("=="),
     "ne": compare("!="),
     "lt": compare("<"),

@@ -63,11 +63,11 @@ def _quotients(operands: Sequence[Operand], known: dict[int, str]) -> None:
                 unknown = [a for a in axes if a is not None and a not in known]
                 if len(unknown) == 1:
                     known_sizes = [known[a] for a in axes if a is not None and a in known]
-                    known[unknown[0]] = _divided(f"{o.name}_shape[{dim}]", known_sizes)
+                    known[unknown[0]] = _divide(f"{o.name}_shape[{dim}]", known_sizes)
                     progress = True
 
 
-def _divided(whole: str, by: Sequence[str]) -> str:
+def _divide(whole: str, by: Sequence[str]) -> str:
     if not by:
         return whole
     product = " * ".join(by)

@@ -84,7 +84,7 @@ class SummedMap:
         return sorted(d for y in self.dims if (d := self.summed.of[y]) is not None)
 
 
-def summed_map(graph: Graph, node: Node) -> SummedMap | None:
+def match_summed_map(graph: Graph, node: Node) -> SummedMap | None:
     """The pattern that begins at a linear map whose values go nowhere but into a sum that distributes over it."""
     product = _linear_map(graph, node)
     if product is None:
@@ -96,7 +96,7 @@ def summed_map(graph: Graph, node: Node) -> SummedMap | None:
         if step is None:
             break
         steps.append(step)
-    dims = _summed_dims(graph, nodes[-1]) if len(nodes) > 1 else ()
+    dims = _list_summed_dims(graph, nodes[-1]) if len(nodes) > 1 else ()
     factors = (product.given, product.weight)
     if not dims or not any(all(f.of[d] is None for d in dims) for f in factors):
         return None
@@ -171,7 +171,7 @@ def _scaling(graph: Graph, node: Node) -> tuple[str, float] | None:
     return (sign, float(number)) if same and (sign == "*" or number != 0) else None
 
 
-def _summed_dims(graph: Graph, node: Node) -> tuple[int, ...]:
+def _list_summed_dims(graph: Graph, node: Node) -> tuple[int, ...]:
     """Return the dimensions that a sum or mean runs over, ascending, if it keeps the dtype of what is summed; none for any other node."""
     listed = node.args[1] if node.op in SUMS and len(node.args) > 1 else None
     if not isinstance(listed, list | tuple) or node.kwargs.get("dtype") is not None:

@@ -65,7 +65,7 @@ class Folded:
         return int(self.map.args[8]) if base_name(self.map) == "convolution" else 1
 
 
-def folded(graph: Graph, node: Node) -> Folded | None:
+def match_folding(graph: Graph, node: Node) -> Folded | None:
     """The longest pattern that begins at a linear map, where what it saves is worth a look."""
     channel = _channel(graph, node)
     if channel is None:
@@ -77,14 +77,16 @@ def folded(graph: Graph, node: Node) -> Folded | None:
             break
         nodes.append(user)
         steps.append(step)
-        shift = _shifted(graph, shift, step, node.output.spec.shape[channel])
+        shift = _count_shift_values(graph, shift, step, node.output.spec.shape[channel])
         folded_count = len(steps) if shift in (NOTHING, FULL) else folded_count
     return Folded(tuple(nodes[: folded_count + 1]), tuple(steps[:folded_count])) if folded_count else None
 
 
-def folded_region(graph: Graph, region: Region) -> Folded | None:
+def match_folded_region(graph: Graph, region: Region) -> Folded | None:
     """The pattern that a region is, with nothing besides."""
-    folding = next((f for n in region.nodes if (f := folded(graph, graph.by_name[n])) is not None), None)
+    folding = next(
+        (f for n in region.nodes if (f := match_folding(graph, graph.by_name[n])) is not None), None
+    )
     return folding if folding is not None and {n.name for n in folding.nodes} == set(region.nodes) else None
 
 
@@ -158,7 +160,7 @@ def _norm(graph: Graph, node: Node, value: str, channel: int) -> Norm | None:
     return Norm(weight, bias, mean, var, float(eps))
 
 
-def _shifted(graph: Graph, shift: int, step: Norm | Affine, channels: int) -> int:
+def _count_shift_values(graph: Graph, shift: int, step: Norm | Affine, channels: int) -> int:
     """Return the number of values in the shift after a step."""
     if isinstance(step, Norm):
         return FULL

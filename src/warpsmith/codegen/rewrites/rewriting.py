@@ -40,7 +40,7 @@ def region_graph(graph: Graph, region: Region, nodes: Iterable[Node]) -> Graph:
     )  # fmt: skip
 
 
-def folded_nodes(graph: Graph, found: Folded) -> list[Node]:
+def build_folded_nodes(graph: Graph, found: Folded) -> list[Node]:
     """The pattern in fewer passes: new weights, a new bias, the map of these."""
     return _Folding(graph, found).nodes()
 
@@ -84,7 +84,7 @@ class _Rewriting(NodeMaker):
             named[bias] = self._bias(bias)
         for node in folding.nodes[:-1]:
             shape = [1 if d in folding.dims else n for d, n in enumerate(node.output.spec.shape)]
-            named[node.output.name] = self.add(node.op, _renamed(node.args, named), shape)
+            named[node.output.name] = self.add(node.op, _rename_argument(node.args, named), shape)
         if not folding.keepdim:
             last = named[folding.nodes[-2].output.name]
             sizes = folding.reduction.output.spec.shape
@@ -109,11 +109,11 @@ class _Rewriting(NodeMaker):
         return self.add("aten.mul.Tensor", ({"v": bias}, rows), self.graph.specs[bias].shape)
 
 
-def _renamed(arg: Any, names: dict[str, str]) -> Any:
+def _rename_argument(arg: Any, names: dict[str, str]) -> Any:
     """An argument of a node that reads other values."""
     if isinstance(arg, dict) and "v" in arg:
         return {"v": names.get(arg["v"], arg["v"])}
-    return type(arg)(_renamed(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
+    return type(arg)(_rename_argument(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
 
 
 class _Folding(NodeMaker):
@@ -134,7 +134,7 @@ class _Folding(NodeMaker):
                 self._affine(step)
         source, weight, *_ = folding.map.args
         shift = {"v": self.shift} if self.shift is not None else None
-        scaled_weight = {"v": self._scaled(weight["v"])}
+        scaled_weight = {"v": self._scale_weight(weight["v"])}
         self.add(
             folding.map.op,
             (source, scaled_weight, shift, *folding.map.args[3:]),
@@ -183,7 +183,7 @@ class _Folding(NodeMaker):
         second = {"v": rhs} if isinstance(rhs, str) else rhs
         return self.add(f"aten.{name}.Tensor", ({"v": lhs}, second), max(sizes))
 
-    def _scaled(self, weight: str) -> str:
+    def _scale_weight(self, weight: str) -> str:
         """The weights, each output channel by its scale."""
         scale, shape = self.scale, self._shape(weight)
         if scale is None:

@@ -80,7 +80,7 @@ def without_hidden_keys(graph: Graph, attention: Attention) -> Attention:
     last = graph.producer.get(attention.end)
     if not attention.softmax or last is None or last.name not in attention.chain:
         return attention
-    masking = _masked(graph, last, base_name(last))
+    masking = _match_mask(graph, last, base_name(last))
     if masking is None:
         return attention
     end, limit = masking
@@ -95,14 +95,14 @@ def _makes(graph: Graph, value: str, nodes: Iterable[str]) -> bool:
     return maker is not None and maker.name in nodes
 
 
-def _masked(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
+def _match_mask(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
     """(what is kept left of the diagonal, the diagonal)."""
     shape, minus = node.output.spec.shape, float("-inf")
     if name == "add" and option(node, 2, "alpha", 1) == 1:
         for scores, bias in (node.args[:2], node.args[1::-1]):
             band = diagonal_of(graph, bias, shape)
             if band is not None and (band.inside, band.outside) == (0.0, minus):
-                return _kept(scores, band)
+                return _read_kept_band(scores, band)
     if name in ("where", "masked_fill"):
         mask, a, b = node.args if name == "where" else (node.args[1], node.args[2], node.args[0])
         band = diagonal_of(graph, mask, shape)
@@ -111,11 +111,11 @@ def _masked(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
         inside, outside = (a, b) if band.inside else (b, a)
         fill = band_of(graph, outside)
         if fill is not None and fill.constant and fill.inside == minus and band_of(graph, inside) is None:
-            return _kept(inside, band)
+            return _read_kept_band(inside, band)
     return None
 
 
-def _kept(value: Any, band: Band) -> tuple[str, int] | None:
+def _read_kept_band(value: Any, band: Band) -> tuple[str, int] | None:
     assert band.limit is not None
     return (value["v"], band.limit) if isinstance(value, dict) and "v" in value else None
 
@@ -161,11 +161,11 @@ def with_constants(graph: Graph, attention: Attention) -> Attention:
 
 def _is_constant(graph: Graph, node: Node) -> bool:
     return band_of(graph, node.output.name) is not None or base_name(node) == "arange" or (
-        base_name(node) in PASSING and _made_of_counts(graph, node))  # fmt: skip
+        base_name(node) in PASSING and _is_computed_of_counts(graph, node))  # fmt: skip
 
 
-def _made_of_counts(graph: Graph, node: Node) -> bool:
+def _is_computed_of_counts(graph: Graph, node: Node) -> bool:
     maker = graph.producer.get(node.uses[0])
     return maker is not None and (
-        base_name(maker) == "arange" or (base_name(maker) in PASSING and _made_of_counts(graph, maker))
+        base_name(maker) == "arange" or (base_name(maker) in PASSING and _is_computed_of_counts(graph, maker))
     )

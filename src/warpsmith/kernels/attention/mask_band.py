@@ -84,7 +84,7 @@ def _evaluate(graph: Graph, node: Node, depth: int) -> Band | None:
     if name in VIEWED:
         source = band_of(graph, node.args[0], depth)
         return source if source is not None and _keeps(graph, node, source) else None
-    if name in COMPARED and (band := _compared(graph, node, name)) is not None:
+    if name in COMPARED and (band := _read_comparison(graph, node, name)) is not None:
         return band
     if name == "_to_copy":
         return _apply(_cast(node.output.spec.dtype), band_of(graph, node.args[0], depth))
@@ -136,7 +136,7 @@ def _keeps(graph: Graph, node: Node, source: Band) -> bool:
     return before[-2:] == after[-2:] and min(before[-2:]) > 1
 
 
-def _compared(graph: Graph, node: Node, name: str) -> Band | None:
+def _read_comparison(graph: Graph, node: Node, name: str) -> Band | None:
     """Read a comparison of row numbers with column numbers as a band."""
     lhs, rhs = (_count(graph, a) for a in node.args[:2])
     if lhs is None or rhs is None or lhs.axis == rhs.axis or name in ("eq", "ne"):

@@ -20,7 +20,7 @@ from ...records import Graph, Region, Unit
 from ..anchored import Anchor
 from ..cpp_anchored import CppAnchored
 from ..family import Technique, tunable, vector_tunable
-from .collapse_pattern import CollapsePattern, summed_map_of
+from .collapse_pattern import CollapsePattern, read_summed_map
 
 
 class CppCollapse(CollapsePattern, CppAnchored):
@@ -34,14 +34,14 @@ class CppCollapse(CollapsePattern, CppAnchored):
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         unit, anchor = super().write(graph, region, technique), self.anchor(graph, region)
         assert anchor is not None  # what was written has one
-        rewrite = rewritten_region(graph, region, summed_map_of(graph, anchor.node))
+        rewrite = rewritten_region(graph, region, read_summed_map(graph, anchor.node))
         return unit.model_copy(update={"rewrite": rewrite})
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         return SOME
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        mapped, names = summed_map_of(anchor.graph, anchor.node), anchor.names
+        mapped, names = read_summed_map(anchor.graph, anchor.node), anchor.names
         for helper in ("read", "flat"):
             w.use(helper)
         s, r, dims = names[mapped.summed.value], names[mapped.other.value], mapped.summed_dims
@@ -63,7 +63,7 @@ class CppCollapse(CollapsePattern, CppAnchored):
                               for a, b in zip(summed_axes, other_axes, strict=True)),
             in_summed=_strides(s, summed_axes), in_other=_strides(r, other_axes), batch_of=_places(s, summed_axes),
             into=", ".join(str(y if mapped.keepdim else i) for i, y in enumerate(remaining)),
-            start=start, total_start=first, scaled=_scaled(mapped),
+            start=start, total_start=first, scaled=_scale_sum(mapped),
         )  # fmt: skip
         w.paste(text)
         line = f"((uint64_t){s}_shape[{mapped.summed.inner}] + 31) / 16 * 16"
@@ -97,7 +97,7 @@ def _bias(found: SummedMap, names: dict[str, str], kept: Sequence[int]) -> tuple
     return f"ws::sum(COUNT, {terms})", "start"
 
 
-def _scaled(found: SummedMap) -> str:
+def _scale_sum(found: SummedMap) -> str:
     text = "total"
     for sign, number in found.steps:
         text = f"{text} {sign} {number!r}"

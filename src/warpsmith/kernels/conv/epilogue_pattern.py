@@ -14,7 +14,7 @@ from math import prod
 
 from ...codegen.fusion.growth import region_around, writable
 from ...codegen.fusion.pointwise_growth import grow_after
-from ...codegen.lowering.axis_relations import base_name, reduced_dims
+from ...codegen.lowering.axis_relations import base_name, list_reduced_dims
 from ...codegen.lowering.levels import is_reducing
 from ...codegen.lowering.lower import lower
 from ...codegen.lowering.op_builder import FLOATS
@@ -61,7 +61,7 @@ def follows(graph: Graph, value: str, within: Collection[str]) -> Follows | None
     for node, before in _readers(graph, value, excluded):
         start = Follows(before, node.uses[0], (), None, node.uses[0])
         if (pool := _side_by_side(graph, node)) is not None:
-            start = _pooled(
+            start = _merge_second_pool(
                 graph, replace(start, pools=(node.name,), pool=pool, value=node.output.name), excluded
             )
             return _after_pool(graph, start, excluded)
@@ -84,7 +84,7 @@ def column_program(graph: Graph, nodes: Collection[str], value: str) -> Program 
     return program if covers_all and plain and not odd and reduced == {1} else None
 
 
-def renamed(program: Program, names: Mapping[str, str]) -> Program:
+def rename_operands(program: Program, names: Mapping[str, str]) -> Program:
     """`names`: value → what its operand is called."""
 
     def rename(operand: Operand) -> Operand:
@@ -155,7 +155,7 @@ def _side_by_side(graph: Graph, node: Node) -> Pool | None:
     return pool if plain and prod(w.kernel for w in pool.windows) <= MOST_WINDOW else None
 
 
-def _pooled(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
+def _merge_second_pool(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
     """With a second pooling of the same kind right after: windows of windows."""
     users = graph.users[start.value]
     if len(users) != 1 or users[0].name in taken or start.value in graph.returned or start.pool is None:
@@ -178,4 +178,4 @@ def _over_places(graph: Graph, node: Node) -> bool:
     spec = graph.specs[node.uses[0]]
     spatial = tuple(range(2, len(spec.shape)))
     keeps_dtype = node.output.spec.dtype == spec.dtype and not node.kwargs
-    return keeps_dtype and len(spatial) > 0 and reduced_dims(node, spec) in (spatial, (1, *spatial))
+    return keeps_dtype and len(spatial) > 0 and list_reduced_dims(node, spec) in (spatial, (1, *spatial))

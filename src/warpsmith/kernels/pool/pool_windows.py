@@ -71,7 +71,7 @@ def read_pool(graph: Graph, node: Node) -> Pool | None:
         return None
     if len(source.shape) - SPATIAL[name] not in (1, 2):
         return None
-    pool = _adaptive(name) if name in ADAPTIVE else _fixed(node, name)
+    pool = _adaptive(name) if name in ADAPTIVE else _read_fixed_windows(node, name)
     if pool is None or not _plain(pool):
         return None
     indices = next((v.name for v in node.outputs[1:] if v is not None), "")
@@ -86,7 +86,7 @@ def _adaptive(name: str) -> Pool:
     return Pool("max" in name, (Window(1, 1, 0, 1, adaptive=True),) * ADAPTIVE[name])
 
 
-def _fixed(node: Node, name: str) -> Pool | None:
+def _read_fixed_windows(node: Node, name: str) -> Pool | None:
     maximum, count = name in MAX, SPATIAL[name]
     kernel = _per_dim(option(node, 1, "kernel_size", None), count)
     stride = _per_dim(option(node, 2, "stride", None) or kernel, count)

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ....codegen.cpp_source import Body
-from ....codegen.fusion.broadcast_chains import band_step, build_chain_between, mask_chain, permuted_chain
+from ....codegen.fusion.broadcast_chains import (
+    band_step,
+    build_chain_between,
+    build_permuting_chain,
+    mask_chain,
+)
 from ....codegen.fusion.op_chain import Chain, epilogue
 from ....codegen.fusion.pointwise_growth import grow_after
 from ....codegen.lowering.axis_relations import base_name, order_of
@@ -155,7 +160,7 @@ def _ending(
     if len(after) == 2 and base_name(graph.by_name[after[1]]) == "clone" and makers == {after[1]}:
         first = graph.by_name[after[0]]
         if base_name(first) in TURNING:
-            return permuted_chain(names, graph, value, region.outputs[0], order_of(graph, first))
+            return build_permuting_chain(names, graph, value, region.outputs[0], order_of(graph, first))
     if makers & (set(found.nodes) - {found.final.name}):
         raise Unsupported("the weights are used elsewhere")
     return epilogue(graph, region, value, after)

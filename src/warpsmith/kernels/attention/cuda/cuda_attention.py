@@ -42,7 +42,7 @@ class CudaAttention(CudaAnchored):
         return super().cut(graph, node, taken, False)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        attention = self._found(graph, region)
+        attention = self._find_attention(graph, region)
         if attention is None or facts.arch not in ("", WGMMA_ARCH):
             return []
         hardware = facts.hardware
@@ -74,7 +74,7 @@ class CudaAttention(CudaAnchored):
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        attention = self._found(graph, region)
+        attention = self._find_attention(graph, region)
         if attention is None:
             raise Unsupported("not an attention that is the library's alone")
         names = operand_names(region)
@@ -86,7 +86,7 @@ class CudaAttention(CudaAnchored):
         body = attention_body(graph, region, attention.final.output.name, heads)
         return cuda_unit(body, region, technique, self.name)
 
-    def _found(self, graph: Graph, region: Region) -> Attention | None:
+    def _find_attention(self, graph: Graph, region: Region) -> Attention | None:
         anchor = self.anchor(graph, region)
         return _plain(graph, anchor.node) if anchor is not None and not anchor.after else None
 

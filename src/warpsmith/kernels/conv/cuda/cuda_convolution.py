@@ -76,7 +76,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
                         hardware, kind, image_shape, shape, moved, storing, full_channels
                     )
                 )
-        return _ordered(kind, [t for t in offered if t is not None])
+        return _rank_techniques(kind, [t for t in offered if t is not None])
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
         """Return what an epilogue requires of tiles."""
@@ -89,7 +89,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         return EACH
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
-        return self.emit_kernels(top, self.convolved(anchor), technique)
+        return self.emit_kernels(top, self.read_convolution(anchor), technique)
 
     def emit_kernels(
         self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
@@ -101,7 +101,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
             return emit_warp_specialized_kernels(top, shape)
         return emit_fp16_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
 
-    def convolved(self, anchor: Anchor) -> Convolved:
+    def read_convolution(self, anchor: Anchor) -> Convolved:
         kind, node = read_kind(anchor.graph, anchor.node), anchor.node
         assert kind is not None  # supports() refuses others
         assert anchor.core is not None
@@ -117,7 +117,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         )  # fmt: skip
 
 
-def _ordered(kind: ConvolutionKind, techniques: list[Technique]) -> list[Technique]:
+def _rank_techniques(kind: ConvolutionKind, techniques: list[Technique]) -> list[Technique]:
     """Most promising first. Where the library may well compute in float32, what is less exact comes last."""
     exact = next((t.us for t in techniques if t.name == EXACT), None)
     if exact is not None and kind.channels <= FEW_CHANNELS:

@@ -23,7 +23,7 @@ from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, choose_tf32_schedule
 from ..schedules.implicit_gemm_warp_specialized_schedule import FullChannels
 from .convolution_epilogue import constants, deliver, finish, finish_launch, sums_bytes
 from .cuda_convolution import CudaConvolution
-from .epilogue_family import FusedEpilogueFamily, found_in, result_sizes, write_chains
+from .epilogue_family import FusedEpilogueFamily, match_epilogue, result_sizes, write_chains
 from .implicit_gemm_tf32 import Convolved
 from .implicit_gemm_warp_specialized import columns, emit_warp_specialized_kernels
 
@@ -46,23 +46,23 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
         )
 
     def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
-        consumers = found_in(graph, region, node)
+        consumers = match_epilogue(graph, region, node)
         return NO_LIMITS if consumers is None else _limits(kind, consumers)
 
     def full_channel_constraint(
         self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
     ) -> FullChannels | None:
-        consumers = found_in(graph, region, node)
+        consumers = match_epilogue(graph, region, node)
         if consumers is None or not consumers.columns or consumers.pool is not None or kind.groups > 1:
             return None
         # Softmax: its maximum, its sum, its results.
         softmax = any(graph.specs[v].shape[1] == kind.made for v in region.outputs)
         return FullChannels(kind.made, 2 if softmax else 0)
 
-    def convolved(self, anchor: Anchor) -> Convolved:
+    def read_convolution(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)
         assert kind is not None  # supports() refuses others
-        return replace(super().convolved(anchor), made=result_sizes(anchor, kind))
+        return replace(super().read_convolution(anchor), made=result_sizes(anchor, kind))
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -72,7 +72,7 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
         top, w = Writer(), Writer()
         write_operands(top, list(operand_names(region).values()))
         epilogue = write_chains(w, anchor)
-        shape = self.convolved(anchor)
+        shape = self.read_convolution(anchor)
         if technique.name == "implicit-gemm-warp-specialized" and epilogue.columns is not None:
             reduced = columns(epilogue.columns, epilogue.dressed)
             launches, kernels, workspace = emit_warp_specialized_kernels(

@@ -24,7 +24,7 @@ from ..schedules.direct_convolution_schedule import SUMS, DirectConvolutionSched
 from .cuda_direct_convolution import SMEM_TILED, DirectConvolution, pack_of
 from .direct_convolution import Loops
 from .direct_convolution_epilogue import emit_direct_epilogue_kernels
-from .epilogue_family import FusedEpilogueFamily, found_in, result_sizes, write_chains
+from .epilogue_family import FusedEpilogueFamily, match_epilogue, result_sizes, write_chains
 
 
 class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
@@ -38,7 +38,7 @@ class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
         kind = read_kind(graph, anchor.node) if anchor is not None else None
-        consumers = found_in(graph, region, anchor.node) if anchor is not None else None
+        consumers = match_epilogue(graph, region, anchor.node) if anchor is not None else None
         if anchor is None or kind is None or consumers is None:
             return []
         (technique,) = (t for t in super().techniques(graph, region, facts) if t.name == SMEM_TILED)

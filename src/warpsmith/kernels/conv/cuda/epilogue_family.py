@@ -13,7 +13,7 @@ from math import prod
 from ....codegen.cuda.cuda_chain import write_chain
 from ....codegen.fusion.broadcast_chains import build_chain_between
 from ....codegen.fusion.op_chain import Chain, epilogue
-from ....codegen.lowering.axis_relations import base_name, reduced_dims
+from ....codegen.lowering.axis_relations import base_name, list_reduced_dims
 from ....codegen.program import Program, Unsupported, operand_names
 from ....codegen.writer import Writer
 from ....errors import TaskError
@@ -22,7 +22,7 @@ from ....tasks.regions import make_region
 from ...anchored import Anchor
 from ...cuda_anchored import CudaAnchored
 from ..convolution_kinds import ConvolutionKind, read_kind
-from ..epilogue_pattern import Follows, column_program, follows, renamed, window_of
+from ..epilogue_pattern import Follows, column_program, follows, rename_operands, window_of
 from .convolution_epilogue import Combine, Epilogue, Summed
 
 
@@ -53,7 +53,7 @@ class FusedEpilogueFamily(CudaAnchored):
         kind = read_kind(graph, node) if node is not None else None
         if node is None or kind is None or not self.supports(graph, node):
             return None
-        consumers = found_in(graph, region, node)
+        consumers = match_epilogue(graph, region, node)
         if consumers is None or {node.name, *consumers.nodes} != set(region.nodes):
             return None
         if not self.can_fuse(graph, region, node, kind, consumers):
@@ -63,14 +63,14 @@ class FusedEpilogueFamily(CudaAnchored):
         return Anchor(graph, region, node, consumers.after, before, operand_names(region), core)
 
 
-def found_in(graph: Graph, region: Region, node: Node) -> Follows | None:
+def match_epilogue(graph: Graph, region: Region, node: Node) -> Follows | None:
     return follows(graph, node.output.name, set(region.nodes) - {node.name})
 
 
 def write_chains(w: Writer, anchor: Anchor) -> Epilogue:
     """Writes the pointwise nodes, as functions. Raises Unsupported."""
     graph, region, node = anchor.graph, anchor.region, anchor.node
-    consumers = found_in(graph, region, node)
+    consumers = match_epilogue(graph, region, node)
     if consumers is None:
         raise Unsupported("nothing that makes less of a convolution's results")
     chains, columns = chains_of(graph, region, node, consumers)
@@ -81,7 +81,7 @@ def write_chains(w: Writer, anchor: Anchor) -> Epilogue:
     divisor = pool.divisor if pool is not None and pool.divisor is not None else prod(window)
     summed: Summed = ""
     if total is not None:
-        summed = "all" if 1 in reduced_dims(total, graph.specs[consumers.summed]) else "places"
+        summed = "all" if 1 in list_reduced_dims(total, graph.specs[consumers.summed]) else "places"
     mean = total is not None and base_name(total) == "mean"
     return Epilogue(
         window, combine, float(divisor), "dressed" in chains, "later" in chains, columns, summed, mean
@@ -102,7 +102,7 @@ def chains_of(
         columns = column_program(graph, found.columns, found.value)
         if columns is None or {o.value for o, _ in columns.outputs} != set(region.outputs):
             raise Unsupported("reductions over other dimensions than the channels")
-        columns = renamed(columns, {**names, found.value: "acc"})
+        columns = rename_operands(columns, {**names, found.value: "acc"})
     else:
         chains["epilogue"] = epilogue(graph, region, found.made, found.after)
     return {name: chain for name, chain in chains.items() if chain is not None}, columns

@@ -115,11 +115,11 @@ class ImplicitGemmFp16Schedule(Schedule):
         row = 4 * work.patch[-1]
         fetched = (split.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
         alone = (tensor + 1.5 * (halves + stored) + waits) / resident
-        cycles = self._slowdown(kind, long) * max(tensor, fetched, stored, alone)
+        cycles = self._estimate_slowdown(kind, long) * max(tensor, fetched, stored, alone)
         waves = ceil(work.blocks / (hardware.sm_count * resident)) * resident
         return waves * cycles / hardware.sm_clock_mhz
 
-    def _slowdown(self, kind: ConvolutionKind, long: float) -> float:
+    def _estimate_slowdown(self, kind: ConvolutionKind, long: float) -> float:
         """Return a factor that was fitted to measurements: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
         where sums are long."""
         small = (
@@ -197,11 +197,11 @@ def list_fp16_schedules(
                 tile = ImplicitGemmFp16Schedule(
                     pixels, width, groups, split.chunk, wide, deep, sm_count=hardware.sm_count
                 )
-                timed += _staged(hardware, tile, Work(kind, terms, split, patch, blocks))
+                timed += _list_stagings(hardware, tile, Work(kind, terms, split, patch, blocks))
     return tuple(timed)
 
 
-def _staged(
+def _list_stagings(
     hardware: Hardware, tile: ImplicitGemmFp16Schedule, work: Work
 ) -> Iterator[tuple[ImplicitGemmFp16Schedule, float]]:
     """With all weights of a block in shared memory, or slices that go round there; what fits."""

@@ -271,7 +271,7 @@ def rank_warp_specialized_schedules(
         if 2 * tile.sums(kind) > 256 or patch.octets > MOST_PATCH:
             continue
         tiles = ceil(total / tile.rows) * outer * -(-kind.made // width) * kind.groups
-        for schedule in _staged(kind, tile, patch):
+        for schedule in _list_stagings(kind, tile, patch):
             resident = schedule.blocks_per_sm(hardware, kind, patch, full_channels)
             if resident > 0:
                 load = _load(kind, schedule, patch, full_channels, tiles, resident)
@@ -279,7 +279,7 @@ def rank_warp_specialized_schedules(
     return tuple(timed)
 
 
-def _staged(
+def _list_stagings(
     kind: ConvolutionKind, tile: ImplicitGemmWarpSpecializedSchedule, patch: Patch
 ) -> Iterator[ImplicitGemmWarpSpecializedSchedule]:
     """With slices of so many steps, so many of them held, and so many patches."""

@@ -148,7 +148,7 @@ def _other_order(spec: TensorSpec, out: TensorSpec) -> bool:
     return spec.stride[dense] > out.stride[dense]
 
 
-def _known(node: Node) -> bool:
+def _is_supported(node: Node) -> bool:
     return base_name(node) in MOVES or pointwise(node.op) is not None
 
 
@@ -156,7 +156,7 @@ def _neighbours(graph: Graph, region: Region) -> list[str]:
     """List the producers of the inputs, then the readers of the output."""
     neighbours = [graph.producer[v].name for v in region.inputs if v in graph.producer]
     neighbours += [u.name for v in region.outputs for u in graph.users[v]]
-    return [n for n in dict.fromkeys(neighbours) if _known(graph.by_name[n])]
+    return [n for n in dict.fromkeys(neighbours) if _is_supported(graph.by_name[n])]
 
 
 def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Region | None:
@@ -164,16 +164,16 @@ def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Re
     node = graph.by_name[name]
     names = [*region.nodes, name]
     if base_name(node) not in FREE or node.output.name in region.inputs:
-        return _grown(graph, region, names)
+        return _grow_region(graph, region, names)
     for user in graph.users[node.output.name]:
-        if user.name not in taken and _known(user) and base_name(user) not in FREE:
-            grown = _grown(graph, region, [*names, user.name])
+        if user.name not in taken and _is_supported(user) and base_name(user) not in FREE:
+            grown = _grow_region(graph, region, [*names, user.name])
             if grown is not None:
                 return grown
     return None
 
 
-def _grown(graph: Graph, region: Region, names: list[str]) -> Region | None:
+def _grow_region(graph: Graph, region: Region, names: list[str]) -> Region | None:
     """None where it cannot be written, or where costly arithmetic would be done for every copy of an element."""
     grown = _region(graph, names)
     if grown is None:

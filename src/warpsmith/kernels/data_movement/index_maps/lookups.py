@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....codegen.program import Unsupported
 from ....records import Node
-from .index_symbols import At, Index, aligned, replaced, sym
+from .index_symbols import At, Index, align_index, replace_dim, sym
 from .pull import Mapping, Moves
 
 
@@ -16,13 +16,13 @@ def _index_select(m: Mapping, node: Node, value: str, index: At) -> str:
     source, table = node.args[0]["v"], node.args[2]["v"]
     dim = node.args[1] % len(index)
     at = [index[dim]] if m.graph.specs[table].shape else []
-    return m.pull(source, replaced(index, dim, _entry(m.table(table, at, None))))
+    return m.pull(source, replace_dim(index, dim, _entry(m.table(table, at, None))))
 
 
 def _gather(m: Mapping, node: Node, value: str, index: At) -> str:
     source, table = node.args[0]["v"], node.args[2]["v"]
     dim = node.args[1] % len(index)
-    return m.pull(source, replaced(index, dim, _entry(m.table(table, index, None))))
+    return m.pull(source, replace_dim(index, dim, _entry(m.table(table, index, None))))
 
 
 def _embedding(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -48,7 +48,9 @@ def _index(m: Mapping, node: Node, value: str, index: At) -> str:
     for d in range(len(sizes)):
         if d in positions:
             name = tables[d]["v"]
-            inner.append(_entry(m.table(name, aligned(m.graph.specs[name].shape, out, indexed), sizes[d])))
+            inner.append(
+                _entry(m.table(name, align_index(m.graph.specs[name].shape, out, indexed), sizes[d]))
+            )
         else:
             inner.append(remaining.pop(0))
     return m.pull(source, inner)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ....codegen.writer import Writer
 from ....records import TensorSpec
-from .index_symbols import Index, Sym, named, product, sym
+from .index_symbols import Index, Sym, name_constant, product, sym
 from .pull import Choice, Load, Mapping
 
 
@@ -32,8 +32,8 @@ class Loops:
         dims = sorted(range(len(spec.shape)), key=lambda d: -spec.stride[d])
         self.order = [v for d in dims for v in mapping.dims[d]]
         self.out = self._access("out0", "out0", spec, mapping.whole)
-        self.loads = {n: self._of(load) for n, load in mapping.loads.items()}
-        self.tables = {n: self._of(load) for n, load in mapping.tables.items()}
+        self.loads = {n: self._find_access(load) for n, load in mapping.loads.items()}
+        self.tables = {n: self._find_access(load) for n, load in mapping.tables.items()}
         self.groups = self._groups()
         self.where = {v: i for i, group in enumerate(self.groups) for v in group}
 
@@ -93,7 +93,7 @@ class Loops:
 
     # ---- internals
 
-    def _of(self, load: Load) -> Access:
+    def _find_access(self, load: Load) -> Access:
         return self._access(load.name, load.operand, load.spec, load.index)
 
     def _access(self, name: str, operand: str, spec: TensorSpec, index: tuple[Index, ...]) -> Access:
@@ -101,7 +101,7 @@ class Loops:
         steps, base = [sym(0)] * count, sym(0)
         lookups: dict[str, Sym] = {}
         for d, dim_index in enumerate(index):
-            step = named(f"{operand}_stride[{d}]", spec.stride[d])
+            step = name_constant(f"{operand}_stride[{d}]", spec.stride[d])
             for variable, coefficient in dim_index.terms:
                 steps[variable] = steps[variable] + coefficient * step
             base = base + dim_index.const * step

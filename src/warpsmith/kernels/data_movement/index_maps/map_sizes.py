@@ -14,7 +14,7 @@ from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import option
 from ....codegen.program import Unsupported
 from ....records import Graph, Node, Region
-from .index_symbols import Sym, named, product, sym
+from .index_symbols import Sym, name_constant, product, sym
 from .size_relations import Dim, Equation, relations
 
 
@@ -40,7 +40,7 @@ class Sizes:
                 if root in self._known:
                     self._equal.append(f"{text} == {self._known[root].text}")
                 else:
-                    self._known[root] = named(text, size)
+                    self._known[root] = name_constant(text, size)
         self._solve([v.name for n in self.nodes for v in n.outputs if v is not None])
 
     def of(self, value: str) -> list[Sym]:
@@ -110,17 +110,17 @@ class Sizes:
             if source is not None:
                 return source * sym(node.args[1][dim[1]])
         if source is not None and base_name(node) == "slice":
-            return self._sliced(node, source)
+            return self._measure_slice(node, source)
         return sym(number)
 
-    def _sliced(self, node: Node, size: Sym) -> Sym:
+    def _measure_slice(self, node: Node, size: Sym) -> Sym:
         """Length of a slice, as its arguments say it."""
         step = int(option(node, 4, "step", 1))
         start, end = (self.bound(option(node, i, n, None), size) for i, n in ((2, "start"), (3, "end")))
         length = (size if end is None else end) - (start or sym(0))
         if step == 1 or length.value < 1:
             return length
-        return named(f"(({length.text} + {step - 1}) / {step})", -(-length.value // step))
+        return name_constant(f"(({length.text} + {step - 1}) / {step})", -(-length.value // step))
 
     def bound(self, number: int | None, size: Sym) -> Sym | None:
         """An end of a slice within a dimension of `size`; None: the dimension's own end."""

@@ -87,7 +87,7 @@ class Runs:
         for step in leaf.steps:
             if step.operand is not None and step.name not in self.turned:
                 access = self.loops.loads[step.name]
-                start = f"{access.operand}{self._at(access, low)}{self._found(access)}"
+                start = f"{access.operand}{self._at(access, low)}{self._emit_lookups(access)}"
                 w.line(f"const {access.operand}_t* const {step.name}_at = {start};")
         kind = self.mapping.steps[leaf.root].kind
         w.line(f"{'out0_t' if stream else 'float'}* const out0_at = {out};")
@@ -125,7 +125,7 @@ class Runs:
                     wrap = self.mapping.tables[name].wrap
                     self.w.line(f"const int64_t {name}_row = entry<{wrap.text if wrap else 0}>(*({start}));")
 
-    def _found(self, access: Access) -> str:
+    def _emit_lookups(self, access: Access) -> str:
         shared = [(t, s) for t, s in access.lookups if not self.loops.moves(self.loops.tables[t], self.lane)]
         return "".join(f" + {t}_row * ({s.text})" for t, s in shared)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from ....codegen.lowering.axis_relations import base_name, order_of
 from ....records import Graph, Node, Region
-from .index_symbols import At, Index, aligned, fixed, product, replaced, sym
+from .index_symbols import At, Index, align_index, fix_index, product, replace_dim, sym
 from .joins import JOINS
 from .lookups import LOOKUPS
-from .pull import Mapping, Moves, pulled
+from .pull import Mapping, Moves, pull_mapping
 from .size_relations import view_groups
 from .slices import SLICES
 
@@ -27,7 +27,7 @@ def _permute(m: Mapping, node: Node, value: str, index: At) -> str:
 def _view(m: Mapping, node: Node, value: str, index: At) -> str:
     source = node.uses[0]
     before, after = m.size(source), m.size(value)
-    inner: list[Index] = [fixed(sym(0))] * len(before)
+    inner: list[Index] = [fix_index(sym(0))] * len(before)
     for source_dims, result_dims in view_groups([s.value for s in before], [s.value for s in after]):
         if not source_dims or not result_dims:
             continue
@@ -41,7 +41,7 @@ def _view(m: Mapping, node: Node, value: str, index: At) -> str:
 
 def _expand(m: Mapping, node: Node, value: str, index: At) -> str:
     source = node.uses[0]
-    return m.pull(source, aligned(m.graph.specs[source].shape, m.graph.specs[value].shape, index))
+    return m.pull(source, align_index(m.graph.specs[source].shape, m.graph.specs[value].shape, index))
 
 
 def _flip(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -84,7 +84,7 @@ def _channels(m: Mapping, node: Node, value: str, index: At) -> str:
     groups = sym(int(node.args[1]))
     channels_per_group = m.size(value)[1] // groups
     inner, group = m.digits(index[1], [channels_per_group, groups])
-    return m.pull(node.uses[0], replaced(index, 1, group.times(channels_per_group).plus(inner)))
+    return m.pull(node.uses[0], replace_dim(index, 1, group.times(channels_per_group).plus(inner)))
 
 
 MOVES: Moves = {
@@ -96,4 +96,4 @@ MOVES: Moves = {
 
 def mapping_of(graph: Graph, region: Region) -> Mapping:
     """Raises Unsupported."""
-    return pulled(graph, region, MOVES)
+    return pull_mapping(graph, region, MOVES)

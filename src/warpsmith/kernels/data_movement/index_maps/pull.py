@@ -27,7 +27,7 @@ from ....codegen.lowering.ops import pointwise
 from ....codegen.program import Expr, Kind, Operand, Unsupported
 from ....records import Graph, Node, Region, TensorSpec
 from .digits import Split, digits
-from .index_symbols import Index, Sym, aligned, product
+from .index_symbols import Index, Sym, align_index, product
 from .map_sizes import Sizes
 
 MAX_STEPS = 160
@@ -240,10 +240,10 @@ class _Point:
         return convert(self, name, self.mapping.steps[name].kind, kind)
 
     def _broadcast(self, value: str) -> tuple[Index, ...]:
-        return aligned(self.mapping.graph.specs[value].shape, self.node.output.spec.shape, self.index)
+        return align_index(self.mapping.graph.specs[value].shape, self.node.output.spec.shape, self.index)
 
 
-def pulled(graph: Graph, region: Region, moves: Moves) -> Mapping:
+def pull_mapping(graph: Graph, region: Region, moves: Moves) -> Mapping:
     """The mapping of a region. Raises Unsupported."""
     if len(region.outputs) != 1:
         raise Unsupported("more than one output")

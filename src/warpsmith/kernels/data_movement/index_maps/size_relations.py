@@ -125,7 +125,7 @@ def _stack(graph: Graph, node: Node) -> Iterator[Relation]:
             yield (value, d), (node.output.name, d + (d >= dim))
 
 
-def _dropped(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_select(graph: Graph, node: Node) -> Iterator[Relation]:
     """select: one dimension less."""
     source = node.uses[0]
     dim = option(node, 1, "dim", 0) % max(1, _rank(graph, source))
@@ -152,7 +152,7 @@ def pad_amounts(graph: Graph, node: Node) -> list[tuple[int, int]]:
     return pads
 
 
-def _padded(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_pad(graph: Graph, node: Node) -> Iterator[Relation]:
     source = node.uses[0]
     for d, (before, after) in enumerate(pad_amounts(graph, node)):
         if before == after == 0:
@@ -169,7 +169,7 @@ def _repeat(graph: Graph, node: Node) -> Iterator[Relation]:
             yield (source, d), (node.output.name, d + offset)
 
 
-def _shuffled(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_pixel_shuffle(graph: Graph, node: Node) -> Iterator[Relation]:
     """pixel_shuffle: (…, C·r·r, H, W) → (…, C, H·r, W·r); pixel_unshuffle: back."""
     source, out, r = node.uses[0], node.output.name, node.args[1]
     rank = _rank(graph, source)
@@ -183,7 +183,7 @@ def _all(graph: Graph, node: Node) -> Iterator[Relation]:
     yield from _same(graph, node, node.uses[0])
 
 
-def _looked_up(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_lookup(graph: Graph, node: Node) -> Iterator[Relation]:
     """index_select and gather: as the table or as the index."""
     source, index = node.args[0]["v"], node.args[2]["v"]
     dim = node.args[1] % max(1, _rank(graph, source))
@@ -195,7 +195,7 @@ def _looked_up(graph: Graph, node: Node) -> Iterator[Relation]:
         yield (index, 0), (node.output.name, dim)
 
 
-def _indexed(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_index(graph: Graph, node: Node) -> Iterator[Relation]:
     """index.Tensor: what is not indexed stays; the index tensors' own dimensions, broadcast, replace the rest."""
     source, out = node.args[0]["v"], node.output
     positions = [d for d, a in enumerate(node.args[1]) if a is not None]
@@ -212,7 +212,7 @@ def _indexed(graph: Graph, node: Node) -> Iterator[Relation]:
     yield from (((source, d), (out.name, o)) for d, o in zip(source_dims, remaining, strict=True))
 
 
-def _copied(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_copy(graph: Graph, node: Node) -> Iterator[Relation]:
     """copy: the second argument, broadcast to the first."""
     source, out = node.args[1]["v"], node.output
     yield from _same(graph, node, node.args[0]["v"])
@@ -243,10 +243,10 @@ def _scatter(graph: Graph, node: Node) -> Iterator[Relation]:
 _RELATIONS: dict[str, Callable[[Graph, Node], Iterator[Relation]]] = {
     "permute": _permute, "transpose": _permute, "t": _permute, "view": _view, "reshape": _view, "_unsafe_view": _view,
     "unsqueeze": _view, "squeeze": _view, "expand": _expand, "slice": _one_dim(1), "split_with_sizes": _one_dim(2),
-    "select": _dropped, "cat": _cat, "stack": _stack, "constant_pad_nd": _padded, "flip": _all, "roll": _all,
-    "tril": _all, "triu": _all, "repeat": _repeat, "index_select": _looked_up, "gather": _looked_up,
-    "embedding": _embedding, "index": _indexed, "copy": _copied, "slice_scatter": _scatter,
+    "select": _relate_select, "cat": _cat, "stack": _stack, "constant_pad_nd": _relate_pad, "flip": _all, "roll": _all,
+    "tril": _all, "triu": _all, "repeat": _repeat, "index_select": _relate_lookup, "gather": _relate_lookup,
+    "embedding": _embedding, "index": _relate_index, "copy": _relate_copy, "slice_scatter": _scatter,
     "select_scatter": _scatter, "channel_shuffle": _all,
-    "pixel_shuffle": _shuffled, "pixel_unshuffle": _shuffled,
-    **{f"{kind}_pad{n}d": _padded for kind in ("reflection", "replication") for n in (1, 2, 3)},
+    "pixel_shuffle": _relate_pixel_shuffle, "pixel_unshuffle": _relate_pixel_shuffle,
+    **{f"{kind}_pad{n}d": _relate_pad for kind in ("reflection", "replication") for n in (1, 2, 3)},
 }  # fmt: skip

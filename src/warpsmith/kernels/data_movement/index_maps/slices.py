@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....codegen.lowering.op_builder import kind_of, option
 from ....codegen.program import Unsupported
 from ....records import Node
-from .index_symbols import At, Sym, aligned, fixed, replaced, sym
+from .index_symbols import At, Sym, align_index, fix_index, replace_dim, sym
 from .pull import Mapping, Moves
 
 
@@ -44,7 +44,7 @@ def _slice(m: Mapping, node: Node, value: str, index: At) -> str:
     dim = _dim(m, node, 1)
     start, step = _start(m, node, value, dim, 2)
     _within(m, start, m.size(value)[dim], step, m.size(node.uses[0])[dim])
-    return m.pull(node.uses[0], replaced(index, dim, index[dim].times(sym(step)).shift(start)))
+    return m.pull(node.uses[0], replace_dim(index, dim, index[dim].times(sym(step)).shift(start)))
 
 
 def _select(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -57,7 +57,7 @@ def _select(m: Mapping, node: Node, value: str, index: At) -> str:
         if at < size.value - 1 or at < 4
         else size - sym(size.value - at)
     )
-    return m.pull(node.uses[0], (*index[:dim], fixed(selection), *index[dim:]))
+    return m.pull(node.uses[0], (*index[:dim], fix_index(selection), *index[dim:]))
 
 
 def _split(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -69,7 +69,7 @@ def _split(m: Mapping, node: Node, value: str, index: At) -> str:
     for name, part in zip(names[:position], node.args[1], strict=False):
         start = start + (m.size(name)[dim] if name is not None else sym(part))
     _within(m, start, m.size(value)[dim], 1, size)
-    return m.pull(node.uses[0], replaced(index, dim, index[dim].shift(start)))
+    return m.pull(node.uses[0], replace_dim(index, dim, index[dim].shift(start)))
 
 
 def _slice_scatter(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -82,7 +82,7 @@ def _slice_scatter(m: Mapping, node: Node, value: str, index: At) -> str:
     length = m.size(part)[dim]
     _within(m, start, length, 1, m.size(source)[dim])
     outside = m.pull(source, index)
-    inside = m.pull(part, replaced(index, dim, index[dim].shift(start * sym(-1))))
+    inside = m.pull(part, replace_dim(index, dim, index[dim].shift(start * sym(-1))))
     return m.choose(index[dim], [start, start + length], [outside, inside, outside])
 
 
@@ -99,7 +99,7 @@ def _copy(m: Mapping, node: Node, value: str, index: At) -> str:
     """copy(self, source): what an assignment stores, broadcast."""
     source = node.args[1]["v"]
     shape, out = m.graph.specs[source].shape, m.graph.specs[value].shape
-    pulled = m.pull(source, aligned(shape, out, index))
+    pulled = m.pull(source, align_index(shape, out, index))
     if m.steps[pulled].kind != kind_of(m.graph.specs[value].dtype):
         raise Unsupported("an assignment that converts")
     return pulled

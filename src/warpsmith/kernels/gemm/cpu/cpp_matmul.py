@@ -77,12 +77,12 @@ class CppMatMul(MatMulPattern, CppAnchored):
         panels = technique.name.endswith("panels")
         loops = render("gemm/cpu/outer_product.h" if panels else "gemm/cpu/inner_product.h")
         return "".join([
-            render("gemm/cpu/constants.h"), declarations(_named(anchor)), render("gemm/cpu/split_k.h"), order,
+            render("gemm/cpu/constants.h"), declarations(_name_factors(anchor)), render("gemm/cpu/split_k.h"), order,
             loops,
         ])  # fmt: skip
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        named = _named(anchor)
+        named = _name_factors(anchor)
         for helper in ("read", "write", "flat"):
             w.use(helper)
         room = _workspace(named, technique)
@@ -95,7 +95,7 @@ class CppMatMul(MatMulPattern, CppAnchored):
         return room
 
 
-def _named(anchor: Anchor) -> Named:
+def _name_factors(anchor: Anchor) -> Named:
     product, names = product_of(anchor.graph, anchor.node), anchor.names
     computed = bool(anchor.before.get(product.left.value))
     lhs = "" if computed else names[product.left.value]

@@ -76,7 +76,7 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
-        named_product = _made(anchor)
+        named_product = _read_product(anchor)
         named = named_product.named
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
         if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
@@ -98,7 +98,7 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         return [*launches, combining()], w.text() + text, workspace
 
 
-def _made(anchor: Anchor) -> CudaProduct:
+def _read_product(anchor: Anchor) -> CudaProduct:
     gemm, names = product_of(anchor.graph, anchor.node), anchor.names
     addend = names[gemm.addend] if gemm.addend is not None else ""
     shape = anchor.graph.specs[gemm.addend].shape if gemm.addend is not None else ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....codegen.templates import render
-from ....codegen.writer import INLINE, nested
+from ....codegen.writer import INLINE, open_nested
 from ..pool_windows import Window
 from .pool_source import VECTORS, PoolSource
 
@@ -84,7 +84,7 @@ class Rows(PoolSource):
                 w.line("prologue0(inner, source, to - from);")
             else:
                 w.line("for (int64_t i = 0; i < to - from; ++i) inner[i] = EMPTY;")
-                with nested(w, self.loops(outer, "")):
+                with open_nested(w, self.loops(outer, "")):
                     self._move(outer)
                     w.line("prologue0(row, source, to - from);")
                     joined = self.join("ws::load(inner + j)", "ws::load(row + j)")
@@ -102,7 +102,7 @@ class Rows(PoolSource):
             return
         with w.block(f"const auto column = [&](int64_t j, int n{self.parameters(outer)}) {INLINE}", "};"):
             w.line("ws::vf acc = ws::splat(EMPTY);")
-            with nested(w, self.loops(outer, "01")):
+            with open_nested(w, self.loops(outer, "01")):
                 w.line(f"acc = {self.join('acc', value)};")
             w.line("ws::store(inner + j, acc);")
         for head, full in ((f"if ({self.full(outer)})", True), ("else", False)):
@@ -155,7 +155,7 @@ class Rows(PoolSource):
             self._source("from")
         else:
             w.line(f"const int64_t origin = {self.origin()} + from * {self.into}_stride[{last}];")
-        with nested(w, self.loops(outer, "")):
+        with open_nested(w, self.loops(outer, "")):
             if self.computed:
                 self._move(outer)
                 w.line("prologue0(inner, source, to - from);")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....codegen.lowering.lower import lower
-from ....codegen.passes import kept_steps
+from ....codegen.passes import list_scratch_steps
 from ....codegen.program import Program, Unsupported
 from ....facts import Facts
 from ....records import Graph, Node, Region, Tunable, Unit
@@ -61,7 +61,7 @@ def reduction_techniques(
 ) -> list[Technique]:
     """`compound`: the region has moments or softmax states, which a single pass can find together."""
     techniques = [_passes(graph, region, facts, program)]
-    if kept_steps(program):
+    if list_scratch_steps(program):
         techniques.append(_stash(graph, region, facts, program))
     if compound:
         techniques.append(_single(graph, region, facts, program))
@@ -135,7 +135,7 @@ def _passes(graph: Graph, region: Region, facts: Facts, program: Program) -> Tec
 
 
 def _stash(graph: Graph, region: Region, facts: Facts, program: Program) -> Technique:
-    step_names = ", ".join(kept_steps(program))
+    step_names = ", ".join(list_scratch_steps(program))
     why = f"keeps {step_names} between passes (in the output's row, or a scratch row) instead of computing it again"
     room = elements_per_reduction(program, graph) * 4 * (1 if program.mode == "rows" else 64)
     gain = 1.1 if room <= facts.l2_bytes // 2 else 0.5

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from ....codegen.addresses import Layout
 from ....codegen.expressions import Express
 from ....codegen.lowering.op_builder import FLOATS
-from ....codegen.passes import Pass, describe, kept_steps, passes
+from ....codegen.passes import Pass, describe, list_scratch_steps, passes
 from ....codegen.program import Operand, Program
-from ....codegen.writer import INLINE, Writer, nested
+from ....codegen.writer import INLINE, Writer, open_nested
 from .cpp_states import ROW_STATES, State
 from .cpp_totals import Totals
 
@@ -28,7 +28,7 @@ class Rows:
         self.layout, self.w = Layout(program), Writer()
         self.express = Express(program, self.layout, self.w)
         self.plan = passes(program)
-        self.stash = kept_steps(program) if stash and not self.layout.reduces else []
+        self.stash = list_scratch_steps(program) if stash and not self.layout.reduces else []
         self._done: set[str] = set()  # row steps already written in the current scope
         self.totals = Totals(program, self.layout)
         self.w.use("vectors")
@@ -115,10 +115,10 @@ class Rows:
             w.line(f"const int64_t from = {begin};")
         for state in states:
             state.declare(w)
-        with self.layout.joined(self._read(p)) as joined:
+        with self.layout.assume_joined_loops(self._read(p)) as joined:
             outer, inner = ([], "") if joined else self._outer_loops()
             stop = "REDUCE" if joined else end
-            with nested(w, [*outer, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
+            with open_nested(w, [*outer, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
                 w.line(f"const int64_t end = c + CHUNK < {stop} ? c + CHUNK : {stop};")
                 self._chunk(p, states, inner)
         for state in states:
@@ -146,16 +146,16 @@ class Rows:
         w.line(f"[[maybe_unused]] const int64_t many = {count};")
         for state in states:
             state.open_chunk(w)
-        with nested(w, [inner] if inner else []):
-            self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
+        with open_nested(w, [inner] if inner else []):
+            self._loop(p, [s.accumulate_first for s in states], list(p.sources), keep_stash=True)
         two_loop_states = [s for s in states if s.two_loops]
         if two_loop_states:
             for state in states:
-                state.between(w)
-            with nested(w, [inner] if inner else []):
+                state.prepare_second(w)
+            with open_nested(w, [inner] if inner else []):
                 self._loop(
                     p,
-                    [s.second for s in two_loop_states],
+                    [s.accumulate_second for s in two_loop_states],
                     [s.source for s in two_loop_states],
                     keep_stash=False,
                 )
@@ -164,7 +164,7 @@ class Rows:
 
     def _read(self, p: Pass) -> list[Operand]:
         """The operands that a pass reads lane by lane."""
-        return [s.operand for s in self.program.needed(list(p.sources)) if s.operand is not None]
+        return [s.operand for s in self.program.list_needed_steps(list(p.sources)) if s.operand is not None]
 
     def _loop(
         self, p: Pass, actions: list[Callable[[Writer], None]], sources: list[str], keep_stash: bool
@@ -178,8 +178,8 @@ class Rows:
     def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
         """The full steps of a pass; those kept in a scratch row are read back, or stored when new."""
         w = self.w
-        reused = [n for n in self.stash if self._kept_before(n, p)]
-        steps = self.program.needed(sources, frozenset(reused))
+        reused = [n for n in self.stash if self._is_stashed_before(n, p)]
+        steps = self.program.list_needed_steps(sources, frozenset(reused))
         used = {a for s in steps for a in s.args} | set(sources)
         for name in reused:
             if name in used:
@@ -191,9 +191,9 @@ class Rows:
                 w.use("write")  # only the row's own lanes: past its end lies the next row of the output
                 w.line(f"write<1>({name}_row, j, {name}, n);")
 
-    def _kept_before(self, name: str, p: Pass) -> bool:
+    def _is_stashed_before(self, name: str, p: Pass) -> bool:
         earlier = [q for q in self.plan if q.number < p.number]
-        return any(s.name == name for q in earlier for s in self.program.needed(list(q.sources)))
+        return any(s.name == name for q in earlier for s in self.program.list_needed_steps(list(q.sources)))
 
     def _write_full(self, p: Pass, begin: str, end: str) -> None:
         w = self.w
@@ -206,7 +206,7 @@ class Rows:
                     self.express.store(operand, name)
 
     def _outer_reduces(self) -> ExitStack:
-        return nested(
+        return open_nested(
             self.w,
             [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in self.layout.reduces],
         )

@@ -36,8 +36,8 @@ class ClusterReduction(RowReduction):
         end = self.layout.end
         self.w.line(f"const int low = part * SHARE, high = low + SHARE < {end} ? low + SHARE : {end};")
 
-    def _streamed(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
-        super()._streamed(p, begin, end)
+    def _emit_streaming_loop(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
+        super()._emit_streaming_loop(p, begin, end)
 
     def _number(self) -> str:
         return "task - low"

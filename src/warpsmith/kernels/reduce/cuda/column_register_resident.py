@@ -79,7 +79,7 @@ class ColumnRegisterResident(RowReduction):
         )
         for line in layout.splitlines():
             self.top.line(line)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
 
     def _place(self) -> None:
         for line in render("reduce/cuda/column_reduction_register_resident_place.cuh").splitlines():

@@ -32,7 +32,7 @@ def side_by_side(program: Program) -> Operand | None:
     layout = CudaLayout(program)
     if len(layout.reduces) != 1 or own_values_inside(program, plan[0]):
         return None
-    steps = program.needed(list(plan[0].sources))
+    steps = program.list_needed_steps(list(plan[0].sources))
     read = {s.operand.name: s.operand for s in steps if s.operand is not None}
     (operand, *other_operands) = read.values() if read else (None,)
     if operand is None or other_operands or operand.dtype not in ("float32", "bfloat16", "float16"):
@@ -45,7 +45,7 @@ def side_by_side(program: Program) -> Operand | None:
 def own_values_inside(program: Program, p: Pass) -> bool:
     """Does what is reduced, or the program at one place, take a column's own values?"""
     full_steps = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
-    steps = program.needed(list(p.sources))
+    steps = program.list_needed_steps(list(p.sources))
     return any(a not in full_steps for s in steps for a in s.args) or any(s.pick for s in program.steps)
 
 

@@ -102,11 +102,11 @@ class PersistentRows(RowRing):
             self.row_steps(0)
             self._step(p, "from", fresh=True)
             w.line("if (++added < steps) return;")
-            self._post()
+            self._post_states()
             w.line("added = 0, added_row += teams;")
         self._done = computed
 
-    def _post(self) -> None:
+    def _post_states(self) -> None:
         w = self.w
         w.line("number++;")
         self._boxes()
@@ -187,7 +187,7 @@ class PersistentRows(RowRing):
         under way. Whatever is not kept, or was, frees its place.
         """
         w, read = self.w, self.lanes.operands(p.sources)
-        resident = [o for o in self._held() if o in read]
+        resident = [o for o in self._list_resident() if o in read]
         streamed = [o for o in read if o not in resident]
         w.line("const int base = low + slot + i * STEP;")
         w.line(f"const int place = {place};")

@@ -44,7 +44,7 @@ class RowReduction:
         """Write the declarations before the kernels."""
         self.layout.declare(self.top)
         self.threads.declare(self.top)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
         self._room()
 
     def body(self) -> CudaBody:
@@ -54,11 +54,11 @@ class RowReduction:
         with w.block(kernel_head("rows", self.program, "SIZE", extra, self.attribute)):
             self._place()
             if self.holding == "registers":
-                self.lanes.packs(self._held(), "ITEMS")
+                self.lanes.packs(self._list_resident(), "ITEMS")
                 with self._items():
-                    self._read(self._held())
+                    self._read(self._list_resident())
             elif self.holding == "shared":
-                self._shared_rows()
+                self._declare_shared_rows()
             self.row_steps(0)
             for p in self.plan:
                 self._pass(p)
@@ -93,12 +93,12 @@ class RowReduction:
         every = {name: o for r in reads for name, o in r.items()}
         return [o for n, o in every.items() if sum(n in r for r in reads) > 1]
 
-    def _held(self) -> list[Operand]:
+    def _list_resident(self) -> list[Operand]:
         return [] if self.holding == "none" else self.read_again()
 
     def _by_width(self) -> list[Operand]:
         """List the resident operands in their order in shared memory: the widest first, so that all stay aligned."""
-        return sorted(self._held(), key=lambda o: -bytes_of(o))
+        return sorted(self._list_resident(), key=lambda o: -bytes_of(o))
 
     def _room(self) -> None:
         top = self.top
@@ -108,14 +108,14 @@ class RowReduction:
             )
             top.line(f'static_assert(ITEMS * V <= {MOST}, "requires: a row that fits registers");')
         elif self.holding == "shared":
-            sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+            sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._list_resident())
             top.line(
                 f"constexpr int ROOM = SMEM_KIB * 1024 / (int)(V * ({sizes}));  // packs that a block can keep"
             )
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
             top.line('#include "warpsmith_cuda_mma.h"')
-            self._copies(self._held())
+            self._copies(self._list_resident())
 
     def _copies(self, operands: Sequence[Operand], hinted: bool = False) -> None:
         write_copies(self.top, hinted)
@@ -130,7 +130,7 @@ class RowReduction:
         """Return the number of a pack among those that the block keeps."""
         return "task"
 
-    def _shared_rows(self) -> None:
+    def _declare_shared_rows(self) -> None:
         before = "ws::dynamic_shared()"
         for operand in self._by_width():
             name = operand.name
@@ -150,7 +150,7 @@ class RowReduction:
             yield
 
     def _read(self, operands: Sequence[Operand]) -> None:
-        resident = {o.name for o in self._held()} if self.holding == "shared" else set()
+        resident = {o.name for o in self._list_resident()} if self.holding == "shared" else set()
         for operand in operands:
             name, text = operand.name, self.lanes.read(operand)
             if name not in resident:
@@ -172,7 +172,7 @@ class RowReduction:
         for step in p.reductions:
             states.declare(w, step)
         if self.holding == "registers":
-            resident = {o.name for o in self._held()}
+            resident = {o.name for o in self._list_resident()}
             streamed = [o for o in self.lanes.operands(p.sources) if o.name not in resident]
             with self._items():
                 self.lanes.packs(streamed, "ITEMS")
@@ -180,16 +180,20 @@ class RowReduction:
                 self._elements(p)
             self._edges(p)
         else:
-            self._streamed(p)
+            self._emit_streaming_loop(p)
         for step in p.reductions:
             w.line(f"merge_all({step.name}_state);")
             states.values(w, self.program, step)
         if not p.last:
             self.row_steps(p.number)
 
-    def _streamed(self, p: Pass, begin: str = "slot", end: str = "") -> None:
+    def _emit_streaming_loop(self, p: Pass, begin: str = "slot", end: str = "") -> None:
         w, read, end = self.w, self.lanes.operands(p.sources), end or self.layout.end
-        resident = {o.name for o in self._held()} - self._kept_already if self.holding == "shared" else set()
+        resident = (
+            {o.name for o in self._list_resident()} - self._kept_already
+            if self.holding == "shared"
+            else set()
+        )
         fresh = [o for o in read if o.name in resident]
         if fresh:
             self._ahead(fresh, begin, end, p.number)

@@ -32,7 +32,7 @@ class SplitRowReduction(RowReduction):
     def body(self) -> CudaBody:
         self.layout.declare(self.top)
         self.threads.declare(self.top)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
         offset = (
             f"(char*)workspace + {len(self.totals.totals)} * KEPT * sizeof(double)"
             if self.totals
@@ -69,13 +69,13 @@ class SplitRowReduction(RowReduction):
             w.line(p.headline)
             for step in p.reductions:
                 states.declare(w, step)
-            self._streamed(p, "low + slot", "high")
+            self._emit_streaming_loop(p, "low + slot", "high")
             for step in p.reductions:
                 w.line(f"merge_all({step.name}_state);")
             if p.reductions:
                 with w.block("if (slot == 0 && inside)"):
                     for step in p.reductions:
-                        at, stride = self._saved_at(step.name, "part")
+                        at, stride = self._locate_state(step.name, "part")
                         w.line(f"ws::save(saved + {at}, {stride}, {step.name}_state);")
             else:
                 self._ends("slot == 0 && inside && part == 0")
@@ -101,7 +101,7 @@ class SplitRowReduction(RowReduction):
         self.row_steps(0)
         for p in self.plan[: number - 1]:
             for step in p.reductions:
-                at, stride = self._saved_at(step.name, "i")
+                at, stride = self._locate_state(step.name, "i")
                 states.declare(self.w, step)
                 with self.w.block("for (int i = slot; i < PARTS; i += GROUP)"):
                     struct = states.struct(step)
@@ -110,10 +110,10 @@ class SplitRowReduction(RowReduction):
                 states.values(self.w, self.program, step)
             self.row_steps(p.number)
 
-    def _saved_at(self, name: str, part: str) -> tuple[str, str]:
+    def _locate_state(self, name: str, part: str) -> tuple[str, str]:
         before = 0
         for step in self.first:
             if step.name == name:
                 break
             before += states.words(step)
-        return self.threads.saved(part, before, self.words)
+        return self.threads.locate_state(part, before, self.words)

@@ -15,7 +15,7 @@ from typing import Any
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import FLOATS, option
 from ....codegen.templates import render
-from ....codegen.writer import INLINE, SOME, Writer, nested
+from ....codegen.writer import INLINE, SOME, Writer, open_nested
 from ....facts import Facts
 from ....records import Graph, Node, Region
 from ...anchored import Anchor, extents
@@ -217,5 +217,5 @@ class _Rows:
             for d in reversed(self.outer):
                 pairs = zip(values[::2], values[1::2], strict=True)
                 values = [f"({a} * (1.0f - spot{d}.weight) + {b} * spot{d}.weight)" for a, b in pairs]
-        with nested(w, ["for (int64_t j = 0; j < O; j += VEC)"]):
+        with open_nested(w, ["for (int64_t j = 0; j < O; j += VEC)"]):
             w.line(f"ws::store(made + j, {values[0]});")
