@@ -1,6 +1,6 @@
 """What tiles of the technique `flat` take on a GPU, and the rates (`implicit_gemm_warp_specialized_schedule.Rates`) that tell it best.
 
-`look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `halve`, error
+`look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `cast_to_fp16`, error
 against float64; of each task the best tiles of each kind of crew, by the rates of now. Not judged (see `cuda_look.py`). `fit`: in: such rows. Out: the rates, and of
 each task what they choose beside what was fastest. A tile that computes the same with other rates is looked at anew by `look` only.
 
@@ -90,7 +90,7 @@ def some(found: Sequence[Timed], most: int) -> list[Timed]:
     best: dict[tuple[int, ...], Timed] = {}
     for timed in found:
         tile = timed.schedule
-        best.setdefault((tile.tall, tile.groups, tile.teams, tile.width), timed)
+        best.setdefault((tile.mma_tiles_m, tile.groups, tile.consumer_groups, tile.width), timed)
     return list(best.values())[:most]
 
 
@@ -118,7 +118,7 @@ def look(given: argparse.Namespace) -> None:
                         seen = {"failed": "; ".join(d.message for d in build.diagnostics)[:300]}
                     took = {name.split("(")[0].split()[-1]: us for name, us in seen.get("kernels", [])}
                     row = {"task": task, "family": family, "values": made.values, "error": seen.get("error")}
-                    row |= {f"{kernel}_us": took.get(kernel) for kernel in ("convolve", "halve")}
+                    row |= {f"{kernel}_us": took.get(kernel) for kernel in ("convolve", "cast_to_fp16")}
                     out.write(json.dumps(row) + "\n")
                     out.flush()
                     print(task, family, made.values, row["convolve_us"], seen.get("failed", ""), flush=True)

@@ -37,7 +37,7 @@ def tiles(tool: ModuleType) -> list[Timed]:
 def test_some_tiles_are_the_best_of_their_crews(tool: ModuleType) -> None:
     found = tiles(tool)
     schedules = [t.schedule for t in found]
-    assert len({(s.tall, s.groups, s.teams, s.width) for s in schedules}) == len(found) > 5
+    assert len({(s.mma_tiles_m, s.groups, s.consumer_groups, s.width) for s in schedules}) == len(found) > 5
     assert found[0].us == min(t.us for t in TILES)
 
 

@@ -226,7 +226,7 @@ def test_they_build_without_spills(
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert review(unit) == []
-    assert {k.name for k in build.kernels} == {"halve", "mend", "powers", "pack", "convolve"}
+    assert {k.name for k in build.kernels} == {"cast_to_fp16", "rescale", "powers", "pack", "convolve"}
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
 
 

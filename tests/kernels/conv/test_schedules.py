@@ -102,7 +102,7 @@ def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
     some = next(s for s in sums_of(kind) if s.chunk == schedule.chunk)
     sides = (schedule.pixels // schedule.wide, schedule.wide)
     work = Work(kind, terms, some, tuple(patch_of(kind, sides)), 1)
-    names = ("THREADS", "SUMS", "STEP_BYTES", "AT_ONCE", "USED")
+    names = ("THREADS", "SUMS", "STEP_BYTES", "MIN_BLOCKS_PER_SM", "USED")
     *derived, used = constants(emulated, unit, graph, *names)
     expected = (
         schedule.threads,
@@ -120,13 +120,20 @@ def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> No
     node = next(n for n in graph.nodes if read_kind(graph, n) is not None)
     timed = rank_warp_specialized_schedules(kind, graph.specs[node.uses[0]].shape, node.output.spec.shape)
     load = next(t.load for t in timed if t.schedule == schedule)
-    names = ("ROWS", "THREADS", "SUMS", "ABREAST", "AT_ONCE * CREWS", "WORK * COMBOS")
+    names = (
+        "ROWS",
+        "THREADS",
+        "SUMS",
+        "ABREAST",
+        "MIN_BLOCKS_PER_SM * CONSUMER_GROUPS_USED",
+        "WORK * COMBOS",
+    )
     expected = (
         schedule.rows,
         schedule.threads,
         schedule.sums(kind),
         schedule.abreast(EACH),
-        load.at_once,
+        load.tiles_per_sm,
         load.tiles,
     )
     assert constants(emulated, unit, graph, *names) == expected

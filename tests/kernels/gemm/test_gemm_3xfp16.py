@@ -137,7 +137,11 @@ def test_small_elements_beside_large_ones_count(emulated: CudaBench) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "wrong"),
-    [("(octet ^ r % 8)", "octet"), ("ws::products_wait<1>(some[0]);", ""), ("warp / 4 * 64 * 128", "0")],
+    [
+        ("(k_vector ^ r % 8)", "k_vector"),
+        ("ws::products_wait<1>(some[0]);", ""),
+        ("warp / 4 * 64 * 128", "0"),
+    ],
 )
 def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) -> None:
     """A missing swizzle, sums that are used before they are there, the other warpgroup's rows."""
@@ -155,7 +159,7 @@ def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) ->
     [
         ("turn(x[1], x[0])", "turn(x[0], x[1])"),
         ("ws::products_wait<0>(some);", ""),
-        ("32 * i + line, octet", "line, octet"),
+        ("32 * i + line, k_vector", "line, k_vector"),
     ],
 )
 def test_emulation_shows_mistakes_in_what_feeds(emulated: CudaBench, part: str, wrong: str) -> None:

@@ -4,7 +4,7 @@ In: a chain as `op_chain` finds it. Out: device functions over a pack, V neighbo
 where chain and kernel meet, from the index `at` on (one entry a dimension):
 
     prologue0<V>(o, at)        what the kernel reads, computed from inputs, as float
-    dressed<V>(o, acc, at)     what the kernel made, changed, for the kernel to go on with
+    epilogue_before_pool<V>(o, acc, at)   what the kernel made, changed, for the kernel to go on with
     epilogue<V>(o, acc, at)    what the kernel made → stored to the outputs
 
 `o` holds the unit's operands.

@@ -35,7 +35,7 @@ class Follows:
     where there is none); `summed`, what is added up; `made`, what the last nodes start from."""
 
     before: tuple[str, ...]
-    dressed: str
+    before_value: str
     pools: tuple[str, ...]
     pool: Pool | None
     value: str
@@ -95,9 +95,9 @@ def rename_operands(program: Program, names: Mapping[str, str]) -> Program:
     return replace(program, inputs=tuple(map(rename, program.inputs)), outputs=outputs, steps=steps)
 
 
-def window_of(found: Follows) -> tuple[int, int, int]:
+def window_of(consumers: Follows) -> tuple[int, int, int]:
     """Depth, height, width."""
-    kernel = () if found.pool is None else tuple(w.kernel for w in found.pool.windows)
+    kernel = () if consumers.pool is None else tuple(w.kernel for w in consumers.pool.windows)
     deep, high, wide = (*(1,) * (3 - len(kernel)), *kernel)
     return deep, high, wide
 

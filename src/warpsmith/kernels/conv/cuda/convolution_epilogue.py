@@ -25,15 +25,15 @@ Summed = Literal["", "places", "all"]
 
 @dataclass(frozen=True)
 class Epilogue:
-    """`window`: depth, height, width of the pooling (1: none); `divisor`: of averages. `dressed`, `later`: is there a chain
+    """`window`: depth, height, width of the pooling (1: none); `divisor`: of averages. `before_pool`, `after_pool`: is there a chain
     of that name, before and after the pooling? Then `columns`, or a sum or mean over all places (`summed`: of each
     channel, or of all), or neither."""
 
     window: tuple[int, int, int]
     combine: Combine
     divisor: float
-    dressed: bool
-    later: bool
+    before_pool: bool
+    after_pool: bool
     columns: Program | None = None
     summed: Summed = ""
     mean: bool = False
@@ -51,20 +51,20 @@ def windows(epilogue: Epilogue) -> dict[str, int]:
     return {f"window_{letter}": size for letter, size in zip("dhw", epilogue.window, strict=True)}
 
 
-def deliver(epilogue: Epilogue) -> str:
+def render_epilogue(epilogue: Epilogue) -> str:
     """Takes a tile of results to what follows, as `implicit.store_tile` does to the outputs."""
-    pointwise = "row = dressed<NEAR>(o, row, at);" if epilogue.dressed else ""
+    pointwise = "row = epilogue_before_pool<NEAR>(o, row, at);" if epilogue.before_pool else ""
     text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(epilogue))
     if epilogue.columns is not None:
         return text + _columns(epilogue.columns)
     if epilogue.summed:
-        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_later(epilogue))
+        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_after_pool(epilogue))
     return text + render("conv/cuda/epilogue_window_store.cuh")
 
 
-def apply_later(epilogue: Epilogue) -> str:
+def apply_after_pool(epilogue: Epilogue) -> str:
     """A pooled value, `made`, after the pointwise nodes that follow the pooling."""
-    return "later<1>(o, made, at)" if epilogue.later else "made"
+    return "epilogue_after_pool<1>(o, made, at)" if epilogue.after_pool else "made"
 
 
 def combining(epilogue: Epilogue) -> dict[str, str]:

@@ -92,14 +92,14 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         return self.emit_kernels(top, self.read_convolution(anchor), technique)
 
     def emit_kernels(
-        self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
+        self, top: Writer, shape: Convolved, technique: Technique, epilogue: str = ""
     ) -> tuple[list[Launch], str, str]:
-        """`deliver`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
+        """`epilogue`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
         if technique.name == "implicit-gemm-tf32":
-            return emit_tf32_kernels(top, shape, deliver)
+            return emit_tf32_kernels(top, shape, epilogue)
         if technique.name == "implicit-gemm-warp-specialized":
             return emit_warp_specialized_kernels(top, shape)
-        return emit_fp16_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
+        return emit_fp16_kernels(top, shape, 3 if technique.name == EXACT else 1, epilogue)
 
     def read_convolution(self, anchor: Anchor) -> Convolved:
         kind, node = read_kind(anchor.graph, anchor.node), anchor.node

@@ -21,7 +21,7 @@ from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, read_kind, s
 from ..epilogue_pattern import Follows, window_of
 from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, choose_tf32_schedule
 from ..schedules.implicit_gemm_warp_specialized_schedule import FullChannels
-from .convolution_epilogue import constants, deliver, finish, finish_launch, sums_bytes
+from .convolution_epilogue import constants, finish, finish_launch, render_epilogue, sums_bytes
 from .cuda_convolution import CudaConvolution
 from .epilogue_family import FusedEpilogueFamily, match_epilogue, result_sizes, write_chains
 from .implicit_gemm_tf32 import Convolved
@@ -74,12 +74,12 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
         epilogue = write_chains(w, anchor)
         shape = self.read_convolution(anchor)
         if technique.name == "implicit-gemm-warp-specialized" and epilogue.columns is not None:
-            reduced = columns(epilogue.columns, epilogue.dressed)
+            reduced = columns(epilogue.columns, epilogue.before_pool)
             launches, kernels, workspace = emit_warp_specialized_kernels(
                 top, shape, reduced, full_channels=True
             )
         else:
-            launches, kernels, workspace = self.emit_kernels(top, shape, technique, deliver(epilogue))
+            launches, kernels, workspace = self.emit_kernels(top, shape, technique, render_epilogue(epilogue))
             for line in constants(epilogue).splitlines():
                 top.line(line)
             kernels += "\n" + finish(epilogue)
@@ -91,6 +91,6 @@ class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
-def _limits(kind: ConvolutionKind, found: Follows) -> Limits:
+def _limits(kind: ConvolutionKind, consumers: Follows) -> Limits:
     """Tiles of whole windows, and of all channels where those are reduced."""
-    return Limits(window_of(found), kind.made if found.columns else 0)
+    return Limits(window_of(consumers), kind.made if consumers.columns else 0)

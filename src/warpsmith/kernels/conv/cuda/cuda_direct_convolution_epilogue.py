@@ -31,9 +31,9 @@ class DirectConvolutionEpilogue(FusedEpilogueFamily, DirectConvolution):
     name = "direct_tail"
 
     def can_fuse(
-        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, consumers: Follows
     ) -> bool:
-        return next(_parts(graph, node, kind, found), None) is not None
+        return next(_parts(graph, node, kind, consumers), None) is not None
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)

@@ -14,7 +14,7 @@ from ....codegen.program import Program
 from ....codegen.templates import render
 from ....codegen.writer import Writer
 from .channel_steps import Walk, column_steps
-from .convolution_epilogue import Epilogue, apply_later, combining, finish, finish_launch, windows
+from .convolution_epilogue import Epilogue, apply_after_pool, combining, finish, finish_launch, windows
 from .direct_convolution import Loops, direct_constants, render_register_tile
 
 
@@ -35,7 +35,7 @@ def emit_direct_epilogue_kernels(
         "conv/cuda/direct_convolution_epilogue.cuh",
         map="(int)threadIdx.x % TOGETHER" if together else "(int)(blockIdx.x % (unsigned)MAPS)",
         tile="blockIdx.x" if together else "blockIdx.x / (unsigned)MAPS",
-        pointwise="row = dressed<1>(o, row, at);" if epilogue.dressed else "",
+        pointwise="row = epilogue_before_pool<1>(o, row, at);" if epilogue.before_pool else "",
         epilogue=_end(epilogue).rstrip("\n"),
         **combining(epilogue),
     )
@@ -59,7 +59,7 @@ def _end(epilogue: Epilogue) -> str:
     if epilogue.columns is not None:
         return _columns(epilogue.columns)
     if epilogue.summed:
-        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_later(epilogue))
+        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_after_pool(epilogue))
     return render("conv/cuda/direct_convolution_epilogue_store.cuh")
 
 

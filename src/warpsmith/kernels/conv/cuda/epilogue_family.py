@@ -30,7 +30,7 @@ class FusedEpilogueFamily(CudaAnchored):
     fuses_reductions = True  # cuts more than the convolution and its pointwise nodes
 
     def can_fuse(
-        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, found: Follows
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, consumers: Follows
     ) -> bool:
         """Can what follows be done where the results are made?"""
         raise NotImplementedError
@@ -84,27 +84,38 @@ def write_chains(w: Writer, anchor: Anchor) -> Epilogue:
         summed = "all" if 1 in list_reduced_dims(total, graph.specs[consumers.summed]) else "places"
     mean = total is not None and base_name(total) == "mean"
     return Epilogue(
-        window, combine, float(divisor), "dressed" in chains, "later" in chains, columns, summed, mean
+        window,
+        combine,
+        float(divisor),
+        "epilogue_before_pool" in chains,
+        "epilogue_after_pool" in chains,
+        columns,
+        summed,
+        mean,
     )
 
 
 def chains_of(
-    graph: Graph, region: Region, node: Node, found: Follows
+    graph: Graph, region: Region, node: Node, consumers: Follows
 ) -> tuple[dict[str, Chain], Program | None]:
     """Pointwise nodes by the names of their functions, and the reductions over channels. Raises Unsupported."""
     names = operand_names(region)
     chains: dict[str, Chain | None] = {
-        "dressed": build_chain_between(graph, names, found.before, node.output.name, found.dressed, {}),
-        "later": build_chain_between(graph, names, found.between, found.value, found.summed, {}),
+        "epilogue_before_pool": build_chain_between(
+            graph, names, consumers.before, node.output.name, consumers.before_value, {}
+        ),
+        "epilogue_after_pool": build_chain_between(
+            graph, names, consumers.between, consumers.value, consumers.summed, {}
+        ),
     }
     columns = None
-    if found.columns:
-        columns = column_program(graph, found.columns, found.value)
+    if consumers.columns:
+        columns = column_program(graph, consumers.columns, consumers.value)
         if columns is None or {o.value for o, _ in columns.outputs} != set(region.outputs):
             raise Unsupported("reductions over other dimensions than the channels")
-        columns = rename_operands(columns, {**names, found.value: "acc"})
+        columns = rename_operands(columns, {**names, consumers.value: "acc"})
     else:
-        chains["epilogue"] = epilogue(graph, region, found.made, found.after)
+        chains["epilogue"] = epilogue(graph, region, consumers.made, consumers.after)
     return {name: chain for name, chain in chains.items() if chain is not None}, columns
 
 

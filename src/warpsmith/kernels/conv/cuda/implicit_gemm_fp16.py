@@ -31,16 +31,16 @@ from .implicit_gemm_tf32 import (
 
 
 def emit_fp16_kernels(
-    top: Writer, shape: Convolved, terms: int, deliver: str = ""
+    top: Writer, shape: Convolved, terms: int, epilogue: str = ""
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: TILE_PIXELS, PIXELS_W, PIXELS_D, CHANNELS,
-    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `deliver`: see `emit_tf32_kernels`."""
+    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `epilogue`: see `emit_tf32_kernels`."""
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)
     for line in _render_layout().splitlines():
         top.line(line)
-    weight, epilogue = weight_of(shape), (deliver or store_tile()).rstrip("\n")
+    weight, epilogue = weight_of(shape), (epilogue or store_tile()).rstrip("\n")
     kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
     kernels += render(
         "conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=render_slice_of_block(), weight=weight
@@ -58,7 +58,7 @@ def emit_fp16_kernels(
 
 
 def _render_layout() -> str:
-    """Constants: how the sum is cut into octets, where the patch and the weights lie, what a block makes."""
+    """Constants: how the sum is cut into vectors of 8 channels, where the patch and the weights lie, what a block makes."""
     texts = (
         render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), render_grid(),
         render("conv/cuda/implicit_gemm_k16_steps.cuh"),

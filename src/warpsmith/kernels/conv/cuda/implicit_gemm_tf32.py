@@ -51,9 +51,9 @@ class Convolved:
         return phases
 
 
-def emit_tf32_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
+def emit_tf32_kernels(top: Writer, shape: Convolved, epilogue: str = "") -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: TILE_PIXELS, CHANNELS, PIXELS_W, PIXELS_D, CHUNK, K_STEPS_PER_STAGE,
-    STAGES, MMA_TILES_PER_WARP and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
+    STAGES, MMA_TILES_PER_WARP and NT. `epilogue`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')
     numbers(top, shape)
     for line in _render_layout().splitlines():
@@ -62,7 +62,7 @@ def emit_tf32_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple
         "conv/cuda/pack_weights_tf32.cuh", slice_of_block=render_slice_of_block(), weight=weight_of(shape)
     )
     kernels += "\n" + bias_of(shape)
-    epilogue = (deliver or store_tile()).rstrip("\n")
+    epilogue = (epilogue or store_tile()).rstrip("\n")
     kernels += render("conv/cuda/implicit_gemm_tf32_mma.cuh", source=shape.source, epilogue=epilogue)
     launches = [
         Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),

@@ -6,8 +6,8 @@ idle at an image's edge; what it reads comes by few bulk copies, asked for ahead
 it where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-24
 of their image's largest may lose bits (2^-29 where it is sixteen times as large as those of the sample).
 
-In: a convolution's numbers and the names of its operands. Out: five kernels: `powers` and `pack` (of the weights), `halve`
-and `mend` (of the image; the second one where a sample told too little of its largest element), and `convolve`, general in
+In: a convolution's numbers and the names of its operands. Out: five kernels: `powers` and `pack` (of the weights), `cast_to_fp16`
+and `rescale` (of the image; the second one where a sample told too little of its largest element), and `convolve`, general in
 all shapes.
 """
 
@@ -23,9 +23,9 @@ from .implicit_gemm_tf32 import Convolved, bias_of, channels_of, numbers, weight
 
 
 def emit_warp_specialized_kernels(
-    top: Writer, shape: Convolved, deliver: str = "", full_channels: bool = False
+    top: Writer, shape: Convolved, epilogue: str = "", full_channels: bool = False
 ) -> tuple[list[Launch], str, str]:
-    """Writes the constants to `top`; see `CudaAnchored.kernels`. `deliver`: CUDA C++ that takes results, see `store_results`;
+    """Writes the constants to `top`; see `CudaAnchored.kernels`. `epilogue`: CUDA C++ that takes results, see `store_results`;
     "": stores them; `full_channels`: it wants all channels of a place at once. Tunables: MMA_TILES_M, WARPGROUPS, CONSUMER_GROUPS (of warpgroups, where
     all weights stay), CHANNELS, CHUNK (a multiple of 8), BAND (taps that read one patch: 0 of a row, 1 of a plane, 2 all),
     K_STEPS_PER_STAGE, STAGES, IMAGE_STAGES (two or more), SM_COUNT (multiprocessors; right with any number) and NT."""
@@ -36,21 +36,21 @@ def emit_warp_specialized_kernels(
     numbers(top, shape)
     for line in _render_layout().splitlines():
         top.line(line)
-    weight, epilogue = weight_of(shape), (deliver or store_results()).rstrip("\n")
+    weight, epilogue = weight_of(shape), (epilogue or store_results()).rstrip("\n")
     kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
     kernels += render("conv/cuda/cast_image_to_fp16_nc8hwc8.cuh", source=shape.source)
     kernels += render("conv/cuda/pack_weights_fp16.cuh", weight=weight) + "\n" + bias_of(shape)
     kernels += render("conv/cuda/implicit_gemm_warp_specialized.cuh", epilogue=epilogue)
-    packed, octets = "(unsigned char*)workspace", "(unsigned char*)workspace + PACKED_BYTES"
-    exponents = "(int*)((char*)workspace + PACKED_BYTES + OCTETS_BYTES)"
+    packed, image_vectors = "(unsigned char*)workspace", "(unsigned char*)workspace + PACKED_BYTES"
+    exponents = "(int*)((char*)workspace + PACKED_BYTES + PACKED_IMAGE_BYTES)"
     of_images, sampled = f"{exponents} + OUTS * GROUPS", f"{exponents} + OUTS * GROUPS + IMAGES"
     peaks, tile_counter = f"{exponents} + OUTS * GROUPS + 2 * IMAGES", f"{exponents} + NUMBERS - COMBOS"
     launches = [
-        Launch("halve", "IMAGES * PARTS + ZEROS", "256", extra=f"{octets}, {sampled}, {peaks}, {tile_counter}", struct=True),
-        Launch("mend", "IMAGES * MENDERS", "256", extra=f"{octets}, {sampled}, {peaks}, {of_images}", struct=True),
+        Launch("cast_to_fp16", "IMAGES * PARTS + ZEROS", "256", extra=f"{image_vectors}, {sampled}, {peaks}, {tile_counter}", struct=True),
+        Launch("rescale", "IMAGES * RESCALE_BLOCKS", "256", extra=f"{image_vectors}, {sampled}, {peaks}, {of_images}", struct=True),
         Launch("powers", "OUTS * GROUPS", "128", extra=exponents, struct=True),
         Launch("pack", "(int64_t)ALL_STEPS * CHUNKS * BLOCKS_OUT * GROUPS", "256", extra=f"{packed}, {exponents}", struct=True),
-        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {octets}, {exponents}, {of_images}, {tile_counter}", struct=True),
+        Launch("convolve", "COMBOS * ALONG", "THREADS", "SHARED", f"{packed}, {image_vectors}, {exponents}, {of_images}, {tile_counter}", struct=True),
     ]  # fmt: skip
     return launches, kernels, _workspace(shape)
 
@@ -79,21 +79,21 @@ def _render_output_index(result: str) -> str:
     return text.rstrip("\n")
 
 
-def columns(program: Program, dressed: bool) -> str:
-    """For `emit_warp_specialized_kernels`: reductions over the channels of a place, by one thread. `dressed`: is there a chain of that name?"""
+def columns(program: Program, before_pool: bool) -> str:
+    """For `emit_warp_specialized_kernels`: reductions over the channels of a place, by one thread. `before_pool`: is there a chain of that name?"""
     w = Writer()
     walk = Walk("for (int c = 0; c < (int)OUTS; c++)", "8", "take(c)", "inside", "inside")
     column_steps(w, program, walk)
     return render(
         "conv/cuda/implicit_gemm_warp_specialized_channel_reduction.cuh",
         output_index=_render_output_index("q"),
-        value="dressed<1>(o, row, of)" if dressed else "row",
+        value="epilogue_before_pool<1>(o, row, of)" if before_pool else "row",
         steps="\n".join(f"        {line}" for line in w.text().splitlines()),
     )
 
 
 def _workspace(shape: Convolved) -> str:
-    """Bytes at the most: packed weights, the image's octets, exponents."""
+    """Bytes at the most: packed weights, the image's channel vectors, exponents."""
     ins, outs, taps = channels_of(shape)
     images, groups = f"{shape.source}_shape[0]", f"(uint64_t){shape.groups}"
     chunks = f"(({ins} + CHUNK - 1) / CHUNK)"

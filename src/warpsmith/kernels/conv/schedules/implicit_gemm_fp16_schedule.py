@@ -33,7 +33,7 @@ LONGER = 1.7  # times as long as computed here, in the median of looks on an H20
 WIDTHS = (128, 96, 64, 48, 32, 24, 16, 8)  # channels of a block
 SLICES = (6, 5, 4, 8, 7, 9, 3, 2)  # steps of a slice of the weights
 SLICES_EXACT = (4, 3, 2)  # 64 terms at the most
-WHY = "the patch that a tile reads as scaled halves in shared memory, where every tap of it feeds tensor cores by warpgroup"
+WHY = "the patch that a tile reads as scaled fp16 in shared memory, where every tap of it feeds tensor cores by warpgroup"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ImplicitGemmFp16Schedule(Schedule):
 
     def us(self, hardware: Hardware, work: Work) -> float:
         """The busiest multiprocessor's time, from cycles of a block: tensor cores (a product of 64 rows reads these from shared
-        memory, however narrow it is), halves made of floats, what comes from the L2 cache, results; what it waits for, most of
+        memory, however narrow it is), casts to fp16, what comes from the L2 cache, results; what it waits for, most of
         all for what it does not hold."""
         kind, split, terms, sums = work.kind, work.sum, work.terms, self.sums(work)
         slices, resident = self.slices(work), self.blocks_per_sm(hardware, work)
@@ -108,13 +108,13 @@ class ImplicitGemmFp16Schedule(Schedule):
         step_cycles = sum(max(part / 4, 16) for part in parts_of(self.channels))
         tensor = long * self.pixels / 64 * terms * step_cycles / TENSOR_SHARE
         late = max(0, ceil(work.items / self.threads) - (4 if sums <= 32 else 3))
-        halves = split.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
+        cast_cycles = split.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
         stored = self.pixels * side_by_side(kind) * self.channels * 4 / STORED_BYTES_PER_CYCLE
         waits = 2000 + split.chunks * (2500 + 500 * late) + mean * (150 + (2 * sums if terms == 3 else 0))
         weights = 0 if self.stages >= max(slices) else mean * self.slice * self.step_bytes(work)
         row = 4 * work.patch[-1]
         fetched = (split.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
-        alone = (tensor + 1.5 * (halves + stored) + waits) / resident
+        alone = (tensor + 1.5 * (cast_cycles + stored) + waits) / resident
         cycles = self._estimate_slowdown(kind, long) * max(tensor, fetched, stored, alone)
         waves = ceil(work.blocks / (hardware.sm_count * resident)) * resident
         return waves * cycles / hardware.sm_clock_mhz

@@ -15,7 +15,7 @@ from ..convolution_kinds import ConvolutionKind, reach, taps_of, up
 
 @dataclass(frozen=True)
 class Sum:
-    """How the sum is cut. Channels of a chunk; chunks; planes of octets in a patch; steps of each phase in a chunk."""
+    """How the sum is cut. Channels of a chunk; chunks; planes of channel vectors in a patch; steps of each phase in a chunk."""
 
     chunk: int
     chunks: int
@@ -25,7 +25,7 @@ class Sum:
 
 def sums_of(kind: ConvolutionKind) -> Iterator[Sum]:
     taps = taps_of(kind)
-    if kind.channels <= 4 and not kind.transposed:  # octets are several taps of a row
+    if kind.channels <= 4 and not kind.transposed:  # vectors hold several taps of a row
         taps_per_vector = 8 // (1 << (kind.channels - 1).bit_length())
         row, rows = kind.kernel[-1], prod(kind.kernel[:-1])
         planes = (row >= taps_per_vector) + (row % taps_per_vector != 0)

@@ -20,18 +20,22 @@ from ...schedule import Schedule, tunes
 from ..convolution_kinds import ConvolutionKind, side_by_side, taps_of, up
 from .implicit_gemm_tiles import parts_of
 
-FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
+FEWEST_INS = 8  # channels of a group, below which vectors of 8 channels are mostly zeros
 WIDTHS = (128, 64, 96, 48, 32, 24, 16, 8)  # channels of a block
 CHUNKS = (64, 32, 16, 8, 48)  # input channels
 CONSUMER_LAYOUTS = (
     (1, 2, 1), (2, 2, 1), (2, 1, 1), (1, 1, 1), (4, 1, 1), (2, 2, 2), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 4, 2), (4, 2, 2),
-)  # products of 64 cells of a warpgroup, warpgroups, teams of them  # fmt: skip
+)  # products of 64 cells of a warpgroup, warpgroups, consumer groups  # fmt: skip
 IMAGE_STAGES = (2, 3, 4, 6)
-MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
+MOST_PATCH, MOST_RING, MOST_SLICE = (
+    1 << 14,
+    40,
+    9,
+)  # channel vectors of a patch; slices of the weights; steps of one
 REGISTERS = 32  # of a thread besides its sums
 DRAM_SHARE = 0.9
 LAUNCHES = 14 / 3  # of five kernels, in starts of one
-WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
+WHY = "the image packed once as fp16, in which every tap is a shift: tensor cores read it as bulk copies bring it"
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Load:
     """What a tile makes a multiprocessor do."""
 
     products: float  # cycles at the peak, of one of the warpgroups that share the tile
-    crew: int  # such warpgroups
+    warpgroups: int  # such warpgroups
     slices: int
     patches: float
     passes: int
@@ -76,7 +80,7 @@ class Load:
     walks: int
     fetched: float  # bytes
     stored: int
-    at_once: int  # tiles of a multiprocessor
+    tiles_per_sm: int  # tiles of a multiprocessor
     tiles: int  # of all
 
     def us(self, rates: Rates = RATES, hardware: Hardware = H200) -> float:
@@ -87,31 +91,31 @@ class Load:
             self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
         )
         parts = (
-            self.products * self.crew / rates.tensor,
+            self.products * self.warpgroups / rates.tensor,
             self.fetched / rates.fetched + self.stored / rates.stored,
-            consumer_cycles / self.at_once,
+            consumer_cycles / self.tiles_per_sm,
         )
         cycles = sum(part**rates.together for part in parts) ** (1 / rates.together)
-        rounds = self.tiles / (hardware.sm_count * self.at_once)
-        return (ceil(rounds) if rounds < 4 else rounds) * self.at_once * cycles / hardware.sm_clock_mhz
+        rounds = self.tiles / (hardware.sm_count * self.tiles_per_sm)
+        return (ceil(rounds) if rounds < 4 else rounds) * self.tiles_per_sm * cycles / hardware.sm_clock_mhz
 
 
 @dataclass(frozen=True)
 class Patch:
-    """What one tap after the other reads: `octets` of it, `steps` of products of a list (an inner phase), `count` of them."""
+    """What one tap after the other reads: `channel_vectors` of it, `steps` of products of a list (an inner phase), `count` of them."""
 
-    octets: int
+    channel_vectors: int
     steps: int
     count: float
 
 
 @dataclass(frozen=True)
 class ImplicitGemmWarpSpecializedSchedule(Schedule):
-    """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `implicit_gemm_warp_specialized.emit_warp_specialized_kernels`."""
+    """`mma_tiles_m`: products of 64 cells of a warpgroup; `consumer_groups`: of warpgroups; see `implicit_gemm_warp_specialized.emit_warp_specialized_kernels`."""
 
-    tall: int = tunes("MMA_TILES_M", 1)
+    mma_tiles_m: int = tunes("MMA_TILES_M", 1)
     groups: int = tunes("WARPGROUPS", 1)
-    teams: int = tunes("CONSUMER_GROUPS", 1)
+    consumer_groups: int = tunes("CONSUMER_GROUPS", 1)
     width: int = tunes("CHANNELS", 64)
     chunk: int = tunes("CHUNK", 64)
     band: int = tunes("BAND", 0)
@@ -123,16 +127,16 @@ class ImplicitGemmWarpSpecializedSchedule(Schedule):
     @property
     def rows(self) -> int:
         """Cells of a tile."""
-        return 64 * self.tall * self.groups // self.teams
+        return 64 * self.mma_tiles_m * self.groups // self.consumer_groups
 
     @property
     def threads(self) -> int:
-        """A warp of each team asks for copies."""
-        return 128 * self.groups + 32 * self.teams
+        """A producer warp of each consumer group asks for copies."""
+        return 128 * self.groups + 32 * self.consumer_groups
 
     def sums(self, kind: ConvolutionKind) -> int:
         """Accumulators of a thread."""
-        return side_by_side(kind) * self.tall * self.width // 2
+        return side_by_side(kind) * self.mma_tiles_m * self.width // 2
 
     def slices(self, kind: ConvolutionKind, patch: Patch) -> int:
         """Slices of the weights that a tile goes through."""
@@ -148,7 +152,7 @@ class ImplicitGemmWarpSpecializedSchedule(Schedule):
         """About as many as the kernel asks for: without barriers and what it rounds up."""
         ring = min(self.stages, self.slices(kind, patch)) * self.slice * 32 * self.width
         staged = self.groups * 4 * self.abreast(full_channels) * (64 * side_by_side(kind) + 4)
-        return 1024 + ring + self.teams * self.patches * patch.octets * 16 + staged
+        return 1024 + ring + self.consumer_groups * self.patches * patch.channel_vectors * 16 + staged
 
     def blocks_per_sm(
         self, hardware: Hardware, kind: ConvolutionKind, patch: Patch, full_channels: FullChannels
@@ -244,8 +248,10 @@ def _patch(
     bands = max(1.0, prod(kind.kernel[d] / strides[d] for d in outside))  # of a phase
     outer = prod(strides) // side_by_side(kind)
     steps = sum(taps_of(kind)) / outer * chunk / 16
-    octets = chunk // 8 * prod(paces[d] for d in inside) * (rows + spread)
-    return Patch(octets, ceil(steps / bands / side_by_side(kind)), bands * -(-kind.channels // chunk))
+    channel_vectors = chunk // 8 * prod(paces[d] for d in inside) * (rows + spread)
+    return Patch(
+        channel_vectors, ceil(steps / bands / side_by_side(kind)), bands * -(-kind.channels // chunk)
+    )
 
 
 @cache
@@ -268,7 +274,7 @@ def rank_warp_specialized_schedules(
             continue
         tile = ImplicitGemmWarpSpecializedSchedule(*layout, width, chunk, band, sm_count=hardware.sm_count)
         patch = _patch(kind, counts, shifts, chunk, band, tile.rows)
-        if 2 * tile.sums(kind) > 256 or patch.octets > MOST_PATCH:
+        if 2 * tile.sums(kind) > 256 or patch.channel_vectors > MOST_PATCH:
             continue
         tiles = ceil(total / tile.rows) * outer * -(-kind.made // width) * kind.groups
         for schedule in _list_stagings(kind, tile, patch):
@@ -286,7 +292,7 @@ def _list_stagings(
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = slices_of(kind, patch, size)
         for stages in sorted({2, 3, 4, slices}):
-            if stages <= MOST_RING and size <= MOST_SLICE and (tile.teams == 1 or stages >= slices):
+            if stages <= MOST_RING and size <= MOST_SLICE and (tile.consumer_groups == 1 or stages >= slices):
                 for patches in IMAGE_STAGES:
                     yield replace(tile, slice=size, stages=stages, patches=patches)
 
@@ -300,15 +306,17 @@ def _load(
     resident: int,
 ) -> Load:
     """`tiles`: of all; `resident`: blocks of a multiprocessor."""
-    inner, tall, width = side_by_side(kind), schedule.tall, schedule.width
+    inner, mma_tiles_m, width = side_by_side(kind), schedule.mma_tiles_m, schedule.width
     steps, slices = patch.steps * inner * patch.count, schedule.slices(kind, patch)
     abreast = schedule.abreast(full_channels)
-    fetched = patch.count * patch.octets * 16 + (0 if schedule.stages >= slices else steps * 32 * width)
+    fetched = patch.count * patch.channel_vectors * 16 + (
+        0 if schedule.stages >= slices else steps * 32 * width
+    )
     return Load(
-        products=steps * tall * _step_cycles(width),
-        crew=schedule.groups // schedule.teams, slices=slices, patches=patch.count, passes=tall * width // abreast,
+        products=steps * mma_tiles_m * _step_cycles(width),
+        warpgroups=schedule.groups // schedule.consumer_groups, slices=slices, patches=patch.count, passes=mma_tiles_m * width // abreast,
         results=inner * abreast / 2, walks=full_channels.walks, fetched=fetched,
-        stored=schedule.rows * inner * min(width, kind.made) * 4, at_once=resident * schedule.teams, tiles=tiles,
+        stored=schedule.rows * inner * min(width, kind.made) * 4, tiles_per_sm=resident * schedule.consumer_groups, tiles=tiles,
     )  # fmt: skip
 
 

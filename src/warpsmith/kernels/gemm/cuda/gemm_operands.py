@@ -2,7 +2,7 @@
 
 In: a product with the names of the unit's operands, and the triangle of the result that is kept, if only one is. Out:
 CUDA C++, general in all shapes and strides. `declare` writes constants (in terms of task.h, before the chains); `FINISH`
-(after them) has `finish`, which takes sums to the outputs through addend, triangle and epilogue; `deliver_tile`, which
+(after them) has `finish`, which takes sums to the outputs through addend, triangle and epilogue; `store_tile`, which
 takes a tile out of shared memory there, or to the workspace where the sum is SPLIT over blocks; and `combine`, the
 kernel that adds such parts in a fixed order. A kernel defines BK (of a slice of the sum), and THREADS of its own.
 """
@@ -106,7 +106,7 @@ def _outside(top: Writer, triangle: Triangle | None) -> None:
 
 
 def finish(w: Writer, made: CudaProduct) -> None:
-    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what delivers and combines them."""
+    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what stores and combines them."""
     named, product, triangle = made.named, made.named.product, made.triangle
     w.line("template <int V>")
     head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums)"
