@@ -43,7 +43,7 @@ class Operand:
 
     @property
     def plain(self) -> bool:
-        """Is every entry a dimension of the value?"""
+        """Tell whether every entry is a dimension of the value."""
         return self.dims in ((), tuple(range(len(self.axes))))
 
 

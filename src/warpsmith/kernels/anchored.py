@@ -54,11 +54,11 @@ class AnchoredFamily:
     fuses_reductions = False  # takes reductions or windows that follow its operation, which others have families of their own for
 
     def covers(self, graph: Graph, node: Node) -> bool:
-        """Is this the anchor's operation?"""
+        """Tell whether this is the anchor's operation."""
         raise NotImplementedError
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        """Can the operation be written with these arguments, shapes, dtypes and strides?"""
+        """Tell whether the operation can be written with these arguments, shapes, dtypes and strides."""
         raise NotImplementedError
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:

@@ -249,7 +249,7 @@ def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
     assert all(t.load.us(slow) > t.load.us() for t in whole)
 
 
-def test_halves_are_expected_to_take_as_long_as_looks_found(
+def test_fp16_techniques_are_expected_to_take_as_long_as_looks_found(
     emulated: CudaBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def expected() -> dict[str, float | None]:

@@ -60,7 +60,7 @@ def kind_of(graph: Graph) -> ConvolutionKind:
 
 
 @pytest.mark.parametrize("across", [False, True])
-def test_gemm_mma_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench, across: bool) -> None:
+def test_3xtf32_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench, across: bool) -> None:
     left, right = R(130, 70), R(70, 130)
     graph, unit = product_unit(emulated, "gemm-3xtf32", left.t().contiguous().t() if across else left, right)
     for values in ({}, {"STAGES": 4, "BM": 64, "BK": 16}):
@@ -71,7 +71,7 @@ def test_gemm_mma_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench
 
 
 @pytest.mark.parametrize(("technique", "rows"), [("gemm-3xfp16", 130), ("gemm-3xfp16-small-m", 20)])
-def test_gemm_wgmma_schedule_and_kernel_agree_on_shared_memory(
+def test_3xfp16_schedule_and_kernel_agree_on_shared_memory(
     emulated: CudaBench, technique: str, rows: int
 ) -> None:
     right = R(135, 200).t() if technique == "gemm-3xfp16-small-m" else R(200, 135)
@@ -84,7 +84,7 @@ def test_gemm_wgmma_schedule_and_kernel_agree_on_shared_memory(
 
 
 @pytest.mark.parametrize("name", ["padded", "transposed, phases of 2 x 3"])
-def test_conv_implicit_schedule_has_room_for_what_the_kernel_asks_for(emulated: CudaBench, name: str) -> None:
+def test_tf32_schedule_has_room_for_what_the_kernel_asks_for(emulated: CudaBench, name: str) -> None:
     graph, _, unit = unit_of(emulated, EVERY[name])
     schedule = ImplicitGemmTf32Schedule.from_values(unit.values)
     asked, inner = constants(emulated, unit, graph, "SHARED", "INNER")
@@ -94,7 +94,7 @@ def test_conv_implicit_schedule_has_room_for_what_the_kernel_asks_for(emulated: 
 
 
 @pytest.mark.parametrize(("technique", "terms"), [("implicit-gemm-fp16", 1), ("implicit-gemm-3xfp16", 3)])
-def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
+def test_fp16_schedule_and_kernel_agree_on_blocks_per_sm(
     emulated: CudaBench, technique: str, terms: int
 ) -> None:
     graph, _, unit = unit_of(emulated, EVERY["padded"], technique)
@@ -114,7 +114,7 @@ def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
     assert 0.8 * used <= schedule.smem_bytes(work) <= 1.25 * used + 2048
 
 
-def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> None:
+def test_warp_specialized_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> None:
     graph, _, unit = unit_of(emulated, SOME["padded"], "implicit-gemm-warp-specialized")
     kind, schedule = kind_of(graph), ImplicitGemmWarpSpecializedSchedule.from_values(unit.values)
     node = next(n for n in graph.nodes if read_kind(graph, n) is not None)

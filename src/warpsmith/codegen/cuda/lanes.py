@@ -21,7 +21,7 @@ KINDS = {"f": "ws::load_as({})", "m": "(bool){}", "l": "(int64_t){}"}
 
 
 class Places(Addresses):
-    """Where the pack at hand of an operand begins."""
+    """Addresses of the current pack of each operand."""
 
     def element(self, operand: Operand) -> str:
         raise NotImplementedError

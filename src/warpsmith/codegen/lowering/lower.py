@@ -171,7 +171,7 @@ class Lowering:
         return convert(self, name, self.steps[name].kind, kind)
 
     def _uniform(self, name: str) -> bool:
-        """Is the step the same in all rows: made of constants and single elements?"""
+        """Tell whether the step is the same in all rows: made of constants and single elements."""
         step = self.steps[name]
         if step.full or step.beyond or step.reduction or step.pick:
             return False

@@ -38,5 +38,5 @@ def in_terms_of_size(value: float, sizes: Sequence[tuple[int, str]], share: bool
 
 
 def _short(value: float) -> bool:
-    """Is it a number that somebody would write down?"""
+    """Tell whether it is a number that somebody would write down."""
     return float(f"{value:.5g}") == value

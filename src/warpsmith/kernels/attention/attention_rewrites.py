@@ -148,7 +148,7 @@ def with_scale(graph: Graph, attention: Attention) -> Attention:
 
 
 def with_constants(graph: Graph, attention: Attention) -> Attention:
-    """With the nodes that make its constant masks, where nothing else reads them."""
+    """Add the nodes that compute its constant masks, where nothing else reads them."""
     nodes = set(attention.nodes)
     for node in reversed(graph.nodes):
         if node.name in nodes or len(node.outputs) != 1 or node.output.name in graph.returned:

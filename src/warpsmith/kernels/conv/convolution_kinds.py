@@ -46,7 +46,7 @@ class ConvolutionKind:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of tiles. `window`: outputs in depth, height and width that lie in one tile together; the fewest channels of a block."""
+    """Requirements of an epilogue on tiles. `window`: outputs in depth, height and width that lie in one tile together; the fewest channels of a block."""
 
     window: tuple[int, int, int] = (1, 1, 1)
     channels: int = 0
@@ -57,7 +57,7 @@ class Limits:
         return sides[0] % deep == 0 and sides[1] % high == 0 and sides[2] * inner % wide == 0
 
     def tile(self, pixels: int, wide: int, deep: int, inner: int) -> bool:
-        """Is it one, and does it fit?"""
+        """Tell whether the numbers make a tile that fits."""
         high = pixels // wide // deep
         return high > 0 and self.fit((deep, high, wide), inner)
 
@@ -66,7 +66,7 @@ NO_LIMITS = Limits()
 
 
 def read_kind(graph: Graph, node: Node) -> ConvolutionKind | None:
-    """None where the node is no convolution of floats with plain numbers."""
+    """Read a node as a convolution of floats with plain numbers; None where it is none."""
     if base_name(node) != "convolution" or len(node.args) != 9 or len(node.uses) < 2:
         return None
     specs = [graph.specs[v] for v in node.uses]
@@ -89,7 +89,7 @@ def groups_text(kind: ConvolutionKind, channels: str, weight: str) -> str:
 
 
 def is_direct(kind: ConvolutionKind) -> bool:
-    """Is it for CUDA cores? Else it is for tensor cores."""
+    """Tell whether it is for CUDA cores; else it is for tensor cores."""
     many_phases = kind.transposed and (
         prod(kind.stride[-2:]) > MOST_PHASES or kind.stride[-1] > MOST_IN_A_ROW
     )

@@ -36,7 +36,7 @@ class ConvolutionPattern(AnchoredFamily):
         return base_name(node) == "convolution"
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """With zeros put around the input, and with a slice that drops the last columns (causal convolutions)."""
+        """Name the core: with zeros put around the input, and with a slice that drops the last columns (causal convolutions)."""
         source, nodes, value = str(node.args[0]["v"]), [node.name], node.output.name
         pad = graph.producer.get(source)
         if pad is not None and pad.name in within and _pads_zeros(graph, pad):

@@ -112,7 +112,7 @@ def _after_pool(graph: Graph, start: Follows, taken: Collection[str]) -> Follows
 def _end(
     graph: Graph, start: Follows, node: Node, between: tuple[str, ...], taken: Collection[str]
 ) -> Follows | None:
-    """With a reduction after `between`: over all places, or over channels."""
+    """Match a reduction after `between`: over all places, or over channels."""
     if not is_reducing(node) or node.outputs[0] is None:
         return None
     if _over_places(graph, node):
@@ -156,7 +156,7 @@ def _side_by_side(graph: Graph, node: Node) -> Pool | None:
 
 
 def _merge_second_pool(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
-    """With a second pooling of the same kind right after: windows of windows."""
+    """Merge a second pooling of the same kind right after: windows of windows."""
     users = graph.users[start.value]
     if len(users) != 1 or users[0].name in taken or start.value in graph.returned or start.pool is None:
         return start

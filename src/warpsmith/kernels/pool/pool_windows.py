@@ -62,7 +62,7 @@ class Pool:
 
 
 def read_pool(graph: Graph, node: Node) -> Pool | None:
-    """None where the node is no pooling of floats that can be written."""
+    """Read a pooling of floats; None where the node is none that can be written."""
     name = base_name(node)
     if name not in SPATIAL or not node.op.endswith(".default") or node.outputs[0] is None:
         return None

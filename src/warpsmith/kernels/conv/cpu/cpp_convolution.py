@@ -102,7 +102,7 @@ def _channels(anchor: Anchor) -> int:
 
 
 def _pays(graph: Graph, node: Node) -> bool:
-    """Is the arithmetic of an element so little that the library's reordering counts?"""
+    """Tell whether an element has so little arithmetic that the library's reordering counts."""
     taps = prod(graph.specs[weight_of(node)].shape[1:])
     if graph.specs[node.output.name].dtype != "float32":
         return taps <= MAX_TAPS_HALF

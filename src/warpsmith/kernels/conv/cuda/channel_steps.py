@@ -18,7 +18,7 @@ from ...reduce.cuda import cuda_states as states
 
 @dataclass(frozen=True)
 class Walk:
-    """As C++. `loop`: over channels c; `take`: the value held of channel c; `merge`: makes {} of all threads that share the
+    """The parts of a loop over channels as C++. `loop`: over channels c; `take`: the value held of channel c; `merge`: makes {} of all threads that share the
     place one state; `inside`: may the thread store? `lead`: may it store what is one a place? ("": always)"""
 
     loop: str

@@ -52,7 +52,7 @@ def windows(epilogue: Epilogue) -> dict[str, int]:
 
 
 def render_epilogue(epilogue: Epilogue) -> str:
-    """Takes a tile of results to what follows, as `implicit.store_tile` does to the outputs."""
+    """Render the epilogue of a tile of results, in the place of `implicit_gemm_tf32.store_tile`."""
     pointwise = "row = epilogue_before_pool<NEAR>(o, row, at);" if epilogue.before_pool else ""
     text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(epilogue))
     if epilogue.columns is not None:

@@ -50,7 +50,7 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         )
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """With zeros put around the input, and with a slice that drops the last columns."""
+        """Name the core: with zeros put around the input, and with a slice that drops the last columns."""
         if node.args[6]:
             return Core((node.name,), node.output.name, ())
         core = super().core(graph, node, within)

@@ -32,7 +32,7 @@ class FusedEpilogueFamily(CudaAnchored):
     def can_fuse(
         self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, consumers: Follows
     ) -> bool:
-        """Can what follows be done where the results are made?"""
+        """Tell whether the consumers can be computed in the blocks that make the results."""
         raise NotImplementedError
 
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:

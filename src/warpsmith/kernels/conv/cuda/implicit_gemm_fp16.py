@@ -1,11 +1,11 @@
-"""Convolutions and transposed ones by warpgroup (`wgmma`, sm_90a) on halves, without a matrix of windows.
+"""Implicit GEMM of convolutions and transposed ones on scaled fp16 (`wgmma`, sm_90a).
 
-As `implicit`, but a block turns the patch of the input that its outputs read into halves, 8 channels of a pixel side by
-side, and the tensor cores read it where it lies: descriptors lead to 8 x 8 outputs, or 64 of a row, of every tap. Halves
-keep as many bits of the fraction as TF32, at twice the rate and half the bytes; what they lack in exponents scales make
+It differs from `implicit_gemm_tf32` in that a block casts the patch of the input that its outputs read to fp16, 8 channels of a
+pixel side by side, and the tensor cores read it where it lies: descriptors lead to 8 x 8 outputs, or 64 of a row, of every tap. fp16
+keeps as many bits of the fraction as TF32, at twice the rate and half the bytes; what it lacks in exponents scales make
 up for: powers of two, one an output channel for the weights, one for all of a patch so far, with which sums are scaled
 down where a later chunk of channels has larger elements. With three products (`terms`) each element is the sum of two
-halves, 22 bits, and 64 terms at a time are added by the ordinary units, as in `product_wgmma`: float32's precision.
+fp16 numbers, 22 bits, and 64 terms at a time are added on CUDA cores, as in `gemm_3xfp16`: float32's precision.
 
 In: a convolution's numbers and the names of its operands. Out: three kernels, `powers`, `pack` (both of the weights) and
 `convolve`, general in all shapes.

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions on tensor cores, without the matrix of all windows that gave implicit GEMM its
+"""Implicit GEMM of convolutions and transposed ones in TF32 (`mma.sync`), without the matrix of all windows that gave implicit GEMM its
 name: a block copies the patch of the input that a tile of outputs reads to shared memory, a chunk of channels at a time,
 and every tap reads the same patch, shifted. Rows of the product are pixels, columns output channels, terms of its sums
 taps times input channels. TF32 as torch's convolutions by default: inputs rounded to nearest, sums in float32.
@@ -81,7 +81,7 @@ def _render_layout() -> str:
 
 
 def render_grid() -> str:
-    """Constants of `implicit` and `halves`: phases and tiles of the output."""
+    """Render the constants of the TF32 and fp16 implicit GEMMs: phases and tiles of the output."""
     return render("conv/cuda/convolution_phases.cuh") + render("conv/cuda/implicit_gemm_grid.cuh")
 
 
@@ -96,7 +96,7 @@ def render_slice_of_block() -> str:
 
 
 def store_tile() -> str:
-    """Takes a tile of results of `implicit` or `halves` to the outputs.
+    """Render the store of a tile of results of the TF32 or fp16 implicit GEMM to the outputs.
 
     In: `staged` in shared memory, which all threads see: the result without bias of channel c of the block and pixel p of its
     tile at staged[c * STAGED + p], with p = ((z * TILE_H + y) * TILE_W + x) * INNER + inner phase; what lies outside the image

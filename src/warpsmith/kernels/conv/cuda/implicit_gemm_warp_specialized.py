@@ -1,9 +1,9 @@
-"""Convolutions and transposed ones by warpgroup (`wgmma`, sm_90a) on an image that lies as halves, cell after cell.
+"""Persistent, warp-specialised implicit GEMM of convolutions and transposed ones (`wgmma`, sm_90a) on an image that is packed once.
 
-Before, the image becomes halves once: 8 channels of a cell side by side, with zeros between rows such that every tap reads
+The image is cast to fp16 as NC/8HWC8: 8 channels of a cell side by side, with zeros between rows such that every tap reads
 all outputs' inputs shifted by the same number of cells, over rows and images. So a tile is any cells in a row, none of it
-idle at an image's edge; what it reads comes by few bulk copies, asked for ahead by a warp of their own, and tensor cores read
-it where it lies, as in `halves`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-24
+idle at an image's edge; what it reads comes by few bulk copies, asked for ahead by a producer warp, and tensor cores read
+it where it lies, as in `implicit_gemm_fp16`. Scales are powers of two, one an image and one an output channel: elements smaller than 2^-24
 of their image's largest may lose bits (2^-29 where it is sixteen times as large as those of the sample).
 
 In: a convolution's numbers and the names of its operands. Out: five kernels: `powers` and `pack` (of the weights), `cast_to_fp16`
@@ -56,7 +56,7 @@ def emit_warp_specialized_kernels(
 
 
 def _render_layout() -> str:
-    """Constants: how the image lies as halves, which taps read what of it together, what a block makes."""
+    """Render the constants: how the packed image lies, which taps read what of it together, what a block makes."""
     texts = (
         render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/convolution_phases.cuh"),
         render("conv/cuda/implicit_gemm_k16_steps.cuh"),

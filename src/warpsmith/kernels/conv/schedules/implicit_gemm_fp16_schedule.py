@@ -204,7 +204,7 @@ def list_fp16_schedules(
 def _list_stagings(
     hardware: Hardware, tile: ImplicitGemmFp16Schedule, work: Work
 ) -> Iterator[tuple[ImplicitGemmFp16Schedule, float]]:
-    """With all weights of a block in shared memory, or slices that go round there; what fits."""
+    """Yield schedules with all weights of a block in shared memory, or with a multistage buffer; those that fit."""
     if tile.sums(work) > MOST_SUMS:
         return
     sizes = SLICES_EXACT if work.terms == 3 else SLICES

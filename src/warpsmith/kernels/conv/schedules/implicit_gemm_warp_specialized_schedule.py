@@ -51,7 +51,7 @@ EACH = FullChannels()  # nothing does
 
 @dataclass(frozen=True)
 class Rates:
-    """Of an H200 with tiles of `implicit-gemm-warp-specialized`, fitted to its looks: `python lab/flat_tiles.py fit`."""
+    """The rates of an H200 with tiles of `implicit-gemm-warp-specialized`, fitted to its looks: `python lab/flat_tiles.py fit`."""
 
     a_slice: float = 62.0  # cycles of a slice of the weights, besides its products
     a_patch: float = 1250.0  # of a patch
@@ -288,7 +288,7 @@ def rank_warp_specialized_schedules(
 def _list_stagings(
     kind: ConvolutionKind, tile: ImplicitGemmWarpSpecializedSchedule, patch: Patch
 ) -> Iterator[ImplicitGemmWarpSpecializedSchedule]:
-    """With slices of so many steps, so many of them held, and so many patches."""
+    """Yield schedules by K steps a stage, stages of the weights, and stages of the image."""
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = slices_of(kind, patch, size)
         for stages in sorted({2, 3, 4, slices}):

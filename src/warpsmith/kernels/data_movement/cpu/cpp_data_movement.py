@@ -104,7 +104,7 @@ class CppDataMovement(AnchoredFamily):
 
 
 def _worth(graph: Graph, region: Region) -> bool:
-    """Is there more to it than a copy that ATen makes at the speed of memory?"""
+    """Tell whether there is more to it than a copy that ATen makes at the speed of memory?"""
     nodes = [graph.by_name[n] for n in region.nodes]
     if any(base_name(n) in SLOW or (pointwise(n.op) and base_name(n) not in COPIES) for n in nodes):
         return True
@@ -174,7 +174,7 @@ def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Re
 
 
 def _grow_region(graph: Graph, region: Region, names: list[str]) -> Region | None:
-    """None where it cannot be written, or where costly arithmetic would be done for every copy of an element."""
+    """Grow the region; None where it cannot be written, or where costly arithmetic would be done for every copy of an element."""
     grown = _region(graph, names)
     if grown is None:
         return None

@@ -2,8 +2,8 @@
 
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
 of it. Out: units in the techniques `gemm-3xfp16`, `gemm-3xfp16-small-m` (few rows) and `gemm-3xtf32` (float32, as exact as plain float32: see
-`gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, halves too: see
-`gemm_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
+`gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, fp16 too: see
+`gemm_skinny`). Declines products of fp16 that are not skinny: the library is near the limit there.
 """
 
 from __future__ import annotations
@@ -81,9 +81,11 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
         if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
             top.line(WGMMA)
-            thin = name == "gemm-3xfp16-small-m"
-            launches, text = (emit_small_m_kernels if thin else emit_3xfp16_kernels)(named.left, named.right)
-            workspace = split_fp16_bytes(named, both=not thin)
+            small_m = name == "gemm-3xfp16-small-m"
+            launches, text = (emit_small_m_kernels if small_m else emit_3xfp16_kernels)(
+                named.left, named.right
+            )
+            workspace = split_fp16_bytes(named, both=not small_m)
         elif name == "gemm-3xtf32":
             top.line(MMA)
             launches, text = emit_3xtf32_kernels(named.left, named.right)

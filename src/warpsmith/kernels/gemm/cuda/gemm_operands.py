@@ -21,7 +21,7 @@ from ..product import Named
 
 @dataclass(frozen=True)
 class Triangle:
-    """Of the product's last two dimensions; zeros elsewhere."""
+    """Return the strides of the product's last two dimensions; zeros elsewhere."""
 
     lower: bool
     diagonal: int

@@ -2,7 +2,7 @@
 memory, on ordinary units.
 
 In: a product that `gemm_operands` has declared; which factor is the big one, and whether it lies along the sum. Out:
-its kernel, for float32 and halves. `dots`: GROUP threads walk ROWS_PER_GROUP rows of the big factor side by side, pack by pack, with
+its kernel, for float32 and fp16. `dots`: GROUP threads walk ROWS_PER_GROUP rows of the big factor side by side, pack by pack, with
 the few rows of the small one, which stay in the cache. `columns`, where neighbours along the sum are far apart: a warp
 takes neighbouring columns, and the warps of a block share the sum. Either way SPLIT blocks may share a sum.
 """

@@ -2,7 +2,7 @@
 large factor is read once, as it is, and nothing of it goes through the workspace.
 
 In: a product that `gemm_operands` has declared. Out: its kernels: `split` for the left factor alone, then `product`. There two
-warpgroups read a slice of the right factor, a slice ahead, make halves of it at their place in shared memory, and two multiply, each slice
+warpgroups read a slice of the right factor, a slice ahead, split it into fp16 at its place in shared memory, and two multiply, each slice
 by itself: with all of a slice's products of one under way, the other one adds.
 """
 

@@ -18,7 +18,7 @@ TENSOR_SHARE = 0.3  # of the fp16 rate: three products for one
 DRAM_SHARE = 0.95
 LAUNCHES = 4 / 3  # of both kernels, in starts of one: the second one's start hides in part
 SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33)
-FEWEST, MOST = 9, SIDE  # rows of the thin one
+FEWEST, MOST = 9, SIDE  # rows of the small-M kernel
 STAGING_BYTES = 8 * 16 * 40 * 4  # of the results of eight warps
 
 
@@ -60,7 +60,7 @@ def build_3xfp16_technique(
     best = best_schedule(hardware, tiles, slices, results)
     through = max(best.us(hardware, tiles, slices, results), hardware.dram_us(moved, DRAM_SHARE))
     splitting = 2 * hardware.dram_us(4.0 * batch * depth * (rows + columns), DRAM_SHARE)
-    why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
+    why = "each factor as two scaled fp16 numbers, three products of them by warpgroup: as exact as float32"
     tunables = (*_tunables(best, slices, (16, 4)), stream)
     return Technique("gemm-3xfp16", why, "compute", tunables, us=through + splitting + _launches_us(hardware))
 
@@ -74,7 +74,7 @@ def build_small_m_technique(
     tiles, slices, results = batch * -(-columns // SIDE), -(-depth // DEPTH), batch * rows * columns
     best = best_schedule(hardware, tiles, slices, results)
     us = best.us(hardware, tiles, slices, results)
-    why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
+    why = "few rows: the large factor is split into fp16 where it is multiplied, so that it is read once"
     memory_us = hardware.dram_us(moved, 0.85 * DRAM_SHARE)
     computing = 2.0 * SIDE * tiles * SIDE * depth / _flops_per_s(hardware) * 1e6
     tunables = (*_tunables(best, slices, ()), stream)
@@ -85,7 +85,7 @@ def build_small_m_technique(
 
 
 def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> Gemm3xFp16Schedule:
-    """With sums in as many parts as is best."""
+    """Choose the split-K that takes the least time."""
     splits = (s for s in SPLITS if s <= max(1, slices // 4))
     schedules = (Gemm3xFp16Schedule(blocks=hardware.sm_count, split_k=s) for s in splits)
     return min(schedules, key=lambda s: s.us(hardware, tiles, slices, results))

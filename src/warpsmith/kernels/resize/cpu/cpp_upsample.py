@@ -36,7 +36,7 @@ class Resize:
 
 
 def read_resize(graph: Graph, node: Node) -> Resize | None:
-    """None where the node is no interpolation that can be written."""
+    """Read an interpolation; None where the node is none that can be written."""
     name, overload = base_name(node), node.op.split(".")[-1]
     count = LINEAR.get(name) or NEAREST.get(name)
     if count is None or overload not in ("default", "vec"):
