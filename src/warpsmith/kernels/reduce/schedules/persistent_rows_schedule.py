@@ -87,7 +87,7 @@ def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) 
             )
         )
     if row_bytes > 8 * PART_BYTES:
-        teams = best_teams(hardware, row_bytes, rows)
+        teams = rank_rows_in_flight(hardware, row_bytes, rows)
         part = row_bytes / (hardware.sm_count // teams[0])
         best = _schedule(hardware, min(part, PART_BYTES), beside, True, teams=teams[0])
         gain = 2.3 if schedules else 2.1 if row_bytes <= FAR_BYTES else 1.9
@@ -118,7 +118,7 @@ def _tunables(
     )  # fmt: skip
 
 
-def best_teams(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
+def rank_rows_in_flight(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
     """List numbers of rows in flight, the best four first: few blocks left over, little that is read again, and few
     exchanges that have to be waited for, which is where there is no room to add the next row meanwhile."""
 
