@@ -1,6 +1,6 @@
 """What tiles of the technique `flat` take on a GPU, and the rates (`implicit_gemm_warp_specialized_schedule.Rates`) that tell it best.
 
-`look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `halve`, error
+`look`: in: a checkout of KernelBench and a GPU. Out: JSON lines, a tile each: microseconds of the kernels `convolve` and `cast_to_fp16`, error
 against float64; of each task the best tiles of each kind of crew, by the rates of now. Not judged (see `cuda_look.py`). `fit`: in: such rows. Out: the rates, and of
 each task what they choose beside what was fastest. A tile that computes the same with other rates is looked at anew by `look` only.
 
@@ -32,11 +32,11 @@ from warpsmith.kernels.conv.convolution_kinds import read_kind
 from warpsmith.kernels.conv.cuda.cuda_convolution import CudaConvolution
 from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     RATES,
-    ConvFlatSchedule,
+    ImplicitGemmWarpSpecializedSchedule,
     Load,
     Rates,
     Timed,
-    flats,
+    rank_warp_specialized_schedules,
 )
 from warpsmith.kernels.registry import family_of
 from warpsmith.processes.buffers import Scratch
@@ -45,7 +45,7 @@ from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 
-NAMES = tuple(name for name in ConvFlatSchedule.names().values() if name != "SM_COUNT")
+NAMES = tuple(name for name in ImplicitGemmWarpSpecializedSchedule.names().values() if name != "SM_COUNT")
 FITTED = ("a_slice", "a_patch", "a_pass", "a_result", "fetched", "stored", "tensor")
 FAR = 0.7  # a logarithm: what is further off than that does not count more
 BUILDS = 16
@@ -68,14 +68,16 @@ def convolutions(graph: Graph) -> Iterator[tuple[str, Unit, tuple[Timed, ...]]]:
         kind = read_kind(graph, anchor.node) if anchor is not None else None
         assert anchor is not None
         assert kind is not None
-        whole = family.whole(graph, idea.region, anchor.node, kind)
-        assert whole is not None
+        full_channels = family.full_channel_constraint(graph, idea.region, anchor.node, kind)
+        assert full_channels is not None
         technique = next(
             t
             for t in family.techniques(graph, idea.region, FACTS)
             if t.name == "implicit-gemm-warp-specialized"
         )
-        found = flats(kind, graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape, whole)
+        found = rank_warp_specialized_schedules(
+            kind, graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape, full_channels
+        )
         yield (
             family.name,
             family.write(graph, idea.region, technique),
@@ -88,7 +90,7 @@ def some(found: Sequence[Timed], most: int) -> list[Timed]:
     best: dict[tuple[int, ...], Timed] = {}
     for timed in found:
         tile = timed.schedule
-        best.setdefault((tile.tall, tile.groups, tile.teams, tile.width), timed)
+        best.setdefault((tile.mma_tiles_m, tile.groups, tile.consumer_groups, tile.width), timed)
     return list(best.values())[:most]
 
 
@@ -116,7 +118,7 @@ def look(given: argparse.Namespace) -> None:
                         seen = {"failed": "; ".join(d.message for d in build.diagnostics)[:300]}
                     took = {name.split("(")[0].split()[-1]: us for name, us in seen.get("kernels", [])}
                     row = {"task": task, "family": family, "values": made.values, "error": seen.get("error")}
-                    row |= {f"{kernel}_us": took.get(kernel) for kernel in ("convolve", "halve")}
+                    row |= {f"{kernel}_us": took.get(kernel) for kernel in ("convolve", "cast_to_fp16")}
                     out.write(json.dumps(row) + "\n")
                     out.flush()
                     print(task, family, made.values, row["convolve_us"], seen.get("failed", ""), flush=True)

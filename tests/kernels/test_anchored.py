@@ -13,7 +13,7 @@ from warpsmith.codegen.writer import Writer
 from warpsmith.kernels.anchored import Anchor
 from warpsmith.kernels.family import Technique, tunable
 from warpsmith.kernels.lrn.cpu.cpp_lrn import CppLrn
-from warpsmith.kernels.registry import anchored_of, family_of
+from warpsmith.kernels.registry import family_of, list_anchored_families
 from warpsmith.kernels.scan.cpu.cpp_scan import CppScan
 from warpsmith.records import Graph, Region
 from warpsmith.tasks.regions import make_region
@@ -114,6 +114,6 @@ def test_streaming_without_a_fence_is_refused(bench: Any) -> None:
 
 
 def test_every_family_has_a_name_of_its_own() -> None:
-    names = [f.name for f in anchored_of("cpu")]
+    names = [f.name for f in list_anchored_families("cpu")]
     assert all(names)
     assert len(set(names)) == len(names)

@@ -9,16 +9,16 @@ from types import ModuleType
 
 import pytest
 
-from warpsmith.kernels.conv.convolution_kinds import Kind
+from warpsmith.kernels.conv.convolution_kinds import ConvolutionKind
 from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     RATES,
     Rates,
     Timed,
-    flats,
+    rank_warp_specialized_schedules,
 )
 
-PLANE = Kind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
-TILES = flats(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))
+PLANE = ConvolutionKind(False, 1, 64, 128, (3, 3), (1, 1), (0, 0), (1, 1))
+TILES = rank_warp_specialized_schedules(PLANE, (64, 64, 128, 128), (64, 128, 126, 126))
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def tiles(tool: ModuleType) -> list[Timed]:
 def test_some_tiles_are_the_best_of_their_crews(tool: ModuleType) -> None:
     found = tiles(tool)
     schedules = [t.schedule for t in found]
-    assert len({(s.tall, s.groups, s.teams, s.width) for s in schedules}) == len(found) > 5
+    assert len({(s.mma_tiles_m, s.groups, s.consumer_groups, s.width) for s in schedules}) == len(found) > 5
     assert found[0].us == min(t.us for t in TILES)
 
 

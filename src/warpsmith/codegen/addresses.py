@@ -37,10 +37,10 @@ class Layout(Addresses):
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        kept = [g for g in program.groups if not g.reduced]
+        outer_groups = [g for g in program.groups if not g.reduced]
         reduced = [g for g in program.groups if g.reduced]
         inner = program.groups[-1]
-        outer_kept = [g for g in kept if g is not inner]
+        outer_kept = [g for g in outer_groups if g is not inner]
         self.inner = Loop(inner, "REDUCE_INNER" if program.mode == "rows" else "COLUMNS", "col")
         several = len(outer_kept) > 1
         self.rows = [
@@ -68,8 +68,8 @@ class Layout(Addresses):
             parts = [loop.extent for loop in self.loops if loop.group.reduced]
             w.line(f"constexpr int64_t REDUCE = {' * '.join(parts)};  // elements of one reduction")
         if self.program.totals:
-            kept = "ROWS" if self.program.mode == "rows" else "ROWS * COLUMNS"
-            w.line(f"constexpr int64_t KEPT = {kept};  // independent reductions")
+            row_count = "ROWS" if self.program.mode == "rows" else "ROWS * COLUMNS"
+            w.line(f"constexpr int64_t KEPT = {row_count};  // independent reductions")
         self._runs(w)
         for operand in [*self.program.inputs, *(o for o, _ in self.program.outputs)]:
             self._requirements(w, operand)
@@ -81,7 +81,7 @@ class Layout(Addresses):
             w.line("constexpr int64_t runs = REDUCE_INNER * 2 > CHUNK ? 1 : CHUNK / (REDUCE_INNER + 1);")
 
     @contextmanager
-    def joined(self, operands: Sequence[Operand]) -> Iterator[bool]:
+    def assume_joined_loops(self, operands: Sequence[Operand]) -> Iterator[bool]:
         """Inside, all reduced loops are one, REDUCE long, if these operands are flat over them; yields whether."""
         axes = [a for loop in [*self.reduces, self.inner] for a in loop.group.axes]
         self._joined = bool(self.reduces) and all(
@@ -106,7 +106,7 @@ class Layout(Addresses):
         return bool(set(loop.group.axes) & set(operand.axes))
 
     def row_offset(self, operand: Operand) -> str:
-        """Where a row of the operand starts, as an expression of `row` or of row0, row1 …"""
+        """Return the start of an operand's row as an expression of `row` or of row0, row1 …"""
         terms = [f"{loop.tag} * {operand.name}_{loop.tag}" for loop in self.rows if self.moves(operand, loop)]
         return " + ".join(["", *terms]) if terms else ""
 
@@ -144,12 +144,12 @@ class Layout(Addresses):
         return " * ".join(self.program.sizes[axis] for axis in group.axes)
 
     def _requirements(self, w: Writer, operand: Operand) -> None:
-        """What was found at the main variant and must hold at this one: factors of dimensions, dimensions of 1."""
+        """Require what holds at the main variant: factors of dimensions, dimensions of 1."""
         name = operand.name
-        for dim, own in entries(operand).items():
-            axes = [operand.axes[p] for p in own]
+        for dim, own_axes in entries(operand).items():
+            axes = [operand.axes[p] for p in own_axes]
             size = " * ".join(self.program.sizes[a] for a in axes if a is not None) or "1"
-            if len(own) > 1 or axes[0] is None:
+            if len(own_axes) > 1 or axes[0] is None:
                 w.line(
                     f'static_assert({name}_shape[{dim}] == {size}, "requires: {name}_shape[{dim}] == {size}");'
                 )
@@ -164,12 +164,18 @@ class Layout(Addresses):
         """Sizes and strides of an operand's entries."""
         sizes: list[str] = []
         steps: list[str] = []
-        for dim, own in entries(operand).items():
-            axes = [operand.axes[p] for p in own]
-            one = [f"{operand.name}_shape[{dim}]"]
-            mine = one if len(own) == 1 else ["1" if a is None else self.program.sizes[a] for a in axes]
-            sizes += mine
-            steps += [" * ".join([f"{operand.name}_stride[{dim}]", *mine[i + 1 :]]) for i in range(len(own))]
+        for dim, dim_axes in entries(operand).items():
+            axes = [operand.axes[p] for p in dim_axes]
+            dim_size = [f"{operand.name}_shape[{dim}]"]
+            factors = (
+                dim_size
+                if len(dim_axes) == 1
+                else ["1" if a is None else self.program.sizes[a] for a in axes]
+            )
+            sizes += factors
+            steps += [
+                " * ".join([f"{operand.name}_stride[{dim}]", *factors[i + 1 :]]) for i in range(len(dim_axes))
+            ]
         return sizes, steps
 
     def _strides(self, w: Writer, operand: Operand) -> None:

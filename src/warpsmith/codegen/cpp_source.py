@@ -29,7 +29,7 @@ def unit_file(body: Body, matter: FrontMatter, why: str, operands: Sequence[str]
         '#include "task.h"', '#include "warpsmith_simd.h"', "",
         body.w.prelude(), body.before, f"static void unit({parameters}void* workspace, void* stream) {{",
         "  (void)stream;" if body.workspace else "  (void)workspace, (void)stream;",
-        indented(body.w.text()) + "}",
+        indent_lines(body.w.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 
@@ -38,7 +38,7 @@ def defaults_of(tunables: tuple[Tunable, ...]) -> str:
     return "\n".join(f"#ifndef {t.name}\n#define {t.name} {t.value}\n#endif" for t in tunables)
 
 
-def indented(text: str) -> str:
+def indent_lines(text: str) -> str:
     return "".join(
         f"  {line}\n" if line and not line.startswith("#") else f"{line}\n" for line in text.splitlines()
     )

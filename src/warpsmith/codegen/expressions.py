@@ -90,30 +90,34 @@ class Express:
         """The full step args[0] computed once more, for the element at args[1] only (rows mode)."""
         source, at = step.args[0], self._scalar_arg(step.args[1])
         lines = [f"const int64_t j = {at};", "if (j < 0 || j >= REDUCE) return ws::nan;"]
-        for own in (s for s in self.program.needed([source]) if not self.constant(s)):
-            text = self._fill(own, self._scalar_arg)
-            if own.operand is not None:
-                name = own.operand.name
-                text = self._load_one(own, f"{name}_at + j * {self.layout.lane_stride(own.operand)}")
-            lines.append(f"const {SCALAR_TYPE[own.kind]} {own.name} = {text};")
+        for own_step in (s for s in self.program.list_needed_steps([source]) if not self.constant(s)):
+            text = self._fill(own_step, self._scalar_arg)
+            if own_step.operand is not None:
+                name = own_step.operand.name
+                text = self._load_one(
+                    own_step, f"{name}_at + j * {self.layout.lane_stride(own_step.operand)}"
+                )
+            lines.append(f"const {SCALAR_TYPE[own_step.kind]} {own_step.name} = {text};")
         return f"[&] {{ {' '.join(lines)} return {source}; }}()"
 
     def _pick_lanes(self, step: Expr, rename: Callable[[str], str]) -> str:
-        """As `_pick_one`, each lane at an index of its own (columns mode)."""
+        """Write a pick as `_pick_one` does, with an index for each lane (columns mode)."""
         layout = self.layout
         assert isinstance(layout, Layout)
         source, at, loop = step.args[0], self.table[step.args[1]], layout.reduces[-1]
         index = self.splat(at) if self.constant(at) else rename(at.name)
         self.w.use("pick")
         lines = [f"const ws::vl at = {index};"]
-        for own in (s for s in self.program.needed([source]) if not self.constant(s)):
-            if own.operand is None:
-                text = self.vector_text(own, rename, True)
+        for own_step in (s for s in self.program.list_needed_steps([source]) if not self.constant(s)):
+            if own_step.operand is None:
+                text = self.vector_text(own_step, rename, True)
             else:
-                name, moves = own.operand.name, layout.moves(own.operand, loop)
+                name, moves = own_step.operand.name, layout.moves(own_step.operand, loop)
                 down = f"{name}_{loop.tag}" if moves else "0"
-                text = f"pick<{down}, {self.layout.lane_stride(own.operand)}>({name}_at, at, REDUCE, j, n)"
-            lines.append(f"const {VECTOR_TYPE[own.kind]} {own.name} = {text};")
+                text = (
+                    f"pick<{down}, {self.layout.lane_stride(own_step.operand)}>({name}_at, at, REDUCE, j, n)"
+                )
+            lines.append(f"const {VECTOR_TYPE[own_step.kind]} {own_step.name} = {text};")
         return f"[&] {{ {' '.join(lines)} return {source}; }}()"
 
     def _fill(self, step: Expr, name: Callable[[str], str]) -> str:

@@ -24,8 +24,8 @@ class Unsupported(Exception):
 
 def operand_names(region: Region) -> dict[str, str]:
     """Value → in0, in1 …, out0 …, as task.h calls the region's inputs and outputs."""
-    made = ((v, f"out{i}") for i, v in enumerate(region.outputs))
-    return dict([*((v, f"in{i}") for i, v in enumerate(region.inputs)), *made])
+    outputs = ((v, f"out{i}") for i, v in enumerate(region.outputs))
+    return dict([*((v, f"in{i}") for i, v in enumerate(region.inputs)), *outputs])
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Operand:
 
     @property
     def plain(self) -> bool:
-        """Is every entry a dimension of the value?"""
+        """Tell whether every entry is a dimension of the value."""
         return self.dims in ((), tuple(range(len(self.axes))))
 
 
@@ -99,8 +99,8 @@ class Program:
     @property
     def operands(self) -> tuple[Operand, ...]:
         """Inputs, then outputs, in the order of the region."""
-        made = sorted((o for o, _ in (*self.outputs, *self.ends)), key=lambda o: int(o.name[3:]))
-        return (*self.inputs, *made)
+        outputs = sorted((o for o, _ in (*self.outputs, *self.ends)), key=lambda o: int(o.name[3:]))
+        return (*self.inputs, *outputs)
 
     def step(self, name: str) -> Expr:
         return next(s for s in self.steps if s.name == name)
@@ -127,17 +127,17 @@ class Program:
     def writes_full(self) -> bool:
         return any(self.step(name).full for _, name in self.outputs)
 
-    def needed(self, names: list[str], have: frozenset[str] = frozenset()) -> list[Expr]:
+    def list_needed_steps(self, names: list[str], have: frozenset[str] = frozenset()) -> list[Expr]:
         """The full steps that computing `names` takes, in order, not going past reductions or the names in
         `have`.
         """
         table = {s.name: s for s in self.steps}
-        wanted: set[str] = set()
+        needed_names: set[str] = set()
         todo = list(names)
         while todo:
             step = table[todo.pop()]
-            if step.name in wanted or step.name in have or not step.full:
+            if step.name in needed_names or step.name in have or not step.full:
                 continue
-            wanted.add(step.name)
+            needed_names.add(step.name)
             todo += step.args
-        return [s for s in self.steps if s.name in wanted]
+        return [s for s in self.steps if s.name in needed_names]

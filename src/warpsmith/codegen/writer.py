@@ -54,7 +54,7 @@ class Writer:
             tail = self.lines[start:]
             for i, line in enumerate(tail):
                 declared = _DECLARATION.match(line)
-                if declared and not any(re.search(rf"\b{declared[1]}\b", other) for other in tail[i + 1 :]):
+                if declared and not any(re.search(rf"\b{declared[1]}\b", later) for later in tail[i + 1 :]):
                     del self.lines[start + i]
                     break
             else:
@@ -67,7 +67,7 @@ class Writer:
         return "\n".join(PRELUDE[name] for name in PRELUDE if name in self.helpers)
 
 
-def nested(w: Writer, heads: list[str]) -> ExitStack:
+def open_nested(w: Writer, heads: list[str]) -> ExitStack:
     """All the loops of `heads`, one inside the other."""
     stack = ExitStack()
     for head in heads:

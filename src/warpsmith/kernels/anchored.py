@@ -51,14 +51,14 @@ class AnchoredFamily:
 
     name = ""
     late = False  # cuts its regions after those of the other families
-    tails = False  # takes reductions or windows that follow its operation, which others have families of their own for
+    fuses_reductions = False  # takes reductions or windows that follow its operation, which others have families of their own for
 
     def covers(self, graph: Graph, node: Node) -> bool:
-        """Is this the anchor's operation?"""
+        """Tell whether this is the anchor's operation."""
         raise NotImplementedError
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        """Can the operation be written with these arguments, shapes, dtypes and strides?"""
+        """Tell whether the operation can be written with these arguments, shapes, dtypes and strides."""
         raise NotImplementedError
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
@@ -107,10 +107,10 @@ class AnchoredFamily:
         core = self.core(graph, node, region.nodes)
         if not set(core.nodes) <= set(region.nodes):
             return None
-        others = [n for n in region.nodes if n not in core.nodes]
-        before = {v: makers(graph, v, others) for v in core.reads}
+        pointwise = [n for n in region.nodes if n not in core.nodes]
+        before = {v: makers(graph, v, pointwise) for v in core.reads}
         early = {n for names in before.values() for n in names}
-        after = tuple(n for n in others if n not in early)
+        after = tuple(n for n in pointwise if n not in early)
         return Anchor(graph, region, node, after, before, operand_names(region), core)
 
     def chains_before(self, anchor: Anchor) -> list[Chain]:
@@ -139,22 +139,24 @@ def extents(anchor: Anchor, value: str) -> list[str]:
     if value in anchor.names:
         return [f"{anchor.names[value]}_shape[{d}]" for d in dims]
     operands = prologue(anchor.graph, anchor.region, value, anchor.before[value]).program.inputs
-    found = []
+    extents = []
     for d in dims:
-        own = [(o.shape[i], f"{o.name}_shape[{i}]") for o in operands for i, a in enumerate(o.axes) if a == d]
-        if not own:
+        sizes = [
+            (o.shape[i], f"{o.name}_shape[{i}]") for o in operands for i, a in enumerate(o.axes) if a == d
+        ]
+        if not sizes:
             raise Unsupported("a dimension of what is computed that none of its operands has")
-        found.append(max(own, key=lambda o: o[0])[1])  # the others may broadcast
-    return found
+        extents.append(max(sizes, key=lambda o: o[0])[1])  # the others may broadcast
+    return extents
 
 
 def makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:
     """The nodes of `among` that a value is computed from, in graph order."""
-    found: set[str] = set()
+    names: set[str] = set()
     todo = [value]
     while todo:
         node = graph.producer.get(todo.pop())
-        if node is not None and node.name in among and node.name not in found:
-            found.add(node.name)
+        if node is not None and node.name in among and node.name not in names:
+            names.add(node.name)
             todo += node.uses
-    return tuple(n for n in among if n in found)
+    return tuple(n for n in among if n in names)

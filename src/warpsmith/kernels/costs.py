@@ -6,9 +6,9 @@ In: a graph, a region or node, and what was measured. Out: bytes and microsecond
 from __future__ import annotations
 
 from ..codegen.lowering.axis_relations import VIEWS, base_name
-from ..codegen.rewrites.algebra import summed_map
-from ..codegen.rewrites.folding import Folded, folded_region
-from ..codegen.rewrites.rewriting import folded_nodes
+from ..codegen.rewrites.algebra import match_summed_map
+from ..codegen.rewrites.folding import Folded, match_folded_region
+from ..codegen.rewrites.rewriting import build_folded_nodes
 from ..facts import Facts
 from ..records import Graph, Node, Region
 
@@ -39,31 +39,31 @@ def floor_us(graph: Graph, region: Region, facts: Facts) -> float:
 def _node_bytes(graph: Graph, node: Node) -> int:
     if base_name(node) in VIEWS:
         return 0
-    made = sum(v.spec.nbytes for v in node.outputs if v is not None)
-    return made + sum(graph.specs[v].nbytes for v in node.uses)
+    output_bytes = sum(v.spec.nbytes for v in node.outputs if v is not None)
+    return output_bytes + sum(graph.specs[v].nbytes for v in node.uses)
 
 
-def hoped_us(graph: Graph, region: Region, facts: Facts) -> float:
+def predict_us(graph: Graph, region: Region, facts: Facts) -> float:
     """The least that a unit for the region may take: at its floor; where its steps are folded into a linear map that
     stays the library's, what that takes; where a sum is taken before its map, moving the operands, for little of the
     arithmetic is left.
     """
-    found = folded_region(graph, region)
-    if found is not None:
-        return folded_us(graph, found, facts)
+    folding = match_folded_region(graph, region)
+    if folding is not None:
+        return predict_folded_us(graph, folding, facts)
     moved = region_bytes(graph, region) / facts.bandwidth * 1e6
     return moved if _sums_first(graph, region) else floor_us(graph, region, facts)
 
 
 def _sums_first(graph: Graph, region: Region) -> bool:
     inside = set(region.nodes)
-    maps = (summed_map(graph, graph.by_name[name]) for name in region.nodes)
+    maps = (match_summed_map(graph, graph.by_name[name]) for name in region.nodes)
     return any(m is not None and inside.issuperset(n.name for n in m.nodes) for m in maps)
 
 
-def folded_us(graph: Graph, found: Folded, facts: Facts) -> float:
+def predict_folded_us(graph: Graph, found: Folded, facts: Facts) -> float:
     """The map as it is measured, and small operations on its weights before it."""
-    small = folded_nodes(graph, found)[:-1]
+    small = build_folded_nodes(graph, found)[:-1]
     moved = 3 * sum(n.output.spec.nbytes for n in small)
     return (
         node_us(graph, found.map, facts)

@@ -10,20 +10,20 @@ from .cuda_unit import pack, stream
 from .family import Bottleneck, tunable
 
 
-def lowered(graph: Graph, region: Region) -> Program | None:
+def try_lower(graph: Graph, region: Region) -> Program | None:
     try:
         return lower(graph, region)
     except Unsupported:
         return None
 
 
-def shared_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
-    """How many neighbours a load takes; whether what is written passes the caches by."""
-    found = []
+def list_memory_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:
+    """List the tunables of memory-bound kernels: elements a load, and evict-first stores."""
+    tunables = []
     if program.mode != "columns":
         width = pack(program, graph)
-        found.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
-    return [*found, stream(graph, region, hardware)]
+        tunables.append(tunable("VEC", width, *(v for v in (width // 2, 2 * width) if v >= 1)))
+    return [*tunables, stream(graph, region, hardware)]
 
 
 def bottleneck_of(program: Program) -> Bottleneck:

@@ -46,10 +46,10 @@ def pack(program: Program, graph: Graph) -> int:
 
 def power(n: float) -> int:
     """The least power of two that is no less."""
-    found = 1
-    while found < n:
-        found *= 2
-    return found
+    result = 1
+    while result < n:
+        result *= 2
+    return result
 
 
 def smem_kib(hardware: Hardware) -> tuple[int, ...]:
@@ -58,11 +58,11 @@ def smem_kib(hardware: Hardware) -> tuple[int, ...]:
 
 
 def is_streamed(graph: Graph, region: Region, hardware: Hardware) -> bool:
-    """Whether what is written is too much for the L2 cache to be of use."""
+    """Tell whether the outputs are too large for the L2 cache to be of use."""
     return sum(graph.specs[v].nbytes for v in region.outputs) > hardware.streamed_bytes
 
 
 def stream(graph: Graph, region: Region, hardware: Hardware) -> Tunable:
-    """Whether stores pass the caches by."""
+    """Return the tunable of evict-first stores."""
     streamed = is_streamed(graph, region, hardware)
     return tunable("NT", int(streamed), int(not streamed))

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ..codegen.rewrites.folding import folded_region
+from ..codegen.rewrites.folding import match_folded_region
 from ..records import Graph, Region
 from .anchored import AnchoredFamily
 from .family import Family, Listed
@@ -26,19 +26,21 @@ def families_of(target: str) -> Mapping[str, Family]:
 
 
 @cache
-def anchored_of(target: str) -> tuple[AnchoredFamily, ...]:
-    """Those that cut their own regions; the others share the planner's growth and the lowering."""
+def list_anchored_families(target: str) -> tuple[AnchoredFamily, ...]:
+    """List the families that cut their own regions; the others share the planner's growth and the lowering."""
     return tuple(f for f in families_of(target).values() if isinstance(f, AnchoredFamily))
 
 
 def target_of(language: str) -> str:
-    """Of a unit's language."""
+    """Return the target of a unit's language."""
     return "cuda" if language == "cuda" else "cpu"
 
 
 def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
     """The most specific family of a target that has something to offer for one of the region's nodes."""
-    folds = folded_region(graph, region) is not None  # the library's map is in it, which others do not write
+    folds = (
+        match_folded_region(graph, region) is not None
+    )  # the library's map is in it, which others do not write
     for family in families_of(target).values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue
@@ -52,7 +54,7 @@ def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | Non
 
 @cache
 def _list_all() -> tuple[Listed, ...]:
-    """What the folders beside this module list."""
+    """List what the folders beside this module offer."""
     package = __package__ or ""
     folders = [m.name for m in iter_modules(import_module(package).__path__) if m.ispkg]
     return tuple(f for n in folders for f in import_module(f"{package}.{n}.{n}_families").FAMILIES)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.agents.expert.planner import plans
-from warpsmith.codegen.rewrites.algebra import summed_map
+from warpsmith.codegen.rewrites.algebra import match_summed_map
 from warpsmith.facts import Facts
 from warpsmith.judge.labels import ALGEBRAIC, labels
 from warpsmith.judge.timing.rewritten_reference import rewritten_graph
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, Function, Shapes, tuple[Shapes, ...]]] = {
 
 def found(graph: Graph, names: tuple[str, ...] = ()) -> bool:
     nodes = [graph.by_name[n] for n in names] or graph.nodes
-    return any(summed_map(graph, n) is not None for n in nodes)
+    return any(match_summed_map(graph, n) is not None for n in nodes)
 
 
 def written(bench: Any, graph: Graph) -> list[Unit]:

@@ -12,9 +12,10 @@ from cuda_bench import FACTS, CudaBench
 
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.review import review
-from warpsmith.kernels.conv.cuda.cuda_convolution_epilogue import ConvolutionTail
-from warpsmith.kernels.conv.cuda.cuda_direct_convolution_epilogue import DirectTail
-from warpsmith.kernels.conv.cuda.epilogue_family import Tailed
+from warpsmith.kernels.conv.cuda.convolution_epilogue import sums_bytes
+from warpsmith.kernels.conv.cuda.cuda_convolution_epilogue import ConvolutionEpilogue
+from warpsmith.kernels.conv.cuda.cuda_direct_convolution_epilogue import DirectConvolutionEpilogue
+from warpsmith.kernels.conv.cuda.epilogue_family import FusedEpilogueFamily
 from warpsmith.kernels.family import Technique
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Graph, Unit
@@ -22,7 +23,9 @@ from warpsmith.search.tuner import at_other_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
-FAMILIES: dict[str, Tailed] = {f.name: f for f in (ConvolutionTail(), DirectTail())}
+FAMILIES: dict[str, FusedEpilogueFamily] = {
+    f.name: f for f in (ConvolutionEpilogue(), DirectConvolutionEpilogue())
+}
 
 
 def I(*shape: int) -> torch.Tensor:  # noqa: E743
@@ -165,6 +168,18 @@ def test_plans_with_and_without_what_follows_compete(
     cuts = [{f.name for r in p if (f := family_of(graph, r, "cuda"))} for p in plans(graph, FACTS)]
     assert any(with_tail in names for names in cuts)
     assert any(without in names for names in cuts)
+
+
+def test_sums_over_places_reserve_the_workspace_of_their_technique(emulated: CudaBench) -> None:
+    """Tiles of TF32 and of fp16 differ, and so does the number of partial sums that they store."""
+    graph, _, units = unit_of(emulated, DENSE["mean of all places"], "convolution_tail")
+    family = ConvolutionEpilogue()
+    anchor = family.anchor(graph, units[0].region)
+    assert anchor is not None
+    shape = family.read_convolution(anchor)
+    assert {u.technique for u in units} >= {"implicit-gemm-tf32", "implicit-gemm-fp16"}
+    for unit in units:
+        assert sums_bytes(shape, unit.technique == "implicit-gemm-tf32") in unit.source
 
 
 def test_windows_that_overlap_or_are_cut_off_stay_apart(emulated: CudaBench) -> None:

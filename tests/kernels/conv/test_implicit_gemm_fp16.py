@@ -23,7 +23,7 @@ FEW: dict[str, Case] = {
     "two channels, dilated": (
         lambda x, w, b: F.conv1d(x, w, b, padding=8, dilation=3), lambda: (I(2, 2, 90), I(20, 2, 13), I(20)),
     ),
-    "a row shorter than an octet": (lambda x, w: F.conv2d(x, w), lambda: (I(1, 2, 9, 20), I(8, 2, 5, 3))),
+    "a row shorter than a channel vector": (lambda x, w: F.conv2d(x, w), lambda: (I(1, 2, 9, 20), I(8, 2, 5, 3))),
 }  # fmt: skip
 
 OTHERS: dict[str, Case] = {**REST, **FEW}

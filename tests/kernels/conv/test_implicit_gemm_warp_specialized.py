@@ -18,7 +18,11 @@ from warpsmith.agents.expert.review import review
 from warpsmith.kernels.conv.convolution_kinds import read_kind
 from warpsmith.kernels.conv.cuda.cuda_convolution import CudaConvolution
 from warpsmith.kernels.conv.schedules import implicit_gemm_fp16_schedule as conv_halves
-from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import RATES, Whole, flats
+from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
+    RATES,
+    FullChannels,
+    rank_warp_specialized_schedules,
+)
 from warpsmith.kernels.registry import family_of
 from warpsmith.search.tuner import at_other_values, with_values
 from warpsmith.targets.cuda import CudaTarget
@@ -222,7 +226,7 @@ def test_they_build_without_spills(
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other
     assert review(unit) == []
-    assert {k.name for k in build.kernels} == {"halve", "mend", "powers", "pack", "convolve"}
+    assert {k.name for k in build.kernels} == {"cast_to_fp16", "rescale", "powers", "pack", "convolve"}
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
 
 
@@ -236,16 +240,16 @@ def test_tiles_that_fit_are_told_apart(emulated: CudaBench) -> None:
     kind = read_kind(graph, anchor.node)
     assert kind is not None
     shapes = graph.specs[anchor.node.uses[0]].shape, anchor.node.output.spec.shape
-    assert {t.schedule.width for t in flats(kind, *shapes)} > {32, 64, 128}
-    whole = flats(kind, *shapes, Whole(128, 2))
+    assert {t.schedule.width for t in rank_warp_specialized_schedules(kind, *shapes)} > {32, 64, 128}
+    whole = rank_warp_specialized_schedules(kind, *shapes, FullChannels(128, 2))
     assert {t.schedule.width for t in whole} == {128}
-    cheap = {t.schedule: t.us for t in flats(kind, *shapes, Whole(128, 0))}
+    cheap = {t.schedule: t.us for t in rank_warp_specialized_schedules(kind, *shapes, FullChannels(128, 0))}
     assert all(t.us > cheap[t.schedule] for t in whole)
     slow = replace(RATES, stored=RATES.stored / 2)
     assert all(t.load.us(slow) > t.load.us() for t in whole)
 
 
-def test_halves_are_expected_to_take_as_long_as_looks_found(
+def test_fp16_techniques_are_expected_to_take_as_long_as_looks_found(
     emulated: CudaBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def expected() -> dict[str, float | None]:

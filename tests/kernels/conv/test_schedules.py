@@ -14,19 +14,19 @@ from test_implicit_gemm_warp_specialized import SOME
 
 from warpsmith import kernels
 from warpsmith.hardware import A100, H200
-from warpsmith.kernels.conv.convolution_kinds import Kind, read_kind, side_by_side
-from warpsmith.kernels.conv.schedules.implicit_gemm_fp16_schedule import ConvHalvesSchedule, Work
-from warpsmith.kernels.conv.schedules.implicit_gemm_tf32_schedule import ConvImplicitSchedule
+from warpsmith.kernels.conv.convolution_kinds import ConvolutionKind, read_kind, side_by_side
+from warpsmith.kernels.conv.schedules.implicit_gemm_fp16_schedule import ImplicitGemmFp16Schedule, Work
+from warpsmith.kernels.conv.schedules.implicit_gemm_tf32_schedule import ImplicitGemmTf32Schedule
 from warpsmith.kernels.conv.schedules.implicit_gemm_tiles import patch_of, sums_of
 from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule import (
     EACH,
-    ConvFlatSchedule,
-    flats,
+    ImplicitGemmWarpSpecializedSchedule,
+    rank_warp_specialized_schedules,
 )
 from warpsmith.kernels.cuda_unit import smem_kib
 from warpsmith.kernels.gemm.cuda.split_fp16 import DEPTH, SIDE
-from warpsmith.kernels.gemm.schedules.gemm_3xfp16_schedule import GemmWgmmaSchedule
-from warpsmith.kernels.gemm.schedules.gemm_3xtf32_schedule import GemmMmaSchedule
+from warpsmith.kernels.gemm.schedules.gemm_3xfp16_schedule import Gemm3xFp16Schedule
+from warpsmith.kernels.gemm.schedules.gemm_3xtf32_schedule import Gemm3xTf32Schedule
 from warpsmith.kernels.gemm.schedules.gemm_skinny_schedule import GemmSkinnySchedule
 from warpsmith.kernels.schedule import Schedule
 from warpsmith.records import Graph, Unit
@@ -34,8 +34,8 @@ from warpsmith.search.tuner import with_values
 
 R = torch.randn
 TECHNIQUES: dict[str, type[Schedule]] = {
-    "gemm-3xtf32": GemmMmaSchedule, "gemm-3xfp16": GemmWgmmaSchedule, "gemm-3xfp16-small-m": GemmWgmmaSchedule, "skinny": GemmSkinnySchedule,
-    "implicit-gemm-tf32": ConvImplicitSchedule, "implicit-gemm-fp16": ConvHalvesSchedule, "implicit-gemm-3xfp16": ConvHalvesSchedule, "implicit-gemm-warp-specialized": ConvFlatSchedule,
+    "gemm-3xtf32": Gemm3xTf32Schedule, "gemm-3xfp16": Gemm3xFp16Schedule, "gemm-3xfp16-small-m": Gemm3xFp16Schedule, "skinny": GemmSkinnySchedule,
+    "implicit-gemm-tf32": ImplicitGemmTf32Schedule, "implicit-gemm-fp16": ImplicitGemmFp16Schedule, "implicit-gemm-3xfp16": ImplicitGemmFp16Schedule, "implicit-gemm-warp-specialized": ImplicitGemmWarpSpecializedSchedule,
 }  # fmt: skip
 
 
@@ -53,40 +53,40 @@ def product_unit(
     return graph, next(u for t, u in emulated.techniques(graph, emulated.whole(graph)) if t.name == technique)
 
 
-def kind_of(graph: Graph) -> Kind:
+def kind_of(graph: Graph) -> ConvolutionKind:
     kind = next(k for n in graph.nodes if (k := read_kind(graph, n)) is not None)
     assert kind is not None
     return kind
 
 
 @pytest.mark.parametrize("across", [False, True])
-def test_gemm_mma_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench, across: bool) -> None:
+def test_3xtf32_schedule_and_kernel_agree_on_shared_memory(emulated: CudaBench, across: bool) -> None:
     left, right = R(130, 70), R(70, 130)
     graph, unit = product_unit(emulated, "gemm-3xtf32", left.t().contiguous().t() if across else left, right)
     for values in ({}, {"STAGES": 4, "BM": 64, "BK": 16}):
         other = with_values(unit, values)
-        schedule = GemmMmaSchedule.from_values(other.values)
+        schedule = Gemm3xTf32Schedule.from_values(other.values)
         derived = constants(emulated, other, graph, "SHARED", "THREADS", "PARTS")
         assert derived == (schedule.smem_bytes(across, True), schedule.threads, schedule.split_k)
 
 
 @pytest.mark.parametrize(("technique", "rows"), [("gemm-3xfp16", 130), ("gemm-3xfp16-small-m", 20)])
-def test_gemm_wgmma_schedule_and_kernel_agree_on_shared_memory(
+def test_3xfp16_schedule_and_kernel_agree_on_shared_memory(
     emulated: CudaBench, technique: str, rows: int
 ) -> None:
     right = R(135, 200).t() if technique == "gemm-3xfp16-small-m" else R(200, 135)
     graph, unit = product_unit(emulated, technique, R(rows, 200), right)
     for stages in (2, 3):
         other = with_values(unit, {"STAGES": stages})
-        schedule = GemmWgmmaSchedule.from_values(other.values)
+        schedule = Gemm3xFp16Schedule.from_values(other.values)
         assert constants(emulated, other, graph, "SHARED", "TILE", "BK") == (schedule.smem_bytes, SIDE, DEPTH)
         assert schedule.blocks_per_sm(H200) == 1
 
 
 @pytest.mark.parametrize("name", ["padded", "transposed, phases of 2 x 3"])
-def test_conv_implicit_schedule_has_room_for_what_the_kernel_asks_for(emulated: CudaBench, name: str) -> None:
+def test_tf32_schedule_has_room_for_what_the_kernel_asks_for(emulated: CudaBench, name: str) -> None:
     graph, _, unit = unit_of(emulated, EVERY[name])
-    schedule = ConvImplicitSchedule.from_values(unit.values)
+    schedule = ImplicitGemmTf32Schedule.from_values(unit.values)
     asked, inner = constants(emulated, unit, graph, "SHARED", "INNER")
     expected = schedule.smem_bytes(kind_of(graph))
     assert asked <= expected <= 1.5 * asked
@@ -94,15 +94,15 @@ def test_conv_implicit_schedule_has_room_for_what_the_kernel_asks_for(emulated: 
 
 
 @pytest.mark.parametrize(("technique", "terms"), [("implicit-gemm-fp16", 1), ("implicit-gemm-3xfp16", 3)])
-def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
+def test_fp16_schedule_and_kernel_agree_on_blocks_per_sm(
     emulated: CudaBench, technique: str, terms: int
 ) -> None:
     graph, _, unit = unit_of(emulated, EVERY["padded"], technique)
-    kind, schedule = kind_of(graph), ConvHalvesSchedule.from_values(unit.values)
+    kind, schedule = kind_of(graph), ImplicitGemmFp16Schedule.from_values(unit.values)
     some = next(s for s in sums_of(kind) if s.chunk == schedule.chunk)
     sides = (schedule.pixels // schedule.wide, schedule.wide)
     work = Work(kind, terms, some, tuple(patch_of(kind, sides)), 1)
-    names = ("THREADS", "SUMS", "STEP_BYTES", "AT_ONCE", "USED")
+    names = ("THREADS", "SUMS", "STEP_BYTES", "MIN_BLOCKS_PER_SM", "USED")
     *derived, used = constants(emulated, unit, graph, *names)
     expected = (
         schedule.threads,
@@ -114,19 +114,26 @@ def test_conv_halves_schedule_and_kernel_agree_on_blocks_at_once(
     assert 0.8 * used <= schedule.smem_bytes(work) <= 1.25 * used + 2048
 
 
-def test_conv_flat_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> None:
+def test_warp_specialized_schedule_and_kernel_agree_on_tiles(emulated: CudaBench) -> None:
     graph, _, unit = unit_of(emulated, SOME["padded"], "implicit-gemm-warp-specialized")
-    kind, schedule = kind_of(graph), ConvFlatSchedule.from_values(unit.values)
+    kind, schedule = kind_of(graph), ImplicitGemmWarpSpecializedSchedule.from_values(unit.values)
     node = next(n for n in graph.nodes if read_kind(graph, n) is not None)
-    timed = flats(kind, graph.specs[node.uses[0]].shape, node.output.spec.shape)
+    timed = rank_warp_specialized_schedules(kind, graph.specs[node.uses[0]].shape, node.output.spec.shape)
     load = next(t.load for t in timed if t.schedule == schedule)
-    names = ("ROWS", "THREADS", "SUMS", "ABREAST", "AT_ONCE * CREWS", "WORK * COMBOS")
+    names = (
+        "ROWS",
+        "THREADS",
+        "SUMS",
+        "ABREAST",
+        "MIN_BLOCKS_PER_SM * CONSUMER_GROUPS_USED",
+        "WORK * COMBOS",
+    )
     expected = (
         schedule.rows,
         schedule.threads,
         schedule.sums(kind),
         schedule.abreast(EACH),
-        load.at_once,
+        load.tiles_per_sm,
         load.tiles,
     )
     assert constants(emulated, unit, graph, *names) == expected

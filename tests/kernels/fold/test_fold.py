@@ -17,10 +17,10 @@ from warpsmith.agents.correctness import CorrectnessAgent
 from warpsmith.agents.expert.brain import ExpertBrain, hypotheses, write_units
 from warpsmith.agents.expert.planner import plans
 from warpsmith.codegen.rewrites import folding
-from warpsmith.codegen.rewrites.folding import folded, folded_region
+from warpsmith.codegen.rewrites.folding import match_folded_region, match_folding
 from warpsmith.facts import Facts
 from warpsmith.judge.labels import labels
-from warpsmith.kernels.costs import floor_us, hoped_us
+from warpsmith.kernels.costs import floor_us, predict_us
 from warpsmith.kernels.fold.fold import FOLD
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Candidate, Graph, Region, Unit
@@ -131,7 +131,7 @@ def applied(name: str, y: torch.Tensor, own: tuple[torch.Tensor, ...], rank: int
 def test_it_is_the_same_function(case: tuple[Function, tuple[torch.Tensor, ...], int]) -> None:
     function, args, steps = case
     graph = graph_of(function, *args)
-    found = next((f for n in graph.nodes if (f := folded(graph, n)) is not None), None)
+    found = next((f for n in graph.nodes if (f := match_folding(graph, n)) is not None), None)
     if found is None:  # nothing but numbers on a map without bias: they would need a vector to go into
         values = [s for n in graph.nodes for s in n.args[1:] if isinstance(s, float) and "sub" in n.op]
         assert values or steps == 0
@@ -204,7 +204,7 @@ def test_its_plan_competes_and_its_unit_is_offered(chain: Graph) -> None:
     times = {n.name: us for n, us in zip(chain.nodes, (900.0, 200.0, 100.0), strict=True)}
     facts = Facts(threads=2, node_us=times, total_us=1200.0)
     planned = plans(chain, facts)
-    folds = [r for plan in planned for r in plan if folded_region(chain, r) is not None]
+    folds = [r for plan in planned for r in plan if match_folded_region(chain, r) is not None]
     assert folds
     assert any(r in folds for plan in planned[:2] for r in plan), "what kernels may save does not hide it"
     assert any(len(r.nodes) == 2 and r not in folds for plan in planned for r in plan), "the epilogue's plan"
@@ -213,7 +213,7 @@ def test_its_plan_competes_and_its_unit_is_offered(chain: Graph) -> None:
     (unit,) = write_units(chain, offered[0], 3, facts)
     assert (unit.language, unit.source) == ("aten", "")
     # Its gain is what remains: the library's map, not the region's limit.
-    assert floor_us(chain, folds[0], facts) < 100 < 900 < hoped_us(chain, folds[0], facts)
+    assert floor_us(chain, folds[0], facts) < 100 < 900 < predict_us(chain, folds[0], facts)
     assert 1.0 < offered[0].expected_gain < 1200 / 900
 
 

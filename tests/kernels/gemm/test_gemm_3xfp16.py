@@ -45,12 +45,12 @@ THIN: dict[str, Case] = {
 }  # fmt: skip
 
 
-def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int], thin: bool = False) -> Unit:
+def unit_of(emulated: CudaBench, graph: Graph, values: dict[str, int], small_m: bool = False) -> Unit:
     found = emulated.techniques(graph, emulated.whole(graph))
     unit = next(
         unit
         for technique, unit in found
-        if technique.name.endswith("gemm-3xfp16-small-m" if thin else "gemm-3xfp16")
+        if technique.name.endswith("gemm-3xfp16-small-m" if small_m else "gemm-3xfp16")
     )
     return with_values(unit, values)
 
@@ -76,18 +76,18 @@ def test_products_are_right(emulated: CudaBench, name: str) -> None:
 def test_products_whose_large_factor_is_read_once_are_right(emulated: CudaBench, name: str) -> None:
     function, made, values = THIN[name]
     graph, args = emulated.case(function, made)
-    emulated.check(unit_of(emulated, graph, values, thin=True), graph, args)
+    emulated.check(unit_of(emulated, graph, values, small_m=True), graph, args)
 
 
 def test_whoever_stores_or_loads_arrives_by_itself(emulated: CudaBench) -> None:
     """A lane that arrived for its warp was a race to racecheck, which follows each thread's own arrivals."""
     graph, _ = emulated.case(*THIN["one slice"][:2])
-    source = unit_of(emulated, graph, {}, thin=True).source
+    source = unit_of(emulated, graph, {}, small_m=True).source
     arrivals = [line.strip() for line in source.splitlines() if "barrier_arrive" in line]
     assert arrivals == ["ws::barrier_arrive(full + stage);", "ws::barrier_arrive(empty + behind);"]
 
 
-def test_few_rows_and_a_large_factor_along_the_sum_are_thin(emulated: CudaBench) -> None:
+def test_few_rows_and_a_large_factor_along_the_sum_are_small_m(emulated: CudaBench) -> None:
     def names(left: tuple[int, ...], right: tuple[int, ...], turned: bool = True) -> list[str]:
         def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             return F.linear(a, b) if turned else a @ b
@@ -137,7 +137,11 @@ def test_small_elements_beside_large_ones_count(emulated: CudaBench) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "wrong"),
-    [("(octet ^ r % 8)", "octet"), ("ws::products_wait<1>(some[0]);", ""), ("warp / 4 * 64 * 128", "0")],
+    [
+        ("(k_vector ^ r % 8)", "k_vector"),
+        ("ws::products_wait<1>(some[0]);", ""),
+        ("warp / 4 * 64 * 128", "0"),
+    ],
 )
 def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) -> None:
     """A missing swizzle, sums that are used before they are there, the other warpgroup's rows."""
@@ -155,25 +159,27 @@ def test_emulation_shows_mistakes(emulated: CudaBench, part: str, wrong: str) ->
     [
         ("turn(x[1], x[0])", "turn(x[0], x[1])"),
         ("ws::products_wait<0>(some);", ""),
-        ("32 * i + line, octet", "line, octet"),
+        ("32 * i + line, k_vector", "line, k_vector"),
     ],
 )
 def test_emulation_shows_mistakes_in_what_feeds(emulated: CudaBench, part: str, wrong: str) -> None:
     """The slice before once more, sums that are used before they are there, rows at other places."""
     args = (R(100, 330), R(135, 330))
     graph = emulated.graph(lambda a, w: F.linear(a, w), *args)
-    unit = unit_of(emulated, graph, {"SPLIT": 1}, thin=True)
+    unit = unit_of(emulated, graph, {"SPLIT": 1}, small_m=True)
     assert part in unit.source
     with pytest.raises(AssertionError):
         emulated.check(unit.model_copy(update={"source": unit.source.replace(part, wrong)}), graph, args)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("thin", [False, True])
-def test_products_build_without_spills(emulated: CudaBench, toolkit: None, builds: Path, thin: bool) -> None:
+@pytest.mark.parametrize("small_m", [False, True])
+def test_products_build_without_spills(
+    emulated: CudaBench, toolkit: None, builds: Path, small_m: bool
+) -> None:
     function, made, values = CASES["rows of two dimensions"]
     graph = emulated.graph(function, *made())
-    unit = unit_of(emulated, graph, values, thin)
+    unit = unit_of(emulated, graph, values, small_m)
     build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
     assert build.ok, build.diagnostics
     assert not build.diagnostics  # nor that products wait for each other

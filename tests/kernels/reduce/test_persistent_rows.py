@@ -16,8 +16,8 @@ from warpsmith.codegen.lowering.lower import lower
 from warpsmith.hardware import H200
 from warpsmith.kernels import family as base
 from warpsmith.kernels.cuda_unit import cuda_unit
-from warpsmith.kernels.reduce.cuda.cuda_reduction import reducing_body
-from warpsmith.kernels.reduce.schedules.persistent_rows_schedule import best_teams, staying
+from warpsmith.kernels.reduce.cuda.cuda_reduction import emit_reduction
+from warpsmith.kernels.reduce.schedules.persistent_rows_schedule import rank_rows_in_flight, staying
 from warpsmith.records import Graph, Unit
 from warpsmith.targets.cuda import CudaTarget
 
@@ -62,7 +62,7 @@ def resident(
     technique = base.Technique(
         "persistent-cooperative" if teams else "persistent-cluster", "", "memory", tunables, single_pass=True
     )
-    body = reducing_body(lower(graph, region, technique.single_pass), technique.name)
+    body = emit_reduction(lower(graph, region, technique.single_pass), technique.name)
     return cuda_unit(body, region, technique, "norm"), graph, args
 
 
@@ -164,10 +164,10 @@ def test_rows_of_more_than_eight_blocks_go_to_teams_too() -> None:
 
 
 def test_as_many_rows_are_under_way_as_leave_room_to_load_ahead() -> None:
-    assert best_teams(H200, 16 << 20, 16) == [1]
-    assert best_teams(H200, 8 << 20, 896)[:2] == [2, 1]
-    assert best_teams(H200, 393216 * 4, 4096)[0] == 8
-    assert max(best_teams(H200, 2 << 20, 896)) <= 14
+    assert rank_rows_in_flight(H200, 16 << 20, 16) == [1]
+    assert rank_rows_in_flight(H200, 8 << 20, 896)[:2] == [2, 1]
+    assert rank_rows_in_flight(H200, 393216 * 4, 4096)[0] == 8
+    assert max(rank_rows_in_flight(H200, 2 << 20, 896)) <= 14
 
 
 @pytest.mark.slow

@@ -16,12 +16,12 @@ from ...codegen.fusion.growth import is_pointwise, region_around
 from ...codegen.lowering.axis_relations import VIEWS, base_name
 from ...codegen.lowering.levels import is_reducing
 from ...codegen.lowering.lower import lower
-from ...codegen.rewrites.folding import folded_region
+from ...codegen.rewrites.folding import match_folded_region
 from ...errors import TaskError
 from ...facts import Facts
-from ...kernels.costs import aten_us, hoped_us, node_us
+from ...kernels.costs import aten_us, node_us, predict_us
 from ...kernels.fold.fold import FOLD
-from ...kernels.registry import anchored_of, family_of
+from ...kernels.registry import family_of, list_anchored_families
 from ...records import Graph, Region
 from ...tasks.regions import make_region, topological_groups
 
@@ -51,9 +51,13 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     saves is known, and what kernels save is hoped for. Empty when nothing can be covered.
     """
     widest = _cut(graph, facts, producers=True, consumers=True, anchored=True)
-    tailed = any(family.tails for family in anchored_of(facts.target))
+    fusing = any(family.fuses_reductions for family in list_anchored_families(facts.target))
     found = [
-        *([_cut(graph, facts, producers=True, consumers=True, anchored=True, tails=True)] if tailed else []),
+        *(
+            [_cut(graph, facts, producers=True, consumers=True, anchored=True, fuses_reductions=True)]
+            if fusing
+            else []
+        ),
         widest,
         _cut(graph, facts, producers=True, consumers=True),
         _cut(graph, facts, producers=False, consumers=True),
@@ -67,7 +71,7 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     unique = {tuple(r.id for r in p): p for p in found if p}
     saved = {r.id: saving(graph, (r,), facts) for r in {r.id: r for p in unique.values() for r in p}.values()}
     best = sorted(unique.values(), key=lambda p: -sum(saved[r.id] for r in p))
-    folding = next((p for p in best if any(folded_region(graph, r) is not None for r in p)), None)
+    folding = next((p for p in best if any(match_folded_region(graph, r) is not None for r in p)), None)
     if folding is not None and folding not in best[:2]:
         best.remove(folding)
         best.insert(1, folding)
@@ -83,19 +87,19 @@ def _unit_us(graph: Graph, region: Region, facts: Facts) -> float:
     """What the region's fastest technique says it takes; its floor where none says."""
     family = family_of(graph, region, facts.target)
     offered = family.techniques(graph, region, facts) if family is not None else []
-    return min((t.us for t in offered if t.us is not None), default=hoped_us(graph, region, facts))
+    return min((t.us for t in offered if t.us is not None), default=predict_us(graph, region, facts))
 
 
 def _cut(
     graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False, fold: bool = False,
-    tails: bool = False,
+    fuses_reductions: bool = False,
 ) -> tuple[Region, ...]:  # fmt: skip
-    """`anchored`: operations that a family has loops of its own for are covered, and first; with `tails`, along with what
+    """`anchored`: operations that a family has loops of its own for are covered, and first; with `fuses_reductions`, along with what
     follows them. `fold`: before them, scales and shifts are folded into linear maps.
     """
     regions = _folds(graph) if fold else []
     if anchored:
-        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes}, tails)
+        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes}, fuses_reductions)
     taken = {n for r in regions for n in r.nodes}
     seeds = [n for n in graph.nodes if is_reducing(n)]
     seeds.sort(key=lambda n: -node_us(graph, n, facts))
@@ -115,14 +119,20 @@ def _folds(graph: Graph) -> list[Region]:
     return [make_region(graph, FOLD.cut(graph, n)) for n in graph.nodes if FOLD.covers(graph, n)]
 
 
-def _anchored(graph: Graph, facts: Facts, fuse: bool, taken: set[str], tails: bool) -> list[Region]:
+def _anchored(
+    graph: Graph, facts: Facts, fuse: bool, taken: set[str], fuses_reductions: bool
+) -> list[Region]:
     """Regions around anchors, those with what follows them before others, the dearest anchor first."""
     regions: list[Region] = []
     dearest = sorted(graph.nodes, key=lambda n: -node_us(graph, n, facts))
-    turns = [(tail, late) for tail in ((True, False) if tails else (False,)) for late in (False, True)]
+    turns = [
+        (fusing, late)
+        for fusing in ((True, False) if fuses_reductions else (False,))
+        for late in (False, True)
+    ]
     for turn, node in [(turn, n) for turn in turns for n in dearest]:
-        for family in anchored_of(facts.target):
-            if (family.tails, family.late) != turn:
+        for family in list_anchored_families(facts.target):
+            if (family.fuses_reductions, family.late) != turn:
                 continue
             if node.name in taken or not family.covers(graph, node):
                 continue

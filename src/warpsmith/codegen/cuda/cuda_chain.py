@@ -4,7 +4,7 @@ In: a chain as `op_chain` finds it. Out: device functions over a pack, V neighbo
 where chain and kernel meet, from the index `at` on (one entry a dimension):
 
     prologue0<V>(o, at)        what the kernel reads, computed from inputs, as float
-    dressed<V>(o, acc, at)     what the kernel made, changed, for the kernel to go on with
+    epilogue_before_pool<V>(o, acc, at)   what the kernel made, changed, for the kernel to go on with
     epilogue<V>(o, acc, at)    what the kernel made → stored to the outputs
 
 `o` holds the unit's operands.
@@ -39,13 +39,13 @@ def write_operands(w: Writer, names: Sequence[str]) -> None:
 def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
     """`axis`: the dimension that packs lie along."""
     program, stored = chain.program, chain.stored
-    made = [(o, n) for o, n in stored if o.name in BUFFERS]
+    buffered = [(o, n) for o, n in stored if o.name in BUFFERS]
     operands = {o.name: o for o in [s.operand for s in program.steps if s.operand is not None]}
     written = [(o, n) for o, n in stored if o.name not in BUFFERS]
     run = axis % max(1, len(stored[0][0].axes))
     lanes = Lanes(program, _Run(), w)
-    result = "ws::Pack<float, V>" if made else "void"
-    acc = "" if any(o.name == "to" for o, _ in made) else "const ws::Pack<float, V>& acc, "
+    result = "ws::Pack<float, V>" if buffered else "void"
+    acc = "" if any(o.name == "to" for o, _ in buffered) else "const ws::Pack<float, V>& acc, "
     w.line("template <int V>")
     head = f"__device__ __forceinline__ {result} {name}([[maybe_unused]] const Operands& o, {acc}[[maybe_unused]] const int64_t* at)"
     with w.block(head):
@@ -61,19 +61,19 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
         for operand, _ in written:
             place(w, operand, run)
             w.line(f"ws::Pack<{operand.name}_t, V> {operand.name}_made;")
-        if made:
+        if buffered:
             w.line("ws::Pack<float, V> to;")
         w.line("#pragma unroll")
         with w.block("for (int v = 0; v < V; v++)"):
             lanes.element([n for _, n in stored])
             for operand, step in written:
                 w.line(f"{operand.name}_made.at[v] = ws::narrowed<{operand.name}_t>({lanes.value(step)});")
-            for _, step in made:
+            for _, step in buffered:
                 w.line(f"to.at[v] = {lanes.value(step)};")
         for operand, _ in written:
             name = operand.name
             w.line(f"ws::write<V, {name}_run, {name}_whole, NT>({name}_at, {name}_made);")
-        if made:
+        if buffered:
             w.line("return to;")
 
 

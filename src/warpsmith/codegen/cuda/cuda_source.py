@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ...targets.front_matter import FrontMatter, render
-from ..cpp_source import defaults_of, indented
+from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
 
@@ -41,7 +41,7 @@ class CudaBody:
 
 
 def parameters(names: Sequence[str]) -> list[str]:
-    """Of kernels: every operand of the unit, none of which overlaps another."""
+    """List a kernel's parameters: every operand of the unit, none of which overlaps another."""
     const = ("const " if n.startswith("in") else "" for n in names)
     return [f"{c}{n}_t* __restrict__ {n}" for c, n in zip(const, names, strict=True)]
 
@@ -70,7 +70,7 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
         '#include "task.h"', '#include "warpsmith_cuda_states.h"', "", helpers, body.top.text(), body.w.text(),
         f"static void unit({listed}void* workspace, void* stream) {{",
-        "" if body.workspace else "  (void)workspace;", indented(unit.text()) + "}",
+        "" if body.workspace else "  (void)workspace;", indent_lines(unit.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"
 

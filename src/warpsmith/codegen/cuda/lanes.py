@@ -21,14 +21,14 @@ KINDS = {"f": "ws::load_as({})", "m": "(bool){}", "l": "(int64_t){}"}
 
 
 class Places(Addresses):
-    """Where the pack at hand of an operand begins."""
+    """Addresses of the current pack of each operand."""
 
     def element(self, operand: Operand) -> str:
         raise NotImplementedError
 
 
 def bytes_of(operand: Operand) -> int:
-    """Of one element."""
+    """Return the bytes of one element."""
     narrow = {"bool": 1, "int8": 1, "uint8": 1, "bfloat16": 2, "float16": 2, "int16": 2}
     return narrow.get(operand.dtype, 8 if operand.dtype in ("int64", "float64") else 4)
 
@@ -48,12 +48,12 @@ class CudaLayout(Layout, Places):
         if self.program.mode != "rows" or self.reduces:
             return None
         axes = self.inner.group.axes
-        whole = [
+        aligned_tests = [
             o
             for o in self.program.inputs
             if set(axes) <= set(o.axes) and o.stride[o.axes.index(axes[-1])] == 1
         ]
-        lead = max(whole, key=lambda o: prod(o.shape), default=None)
+        lead = max(aligned_tests, key=lambda o: prod(o.shape), default=None)
         if lead is None:
             return None
         n, vec = prod(lead.shape[lead.axes.index(a)] for a in axes), 16 // bytes_of(lead)
@@ -71,12 +71,12 @@ class CudaLayout(Layout, Places):
     def split_task(self, w: Writer, whole: str) -> None:
         """`index`, `j` and `r0` … from `task`; `whole`: the type that they fit."""
         w.line(f"const {whole} index = {'head + ' if self.lead else ''}task * V;")
-        own = [*self.reduces, *([self.inner] if self.program.mode != "columns" else [])]
-        parts = [("j" if loop is self.inner else loop.tag, loop.extent) for loop in own]
+        loops = [*self.reduces, *([self.inner] if self.program.mode != "columns" else [])]
+        parts = [("j" if loop is self.inner else loop.tag, loop.extent) for loop in loops]
         split_index(w, "index", parts, whole, f"({whole})")
 
     def element(self, operand: Operand) -> str:
-        """Where the pack at hand begins, as the tail of an expression."""
+        """Return the offset at which the current pack begins, as the tail of an expression."""
         terms = self.reduce_offset(operand)
         if self.program.mode != "columns" and self.moves(operand, self.inner):
             terms += f" + j * {operand.name}_col"
@@ -84,10 +84,10 @@ class CudaLayout(Layout, Places):
 
     def width(self) -> str:
         """Elements of a pack: neighbours along the innermost loop; one where each thread has a column of its own."""
-        whole = f"ws::widest({self.inner.extent}, VEC)"
-        return "1" if self.program.mode == "columns" else f"RAGGED ? VEC : {whole}" if self.lead else whole
+        widest = f"ws::widest({self.inner.extent}, VEC)"
+        return "1" if self.program.mode == "columns" else f"RAGGED ? VEC : {widest}" if self.lead else widest
 
-    def ragged(self, w: Writer) -> None:
+    def emit_ragged_test(self, w: Writer) -> None:
         if self.lead:
             n = self.inner.extent
             long = f"{n} >= {RAGGED} * VEC && {self.lead.name}_col == 1"
@@ -102,10 +102,10 @@ class CudaLayout(Layout, Places):
 
     @property
     def end(self) -> str:
-        """How many packs a row has."""
+        """Return the number of packs in a row."""
         return "packs" if self.lead else "PACKS"
 
-    def aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
+    def declare_aligned(self, w: Writer, operands: Iterable[Operand]) -> None:
         """`in0_whole`: do all packs of an operand start at a multiple of a pack?"""
         for operand in operands:
             steps = [r for r in (*self.rows, *self.reduces) if self.moves(operand, r)]
@@ -142,8 +142,8 @@ class Lanes(Express):
         self.places = layout
 
     def operands(self, sources: Sequence[str]) -> list[Operand]:
-        """What has to be read, element by element, for these steps."""
-        return [s.operand for s in self.program.needed(list(sources)) if s.operand is not None]
+        """List the operands that these steps read element by element."""
+        return [s.operand for s in self.program.list_needed_steps(list(sources)) if s.operand is not None]
 
     def stride(self, operand: Operand) -> str:
         return self.places.lane_stride(operand)
@@ -158,7 +158,7 @@ class Lanes(Express):
 
     def element(self, sources: Sequence[str]) -> None:
         """The full steps that `sources` take, for element `v` of the packs numbered `u`."""
-        for step in self.program.needed(list(sources)):
+        for step in self.program.list_needed_steps(list(sources)):
             if self.constant(step):
                 continue
             if step.operand is not None:

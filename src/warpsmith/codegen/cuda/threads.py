@@ -23,7 +23,7 @@ class Threads:
 
     def declare(self, w: Writer) -> None:
         """V, PACKS, GROUP, SIZE (threads of a block), BLOCKS."""
-        self.layout.ragged(w)
+        self.layout.emit_ragged_test(w)
         w.line(f"constexpr int V = {self.layout.width()};")
         w.line('static_assert(REDUCE < 0x7fffffff, "requires: reductions of less than 2^31 elements");')
         w.line("constexpr int PACKS = (int)(REDUCE / V);")
@@ -42,7 +42,7 @@ class Threads:
             w.line(line)
 
     def parting(self) -> str:
-        """How blocks share rows, and one state out of those of all threads of a row."""
+        """Emit how blocks share rows, and the merge of all threads' states of a row."""
         how = "ws::group_merge<GROUP>(state)"
         if self.columns:
             how = "ws::column_merge<BLOCK_COLUMNS, GROUP>(state, threadIdx.x / BLOCK_COLUMNS, threadIdx.x % BLOCK_COLUMNS)"
@@ -84,18 +84,18 @@ class Threads:
 
     @property
     def number(self) -> str:
-        """Of a thread's row, or column, among all."""
+        """Return the number of a thread's row or column among all."""
         return "(int64_t)row * COLUMNS + col" if self.columns else "(int64_t)row"
 
     def room(self, words: int) -> str:
         """Bytes of all parts' states, in terms of task.h and SPLIT."""
-        own = [f"(uint64_t){self.layout.expression('ROWS')}"]
+        row_count = [f"(uint64_t){self.layout.expression('ROWS')}"]
         if self.columns:
-            own.append(self.layout.expression("COLUMNS"))
-        return " * ".join([*own, "SPLIT", str(4 * words)])
+            row_count.append(self.layout.expression("COLUMNS"))
+        return " * ".join([*row_count, "SPLIT", str(4 * words)])
 
-    def saved(self, part: str, before: int, words: int) -> tuple[str, str]:
-        """Where a part's state lies in the workspace, `before` words after the first of its row's part, of `words`
+    def locate_state(self, part: str, before: int, words: int) -> tuple[str, str]:
+        """Return where a part's state lies in the workspace, `before` words after the first of its row's part, of `words`
         in all; and how far apart its words are."""
         at = f"((int64_t)row * PARTS + {part}) * {words} + {before}"
         return (f"({at}) * COLUMNS + col", "COLUMNS") if self.columns else (at, "1")

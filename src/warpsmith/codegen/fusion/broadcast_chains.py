@@ -18,7 +18,7 @@ from ..program import Expr, Kind, Operand, Program, Unsupported
 from .op_chain import Chain
 
 
-def score_chain(
+def build_chain_between(
     graph: Graph,
     names: Mapping[str, str],
     nodes: Sequence[str],
@@ -47,15 +47,15 @@ def score_chain(
                 raise Unsupported("scores in another order")
             steps.append(replace(step, operand=_dense(operand)))
         elif operand.value in computed:
-            made = computed[operand.value]
-            args = _after(program, start) if "at[" in made.text else ()
-            steps.append(replace(made, name=step.name, args=args))
+            text = computed[operand.value]
+            args = _after(program, start) if "at[" in text.text else ()
+            steps.append(replace(text, name=step.name, args=args))
         elif operand.value in names:
             steps.append(replace(step, operand=replace(operand, name=names[operand.value])))
         else:
             raise Unsupported(f"{operand.value} is not an input")
     out, last = program.outputs[0]
-    return Chain(replace(program, steps=_ordered(steps)), ((_dense(out), last),))
+    return Chain(replace(program, steps=_put_loads_first(steps)), ((_dense(out), last),))
 
 
 def _after(program: Program, start: str) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _after(program: Program, start: str) -> tuple[str, ...]:
     return tuple(s.name for s in program.steps if s.operand is not None and s.operand.value == start)
 
 
-def _ordered(steps: list[Expr]) -> tuple[Expr, ...]:
+def _put_loads_first(steps: list[Expr]) -> tuple[Expr, ...]:
     """Loads first: what is computed in place of a load refers to the scores."""
     loads = [s for s in steps if s.operand is not None]
     return (*loads, *(s for s in steps if s.operand is None))
@@ -80,20 +80,20 @@ def mask_chain(
     axes = tuple(d + extra if n == shape[d + extra] else None for d, n in enumerate(spec.shape))
     kind: Kind = "m" if spec.dtype == "bool" else "f"
     acc = Operand("acc", "", "float32", tuple(range(len(shape))), shape, shape)
-    own = Operand(names[mask], mask, spec.dtype, axes, spec.shape, spec.stride)
+    mask_operand = Operand(names[mask], mask, spec.dtype, axes, spec.shape, spec.stride)
     text = "ws::select({1}, {0}, {0} - ws::infinity)" if kind == "m" else "{0} + {1}"
     scaled = Expr("scaled", f"{{0}} * ({scale})", ("score",), "f", True, 0)
     steps = (
         Expr("score", "load", (), "f", True, 0, operand=acc),
-        Expr("mask", "load", (), kind, True, 0, operand=own),
+        Expr("mask", "load", (), kind, True, 0, operand=mask_operand),
         scaled,
         Expr("masked", text, ("scaled", "mask"), "f", True, 0),
     )
     stored = ((acc, "masked"),)
-    return Chain(Program((acc, own), stored, steps, ()), stored)
+    return Chain(Program((acc, mask_operand), stored, steps, ()), stored)
 
 
-def permuted_chain(
+def build_permuting_chain(
     names: Mapping[str, str], graph: Graph, value: str, out: str, order: Sequence[int]
 ) -> Chain:
     """Stores what the last product makes with its dimensions in another order: `order` is that of a permute."""

@@ -28,13 +28,13 @@ def grow(
     taken: Collection[str],
     most: int,
 ) -> Region:
-    """Takes the first neighbour that `joined` accepts, then looks anew, until none is accepted or there are `most`
+    """Takes the first neighbour that `assume_joined_loops` accepts, then looks anew, until none is accepted or there are `most`
     nodes. Nodes in `taken` are no neighbours.
     """
     region = start
     while len(region.nodes) < most:
-        near = (n for n in neighbours(region) if n not in taken)
-        grown = next((g for n in near if (g := joined(region, n)) is not None), None)
+        candidates = (n for n in neighbours(region) if n not in taken)
+        grown = next((g for n in candidates if (g := joined(region, n)) is not None), None)
         if grown is None:
             break
         region = grown
@@ -80,20 +80,20 @@ def _with(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | 
 
 def _with_between(graph: Graph, region: Region, name: str, taken: set[str]) -> Region | None:
     """The region, a neighbour, and the nodes on the ways from one to the other, which must come along."""
-    mine = {*region.nodes, name}
-    behind = _reached(graph, mine)
-    ahead: set[str] = set(mine)
+    members = {*region.nodes, name}
+    behind = _find_dependants(graph, members)
+    ahead: set[str] = set(members)
     for node in reversed(graph.nodes):
-        made = (v.name for v in node.outputs if v is not None)
-        if any(u.name in ahead for v in made for u in graph.users[v]):
+        results = (v.name for v in node.outputs if v is not None)
+        if any(u.name in ahead for v in results for u in graph.users[v]):
             ahead.add(node.name)
-    between = (behind & ahead) - mine
-    if not between or between & taken or len(mine) + len(between) > MAX_REGION:
+    between = (behind & ahead) - members
+    if not between or between & taken or len(members) + len(between) > MAX_REGION:
         return None
-    return writable(graph, mine | between)
+    return writable(graph, members | between)
 
 
-def _reached(graph: Graph, names: set[str]) -> set[str]:
+def _find_dependants(graph: Graph, names: set[str]) -> set[str]:
     """The nodes and all that depends on them."""
     reached = set(names)
     for node in graph.nodes:
@@ -121,18 +121,18 @@ def _with_makers(graph: Graph, region: Region, name: str, taken: set[str]) -> Re
 
 def _neighbours(graph: Graph, region: Region, producers: bool, consumers: bool) -> list[str]:
     """Nodes that make an input or read an output, of kinds that could be covered."""
-    found: list[str] = []
+    names: list[str] = []
     if consumers:
-        made = [v for n in region.nodes for v in graph.by_name[n].outputs if v is not None]
-        found += [u.name for v in made for u in graph.users[v.name]]
+        results = [v for n in region.nodes for v in graph.by_name[n].outputs if v is not None]
+        names += [u.name for v in results for u in graph.users[v.name]]
     if producers:
-        found += [graph.producer[v].name for v in region.inputs if v in graph.producer]
+        names += [graph.producer[v].name for v in region.inputs if v in graph.producer]
     # What one input feeds is a neighbour, too: two reductions of one tensor read it once.
-    found += [
+    names += [
         u.name for v in region.inputs if graph.specs[v].numel > 4096 for u in graph.users[v] if is_reducing(u)
     ]
-    mine = set(region.nodes)
-    return [n for n in dict.fromkeys(found) if n not in mine and _is_known(graph.by_name[n])]
+    members = set(region.nodes)
+    return [n for n in dict.fromkeys(names) if n not in members and _is_known(graph.by_name[n])]
 
 
 def _trim(graph: Graph, region: Region) -> Region | None:
@@ -140,15 +140,15 @@ def _trim(graph: Graph, region: Region) -> Region | None:
     copy.
     """
     while True:
-        mine = set(region.nodes)
+        members = set(region.nodes)
         loose = [
             n for n in region.nodes
             if base_name(graph.by_name[n]) in VIEWS
-            and not any(u.name in mine for u in graph.users[graph.by_name[n].output.name])
+            and not any(u.name in members for u in graph.users[graph.by_name[n].output.name])
         ]  # fmt: skip
         if not loose:
             return region
-        smaller = writable(graph, mine - set(loose)) if mine - set(loose) else None
+        smaller = writable(graph, members - set(loose)) if members - set(loose) else None
         if smaller is None:
             return None
         region = smaller

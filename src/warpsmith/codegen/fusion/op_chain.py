@@ -40,13 +40,13 @@ class Chain:
 
 
 def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -> Chain:
-    """What follows `value` in the region. Raises Unsupported."""
+    """Build the chain of what follows `value` in the region. Raises Unsupported."""
     names = operand_names(region)
     acc = _dense(graph, value, "acc")
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(lowered_chain(graph, nodes), names, acc)
+        program = _rename_operands(lower_chain(graph, nodes), names, acc)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -60,20 +60,20 @@ def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
 
 
 def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -> Chain:
-    """What makes `value`, which the kernel reads; without nodes, `value` as the input that it is. Raises
+    """Build the chain that computes `value`, which the kernel reads; without nodes, `value` as the input that it is. Raises
     Unsupported."""
     names = operand_names(region)
     to = _dense(graph, value, "to")
     if graph.specs[value].dtype not in (*FLOATS, "bool"):
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _renamed(lowered_chain(graph, nodes), names, to)
+        program = _rename_operands(lower_chain(graph, nodes), names, to)
         stored = tuple((o, _as_float(program, n)) for o, n in program.outputs)
         program = replace(program, steps=(*program.steps, *_casts(program)))
         if [o.name for o, _ in stored] != ["to"]:
             raise Unsupported("a prologue whose values are used elsewhere")
     else:
-        source = replace(to, name=_named(names, value), dtype=graph.specs[value].dtype)
+        source = replace(to, name=_name_operand(names, value), dtype=graph.specs[value].dtype)
         kind: Kind = "m" if source.dtype == "bool" else "f"
         load = Expr("from", "load", (), kind, True, 0, operand=source)
         program = Program((source,), ((to, "from"),), (load,), ())
@@ -87,10 +87,10 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
     """The lambda, called `name`. It refers to the unit's parameters, to VEC, and an epilogue to NT. Runs lie along
     the dimension `axis`.
     """
-    program, kept = chain.program, {o.name for o, _ in chain.stored} & set(BUFFERS)
+    program, buffered = chain.program, {o.name for o, _ in chain.stored} & set(BUFFERS)
     loads = (s.operand for s in program.steps if s.operand is not None)
     operands = {o.name: o for o in (*loads, *(o for o, _ in chain.stored))}
-    buffer = f"float* {kept.pop()}" if kept else "const float* acc"
+    buffer = f"float* {buffered.pop()}" if buffered else "const float* acc"
     head = f"const auto {name} = [&]({buffer}, const int64_t* at, int64_t length) {INLINE}"
     with w.block(head, "};"):
         w.line("(void)at;")
@@ -98,8 +98,8 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
         for operand in operands.values():
             _place(w, operand, run, buffer)
         express = Express(program, Addresses(), w)
-        steps = program.needed([n for _, n in chain.stored])
-        fixed = _fixed(program, steps, run)
+        steps = program.list_needed_steps([n for _, n in chain.stored])
+        fixed = _find_invariant_steps(program, steps, run)
         if fixed:
             w.line("constexpr int64_t j = 0;")
             w.line("constexpr int n = VEC;")
@@ -132,22 +132,22 @@ def _place(w: Writer, operand: Operand, run: int, buffer: str) -> None:
     w.line(f"constexpr int64_t {name}_col = {steps.get(run, '0')};")
 
 
-def _fixed(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
+def _find_invariant_steps(program: Program, steps: Sequence[Expr], run: int) -> set[str]:
     """Steps that are the same all along a run (of per-channel operands, say): written once before its loop, for the
     stores in it keep the compiler from doing so."""
-    found: set[str] = set()
+    fixed_axes: set[str] = set()
     constant = {s.name for s in program.steps if not s.args and s.operand is None}
     for step in steps:
         if step.operand is not None:
             if step.operand.name not in BUFFERS and run not in step.operand.axes:
-                found.add(step.name)
+                fixed_axes.add(step.name)
         elif (
-            found & set(step.args)
-            and set(step.args) <= found | constant
+            fixed_axes & set(step.args)
+            and set(step.args) <= fixed_axes | constant
             and not _BY_POSITION.search(step.text)
         ):
-            found.add(step.name)
-    return found
+            fixed_axes.add(step.name)
+    return fixed_axes
 
 
 def _as_float(program: Program, step: str) -> str:
@@ -157,15 +157,15 @@ def _as_float(program: Program, step: str) -> str:
 
 def _casts(program: Program) -> tuple[Expr, ...]:
     """Masks that leave the chain, as 0 and 1."""
-    one = Expr("as_float_1", "1.0f", (), "f", True, 0, cost=0)
+    unit = Expr("as_float_1", "1.0f", (), "f", True, 0, cost=0)
     zero = Expr("as_float_0", "0.0f", (), "f", True, 0, cost=0)
     masks = [n for _, n in program.outputs if program.step(n).kind == "m"]
     text = "ws::select({0}, {1}, {2})"
-    found = [Expr(_as_float(program, n), text, (n, one.name, zero.name), "f", True, 0) for n in masks]
-    return (one, zero, *found) if found else ()
+    casts = [Expr(_as_float(program, n), text, (n, unit.name, zero.name), "f", True, 0) for n in masks]
+    return (unit, zero, *casts) if casts else ()
 
 
-def lowered_chain(graph: Graph, nodes: Iterable[str]) -> Program:
+def lower_chain(graph: Graph, nodes: Iterable[str]) -> Program:
     """Raises TaskError or Unsupported for what is no chain."""
     program = lower(graph, make_region(graph, nodes))
     if program.reductions:
@@ -179,7 +179,7 @@ def _dense(graph: Graph, value: str, name: str) -> Operand:
     return Operand(name, value, "float32", tuple(range(len(spec.shape))), spec.shape, spec.stride)
 
 
-def _renamed(program: Program, names: dict[str, str], own: Operand) -> Program:
+def _rename_operands(program: Program, names: dict[str, str], own: Operand) -> Program:
     """Operands called as the region calls them, and the value shared with the kernel as its buffer."""
 
     def rename(operand: Operand) -> Operand:
@@ -187,14 +187,14 @@ def _renamed(program: Program, names: dict[str, str], own: Operand) -> Program:
             raise Unsupported("a view that splits dimensions in a chain")
         if operand.value == own.value:
             return own
-        return replace(operand, name=_named(names, operand.value))
+        return replace(operand, name=_name_operand(names, operand.value))
 
     steps = tuple(s if s.operand is None else replace(s, operand=rename(s.operand)) for s in program.steps)
     inputs = tuple(rename(o) for o in program.inputs)
     return Program(inputs, tuple((rename(o), n) for o, n in program.outputs), steps, program.groups)
 
 
-def _named(names: dict[str, str], value: str) -> str:
+def _name_operand(names: dict[str, str], value: str) -> str:
     if value not in names:
         raise Unsupported(f"{value} is neither an input nor an output of the region")
     return names[value]
@@ -209,6 +209,6 @@ def _load_of(program: Program, name: str) -> str:
 
 
 def _check_spans(graph: Graph, value: str, stored: tuple[tuple[Operand, str], ...]) -> None:
-    whole = tuple(range(len(graph.specs[value].shape)))
-    if not stored or any(o.axes != whole for o, _ in stored):
+    full_axes = tuple(range(len(graph.specs[value].shape)))
+    if not stored or any(o.axes != full_axes for o, _ in stored):
         raise Unsupported(f"a chain that does not keep the shape of {value}")

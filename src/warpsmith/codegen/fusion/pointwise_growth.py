@@ -14,7 +14,7 @@ from ...tasks.regions import make_region
 from ..lowering.axis_relations import VIEWS, base_name
 from ..lowering.ops import pointwise
 from ..program import Unsupported
-from .op_chain import lowered_chain
+from .op_chain import lower_chain
 
 MAX_CHAIN = 24  # nodes
 
@@ -23,17 +23,17 @@ def grow_after(graph: Graph, value: str, taken: Collection[str]) -> tuple[str, .
     """The pointwise nodes behind `value`, of its shape, that an epilogue can take in; not those in `taken`."""
     shape = graph.specs[value].shape
     chain: list[str] = []
-    made = [value]
+    results = [value]
     refused = set(taken)
     while len(chain) < MAX_CHAIN:
-        near = (u for v in made for u in graph.users[v] if u.name not in refused and u.name not in chain)
-        node = next((n for n in near if _joins(n, shape)), None)
+        users = (u for v in results for u in graph.users[v] if u.name not in refused and u.name not in chain)
+        node = next((n for n in users if _joins(n, shape)), None)
         if node is None:
             break
         grown = [*chain, *_constants(graph, node, taken), node.name]
         if _works(graph, value, grown):
             chain = grown
-            made.append(node.output.name)
+            results.append(node.output.name)
         else:
             refused.add(node.name)
     return _with_sides(graph, value, chain, taken)
@@ -59,9 +59,9 @@ def grow_before(
     """
     shape = graph.specs[value].shape
     chain: list[str] = []
-    wanted = [value]
-    while wanted and len(chain) < MAX_CHAIN:
-        name = wanted.pop()
+    sources = [value]
+    while sources and len(chain) < MAX_CHAIN:
+        name = sources.pop()
         node = graph.producer.get(name)
         if node is None or node.name in {*taken, *chain} or not _joins(node, shape) or name in graph.returned:
             continue
@@ -70,11 +70,11 @@ def grow_before(
             continue
         grown = [*chain, *_constants(graph, node, taken), node.name]
         try:
-            lowered_chain(graph, grown)
+            lower_chain(graph, grown)
         except (TaskError, Unsupported):
             continue
         chain = grown
-        wanted += node.uses
+        sources += node.uses
     return tuple(chain)
 
 
@@ -91,9 +91,9 @@ def _constants(graph: Graph, node: Node, taken: Collection[str]) -> list[str]:
 def _works(graph: Graph, value: str, nodes: Sequence[str]) -> bool:
     try:
         make_region(graph, [graph.producer[value].name, *nodes])
-        program = lowered_chain(graph, nodes)
-        own = next((o for o in program.inputs if o.value == value), None)
-        return own is not None and own.axes == tuple(range(len(graph.specs[value].shape)))
+        program = lower_chain(graph, nodes)
+        operand = next((o for o in program.inputs if o.value == value), None)
+        return operand is not None and operand.axes == tuple(range(len(graph.specs[value].shape)))
     except (TaskError, Unsupported):
         return False
 

@@ -22,14 +22,14 @@ from .axis_relations import (
     VIEWS,
     base_name,
     group_factors,
-    reduced_dims,
+    list_reduced_dims,
     relate,
 )
 from .factors import Dim, Factors
 
 __all__ = [
     "BATCH_NORMS", "BATCH_NORM_INFERENCE", "GROUP_NORM", "KEEPING", "REDUCING", "SHUFFLES", "VIEWS", "Axes",
-    "Dim", "base_name", "reduced_dims",
+    "Dim", "base_name", "list_reduced_dims",
 ]  # fmt: skip
 
 
@@ -66,10 +66,10 @@ class Axes:
 
     def of(self, value: str) -> tuple[int | None, ...]:
         """Axis per factor. Raises Unsupported when one is not of the space."""
-        found = tuple(a for d in range(len(self.graph.specs[value].shape)) for a in self.dim(value, d))
-        if len({a for a in found if a is not None}) != sum(a is not None for a in found):
+        value_axes = tuple(a for d in range(len(self.graph.specs[value].shape)) for a in self.dim(value, d))
+        if len({a for a in value_axes if a is not None}) != sum(a is not None for a in value_axes):
             raise Unsupported(f"{value}: one axis twice")
-        return found
+        return value_axes
 
     def dim(self, value: str, d: int) -> tuple[int | None, ...]:
         """Axes of one dimension, outer to inner."""
@@ -81,28 +81,28 @@ class Axes:
         axes, dims, shape, stride = self.of(value), [], [], []
         for d, step in enumerate(spec.stride):
             below = 1
-            own: list[tuple[int, int]] = []
+            operand_axes: list[tuple[int, int]] = []
             for factor in reversed(self._factors.of((value, d))):
-                own.insert(0, (self._factors.size(factor), step * below))
+                operand_axes.insert(0, (self._factors.size(factor), step * below))
                 below *= self._factors.size(factor)
-            dims += [d] * len(own)
-            shape += [n for n, _ in own]
-            stride += [s for _, s in own]
+            dims += [d] * len(operand_axes)
+            shape += [n for n, _ in operand_axes]
+            stride += [s for _, s in operand_axes]
         return Operand(name, value, spec.dtype, axes, tuple(shape), tuple(stride), tuple(dims))
 
-    def reduced_by(self, node: Node) -> frozenset[int]:
+    def find_reduced_axes(self, node: Node) -> frozenset[int]:
         """The axes that a reduction, or a norm within it, removes. Dimensions of size 1 are none."""
         source = node.uses[0]
-        axes = [a for d in reduced_dims(node, self.graph.specs[source]) for a in self.dim(source, d)]
+        axes = [a for d in list_reduced_dims(node, self.graph.specs[source]) for a in self.dim(source, d)]
         if base_name(node) == GROUP_NORM:
             _, inner = group_factors(self._factors, self.graph, node)
             axes = [*(self._number(source, f) for f in inner), *axes]
-        found = [a for a in axes if a is not None]
-        if not found:
+        bound_axes = [a for a in axes if a is not None]
+        if not bound_axes:
             raise Unsupported(f"{node.name} reduces a dimension of size 1")
-        if _counts(node) and found != sorted(found):
+        if _counts(node) and bound_axes != sorted(bound_axes):
             raise Unsupported(f"{node.name} counts elements in another order than the space has them")
-        return frozenset(found)
+        return frozenset(bound_axes)
 
     def _number(self, value: str, factor: int) -> int | None:
         axis = self._axis.get(factor)

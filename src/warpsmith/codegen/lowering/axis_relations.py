@@ -54,7 +54,7 @@ def order_of(graph: Graph, node: Node) -> list[int]:
     return order
 
 
-def reduced_dims(node: Node, spec: TensorSpec) -> tuple[int, ...]:
+def list_reduced_dims(node: Node, spec: TensorSpec) -> tuple[int, ...]:
     """Dimensions of the first argument that a reducing node reduces, ascending; of a group norm those that it
     reduces whole."""
     rank, name = len(spec.shape), base_name(node)
@@ -118,9 +118,9 @@ def _batch_norm(f: Factors, graph: Graph, node: Node) -> None:
     source, out = node.uses[0], node.output
     for d in range(len(out.spec.shape)):
         _same(f, (source, d), (out.name, d))
-    for other in (*node.uses[1:], *(v.name for v in node.outputs[1:] if v is not None)):
-        if len(graph.specs[other].shape) == 1:
-            _same(f, (source, 1), (other, 0))
+    for vector in (*node.uses[1:], *(v.name for v in node.outputs[1:] if v is not None)):
+        if len(graph.specs[vector].shape) == 1:
+            _same(f, (source, 1), (vector, 0))
 
 
 def _group_norm(f: Factors, graph: Graph, node: Node) -> None:
@@ -128,13 +128,15 @@ def _group_norm(f: Factors, graph: Graph, node: Node) -> None:
     source, out = node.uses[0], node.output
     for d in range(len(out.spec.shape)):
         _same(f, (source, d), (out.name, d))
-    for other in node.uses[1:]:
-        _same(f, (source, 1), (other, 0))
+    for vector in node.uses[1:]:
+        _same(f, (source, 1), (vector, 0))
     groups, _ = group_factors(f, graph, node)
     f.fix(groups)
-    for made in (v.name for v in node.outputs[1:] if v is not None):  # mean and 1 / deviation, of each group
-        _same(f, (source, 0), (made, 0))
-        f.tie(f.of((made, 1)), groups)
+    for statistic in (
+        v.name for v in node.outputs[1:] if v is not None
+    ):  # mean and 1 / deviation, of each group
+        _same(f, (source, 0), (statistic, 0))
+        f.tie(f.of((statistic, 1)), groups)
 
 
 def group_factors(f: Factors, graph: Graph, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -144,8 +146,8 @@ def group_factors(f: Factors, graph: Graph, node: Node) -> tuple[tuple[int, ...]
     if groups < 1 or channels % groups:
         raise Unsupported(f"{node.name}: {channels} channels in {groups} groups")
     factors = f.of((source, 1))
-    own = [f.size(x) for x in factors]
-    if len(own) > 1 and own[0] == groups:  # cut before
+    sizes = [f.size(x) for x in factors]
+    if len(sizes) > 1 and sizes[0] == groups:  # cut before
         return factors[:1], factors[1:]
     return f.cut(factors, channels // groups)
 
@@ -161,23 +163,23 @@ def _keep(f: Factors, graph: Graph, node: Node, name: str) -> None:
         width = len(graph.specs[extra].shape)
         for d in range(width):
             _same(f, (source, rank - width + d), (extra, d))
-    for made in (v.name for v in node.outputs[1:] if v is not None):
+    for statistic in (v.name for v in node.outputs[1:] if v is not None):
         for d in range(rank - len(node.args[1])):
-            _same(f, (source, d), (made, d))
+            _same(f, (source, d), (statistic, d))
 
 
 def _reduce(f: Factors, graph: Graph, node: Node) -> None:
     source = node.uses[0]
     spec = graph.specs[source]
-    gone = set(reduced_dims(node, spec))
-    kept = [d for d in range(len(spec.shape)) if d not in gone]
+    reduced = set(list_reduced_dims(node, spec))
+    remaining = [d for d in range(len(spec.shape)) if d not in reduced]
     for out in (v for v in node.outputs if v is not None):
-        keepdim = len(out.spec.shape) == len(spec.shape) and bool(gone)
-        for i, d in enumerate(kept):
+        keepdim = len(out.spec.shape) == len(spec.shape) and bool(reduced)
+        for i, d in enumerate(remaining):
             _same(f, (source, d), (out.name, d if keepdim else i))
 
 
-def picked_dim(node: Node, spec: TensorSpec) -> int:
+def find_picked_dim(node: Node, spec: TensorSpec) -> int:
     """The dimension of the first argument along which a picking node takes one element."""
     rank = len(spec.shape)
     if rank == 0:
@@ -189,21 +191,21 @@ def _pick(f: Factors, graph: Graph, node: Node) -> None:
     """Index and result have the source's other dimensions; class weights its picked one."""
     source, out = node.uses[0], node.output
     shape = graph.specs[source].shape
-    gone = picked_dim(node, graph.specs[source])
+    picked = find_picked_dim(node, graph.specs[source])
     index = node.args[1]["v"] if base_name(node) == "nll_loss_forward" else node.args[2]["v"]
     for value in (index, out.name):
-        own = graph.specs[value].shape
-        if value == out.name and not own:
+        sizes = graph.specs[value].shape
+        if value == out.name and not sizes:
             continue
-        for d in (d for d in range(len(shape)) if d != gone):
-            where = d if len(own) == len(shape) else d - (d > gone)
-            if own[where] != shape[d]:
+        for d in (d for d in range(len(shape)) if d != picked):
+            where = d if len(sizes) == len(shape) else d - (d > picked)
+            if sizes[where] != shape[d]:
                 raise Unsupported(f"{node.name} picks from a part of its argument")
             _same(f, (source, d), (value, where))
-        if len(own) == len(shape) and own[gone] != 1:
+        if len(sizes) == len(shape) and sizes[picked] != 1:
             raise Unsupported(f"{node.name} picks several elements of a row")
     if base_name(node) == "nll_loss_forward" and node.args[2] is not None:
-        _same(f, (source, gone), (node.args[2]["v"], 0))
+        _same(f, (source, picked), (node.args[2]["v"], 0))
 
 
 def _view(f: Factors, graph: Graph, node: Node, name: str) -> None:

@@ -43,7 +43,7 @@ class Factors:
 
     @property
     def literals(self) -> frozenset[int]:
-        return frozenset(f for one in self._literals for f in self._leaves(one))
+        return frozenset(f for literal in self._literals for f in self._leaves(literal))
 
     def tie(self, left: Sequence[int], right: Sequence[int]) -> None:
         """Two sequences that run over the same elements. Raises Unsupported where no common refinement is."""
@@ -53,13 +53,13 @@ class Factors:
             for x, y in zip(left, right, strict=True):
                 self._walk([x], [y])
             return
-        for one, several in ((right, left), (left, right)):
+        for single, several in ((right, left), (left, right)):
             if (
-                len(one) == 1
+                len(single) == 1
                 and len(several) > 1
-                and self._sizes[one[0]] == prod(self._sizes[f] for f in several)
+                and self._sizes[single[0]] == prod(self._sizes[f] for f in several)
             ):
-                self._become(one[0], several)
+                self._become(single[0], several)
                 return
         a, b = self._walk([f for f in left if self._sizes[f] != 1], [f for f in right if self._sizes[f] != 1])
         if a or b:
@@ -67,25 +67,25 @@ class Factors:
 
     def tie_tail(self, whole: Sequence[int], tail: Sequence[int]) -> None:
         """The innermost factors of `whole` are `tail`: what repeating along a dimension makes."""
-        _, rest = self._walk(
+        _, remaining = self._walk(
             [f for f in whole if self._sizes[f] != 1], [f for f in tail if self._sizes[f] != 1]
         )
-        if rest:
+        if remaining:
             raise Unsupported("a repetition of something larger")
 
     def cut(self, factors: Sequence[int], inner: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The factors in two parts, of which the second has `inner` elements."""
         if len(factors) == 1:
-            outer, rest = self._split(factors[0], inner)
-            return (outer,), (rest,)
+            outer, remaining = self._split(factors[0], inner)
+            return (outer,), (remaining,)
         for at in range(len(factors), -1, -1):
             have = prod(self._sizes[f] for f in factors[at:])
             if have == inner:
                 return tuple(factors[:at]), tuple(factors[at:])
             if have > inner:
                 below = prod(self._sizes[f] for f in factors[at + 1 :])
-                outer, rest = self._split(factors[at], inner // below if below else 0)
-                return (*factors[:at], outer), (rest, *factors[at + 1 :])
+                outer, remaining = self._split(factors[at], inner // below if below else 0)
+                return (*factors[:at], outer), (remaining, *factors[at + 1 :])
         raise Unsupported("a part larger than the whole")
 
     # ---- internals
@@ -112,16 +112,16 @@ class Factors:
     def _become(self, factor: int, parts: Sequence[int]) -> None:
         """Splits a factor into given ones, also those of size 1."""
         for i, part in enumerate(parts[:-1]):
-            rest = (
+            remaining = (
                 parts[-1] if i == len(parts) - 2 else self._new(prod(self._sizes[f] for f in parts[i + 1 :]))
             )
-            self._parts[factor] = part, rest
-            factor = rest
+            self._parts[factor] = part, remaining
+            factor = remaining
 
     def _walk(self, a: list[int], b: list[int]) -> tuple[list[int], list[int]]:
         """Unites from the innermost factors on, splitting the larger one. Returns what is left of either."""
         while a and b:
-            x, y = self._innermost(a), self._innermost(b)
+            x, y = self._pop_innermost(a), self._pop_innermost(b)
             m, n = self._sizes[x], self._sizes[y]
             if x == y:
                 continue
@@ -137,8 +137,8 @@ class Factors:
                 b.append(outer)
         return a, b
 
-    def _innermost(self, factors: list[int]) -> int:
+    def _pop_innermost(self, factors: list[int]) -> int:
         """Takes the last factor off; it may have been split since it was listed."""
-        *rest, last = self._leaves(factors.pop())
-        factors += rest
+        *leading, last = self._leaves(factors.pop())
+        factors += leading
         return last

@@ -17,8 +17,8 @@ def compare(symbol: str) -> Lower:
     def lower(b: Builder, n: Node) -> str:
         kinds = {b.kind(a) for a in n.args[:2]}
         if kinds & {"l", "i"} and "f" not in kinds:
-            left, right = b.arg(n.args[0], "l"), b.arg(n.args[1], "l")
-            return b.emit(f"ws::to_mask({{0}} {symbol} {{1}})", left, right, kind="m")
+            lhs, rhs = b.arg(n.args[0], "l"), b.arg(n.args[1], "l")
+            return b.emit(f"ws::to_mask({{0}} {symbol} {{1}})", lhs, rhs, kind="m")
         return b.emit(f"{{0}} {symbol} {{1}}", b.arg(n.args[0]), b.arg(n.args[1]), kind="m")
 
     return lower
@@ -36,12 +36,12 @@ def _calls(text: str, cost: int = 2) -> Lower:
 
 def _add(sign: str, swap: bool = False) -> Lower:
     def lower(b: Builder, n: Node) -> str:
-        left, right = (b.arg(a, "l") for a in (n.args[1::-1] if swap else n.args[:2]))
+        lhs, rhs = (b.arg(a, "l") for a in (n.args[1::-1] if swap else n.args[:2]))
         alpha = whole_number(option(n, 2, "alpha", 1))
         if alpha == 1:
-            return b.emit(f"{{0}} {sign} {{1}}", left, right, kind="l")
-        scaled = b.emit("{0} * {1}", right, b.integer(alpha), kind="l")
-        return b.emit(f"{{0}} {sign} {{1}}", left, scaled, kind="l")
+            return b.emit(f"{{0}} {sign} {{1}}", lhs, rhs, kind="l")
+        scaled = b.emit("{0} * {1}", rhs, b.integer(alpha), kind="l")
+        return b.emit(f"{{0}} {sign} {{1}}", lhs, scaled, kind="l")
 
     return lower
 
@@ -55,13 +55,13 @@ def _div(b: Builder, n: Node) -> str:
 
 
 def _where(b: Builder, n: Node) -> str:
-    mask, one, other = b.arg(n.args[0], "m"), b.arg(n.args[1], "l"), b.arg(n.args[2], "l")
-    return b.emit("ws::select({0}, {1}, {2})", mask, one, other, kind="l")
+    mask, if_true, if_false = b.arg(n.args[0], "m"), b.arg(n.args[1], "l"), b.arg(n.args[2], "l")
+    return b.emit("ws::select({0}, {1}, {2})", mask, if_true, if_false, kind="l")
 
 
-def _masked_fill(b: Builder, n: Node) -> str:
-    mask, one, other = b.arg(n.args[1], "m"), b.arg(n.args[2], "l"), b.arg(n.args[0], "l")
-    return b.emit("ws::select({0}, {1}, {2})", mask, one, other, kind="l")
+def _lower_masked_fill(b: Builder, n: Node) -> str:
+    mask, if_true, if_false = b.arg(n.args[1], "m"), b.arg(n.args[2], "l"), b.arg(n.args[0], "l")
+    return b.emit("ws::select({0}, {1}, {2})", mask, if_true, if_false, kind="l")
 
 
 def _clamp(b: Builder, n: Node) -> str:
@@ -89,11 +89,11 @@ _INTEGER_OPS: dict[str, Lower] = {
     "bitwise_and": _calls("{0} & {1}"), "bitwise_or": _calls("{0} | {1}"), "bitwise_xor": _calls("{0} ^ {1}"),
     "bitwise_not": _calls("~{0}"), "remainder": _calls("ws::floor_mod({0}, {1})", 40),
     "floor_divide": _calls("ws::floor_div({0}, {1})", 40), "div": _div,
-    "where": _where, "masked_fill": _masked_fill, "_to_copy": _copy, "clone": _copy, "alias": _copy,
+    "where": _where, "masked_fill": _lower_masked_fill, "_to_copy": _copy, "clone": _copy, "alias": _copy,
     "full": _fill(1), "full_like": _fill(1), "scalar_tensor": _fill(0), "fill": _fill(1),
 }  # fmt: skip
 
 
 def integer_op(name: str) -> Lower | None:
-    """How to write an op whose result is int64, None when it is not known."""
+    """Return the lowering of an op whose result is int64, None when it is not known."""
     return _INTEGER_OPS.get(name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...records import Node
 from ..program import Unsupported
 from .axes import Axes
-from .axis_relations import KEEPING, PICKING, REDUCING, base_name, picked_dim
+from .axis_relations import KEEPING, PICKING, REDUCING, base_name, find_picked_dim
 
 
 def is_reducing(node: Node) -> bool:
@@ -20,17 +20,19 @@ def is_reducing(node: Node) -> bool:
     return name in KEEPING or name in PICKING or (name in REDUCING and not node.op.endswith(".other"))
 
 
-def removed_axes(axes: Axes, nodes: list[Node]) -> dict[str, frozenset[int]]:
-    """Of each reducing node, by name."""
-    found: dict[str, frozenset[int]] = {}
+def find_removed_axes(axes: Axes, nodes: list[Node]) -> dict[str, frozenset[int]]:
+    """Map each reducing node's name to the axes that it removes."""
+    removed: dict[str, frozenset[int]] = {}
     for node in nodes:
         if base_name(node) in PICKING:
             source = node.uses[0]
-            own = (a for a in axes.dim(source, picked_dim(node, axes.graph.specs[source])) if a is not None)
-            found[node.name] = frozenset(own)
+            picked = (
+                a for a in axes.dim(source, find_picked_dim(node, axes.graph.specs[source])) if a is not None
+            )
+            removed[node.name] = frozenset(picked)
         elif is_reducing(node):
-            found[node.name] = axes.reduced_by(node)
-    return found
+            removed[node.name] = axes.find_reduced_axes(node)
+    return removed
 
 
 def row_axes(axes: Axes, removed: dict[str, frozenset[int]]) -> frozenset[int]:

@@ -33,12 +33,12 @@ def _order(operands: Sequence[Operand], axes: Collection[int], span: Collection[
     """
     spanning = [o for o in operands if set(span) <= set(o.axes)]
     lacking = sorted(a for a in axes if any(a not in o.axes for o in spanning))
-    rest = [a for a in sorted(axes) if a not in lacking]
+    remaining = [a for a in sorted(axes) if a not in lacking]
     if not spanning:
-        return rest
+        return remaining
     first = spanning[0]
     where = {a: d for d, a in enumerate(first.axes) if a is not None}
-    return [*lacking, *sorted(rest, key=lambda a: (-_weight(first, where[a]), where[a]))]
+    return [*lacking, *sorted(remaining, key=lambda a: (-_weight(first, where[a]), where[a]))]
 
 
 def _weight(operand: Operand, dim: int) -> int:

@@ -15,7 +15,7 @@ from ..program import Expr, Kind, Operand, Program, Unsupported
 from .axes import Axes
 from .axis_relations import VIEWS, base_name
 from .integer_ops import integer_op
-from .levels import is_reducing, removed_axes, row_axes
+from .levels import find_removed_axes, is_reducing, row_axes
 from .loop_groups import loop_groups
 from .naming import identifier, verb
 from .op_builder import FLOATS, INTEGERS, convert, kind_of, literal, number, whole, whole_number
@@ -37,7 +37,7 @@ class Lowering:
         self.graph, self.region, self.single_pass = graph, region, single_pass
         self.nodes = [graph.by_name[n] for n in region.nodes]
         self.axes = Axes(graph, self.nodes)
-        self.removed = removed_axes(self.axes, self.nodes)
+        self.removed = find_removed_axes(self.axes, self.nodes)
         self.reduced = row_axes(self.axes, self.removed)
         self._removes = self.reduced  # by the node at hand
         self.steps: dict[str, Expr] = {}
@@ -52,9 +52,9 @@ class Lowering:
             self._load(operand)
         for node in self.nodes:
             self._node(node)
-        made = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
-        ends = tuple((o, n) for o, n in made if self.steps[n].beyond)
-        outputs = tuple(pair for pair in made if pair not in ends)
+        results = tuple(self._output(f"out{i}", v) for i, v in enumerate(self.region.outputs))
+        ends = tuple((o, n) for o, n in results if self.steps[n].beyond)
+        outputs = tuple(pair for pair in results if pair not in ends)
         operands = (*inputs, *(o for o, _ in outputs))
         groups = loop_groups(operands, self.axes.all, self._span, self.reduced)
         sizes = axis_sizes(operands, self.axes.sizes, self.axes.literals)
@@ -75,7 +75,7 @@ class Lowering:
         return self._as(self._value[value["v"]], kind)
 
     def kind(self, value: Any) -> Kind:
-        """How an argument is held before any conversion."""
+        """Return the register type that an argument has before any conversion."""
         if isinstance(value, dict) and "v" in value:
             return self.steps[self._value[value["v"]]].kind
         if isinstance(value, bool):
@@ -130,7 +130,7 @@ class Lowering:
             raise Unsupported(f"{kind} over all rows")
         return self._add(Expr("", "", (source,), step.kind, False, step.stage, total=kind, beyond=True))
 
-    def compound(self, kind: str, source: str) -> tuple[str, str]:
+    def reduce_compound(self, kind: str, source: str) -> tuple[str, str]:
         """Both parts of a compound reduction, from one pass."""
         if self._removes != self.reduced:
             raise Unsupported(f"{kind} over all rows")
@@ -154,7 +154,7 @@ class Lowering:
 
     @property
     def _span(self) -> frozenset[int]:
-        """What a value must run over to span the space: all axes but kept ones of one element."""
+        """Return the axes that a value must run over to span the space: all axes but kept ones of one element."""
         return self.axes.all - (self.axes.ones - self.reduced)
 
     def _add(self, step: Expr) -> str:
@@ -171,7 +171,7 @@ class Lowering:
         return convert(self, name, self.steps[name].kind, kind)
 
     def _uniform(self, name: str) -> bool:
-        """Is the step the same in all rows: made of constants and single elements?"""
+        """Tell whether the step is the same in all rows: made of constants and single elements."""
         step = self.steps[name]
         if step.full or step.beyond or step.reduction or step.pick:
             return False
@@ -181,14 +181,14 @@ class Lowering:
 
     def _tail(self, roots: list[str]) -> tuple[Expr, ...]:
         """The steps after all rows that `roots` take, and the uniform ones that those read."""
-        wanted: set[str] = set()
+        reachable: set[str] = set()
         todo = list(roots)
         while todo:
             name = todo.pop()
-            if name not in wanted:
-                wanted.add(name)
+            if name not in reachable:
+                reachable.add(name)
                 todo += () if self.steps[name].total else self.steps[name].args
-        return tuple(s for s in self.steps.values() if s.name in wanted)
+        return tuple(s for s in self.steps.values() if s.name in reachable)
 
     def _operand(self, name: str, value: str) -> Operand:
         return self.axes.operand(name, value)
@@ -225,9 +225,9 @@ class Lowering:
             raise Unsupported(f"{node.op} is not known")
         if dtype not in (*FLOATS, "bool", "int64"):
             raise Unsupported(f"{node.name} makes {dtype}")
-        return self._scaled(node) or lower(self, node)
+        return self._scale_by_size(node) or lower(self, node)
 
-    def _scaled(self, node: Node) -> str | None:
+    def _scale_by_size(self, node: Node) -> str | None:
         """A reduced value times or divided by a number that comes from a size."""
         name = base_name(node)
         sign = {"mul": "*", "div": "/"}.get(name)
@@ -243,17 +243,21 @@ class Lowering:
         return None if text is None else self.emit(f"{{0}} {sign} {text}", step.name, cost=6)
 
     def _sizes(self, step: Expr) -> list[tuple[int, str]]:
-        """What the emitted code knows of sizes: of the reductions, then of the axes they are made of."""
+        """List the sizes that the emitted code asserts: of the reductions, then of the axes they are made of."""
         sizes, all_axes = self.axes.sizes, self.axes.all
-        found = [(prod(sizes[a] for a in self.reduced), "REDUCE")]
+        sizes_by_name = [(prod(sizes[a] for a in self.reduced), "REDUCE")]
         if step.beyond:
-            kept = prod(sizes[a] for a in all_axes - self.reduced)
-            found = [(kept, "KEPT"), *found, (kept * found[0][0], "REDUCE * KEPT")]
+            kept_size = prod(sizes[a] for a in all_axes - self.reduced)
+            sizes_by_name = [
+                (kept_size, "KEPT"),
+                *sizes_by_name,
+                (kept_size * sizes_by_name[0][0], "REDUCE * KEPT"),
+            ]
         for load in (s.operand for s in self.steps.values() if s.operand is not None):
             for d, axis in enumerate(load.axes):
                 if axis is not None and load.plain and (step.beyond or axis in self.reduced):
-                    found.append((load.shape[d], f"{load.name}_shape[{d}]"))
-        return found
+                    sizes_by_name.append((load.shape[d], f"{load.name}_shape[{d}]"))
+        return sizes_by_name
 
     def _check_integers(self, node: Node) -> None:
         """Integers are reduced to a truth value only: sums and extrema of them would pass through float32."""
@@ -275,29 +279,29 @@ class Lowering:
         if self.steps[step].beyond:
             return operand, step
         span = self._span
-        own = {a for a in operand.axes if a is not None} & span
-        if self.steps[step].full and own != span:
+        output_axes = {a for a in operand.axes if a is not None} & span
+        if self.steps[step].full and output_axes != span:
             raise Unsupported(f"{value} does not span the iteration space")
-        if not self.steps[step].full and own == span and self.reduced:
+        if not self.steps[step].full and output_axes == span and self.reduced:
             step = self._broadcast(step)
-        elif not self.steps[step].full and own != span - self.reduced:
+        elif not self.steps[step].full and output_axes != span - self.reduced:
             raise Unsupported(f"{value} does not span the kept axes")
         return operand, step
 
     def _broadcast(self, step: str) -> str:
         """A row's value written over the whole row."""
-        old = self.steps[step]
-        return self._add(Expr("", "{0}", (step,), old.kind, True, old.stage))
+        source = self.steps[step]
+        return self._add(Expr("", "{0}", (step,), source.kind, True, source.stage))
 
     def _live(self, roots: list[str]) -> tuple[Expr, ...]:
-        wanted: set[str] = set()
+        live: set[str] = set()
         todo = list(roots)
         while todo:
             step = self.steps[todo.pop()]
-            if step.name not in wanted:
-                wanted.add(step.name)
+            if step.name not in live:
+                live.add(step.name)
                 todo += [*step.args, *([step.of] if step.of else [])]
-        return tuple(s for s in self.steps.values() if s.name in wanted)
+        return tuple(s for s in self.steps.values() if s.name in live)
 
 
 def lower(graph: Graph, region: Region, single_pass: bool = False) -> Program:
@@ -311,8 +315,8 @@ def _check(program: Program) -> None:
     if not program.inputs:
         raise Unsupported("nothing is read")
     if any(s.reduction == "argmax" for s in program.steps):
-        own = [g for g in program.groups if g.reduced]
-        if len(own) != 1 or list(own[0].axes) != sorted(own[0].axes):
+        reduced_groups = [g for g in program.groups if g.reduced]
+        if len(reduced_groups) != 1 or list(reduced_groups[0].axes) != sorted(reduced_groups[0].axes):
             raise Unsupported("index of an extremum over dimensions that are not flat together")
     if any(s.pick for s in program.steps) and sum(g.reduced for g in program.groups) != 1:
         raise Unsupported("a pick along dimensions that are not flat together")

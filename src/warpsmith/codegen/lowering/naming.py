@@ -41,7 +41,7 @@ def identifier(hint: str, taken: Collection[str]) -> str:
 
 
 def verb(step: Expr) -> str:
-    """What a step does, in a word: "max", "exp", "sub"."""
+    """Name what a step does in a word: "max", "exp", "sub"."""
     if step.reduction:
         parts = {
             ("moments", 0): "mean",

@@ -70,8 +70,8 @@ def convert(b: Builder, name: str, have: Kind, kind: Kind) -> str:
     if kind == "i":
         raise Unsupported("arithmetic on indices")
     if have == "m":
-        one, zero = (b.integer(1), b.integer(0)) if kind == "l" else (b.constant(1.0), b.constant(0.0))
-        return b.emit("ws::select({0}, {1}, {2})", name, one, zero, kind=kind)
+        unit, zero = (b.integer(1), b.integer(0)) if kind == "l" else (b.constant(1.0), b.constant(0.0))
+        return b.emit("ws::select({0}, {1}, {2})", name, unit, zero, kind=kind)
     if (have, kind) == ("f", "m"):
         return b.emit("{0} != 0.0f", name, kind="m")
     if kind == "l":
@@ -90,7 +90,7 @@ def option(node: Node, position: int, name: str, default: Any) -> Any:
 
 
 def kind_of(dtype: str) -> Kind:
-    """How values of a dtype are held in registers."""
+    """Return the register type of a dtype's values."""
     if dtype == "bool":
         return "m"
     return "l" if dtype in INTEGERS else "f"

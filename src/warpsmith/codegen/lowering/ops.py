@@ -37,10 +37,10 @@ def _logical(text: str) -> Lower:
 def _add(sign: str) -> Lower:
     def lower(b: Builder, n: Node) -> str:
         alpha = number(option(n, 2, "alpha", 1))
-        left, right = b.arg(n.args[0]), b.arg(n.args[1])
+        lhs, rhs = b.arg(n.args[0]), b.arg(n.args[1])
         if alpha == 1:
-            return b.emit(f"{{0}} {sign} {{1}}", left, right)
-        return b.emit(f"{{0}} {sign} {literal(alpha)} * {{1}}", left, right)
+            return b.emit(f"{{0}} {sign} {{1}}", lhs, rhs)
+        return b.emit(f"{{0}} {sign} {literal(alpha)} * {{1}}", lhs, rhs)
 
     return lower
 
@@ -113,7 +113,7 @@ def _where(b: Builder, n: Node) -> str:
     return b.emit("ws::select({0}, {1}, {2})", mask, b.arg(n.args[1]), b.arg(n.args[2]))
 
 
-def _masked_fill(b: Builder, n: Node) -> str:
+def _lower_masked_fill(b: Builder, n: Node) -> str:
     return b.emit("ws::select({0}, {1}, {2})", b.arg(n.args[1], "m"), b.arg(n.args[2]), b.arg(n.args[0]))
 
 
@@ -136,8 +136,8 @@ def _addc(symbol: str) -> Lower:
 
 
 def _sign(b: Builder, n: Node) -> str:
-    one = "ws::select({0} > {1}, {2}, ws::select({0} < {1}, {3}, {0} - {0}))"
-    return b.emit(one, b.arg(n.args[0]), b.constant(0.0), b.constant(1.0), b.constant(-1.0), cost=4)
+    sign_text = "ws::select({0} > {1}, {2}, ws::select({0} < {1}, {3}, {0} - {0}))"
+    return b.emit(sign_text, b.arg(n.args[0]), b.constant(0.0), b.constant(1.0), b.constant(-1.0), cost=4)
 
 
 def _batch_norm_inference(b: Builder, n: Node) -> str:
@@ -195,7 +195,7 @@ _OPS: dict[str, Lower] = {
     "gelu": _gelu,
     "softplus": _softplus,
     "where": _where,
-    "masked_fill": _masked_fill,
+    "masked_fill": _lower_masked_fill,
     "eq": compare("=="),
     "ne": compare("!="),
     "lt": compare("<"),
@@ -235,7 +235,7 @@ _OPS |= {name: binary(text, 2) for name, text in _CLAMPS.items()}
 
 
 def pointwise(op: str) -> Lower | None:
-    """How to write an op such as "aten.add.Tensor", or None when it is not pointwise or not known."""
+    """Return the lowering of an op such as "aten.add.Tensor", or None when it is not pointwise or not known."""
     parts = op.split(".")
     if parts[0] != "aten" or len(parts) < 2 or (len(parts) > 2 and parts[2].endswith("out")):
         return None

@@ -25,7 +25,7 @@ class ReduceBuilder(Builder, Protocol):
     def count(self) -> str: ...
 
     def reduce(self, kind: str, source: str) -> str: ...
-    def compound(self, kind: str, source: str) -> tuple[str, str]: ...
+    def reduce_compound(self, kind: str, source: str) -> tuple[str, str]: ...
 
 
 LowerReduction = Callable[[Any, Node], tuple[str, ...]]
@@ -76,7 +76,7 @@ def _truth(kind: str) -> LowerReduction:
 def moments(b: ReduceBuilder, x: str) -> tuple[str, str]:
     """Mean, and sum of squared deviations."""
     if b.single_pass:
-        return b.compound("moments", x)
+        return b.reduce_compound("moments", x)
     mean = b.emit(f"{{0}} / {b.count}", b.reduce("sum", x))
     centred = b.emit("{0} - {1}", x, mean)
     return mean, b.reduce("sum", b.emit("{0} * {0}", centred))
@@ -86,7 +86,7 @@ def soft_state(b: ReduceBuilder, x: str) -> tuple[str, str]:
     """Maximum, and the step x - maximum <= 0. A NaN may miss the maximum, but it reaches every sum of
     exponentials.
     """
-    top = b.compound("softmax", x)[0] if b.single_pass else b.reduce("fmax", x)
+    top = b.reduce_compound("softmax", x)[0] if b.single_pass else b.reduce("fmax", x)
     return top, b.emit("{0} - {1}", x, top)
 
 
@@ -96,7 +96,7 @@ def _exponentials(b: ReduceBuilder, x: str, top: str, shifted: str) -> tuple[str
     if not b.single_pass:
         return power, b.reduce("sum", power)
     # inf - inf is NaN in one element of the row, and so in its sum; the single pass shifts such rows by 0.
-    total = b.compound("softmax", x)[1]
+    total = b.reduce_compound("softmax", x)[1]
     return power, b.emit("ws::select({0} == ws::infinity, {1}, {2})", top, b.constant(math.nan), total)
 
 
@@ -114,11 +114,11 @@ def _log_softmax(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
 
 
 def _logsumexp(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
-    """As softmax, but an infinite maximum counts as 0: log(0) and log(inf) are then the answer."""
+    """Lower it as softmax, but an infinite maximum counts as 0: log(0) and log(inf) are then the answer."""
     x = b.arg(n.args[0])
     finite = "ws::select(ws::abs({0}) == ws::infinity, {1}, {0})"
     if b.single_pass:
-        raw, total = b.compound("softmax", x)
+        raw, total = b.reduce_compound("softmax", x)
         top = b.emit(finite, raw, b.constant(0.0))
     else:
         top = b.emit(finite, b.reduce("fmax", x), b.constant(0.0))
@@ -140,10 +140,10 @@ def _layer_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
 
 def _group_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
     """Argument 7 is eps; the groups are in the iteration space already."""
-    return _normalised(b, n, number(n.args[7]))[:3]
+    return _normalise(b, n, number(n.args[7]))[:3]
 
 
-def _normalised(b: ReduceBuilder, n: Node, eps: float) -> tuple[str, str, str, str]:
+def _normalise(b: ReduceBuilder, n: Node, eps: float) -> tuple[str, str, str, str]:
     """Batch or group norm by the data's own statistics: result, mean, 1 / deviation, squared deviations."""
     x, (mean, squares) = b.arg(n.args[0]), moments(b, b.arg(n.args[0]))
     rstd = b.emit(f"ws::rsqrt({{0}} + {literal(eps)})", b.emit(f"{{0}} / {b.count}", squares))
@@ -159,17 +159,17 @@ def _batch_norm(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
     """Training mode: the running statistics move by `momentum`, argument 6; argument 7 is eps."""
     if n.args[5] is not True:
         raise Unsupported("batch norm outside training in its functional form")
-    y, mean, rstd, squares = _normalised(b, n, number(n.args[7]))
+    y, mean, rstd, squares = _normalise(b, n, number(n.args[7]))
     unbiased = b.emit("{0} / (float)(REDUCE - 1)", squares)
     running = f"{literal(1.0 - number(n.args[6]))} * {{0}} + {literal(number(n.args[6]))} * {{1}}"
     return y, mean, rstd, b.emit(running, b.arg(n.args[3]), mean), b.emit(running, b.arg(n.args[4]), unbiased)
 
 
 def _batch_norm_no_stats(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
-    """What instance norm becomes (arguments: x, weight, bias, training, momentum, eps)."""
+    """Lower the op that instance norm becomes (arguments: x, weight, bias, training, momentum, eps)."""
     if not n.op.endswith(".no_stats") or n.args[3] is not True:
         raise Unsupported("batch norm that updates its statistics in place")
-    return _normalised(b, n, number(n.args[5]))[:3]
+    return _normalise(b, n, number(n.args[5]))[:3]
 
 
 def _correction(n: Node) -> int:
@@ -185,8 +185,8 @@ def _correction(n: Node) -> int:
 
 def _variance(b: ReduceBuilder, n: Node) -> tuple[str, str]:
     mean, squares = moments(b, b.arg(n.args[0]))
-    less = _correction(n)
-    return b.emit(f"{{0}} / (float)(REDUCE > {less} ? REDUCE - {less} : 0)", squares), mean
+    correction = _correction(n)
+    return b.emit(f"{{0}} / (float)(REDUCE > {correction} ? REDUCE - {correction} : 0)", squares), mean
 
 
 def _var(b: ReduceBuilder, n: Node) -> tuple[str, ...]:

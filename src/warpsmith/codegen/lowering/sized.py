@@ -31,12 +31,12 @@ def in_terms_of_size(value: float, sizes: Sequence[tuple[int, str]], share: bool
     for size, text in sizes:
         if size < LEAST:
             continue
-        above = float(f"{value * size:.3g}")
-        if above != 0 and above / size == value:
-            return f"({literal(above)} / (float)({text}))"
+        size_text = float(f"{value * size:.3g}")
+        if size_text != 0 and size_text / size == value:
+            return f"({literal(size_text)} / (float)({text}))"
     return None
 
 
 def _short(value: float) -> bool:
-    """Is it a number that somebody would write down?"""
+    """Tell whether it is a number that somebody would write down."""
     return float(f"{value:.5g}") == value

@@ -29,19 +29,19 @@ def _hardshrink(b: Builder, n: Node) -> str:
     return b.emit(text, b.arg(n.args[0]), limit, b.constant(0.0), cost=2)
 
 
-def _threshold(b: Builder, n: Node) -> str:
+def _lower_threshold(b: Builder, n: Node) -> str:
     limit, value = (b.constant(number(a)) for a in n.args[1:3])
     return b.emit("ws::select({0} <= {1}, {2}, {0})", b.arg(n.args[0]), limit, value)
 
 
-def _scaled_elu(alpha: float, scale: float) -> Lower:
+def _lower_scaled_elu(alpha: float, scale: float) -> Lower:
     below = f"ws::expm1({{0}} * {literal(1.0 / alpha)}) * {literal(alpha)}"
     text = f"ws::select({{0}} > 0.0f, {{0}}, {below})"
     return unary(text if scale == 1.0 else f"{text} * {literal(scale)}", 18)
 
 
 def _celu(b: Builder, n: Node) -> str:
-    return _scaled_elu(number(option(n, 1, "alpha", 1.0)), 1.0)(b, n)
+    return _lower_scaled_elu(number(option(n, 1, "alpha", 1.0)), 1.0)(b, n)
 
 
 def _prelu(b: Builder, n: Node) -> str:
@@ -67,9 +67,9 @@ def _lerp(b: Builder, n: Node) -> str:
     """From the nearer end, as torch does, so that both ends are met exactly."""
     start, end, weight = (b.arg(a) for a in n.args[:3])
     span = b.emit("{0} - {1}", end, start)
-    near = b.emit("{0} + {1} * {2}", start, weight, span)
-    far = b.emit("{0} - {1} * (1.0f - {2})", end, span, weight)
-    return b.emit("ws::select(ws::abs({0}) < 0.5f, {1}, {2})", weight, near, far, cost=3)
+    from_start = b.emit("{0} + {1} * {2}", start, weight, span)
+    from_end = b.emit("{0} - {1} * (1.0f - {2})", end, span, weight)
+    return b.emit("ws::select(ws::abs({0}) < 0.5f, {1}, {2})", weight, from_start, from_end, cost=3)
 
 
 def _hypot(b: Builder, n: Node) -> str:
@@ -86,12 +86,12 @@ def _hypot(b: Builder, n: Node) -> str:
 
 def div(b: Builder, n: Node) -> str:
     mode = n.kwargs.get("rounding_mode")
-    left, right = b.arg(n.args[0]), b.arg(n.args[1])
+    lhs, rhs = b.arg(n.args[0]), b.arg(n.args[1])
     if mode is None:
-        return b.emit("{0} / {1}", left, right, cost=6)
+        return b.emit("{0} / {1}", lhs, rhs, cost=6)
     if mode == "trunc":
-        return b.emit("ws::trunc({0} / {1})", left, right, cost=12)
-    return b.emit("ws::floor_divide({0}, {1})", left, right, cost=40)
+        return b.emit("ws::trunc({0} / {1})", lhs, rhs, cost=12)
+    return b.emit("ws::floor_divide({0}, {1})", lhs, rhs, cost=40)
 
 
 _FINITE = "ws::abs({0}) < ws::infinity"
@@ -109,7 +109,7 @@ SPECIAL_OPS: dict[str, Lower] = {
     "fmax": binary("ws::select({1} != {1}, {0}, ws::max({0}, {1}))", 3),
     "fmin": binary("ws::select({1} != {1}, {0}, ws::min({0}, {1}))", 3),
     "log_sigmoid_forward": _log_sigmoid, "softshrink": _softshrink, "hardshrink": _hardshrink,
-    "threshold": _threshold, "celu": _celu, "selu": _scaled_elu(1.6732632423543772, 1.0507009873554805),
+    "threshold": _lower_threshold, "celu": _celu, "selu": _lower_scaled_elu(1.6732632423543772, 1.0507009873554805),
     "_prelu_kernel": _prelu, "nan_to_num": _nan_to_num, "lerp": _lerp,
     "isfinite": lambda b, n: b.emit(_FINITE, b.arg(n.args[0]), kind="m"),
     "signbit": lambda b, n: b.emit("ws::as_int({0}) < 0", b.arg(n.args[0]), kind="m"),

@@ -67,7 +67,7 @@ class SummedMap:
 
     @property
     def over_features(self) -> bool:
-        """Whether the sum runs over the map's outputs, so that the weights are summed; else over rows of x."""
+        """Tell whether the sum runs over the map's outputs, so that the weights are summed; else over rows of x."""
         return self.map.given.of[self.dims[0]] is None
 
     @property
@@ -84,7 +84,7 @@ class SummedMap:
         return sorted(d for y in self.dims if (d := self.summed.of[y]) is not None)
 
 
-def summed_map(graph: Graph, node: Node) -> SummedMap | None:
+def match_summed_map(graph: Graph, node: Node) -> SummedMap | None:
     """The pattern that begins at a linear map whose values go nowhere but into a sum that distributes over it."""
     product = _linear_map(graph, node)
     if product is None:
@@ -96,7 +96,7 @@ def summed_map(graph: Graph, node: Node) -> SummedMap | None:
         if step is None:
             break
         steps.append(step)
-    dims = _summed_dims(graph, nodes[-1]) if len(nodes) > 1 else ()
+    dims = _list_summed_dims(graph, nodes[-1]) if len(nodes) > 1 else ()
     factors = (product.given, product.weight)
     if not dims or not any(all(f.of[d] is None for d in dims) for f in factors):
         return None
@@ -104,15 +104,15 @@ def summed_map(graph: Graph, node: Node) -> SummedMap | None:
 
 
 def _linear_map(graph: Graph, node: Node) -> LinearMap | None:
-    found = _product(graph, node) or _pointwise_convolution(graph, node)
-    if found is None or found.given.value == found.weight.value:
+    linear_map = _product(graph, node) or _pointwise_convolution(graph, node)
+    if linear_map is None or linear_map.given.value == linear_map.weight.value:
         return None
-    named = (found.given.value, found.weight.value, found.bias)
+    named = (linear_map.given.value, linear_map.weight.value, linear_map.bias)
     specs = [graph.specs[v] for v in named if v is not None]
     if any(s.dtype not in FLOATS or s.dtype != specs[0].dtype for s in specs):
         return None
-    features = node.output.spec.shape[found.feature]
-    return found if found.bias is None or specs[2].shape == (features,) else None
+    features = node.output.spec.shape[linear_map.feature]
+    return linear_map if linear_map.bias is None or specs[2].shape == (features,) else None
 
 
 def _product(graph: Graph, node: Node) -> LinearMap | None:
@@ -121,35 +121,35 @@ def _product(graph: Graph, node: Node) -> LinearMap | None:
     if node.kwargs:
         return None
     if name == "linear":
-        given, weight = args[0]["v"], args[1]["v"]
+        source, weight = args[0]["v"], args[1]["v"]
         bias = args[2]["v"] if len(args) > 2 and args[2] is not None else None
     elif name in ("mm", "bmm", "matmul"):
-        given, weight = args[0]["v"], args[1]["v"]
+        source, weight = args[0]["v"], args[1]["v"]
     elif name == "addmm":
-        bias, given, weight = args[0]["v"], args[1]["v"], args[2]["v"]
+        bias, source, weight = args[0]["v"], args[1]["v"], args[2]["v"]
     else:
         return None
-    x, w = graph.specs[given].shape, graph.specs[weight].shape
+    x, w = graph.specs[source].shape, graph.specs[weight].shape
     rank, batch = len(x), len(w) - 2
     if rank < 2 or batch < 0 or (batch and (rank != len(w) or x[:-2] != w[:-2])):
         return None
     features, inner = (0, 1) if name == "linear" else (batch + 1, batch)
     of_weight = (*range(batch), *[None] * (rank - 1 - batch), features)
-    left = Factor(given, rank - 1, (*range(rank - 1), None))
-    return LinearMap(left, Factor(weight, inner, of_weight), bias)
+    lhs = Factor(source, rank - 1, (*range(rank - 1), None))
+    return LinearMap(lhs, Factor(weight, inner, of_weight), bias)
 
 
 def _pointwise_convolution(graph: Graph, node: Node) -> LinearMap | None:
     """A convolution of one group that takes one tap, at every pixel."""
     if base_name(node) != "convolution" or len(node.args) != 9 or node.kwargs:
         return None
-    given, weight, bias, stride, padding, _, transposed, _, groups = node.args
+    source, weight, bias, stride, padding, _, transposed, _, groups = node.args
     taps = graph.specs[weight["v"]].shape[2:]
     if transposed or groups != 1 or any(n != 1 for n in (*taps, *stride)) or any(padding):
         return None
-    if len(graph.specs[given["v"]].shape) != len(taps) + 2:
+    if len(graph.specs[source["v"]].shape) != len(taps) + 2:
         return None
-    image = Factor(given["v"], 1, (0, None, *range(2, len(taps) + 2)))
+    image = Factor(source["v"], 1, (0, None, *range(2, len(taps) + 2)))
     kernel = Factor(weight["v"], 1, (None, 0, *[None] * len(taps)))
     return LinearMap(image, kernel, bias["v"] if bias is not None else None)
 
@@ -171,8 +171,8 @@ def _scaling(graph: Graph, node: Node) -> tuple[str, float] | None:
     return (sign, float(number)) if same and (sign == "*" or number != 0) else None
 
 
-def _summed_dims(graph: Graph, node: Node) -> tuple[int, ...]:
-    """What a sum or mean runs over, ascending, if it keeps the dtype of what is summed; none for any other node."""
+def _list_summed_dims(graph: Graph, node: Node) -> tuple[int, ...]:
+    """Return the dimensions that a sum or mean runs over, ascending, if it keeps the dtype of what is summed; none for any other node."""
     listed = node.args[1] if node.op in SUMS and len(node.args) > 1 else None
     if not isinstance(listed, list | tuple) or node.kwargs.get("dtype") is not None:
         return ()

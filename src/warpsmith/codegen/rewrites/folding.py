@@ -65,27 +65,29 @@ class Folded:
         return int(self.map.args[8]) if base_name(self.map) == "convolution" else 1
 
 
-def folded(graph: Graph, node: Node) -> Folded | None:
+def match_folding(graph: Graph, node: Node) -> Folded | None:
     """The longest pattern that begins at a linear map, where what it saves is worth a look."""
     channel = _channel(graph, node)
     if channel is None:
         return None
-    nodes, steps, shift, kept = [node], [], FULL if bias_of(node) else NOTHING, 0
+    nodes, steps, shift, folded_count = [node], [], FULL if bias_of(node) else NOTHING, 0
     for user in _users(graph, node):
         step = _step(graph, user, nodes[-1].output.name, channel)
         if step is None:
             break
         nodes.append(user)
         steps.append(step)
-        shift = _shifted(graph, shift, step, node.output.spec.shape[channel])
-        kept = len(steps) if shift in (NOTHING, FULL) else kept
-    return Folded(tuple(nodes[: kept + 1]), tuple(steps[:kept])) if kept else None
+        shift = _count_shift_values(graph, shift, step, node.output.spec.shape[channel])
+        folded_count = len(steps) if shift in (NOTHING, FULL) else folded_count
+    return Folded(tuple(nodes[: folded_count + 1]), tuple(steps[:folded_count])) if folded_count else None
 
 
-def folded_region(graph: Graph, region: Region) -> Folded | None:
+def match_folded_region(graph: Graph, region: Region) -> Folded | None:
     """The pattern that a region is, with nothing besides."""
-    found = next((f for n in region.nodes if (f := folded(graph, graph.by_name[n])) is not None), None)
-    return found if found is not None and {n.name for n in found.nodes} == set(region.nodes) else None
+    folding = next(
+        (f for n in region.nodes if (f := match_folding(graph, graph.by_name[n])) is not None), None
+    )
+    return folding if folding is not None and {n.name for n in folding.nodes} == set(region.nodes) else None
 
 
 def _users(graph: Graph, node: Node) -> Iterator[Node]:
@@ -104,23 +106,23 @@ def _channel(graph: Graph, node: Node) -> int | None:
     if name == "convolution" and len(args) != 9:
         return None
     specs = [graph.specs[v] for v in node.uses]
-    given, weight, made = graph.specs[args[0]["v"]], graph.specs[args[1]["v"]], node.output.spec
-    if any(s.dtype != made.dtype or s.dtype not in FLOATS for s in specs) or args[0] == args[1]:
+    source, weight, result = graph.specs[args[0]["v"]], graph.specs[args[1]["v"]], node.output.spec
+    if any(s.dtype != result.dtype or s.dtype not in FLOATS for s in specs) or args[0] == args[1]:
         return None
-    if not weight.numel or made.nbytes < WORTH * weight.nbytes or len(made.shape) < 2:
+    if not weight.numel or result.nbytes < WORTH * weight.nbytes or len(result.shape) < 2:
         return None
     if name == "linear":
-        return len(made.shape) - 1
-    return 1 if len(given.shape) == len(weight.shape) else None
+        return len(result.shape) - 1
+    return 1 if len(source.shape) == len(weight.shape) else None
 
 
 def bias_of(node: Node) -> str | None:
-    found = node.args[2] if len(node.args) > 2 else None
-    return str(found["v"]) if found is not None else None
+    bias = node.args[2] if len(node.args) > 2 else None
+    return str(bias["v"]) if bias is not None else None
 
 
 def _step(graph: Graph, node: Node, value: str, channel: int) -> Norm | Affine | None:
-    """What a node does to `value`, if it does the same to all of a channel."""
+    """Read a node as a scale or shift of `value`, if it does the same to all of a channel."""
     if node.op == BATCH_NORM:
         return _norm(graph, node, value, channel)
     name = AFFINE.get(node.op)
@@ -129,8 +131,12 @@ def _step(graph: Graph, node: Node, value: str, channel: int) -> Norm | Affine |
     first, second = node.args
     if first != {"v": value} and name in COMMUTES:
         first, second = second, first
-    before, made = graph.specs[value], node.output.spec
-    if first != {"v": value} or second == first or (made.shape, made.dtype) != (before.shape, before.dtype):
+    before, result = graph.specs[value], node.output.spec
+    if (
+        first != {"v": value}
+        or second == first
+        or (result.shape, result.dtype) != (before.shape, before.dtype)
+    ):
         return None
     if isinstance(second, int | float) and not isinstance(second, bool):
         return Affine(name, float(second)) if name != "div" or second else None  # type: ignore[arg-type]
@@ -138,14 +144,14 @@ def _step(graph: Graph, node: Node, value: str, channel: int) -> Norm | Affine |
         return None
     spec = graph.specs[second["v"]]
     lead = len(before.shape) - len(spec.shape)
-    along = [n for d, n in enumerate(spec.shape) if d + lead != channel]
-    fits = lead >= 0 and all(n == 1 for n in along) and spec.dtype == before.dtype
+    other_sizes = [n for d, n in enumerate(spec.shape) if d + lead != channel]
+    fits = lead >= 0 and all(n == 1 for n in other_sizes) and spec.dtype == before.dtype
     return Affine(name, str(second["v"])) if fits else None  # type: ignore[arg-type]
 
 
 def _norm(graph: Graph, node: Node, value: str, channel: int) -> Norm | None:
-    given, *named, _, eps = node.args
-    if given != {"v": value} or channel != 1 or any(v is not None for v in node.outputs[1:]):
+    source, *named, _, eps = node.args
+    if source != {"v": value} or channel != 1 or any(v is not None for v in node.outputs[1:]):
         return None
     weight, bias, mean, var = (str(a["v"]) if a is not None else None for a in named)
     dtypes = {graph.specs[v].dtype for v in node.uses}
@@ -154,12 +160,12 @@ def _norm(graph: Graph, node: Node, value: str, channel: int) -> Norm | None:
     return Norm(weight, bias, mean, var, float(eps))
 
 
-def _shifted(graph: Graph, shift: int, step: Norm | Affine, channels: int) -> int:
-    """How many numbers the shift has after a step."""
+def _count_shift_values(graph: Graph, shift: int, step: Norm | Affine, channels: int) -> int:
+    """Return the number of values in the shift after a step."""
     if isinstance(step, Norm):
         return FULL
     if step.name in ("mul", "div") and shift == NOTHING:
         return NOTHING
-    one = ONE if isinstance(step.operand, str) else NUMBER
-    whole = isinstance(step.operand, str) and graph.specs[step.operand].numel == channels
-    return max(shift, FULL if whole else one)
+    form = ONE if isinstance(step.operand, str) else NUMBER
+    per_channel = isinstance(step.operand, str) and graph.specs[step.operand].numel == channels
+    return max(shift, FULL if per_channel else form)

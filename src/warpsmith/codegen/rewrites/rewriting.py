@@ -40,7 +40,7 @@ def region_graph(graph: Graph, region: Region, nodes: Iterable[Node]) -> Graph:
     )  # fmt: skip
 
 
-def folded_nodes(graph: Graph, found: Folded) -> list[Node]:
+def build_folded_nodes(graph: Graph, found: Folded) -> list[Node]:
     """The pattern in fewer passes: new weights, a new bias, the map of these."""
     return _Folding(graph, found).nodes()
 
@@ -78,20 +78,20 @@ class _Rewriting(NodeMaker):
         self.found = found
 
     def nodes(self, own: bool) -> list[Node]:
-        found, bias = self.found, self.found.map.bias
-        named = {found.summed.value: self._sum(found.summed.value, found.summed_dims)}
+        folding, bias = self.found, self.found.map.bias
+        named = {folding.summed.value: self._sum(folding.summed.value, folding.summed_dims)}
         if bias is not None:
             named[bias] = self._bias(bias)
-        for node in found.nodes[:-1]:
-            shape = [1 if d in found.dims else n for d, n in enumerate(node.output.spec.shape)]
-            named[node.output.name] = self.add(node.op, _renamed(node.args, named), shape)
-        if not found.keepdim:
-            last = named[found.nodes[-2].output.name]
-            sizes = found.reduction.output.spec.shape
-            last = self.add("aten.squeeze.dims", ({"v": last}, list(found.dims)), sizes)
+        for node in folding.nodes[:-1]:
+            shape = [1 if d in folding.dims else n for d, n in enumerate(node.output.spec.shape)]
+            named[node.output.name] = self.add(node.op, _rename_argument(node.args, named), shape)
+        if not folding.keepdim:
+            last = named[folding.nodes[-2].output.name]
+            sizes = folding.reduction.output.spec.shape
+            last = self.add("aten.squeeze.dims", ({"v": last}, list(folding.dims)), sizes)
             if own:
                 self.add("aten.clone.default", ({"v": last},), sizes)
-        return self.ending(found.reduction.output)
+        return self.ending(folding.reduction.output)
 
     def _sum(self, value: str, dims: list[int]) -> str:
         """The pattern's own sum or mean, of an operand."""
@@ -100,20 +100,20 @@ class _Rewriting(NodeMaker):
 
     def _bias(self, bias: str) -> str:
         """Summed with the features; where rows are summed, once for each of them."""
-        found = self.found
-        if found.over_features:
+        folding = self.found
+        if folding.over_features:
             return self._sum(bias, [0])
-        if found.mean:
+        if folding.mean:
             return bias
-        rows = prod(found.nodes[0].output.spec.shape[d] for d in found.dims)
+        rows = prod(folding.nodes[0].output.spec.shape[d] for d in folding.dims)
         return self.add("aten.mul.Tensor", ({"v": bias}, rows), self.graph.specs[bias].shape)
 
 
-def _renamed(arg: Any, names: dict[str, str]) -> Any:
+def _rename_argument(arg: Any, names: dict[str, str]) -> Any:
     """An argument of a node that reads other values."""
     if isinstance(arg, dict) and "v" in arg:
         return {"v": names.get(arg["v"], arg["v"])}
-    return type(arg)(_renamed(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
+    return type(arg)(_rename_argument(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
 
 
 class _Folding(NodeMaker):
@@ -126,17 +126,21 @@ class _Folding(NodeMaker):
         self.shift: Operand | None = bias_of(found.map)
 
     def nodes(self) -> list[Node]:
-        found = self.found
-        for step in found.steps:
+        folding = self.found
+        for step in folding.steps:
             if isinstance(step, Norm):
                 self._norm(step)
             else:
                 self._affine(step)
-        given, weight, *_ = found.map.args
+        source, weight, *_ = folding.map.args
         shift = {"v": self.shift} if self.shift is not None else None
-        new = {"v": self._scaled(weight["v"])}
-        self.add(found.map.op, (given, new, shift, *found.map.args[3:]), found.map.output.spec.shape)
-        return self.ending(found.nodes[-1].output)
+        scaled_weight = {"v": self._scale_weight(weight["v"])}
+        self.add(
+            folding.map.op,
+            (source, scaled_weight, shift, *folding.map.args[3:]),
+            folding.map.output.spec.shape,
+        )
+        return self.ending(folding.nodes[-1].output)
 
     def _norm(self, norm: Norm) -> None:
         factor = self._two("mul", self._one("rsqrt", self._two("add", norm.var, norm.eps)), norm.weight)
@@ -156,7 +160,7 @@ class _Folding(NodeMaker):
             self.shift = self._two("add", operand, self.shift)
 
     def _flat(self, operand: Operand) -> Operand:
-        """Of a value its numbers in one dimension."""
+        """Flatten a value to one dimension."""
         if not isinstance(operand, str) or len(self._shape(operand)) == 1:
             return operand
         return self.add("aten.reshape.default", ({"v": operand}, [-1]), (prod(self._shape(operand)),))
@@ -166,20 +170,20 @@ class _Folding(NodeMaker):
             return -operand if name == "neg" else 1.0 / operand
         return self.add(f"aten.{name}.default", ({"v": operand},), self._shape(operand))
 
-    def _two(self, name: Literal["add", "sub", "mul"], one: Operand, two: Operand | None) -> Operand:
-        """`two` None: `one` as it is."""
-        if two is None:
-            return one
-        if isinstance(one, float) and isinstance(two, float):
-            return one + two if name == "add" else one - two if name == "sub" else one * two
-        if isinstance(one, float):
-            one, two = (two, one) if name in COMMUTES else (self._one("neg", two), -one)
-        assert isinstance(one, str)
-        sizes = self._shape(one), self._shape(two) if isinstance(two, str) else (1,)
-        second = {"v": two} if isinstance(two, str) else two
-        return self.add(f"aten.{name}.Tensor", ({"v": one}, second), max(sizes))
+    def _two(self, name: Literal["add", "sub", "mul"], lhs: Operand, rhs: Operand | None) -> Operand:
+        """`rhs` None: `lhs` as it is."""
+        if rhs is None:
+            return lhs
+        if isinstance(lhs, float) and isinstance(rhs, float):
+            return lhs + rhs if name == "add" else lhs - rhs if name == "sub" else lhs * rhs
+        if isinstance(lhs, float):
+            lhs, rhs = (rhs, lhs) if name in COMMUTES else (self._one("neg", rhs), -lhs)
+        assert isinstance(lhs, str)
+        sizes = self._shape(lhs), self._shape(rhs) if isinstance(rhs, str) else (1,)
+        second = {"v": rhs} if isinstance(rhs, str) else rhs
+        return self.add(f"aten.{name}.Tensor", ({"v": lhs}, second), max(sizes))
 
-    def _scaled(self, weight: str) -> str:
+    def _scale_weight(self, weight: str) -> str:
         """The weights, each output channel by its scale."""
         scale, shape = self.scale, self._shape(weight)
         if scale is None:
@@ -198,11 +202,11 @@ class _Folding(NodeMaker):
             weight = self.add("aten.unflatten.int", ({"v": weight}, 0, [groups, -1]), split)
         columns = [shape[1] if n < 0 and transposed else shape[0] if n < 0 else n for n in sizes]
         column = self.add("aten.view.default", ({"v": scale}, sizes), columns)
-        made = self.add("aten.mul.Tensor", ({"v": weight}, {"v": column}), self._shape(weight))
+        product = self.add("aten.mul.Tensor", ({"v": weight}, {"v": column}), self._shape(weight))
         if len(sizes) == len(shape):
-            return made
-        return self.add("aten.flatten.using_ints", ({"v": made}, 0, 1), shape)
+            return product
+        return self.add("aten.flatten.using_ints", ({"v": product}, 0, 1), shape)
 
     def _shape(self, value: str) -> tuple[int, ...]:
-        made = next((n.output.spec for n in self.made if n.name == value), None)
-        return (made or self.graph.specs[value]).shape
+        spec = next((n.output.spec for n in self.made if n.name == value), None)
+        return (spec or self.graph.specs[value]).shape

@@ -36,13 +36,13 @@ def attention_at(graph: Graph, node: Node) -> Attention | None:
         return _library(graph, node)
     if name not in PRODUCTS:
         return None
-    found = _written(graph, node)
-    if found is not None:
-        return found
+    attention = _written(graph, node)
+    if attention is not None:
+        return attention
     for last in _products_behind(graph, node):
-        found = _written(graph, last)
-        if found is not None and node.name in found.nodes:
-            return found
+        attention = _written(graph, last)
+        if attention is not None and node.name in attention.nodes:
+            return attention
     return None
 
 
@@ -89,10 +89,10 @@ def _written(graph: Graph, node: Node) -> Attention | None:
     if soft is not None and softmax:
         nodes.append(soft.name)
         end = _through(graph, soft.uses[0], nodes)
-    found = _chain(graph, end, nodes)
-    if found is None:
+    links = _chain(graph, end, nodes)
+    if links is None:
         return None
-    start, product, chain = found
+    start, product, chain = links
     if not softmax and not chain:
         return None
     shapes = [graph.specs[v].shape for v in (product.args[0]["v"], product.args[1]["v"], value)]
@@ -126,15 +126,15 @@ def _passes(graph: Graph, node: Node) -> bool:
 def _through(graph: Graph, value: str, nodes: list[str]) -> str:
     """Back over nodes that pass a value on, to one with the same last two dimensions; they are added to `nodes`."""
     ends = graph.specs[value].shape[-2:]
-    found, walked = value, []
+    current, walked = value, []
     while (node := graph.producer.get(value)) is not None and _passes(graph, node):
         walked.append(node.name)
         value = node.uses[0]
         if len(graph.specs[value].shape) > 1 and graph.specs[value].shape[-2:] == ends:
-            found = value
+            current = value
             nodes += walked
             walked = []
-    return found
+    return current
 
 
 def _chain(graph: Graph, end: str, nodes: list[str]) -> tuple[str, Node, set[str]] | None:
@@ -142,7 +142,7 @@ def _chain(graph: Graph, end: str, nodes: list[str]) -> tuple[str, Node, set[str
     spec = graph.specs[end]
     chain: set[str] = set()
     start, product = "", None
-    todo, seen = [end], {end}
+    todo, visited = [end], {end}
     while todo:
         value = todo.pop()
         passed: list[str] = []
@@ -155,8 +155,8 @@ def _chain(graph: Graph, end: str, nodes: list[str]) -> tuple[str, Node, set[str
             nodes += [*passed, maker.name]
         elif node is not None and maps_scores(node, spec.shape) and len(chain) < MAX_STEPS:
             chain.add(node.name)
-            todo += [v for v in node.uses if v not in seen]
-            seen |= set(node.uses)
+            todo += [v for v in node.uses if v not in visited]
+            visited |= set(node.uses)
     if product is None:
         return None
     nodes += chain
@@ -165,12 +165,12 @@ def _chain(graph: Graph, end: str, nodes: list[str]) -> tuple[str, Node, set[str
 
 def _products_behind(graph: Graph, node: Node) -> Iterable[Node]:
     """Products that what a node makes reaches over maps, softmax and views."""
-    todo, seen = [node.output.name], {node.name}
+    todo, visited = [node.output.name], {node.name}
     while todo:
         for user in graph.users[todo.pop()]:
-            if user.name in seen or len(seen) > 2 * MAX_STEPS:
+            if user.name in visited or len(visited) > 2 * MAX_STEPS:
                 continue
-            seen.add(user.name)
+            visited.add(user.name)
             if base_name(user) in PRODUCTS:
                 yield user
             elif _is_softmax(graph, user) or _passes(graph, user) or pointwise(user.op) is not None:

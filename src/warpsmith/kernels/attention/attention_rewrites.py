@@ -54,9 +54,9 @@ def maps_scores(node: Node, shape: tuple[int, ...]) -> bool:
 def with_small_nodes(graph: Graph, attention: Attention) -> Attention:
     """Maps of a mask that nothing else reads are computed on the way, too."""
     chain, order = set(attention.chain), {n.name: i for i, n in enumerate(graph.nodes)}
-    wanted = [v for n in chain for v in graph.by_name[n].uses]
-    while wanted:
-        value = wanted.pop()
+    sources = [v for n in chain for v in graph.by_name[n].uses]
+    while sources:
+        value = sources.pop()
         node = graph.producer.get(value)
         if value == attention.start or node is None or node.name in chain or value in graph.returned:
             continue
@@ -68,7 +68,7 @@ def with_small_nodes(graph: Graph, attention: Attention) -> Attention:
             and band_of(graph, value) is None
         ):
             chain.add(node.name)
-            wanted += node.uses
+            sources += node.uses
     added = sorted(chain - set(attention.chain), key=lambda n: order[n])
     return replace(
         attention, chain=tuple(sorted(chain, key=lambda n: order[n])), nodes=(*attention.nodes, *added)
@@ -80,14 +80,14 @@ def without_hidden_keys(graph: Graph, attention: Attention) -> Attention:
     last = graph.producer.get(attention.end)
     if not attention.softmax or last is None or last.name not in attention.chain:
         return attention
-    found = _masked(graph, last, base_name(last))
-    if found is None:
+    masking = _match_mask(graph, last, base_name(last))
+    if masking is None:
         return attention
-    end, limit = found
-    kept = tuple(n for n in attention.chain if n != last.name)
-    if graph.specs[end].shape != attention.shape or not (end == attention.start or _makes(graph, end, kept)):
+    end, limit = masking
+    chain = tuple(n for n in attention.chain if n != last.name)
+    if graph.specs[end].shape != attention.shape or not (end == attention.start or _makes(graph, end, chain)):
         return attention
-    return replace(attention, end=end, limit=limit, chain=kept)
+    return replace(attention, end=end, limit=limit, chain=chain)
 
 
 def _makes(graph: Graph, value: str, nodes: Iterable[str]) -> bool:
@@ -95,14 +95,14 @@ def _makes(graph: Graph, value: str, nodes: Iterable[str]) -> bool:
     return maker is not None and maker.name in nodes
 
 
-def _masked(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
+def _match_mask(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
     """(what is kept left of the diagonal, the diagonal)."""
     shape, minus = node.output.spec.shape, float("-inf")
     if name == "add" and option(node, 2, "alpha", 1) == 1:
-        for kept, other in (node.args[:2], node.args[1::-1]):
-            band = diagonal_of(graph, other, shape)
+        for scores, bias in (node.args[:2], node.args[1::-1]):
+            band = diagonal_of(graph, bias, shape)
             if band is not None and (band.inside, band.outside) == (0.0, minus):
-                return _kept(kept, band)
+                return _read_kept_band(scores, band)
     if name in ("where", "masked_fill"):
         mask, a, b = node.args if name == "where" else (node.args[1], node.args[2], node.args[0])
         band = diagonal_of(graph, mask, shape)
@@ -111,11 +111,11 @@ def _masked(graph: Graph, node: Node, name: str) -> tuple[str, int] | None:
         inside, outside = (a, b) if band.inside else (b, a)
         fill = band_of(graph, outside)
         if fill is not None and fill.constant and fill.inside == minus and band_of(graph, inside) is None:
-            return _kept(inside, band)
+            return _read_kept_band(inside, band)
     return None
 
 
-def _kept(value: Any, band: Band) -> tuple[str, int] | None:
+def _read_kept_band(value: Any, band: Band) -> tuple[str, int] | None:
     assert band.limit is not None
     return (value["v"], band.limit) if isinstance(value, dict) and "v" in value else None
 
@@ -136,11 +136,11 @@ def with_scale(graph: Graph, attention: Attention) -> Attention:
     if base_name(node) not in ("mul", "div") or node.kwargs.get("rounding_mode") is not None:
         return attention
     factor = band_of(graph, node.args[1])
-    left = node.args[0]
+    scaled = node.args[0]
     if (
         factor is None
         or not factor.constant
-        or not (isinstance(left, dict) and left.get("v") == attention.start)
+        or not (isinstance(scaled, dict) and scaled.get("v") == attention.start)
     ):
         return attention
     text = literal(factor.inside) if base_name(node) == "mul" else f"1.0f / {literal(factor.inside)}"
@@ -148,7 +148,7 @@ def with_scale(graph: Graph, attention: Attention) -> Attention:
 
 
 def with_constants(graph: Graph, attention: Attention) -> Attention:
-    """With the nodes that make its constant masks, where nothing else reads them."""
+    """Add the nodes that compute its constant masks, where nothing else reads them."""
     nodes = set(attention.nodes)
     for node in reversed(graph.nodes):
         if node.name in nodes or len(node.outputs) != 1 or node.output.name in graph.returned:
@@ -161,11 +161,11 @@ def with_constants(graph: Graph, attention: Attention) -> Attention:
 
 def _is_constant(graph: Graph, node: Node) -> bool:
     return band_of(graph, node.output.name) is not None or base_name(node) == "arange" or (
-        base_name(node) in PASSING and _made_of_counts(graph, node))  # fmt: skip
+        base_name(node) in PASSING and _is_computed_of_counts(graph, node))  # fmt: skip
 
 
-def _made_of_counts(graph: Graph, node: Node) -> bool:
+def _is_computed_of_counts(graph: Graph, node: Node) -> bool:
     maker = graph.producer.get(node.uses[0])
     return maker is not None and (
-        base_name(maker) == "arange" or (base_name(maker) in PASSING and _made_of_counts(graph, maker))
+        base_name(maker) == "arange" or (base_name(maker) in PASSING and _is_computed_of_counts(graph, maker))
     )

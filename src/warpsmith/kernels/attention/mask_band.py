@@ -68,10 +68,10 @@ def band_of(graph: Graph, value: Any, depth: int = 0) -> Band | None:
 
 def _scalar(value: Any) -> Band | None:
     try:
-        found = float(number(value))
+        scalar = float(number(value))
     except Unsupported:
         return None
-    return Band(None, found, found)
+    return Band(None, scalar, scalar)
 
 
 def _evaluate(graph: Graph, node: Node, depth: int) -> Band | None:
@@ -84,8 +84,8 @@ def _evaluate(graph: Graph, node: Node, depth: int) -> Band | None:
     if name in VIEWED:
         source = band_of(graph, node.args[0], depth)
         return source if source is not None and _keeps(graph, node, source) else None
-    if name in COMPARED and (found := _compared(graph, node, name)) is not None:
-        return found
+    if name in COMPARED and (band := _read_comparison(graph, node, name)) is not None:
+        return band
     if name == "_to_copy":
         return _apply(_cast(node.output.spec.dtype), band_of(graph, node.args[0], depth))
     if name == "logical_not" or (name == "bitwise_not" and node.output.spec.dtype == "bool"):
@@ -118,12 +118,12 @@ def _triangle(source: Band | None, name: str, diagonal: int) -> Band | None:
 
 
 def _apply(function: Callable[..., float], *bands: Band | None) -> Band | None:
-    known = [b for b in bands if b is not None]
-    limits = {b.limit for b in known if not b.constant}
-    if len(known) < len(bands) or len(limits) > 1:
+    known_bands = [b for b in bands if b is not None]
+    limits = {b.limit for b in known_bands if not b.constant}
+    if len(known_bands) < len(bands) or len(limits) > 1:
         return None
-    inside = float(function(*(b.inside for b in known)))
-    return Band(next(iter(limits), None), inside, float(function(*(b.outside for b in known))))
+    inside = float(function(*(b.inside for b in known_bands)))
+    return Band(next(iter(limits), None), inside, float(function(*(b.outside for b in known_bands))))
 
 
 def _keeps(graph: Graph, node: Node, source: Band) -> bool:
@@ -136,17 +136,17 @@ def _keeps(graph: Graph, node: Node, source: Band) -> bool:
     return before[-2:] == after[-2:] and min(before[-2:]) > 1
 
 
-def _compared(graph: Graph, node: Node, name: str) -> Band | None:
-    """Of row numbers with column numbers."""
-    left, right = (_count(graph, a) for a in node.args[:2])
-    if left is None or right is None or left.axis == right.axis or name in ("eq", "ne"):
+def _read_comparison(graph: Graph, node: Node, name: str) -> Band | None:
+    """Read a comparison of row numbers with column numbers as a band."""
+    lhs, rhs = (_count(graph, a) for a in node.args[:2])
+    if lhs is None or rhs is None or lhs.axis == rhs.axis or name in ("eq", "ne"):
         return None
-    if left.axis == -2:  # row R column: the same as column R' row
-        left, right, name = right, left, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[name]
-    apart = right.start - left.start  # column - row, compared with this
+    if lhs.axis == -2:  # row R column: the same as column R' row
+        lhs, rhs, name = rhs, lhs, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[name]
+    distance = rhs.start - lhs.start  # column - row, compared with this
     if name in ("lt", "le"):
-        return Band(apart - (name == "lt"), 1.0, 0.0)
-    return Band(apart - (name == "ge"), 0.0, 1.0)
+        return Band(distance - (name == "lt"), 1.0, 0.0)
+    return Band(distance - (name == "ge"), 0.0, 1.0)
 
 
 def _count(graph: Graph, value: Any, depth: int = 0) -> _Count | None:

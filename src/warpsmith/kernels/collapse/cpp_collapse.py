@@ -20,7 +20,7 @@ from ...records import Graph, Region, Unit
 from ..anchored import Anchor
 from ..cpp_anchored import CppAnchored
 from ..family import Technique, tunable, vector_tunable
-from .collapse_pattern import CollapsePattern, summed_map_of
+from .collapse_pattern import CollapsePattern, read_summed_map
 
 
 class CppCollapse(CollapsePattern, CppAnchored):
@@ -34,36 +34,39 @@ class CppCollapse(CollapsePattern, CppAnchored):
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         unit, anchor = super().write(graph, region, technique), self.anchor(graph, region)
         assert anchor is not None  # what was written has one
-        rewrite = rewritten_region(graph, region, summed_map_of(graph, anchor.node))
+        rewrite = rewritten_region(graph, region, read_summed_map(graph, anchor.node))
         return unit.model_copy(update={"rewrite": rewrite})
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         return SOME
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        found, names = summed_map_of(anchor.graph, anchor.node), anchor.names
+        mapped, names = read_summed_map(anchor.graph, anchor.node), anchor.names
         for helper in ("read", "flat"):
             w.use(helper)
-        s, r, dims = names[found.summed.value], names[found.other.value], found.summed_dims
+        s, r, dims = names[mapped.summed.value], names[mapped.other.value], mapped.summed_dims
         # What each dimension of the result runs over: dimensions of the two factors.
-        kept = [y for y in range(len(found.summed.of)) if y not in found.dims]
-        ours, theirs = [found.summed.of[y] for y in kept], [found.other.of[y] for y in kept]
-        batches = [f"{s}_shape[{d}]" for d in ours if d is not None]
-        start, first = _bias(found, names, kept)
+        remaining = [y for y in range(len(mapped.summed.of)) if y not in mapped.dims]
+        summed_axes, other_axes = (
+            [mapped.summed.of[y] for y in remaining],
+            [mapped.other.of[y] for y in remaining],
+        )
+        batches = [f"{s}_shape[{d}]" for d in summed_axes if d is not None]
+        start, first = _bias(mapped, names, remaining)
         text = render(
             "gemm/cpu/summed_factor.h", summed=s, summed_shape=f"{s}_shape", summed_stride=f"{s}_stride",
-            other=r, other_stride=f"{r}_stride", summed_inner=found.summed.inner, other_inner=found.other.inner,
+            other=r, other_stride=f"{r}_stride", summed_inner=mapped.summed.inner, other_inner=mapped.other.inner,
             first=dims[0], last=dims[-1], batches=_product(batches),
-            count=_product([f"{s}_shape[{d}]" for d in dims]), dims=len(kept),
-            rank=len(found.reduction.output.spec.shape),
+            count=_product([f"{s}_shape[{d}]" for d in dims]), dims=len(remaining),
+            rank=len(mapped.reduction.output.spec.shape),
             extents=", ".join(f"{s}_shape[{a}]" if a is not None else f"{r}_shape[{b}]"
-                              for a, b in zip(ours, theirs, strict=True)),
-            in_summed=_strides(s, ours), in_other=_strides(r, theirs), batch_of=_places(s, ours),
-            into=", ".join(str(y if found.keepdim else i) for i, y in enumerate(kept)),
-            start=start, total_start=first, scaled=_scaled(found),
+                              for a, b in zip(summed_axes, other_axes, strict=True)),
+            in_summed=_strides(s, summed_axes), in_other=_strides(r, other_axes), batch_of=_places(s, summed_axes),
+            into=", ".join(str(y if mapped.keepdim else i) for i, y in enumerate(remaining)),
+            start=start, total_start=first, scaled=_scale_sum(mapped),
         )  # fmt: skip
         w.paste(text)
-        line = f"((uint64_t){s}_shape[{found.summed.inner}] + 31) / 16 * 16"
+        line = f"((uint64_t){s}_shape[{mapped.summed.inner}] + 31) / 16 * 16"
         return f"{line} * {_product(batches)} * sizeof(float)"
 
 
@@ -76,7 +79,7 @@ def _strides(name: str, dims: Sequence[int | None]) -> str:
 
 
 def _places(name: str, dims: Sequence[int | None]) -> str:
-    """What a step along each dimension counts for in the number of a batch."""
+    """Return each dimension's stride in the number of a batch."""
     later = [[f"{name}_shape[{d}]" for d in dims[i + 1 :] if d is not None] for i in range(len(dims))]
     return ", ".join("0" if d is None else _product(later[i]) for i, d in enumerate(dims))
 
@@ -87,14 +90,14 @@ def _bias(found: SummedMap, names: dict[str, str], kept: Sequence[int]) -> tuple
         return "0.0", "start"
     bias = names[found.map.bias]
     if not found.over_features:  # one bias an output, once for each row
-        place = found.map.feature if found.keepdim else list(kept).index(found.map.feature)
-        return "0.0", f"start + (double)COUNT * ws::load_one({bias} + at[{place}] * {bias}_stride[0])"
+        feature = found.map.feature if found.keepdim else list(kept).index(found.map.feature)
+        return "0.0", f"start + (double)COUNT * ws::load_one({bias} + at[{feature}] * {bias}_stride[0])"
     read = f"return read<{bias}_stride[0]>({bias}, o"
     terms = f"[&](int64_t o) {{ {read}, VEC); }}, [&](int64_t o, int n) {{ {read}, n); }}"
     return f"ws::sum(COUNT, {terms})", "start"
 
 
-def _scaled(found: SummedMap) -> str:
+def _scale_sum(found: SummedMap) -> str:
     text = "total"
     for sign, number in found.steps:
         text = f"{text} {sign} {number!r}"

@@ -13,7 +13,7 @@ from ...facts import Facts
 from ...records import Graph, Region, Unit
 from ..costs import region_bytes
 from ..family import Technique
-from .collapse_pattern import CollapsePattern, summed_map_of
+from .collapse_pattern import CollapsePattern, read_summed_map
 
 
 class CudaCollapse(CollapsePattern):
@@ -31,5 +31,5 @@ class CudaCollapse(CollapsePattern):
             raise Unsupported("no sum of a linear map")
         return Unit(
             region=region, language="aten", source="", family=self.name, technique=technique.name,
-            rewrite=rewritten_region(graph, region, summed_map_of(graph, anchor.node), own=True),
+            rewrite=rewritten_region(graph, region, read_summed_map(graph, anchor.node), own=True),
         )  # fmt: skip

@@ -36,7 +36,7 @@ class ConvolutionPattern(AnchoredFamily):
         return base_name(node) == "convolution"
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """With zeros put around the input, and with a slice that drops the last columns (causal convolutions)."""
+        """Name the core: with zeros put around the input, and with a slice that drops the last columns (causal convolutions)."""
         source, nodes, value = str(node.args[0]["v"]), [node.name], node.output.name
         pad = graph.producer.get(source)
         if pad is not None and pad.name in within and _pads_zeros(graph, pad):
@@ -69,7 +69,7 @@ def window_of(anchor: Anchor) -> Window:
 
 
 def zeros_around(anchor: Anchor, rank: int) -> tuple[list[int], list[int]]:
-    """What a padding node of the core adds before and after each spatial dimension."""
+    """Return the zeros that a padding node of the core adds before and after each spatial dimension."""
     pads = [anchor.graph.by_name[n] for n in (anchor.core.nodes if anchor.core is not None else ())]
     widths = next((list(p.args[1]) for p in pads if base_name(p) == "constant_pad_nd"), [])
     widths += [0] * (2 * (rank - 2) - len(widths))
@@ -80,8 +80,8 @@ def _pads_zeros(graph: Graph, node: Node) -> bool:
     """Zeros around the spatial dimensions, for one reader."""
     if base_name(node) != "constant_pad_nd" or (len(node.args) > 2 and node.args[2] not in (0, None)):
         return False
-    widths, rank, made = node.args[1], len(node.output.spec.shape), node.output.name
-    alone = len(graph.users[made]) == 1 and made not in graph.returned
+    widths, rank, padded = node.args[1], len(node.output.spec.shape), node.output.name
+    alone = len(graph.users[padded]) == 1 and padded not in graph.returned
     return alone and not node.kwargs and len(widths) <= 2 * (rank - 2) and all(n >= 0 for n in widths)
 
 

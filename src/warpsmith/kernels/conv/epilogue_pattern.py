@@ -14,7 +14,7 @@ from math import prod
 
 from ...codegen.fusion.growth import region_around, writable
 from ...codegen.fusion.pointwise_growth import grow_after
-from ...codegen.lowering.axis_relations import base_name, reduced_dims
+from ...codegen.lowering.axis_relations import base_name, list_reduced_dims
 from ...codegen.lowering.levels import is_reducing
 from ...codegen.lowering.lower import lower
 from ...codegen.lowering.op_builder import FLOATS
@@ -35,7 +35,7 @@ class Follows:
     where there is none); `summed`, what is added up; `made`, what the last nodes start from."""
 
     before: tuple[str, ...]
-    dressed: str
+    before_value: str
     pools: tuple[str, ...]
     pool: Pool | None
     value: str
@@ -57,16 +57,16 @@ class Follows:
 
 def follows(graph: Graph, value: str, within: Collection[str]) -> Follows | None:
     """`value`: what the convolution makes; `within`: the nodes that may be taken."""
-    taken = {n.name for n in graph.nodes} - set(within)
-    for node, before in _readers(graph, value, taken):
+    excluded = {n.name for n in graph.nodes} - set(within)
+    for node, before in _readers(graph, value, excluded):
         start = Follows(before, node.uses[0], (), None, node.uses[0])
         if (pool := _side_by_side(graph, node)) is not None:
-            start = _pooled(
-                graph, replace(start, pools=(node.name,), pool=pool, value=node.output.name), taken
+            start = _merge_second_pool(
+                graph, replace(start, pools=(node.name,), pool=pool, value=node.output.name), excluded
             )
-            return _after_pool(graph, start, taken)
-        if (found := _end(graph, start, node, (), taken)) is not None:
-            return found
+            return _after_pool(graph, start, excluded)
+        if (reduced := _end(graph, start, node, (), excluded)) is not None:
+            return reduced
     return None
 
 
@@ -76,15 +76,15 @@ def column_program(graph: Graph, nodes: Collection[str], value: str) -> Program 
         program = lower(graph, make_region(graph, nodes))
     except (TaskError, Unsupported):
         return None
-    own = next((o for o in program.inputs if o.value == value), None)
+    operand = next((o for o in program.inputs if o.value == value), None)
     reduced = {a for g in program.groups if g.reduced for a in g.axes}
     plain = all(o.plain for o in (*program.inputs, *(o for o, _ in program.outputs)))
     odd = program.tail or any(s.pick or s.reduction in INDICES for s in program.steps)
-    whole = own is not None and own.axes == tuple(range(len(graph.specs[value].shape)))
-    return program if whole and plain and not odd and reduced == {1} else None
+    covers_all = operand is not None and operand.axes == tuple(range(len(graph.specs[value].shape)))
+    return program if covers_all and plain and not odd and reduced == {1} else None
 
 
-def renamed(program: Program, names: Mapping[str, str]) -> Program:
+def rename_operands(program: Program, names: Mapping[str, str]) -> Program:
     """`names`: value → what its operand is called."""
 
     def rename(operand: Operand) -> Operand:
@@ -95,24 +95,24 @@ def renamed(program: Program, names: Mapping[str, str]) -> Program:
     return replace(program, inputs=tuple(map(rename, program.inputs)), outputs=outputs, steps=steps)
 
 
-def window_of(found: Follows) -> tuple[int, int, int]:
+def window_of(consumers: Follows) -> tuple[int, int, int]:
     """Depth, height, width."""
-    kernel = () if found.pool is None else tuple(w.kernel for w in found.pool.windows)
+    kernel = () if consumers.pool is None else tuple(w.kernel for w in consumers.pool.windows)
     deep, high, wide = (*(1,) * (3 - len(kernel)), *kernel)
     return deep, high, wide
 
 
 def _after_pool(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
     for node, between in _readers(graph, start.value, taken):
-        if (found := _end(graph, start, node, between, taken)) is not None:
-            return found
+        if (reduced := _end(graph, start, node, between, taken)) is not None:
+            return reduced
     return replace(start, after=grow_after(graph, start.value, taken))
 
 
 def _end(
     graph: Graph, start: Follows, node: Node, between: tuple[str, ...], taken: Collection[str]
 ) -> Follows | None:
-    """With a reduction after `between`: over all places, or over channels."""
+    """Match a reduction after `between`: over all places, or over channels."""
     if not is_reducing(node) or node.outputs[0] is None:
         return None
     if _over_places(graph, node):
@@ -138,8 +138,10 @@ def _readers(graph: Graph, value: str, taken: Collection[str]) -> Iterator[tuple
                 continue
             before = makers(graph, start, list(chain))
             inside = {*before, node.name}
-            own = [value, *(graph.by_name[n].output.name for n in before)]
-            if all(v not in graph.returned and {u.name for u in graph.users[v]} <= inside for v in own):
+            chain_values = [value, *(graph.by_name[n].output.name for n in before)]
+            if all(
+                v not in graph.returned and {u.name for u in graph.users[v]} <= inside for v in chain_values
+            ):
                 yield node, before
 
 
@@ -153,8 +155,8 @@ def _side_by_side(graph: Graph, node: Node) -> Pool | None:
     return pool if plain and prod(w.kernel for w in pool.windows) <= MOST_WINDOW else None
 
 
-def _pooled(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
-    """With a second pooling of the same kind right after: windows of windows."""
+def _merge_second_pool(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
+    """Merge a second pooling of the same kind right after: windows of windows."""
     users = graph.users[start.value]
     if len(users) != 1 or users[0].name in taken or start.value in graph.returned or start.pool is None:
         return start
@@ -165,8 +167,8 @@ def _pooled(graph: Graph, start: Follows, taken: Collection[str]) -> Follows:
     sizes = [a.kernel * b.kernel for a, b in zip(first.windows, pool.windows, strict=True)]
     if prod(sizes) > MOST_WINDOW:
         return start
-    both = replace(first, windows=tuple(Window(n, n, 0, 1) for n in sizes))
-    return replace(start, pools=(*start.pools, node.name), pool=both, value=node.output.name)
+    merged = replace(first, windows=tuple(Window(n, n, 0, 1) for n in sizes))
+    return replace(start, pools=(*start.pools, node.name), pool=merged, value=node.output.name)
 
 
 def _over_places(graph: Graph, node: Node) -> bool:
@@ -175,5 +177,5 @@ def _over_places(graph: Graph, node: Node) -> bool:
         return False
     spec = graph.specs[node.uses[0]]
     spatial = tuple(range(2, len(spec.shape)))
-    kept = node.output.spec.dtype == spec.dtype and not node.kwargs
-    return kept and len(spatial) > 0 and reduced_dims(node, spec) in (spatial, (1, *spatial))
+    keeps_dtype = node.output.spec.dtype == spec.dtype and not node.kwargs
+    return keeps_dtype and len(spatial) > 0 and list_reduced_dims(node, spec) in (spatial, (1, *spatial))

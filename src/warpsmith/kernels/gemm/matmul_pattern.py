@@ -15,7 +15,7 @@ TRIANGLES = ("tril", "triu")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a product at the main variant."""
+    """The sizes of a product at the main variant."""
 
     batch: int
     rows: int

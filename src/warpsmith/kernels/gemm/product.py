@@ -72,9 +72,9 @@ def product_of(graph: Graph, node: Node) -> Product:
         rank = len(graph.specs[first].shape)
         if len(graph.specs[second].shape) != 2:
             raise Unsupported("a weight that is no matrix")
-        left = Factor(first, tuple(range(rank - 1)), rank - 1)
-        right = Factor(second, (None,) * (rank - 1), 1, 0)
-        return Product(left, right, rank, (), tuple(range(rank - 1)), addend, 1.0, 1.0)
+        lhs = Factor(first, tuple(range(rank - 1)), rank - 1)
+        rhs = Factor(second, (None,) * (rank - 1), 1, 0)
+        return Product(lhs, rhs, rank, (), tuple(range(rank - 1)), addend, 1.0, 1.0)
     ranks = len(graph.specs[first].shape), len(graph.specs[second].shape)
     return _general(first, second, ranks, addend if beta != 0.0 else None, alpha, beta)
 
@@ -90,24 +90,24 @@ def _general(
         return Product(Factor(first, (), 0), Factor(second, (), 0), 0, (), (), addend, alpha, beta)
     if q == 1:  # turned round: vector times transposed matrix
         batch = tuple(range(p - 2))
-        left, right = Factor(second, (None,) * (p - 2), 0), Factor(first, batch, p - 1, p - 2)
-        return Product(left, right, p - 1, batch, (), addend, alpha, beta)
+        lhs, rhs = Factor(second, (None,) * (p - 2), 0), Factor(first, batch, p - 1, p - 2)
+        return Product(lhs, rhs, p - 1, batch, (), addend, alpha, beta)
     if p == 1:
         batch = tuple(range(q - 2))
-        left, right = Factor(first, (None,) * (q - 2), 0), Factor(second, batch, q - 2, q - 1)
-        return Product(left, right, q - 1, batch, (), addend, alpha, beta)
+        lhs, rhs = Factor(first, (None,) * (q - 2), 0), Factor(second, batch, q - 2, q - 1)
+        return Product(lhs, rhs, q - 1, batch, (), addend, alpha, beta)
     if q == 2:
         rows = tuple(range(p - 1))
-        left, right = Factor(first, rows, p - 1), Factor(second, (None,) * (p - 1), 0, 1)
-        return Product(left, right, p, (), rows, addend, alpha, beta)
+        lhs, rhs = Factor(first, rows, p - 1), Factor(second, (None,) * (p - 1), 0, 1)
+        return Product(lhs, rhs, p, (), rows, addend, alpha, beta)
     rank = max(p, q)
     batch = tuple(range(rank - 2))
     left_batch, right_batch = ([d - (rank - n) if d >= rank - n else None for d in batch] for n in (p, q))
-    left, right = (
+    lhs, rhs = (
         Factor(first, (*left_batch, p - 2), p - 1),
         Factor(second, (*right_batch, None), q - 2, q - 1),
     )
-    return Product(left, right, rank, batch, (rank - 2,), addend, alpha, beta)
+    return Product(lhs, rhs, rank, batch, (rank - 2,), addend, alpha, beta)
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,11 @@ def addend_lines(named: Named, shape: Sequence[int]) -> list[str]:
     if named.addend:
         offset = product.rank - len(shape)
         dims = [(d, d + offset) for d in range(len(shape))]
-        own: tuple[int | None, ...] = tuple(
+        axes: tuple[int | None, ...] = tuple(
             next((d for d, o in dims if o == r), None) for r in range(product.rank)
         )
-        start = _offset(named.addend, own[:-1])
-        column = _broadcast_stride(named.addend, own[-1]) if own and own[-1] is not None else "0"
+        start = _offset(named.addend, axes[:-1])
+        column = _broadcast_stride(named.addend, axes[-1]) if axes and axes[-1] is not None else "0"
         lines += [
             f"constexpr int64_t addend_step = {column};",
             f"const {named.addend}_t* const addend = {named.addend} + {start} + n * addend_step;",
@@ -222,7 +222,7 @@ def left_index(named: Named, rank: int) -> list[str]:
 
 
 def _offset(name: str, dims: Sequence[int | None]) -> str:
-    """Where the part of an operand at the index `at` starts."""
+    """Return the start of an operand's part at the index `at`."""
     if not name:
         return "0"
     terms = [

@@ -30,8 +30,8 @@ class LrnPattern(AnchoredFamily):
         return graph.specs[core.value].dtype in FLOATS and graph.specs[core.reads[0]].dtype in FLOATS
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        found = match_lrn(graph, node)
-        return super().core(graph, node, within) if found is None else found
+        match = match_lrn(graph, node)
+        return super().core(graph, node, within) if match is None else match
 
 
 def window_of(node: Node) -> list[int]:
@@ -54,8 +54,12 @@ def match_lrn(graph: Graph, node: Node) -> Core | None:
         return None
     shape = graph.specs[widen.uses[0]].shape
     narrow = _back(graph, node.output.name, shape)
-    apart = (n.output.name for n in (widen, pad))
-    if not narrow or len(shape) < 3 or any(len(graph.users[v]) != 1 or v in graph.returned for v in apart):
+    intermediates = (n.output.name for n in (widen, pad))
+    if (
+        not narrow
+        or len(shape) < 3
+        or any(len(graph.users[v]) != 1 or v in graph.returned for v in intermediates)
+    ):
         return None
     if graph.specs[widen.output.name].shape[:3] != (shape[0], 1, shape[1]):
         return None
@@ -65,37 +69,39 @@ def match_lrn(graph: Graph, node: Node) -> Core | None:
 
 def _back(graph: Graph, value: str, shape: tuple[int, ...]) -> list[Node]:
     """The views that follow a value, up to the last that has this shape; none where there is none."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     while True:
         users = graph.users[value]
         if len(users) != 1 or value in graph.returned or base_name(users[0]) not in _VIEWS:
             break
-        found.append(users[0])
+        nodes.append(users[0])
         value = users[0].output.name
-    while found and found[-1].output.spec.shape != shape:
-        found.pop()
-    return found
+    while nodes and nodes[-1].output.spec.shape != shape:
+        nodes.pop()
+    return nodes
 
 
 def _is_plain(node: Node) -> bool:
     """Stride 1 and no padding of its own, so that every window counts all its elements."""
 
     def every(position: int, name: str, value: int) -> bool:
-        given = option(node, position, name, [])
-        return all(n == value for n in (given if isinstance(given, list | tuple) else [given]))
+        stride = option(node, position, name, [])
+        return all(n == value for n in (stride if isinstance(stride, list | tuple) else [stride]))
 
     if (
         option(node, 4, "ceil_mode", False) is not False
         or option(node, 6, "divisor_override", None) is not None
     ):
         return False
-    given = option(node, 2, "stride", [])  # none: as long as the window
-    return given != [] and every(2, "stride", 1) and every(3, "padding", 0)
+    stride = option(node, 2, "stride", [])  # none: as long as the window
+    return stride != [] and every(2, "stride", 1) and every(3, "padding", 0)
 
 
 def _pads(pad: Node, spread: int, size: int) -> bool:
     """Zeros before and after the channels, which are the first dimension that is pooled: as torch puts them."""
     widths = [int(n) for n in pad.args[1]]
     zero = option(pad, 2, "value", 0)
-    own = widths[2 * (spread - 1) :]
-    return zero == 0 and not any(widths[: 2 * (spread - 1)]) and own == [size // 2, (size - 1) // 2]
+    channel_widths = widths[2 * (spread - 1) :]
+    return (
+        zero == 0 and not any(widths[: 2 * (spread - 1)]) and channel_widths == [size // 2, (size - 1) // 2]
+    )

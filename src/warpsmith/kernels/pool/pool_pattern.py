@@ -26,9 +26,9 @@ class PoolingPattern(AnchoredFamily):
         if pool is None:
             return ()
         count = len(pool.windows)
-        size, made = graph.specs[node.uses[0]].shape[-count:], node.output.spec.shape[-count:]
+        size, result_size = graph.specs[node.uses[0]].shape[-count:], node.output.spec.shape[-count:]
         dims = range(count) if channels_last(graph, node, pool) else range(count - 1)
-        return (node.uses[0],) if pool.reads(size, made, dims) <= RECOMPUTED else ()
+        return (node.uses[0],) if pool.reads(size, result_size, dims) <= RECOMPUTED else ()
 
     def run_axis(self, graph: Graph, node: Node) -> int:
         pool = read_pool(graph, node)

@@ -50,7 +50,7 @@ class Pool:
     indices: str = ""  # the value that takes the positions of the maxima; "": not wanted
 
     def reads(self, size: tuple[int, ...], made: tuple[int, ...], dims: Iterable[int]) -> float:
-        """How often each input element is visited along these (spatial) dimensions, on average."""
+        """Return how often each input element is visited along these (spatial) dimensions, on average."""
         visits = [
             max(1.0, made[d] * self._length(d, size[d], made[d]) / max(1, size[d])) for d in dims
         ]  # fmt: skip
@@ -62,31 +62,31 @@ class Pool:
 
 
 def read_pool(graph: Graph, node: Node) -> Pool | None:
-    """None where the node is no pooling of floats that can be written."""
+    """Read a pooling of floats; None where the node is none that can be written."""
     name = base_name(node)
     if name not in SPATIAL or not node.op.endswith(".default") or node.outputs[0] is None:
         return None
-    source, made = graph.specs[node.uses[0]], node.outputs[0].spec
-    if source.dtype not in FLOATS or made.dtype != source.dtype:
+    source, result = graph.specs[node.uses[0]], node.outputs[0].spec
+    if source.dtype not in FLOATS or result.dtype != source.dtype:
         return None
     if len(source.shape) - SPATIAL[name] not in (1, 2):
         return None
-    found = _adaptive(name) if name in ADAPTIVE else _fixed(node, name)
-    if found is None or not _plain(found):
+    pool = _adaptive(name) if name in ADAPTIVE else _read_fixed_windows(node, name)
+    if pool is None or not _plain(pool):
         return None
     indices = next((v.name for v in node.outputs[1:] if v is not None), "")
     if indices:
         # The position torch gives to windows that lie in the padding altogether is not worth imitating.
-        odd = any(w.adaptive or (w.dilation > 1 and w.padding) for w in found.windows)
-        return None if odd else replace(found, indices=indices)
-    return _global(found, source.shape, made.shape)
+        odd = any(w.adaptive or (w.dilation > 1 and w.padding) for w in pool.windows)
+        return None if odd else replace(pool, indices=indices)
+    return _global(pool, source.shape, result.shape)
 
 
 def _adaptive(name: str) -> Pool:
     return Pool("max" in name, (Window(1, 1, 0, 1, adaptive=True),) * ADAPTIVE[name])
 
 
-def _fixed(node: Node, name: str) -> Pool | None:
+def _read_fixed_windows(node: Node, name: str) -> Pool | None:
     maximum, count = name in MAX, SPATIAL[name]
     kernel = _per_dim(option(node, 1, "kernel_size", None), count)
     stride = _per_dim(option(node, 2, "stride", None) or kernel, count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...codegen.lowering.axis_relations import BATCH_NORMS, GROUP_NORM, REDUCING, base_name, picked_dim
+from ...codegen.lowering.axis_relations import BATCH_NORMS, GROUP_NORM, REDUCING, base_name, find_picked_dim
 from ...records import Graph, Node
 
 
@@ -33,7 +33,7 @@ class LossPattern(ReductionPattern):
             return name == "nll_loss_forward"
         shape = graph.specs[node.args[2]["v"]].shape
         source = graph.specs[node.uses[0]]
-        return bool(shape) and shape[picked_dim(node, source)] == 1
+        return bool(shape) and shape[find_picked_dim(node, source)] == 1
 
 
 COMPOUND = frozenset({"_softmax", "_log_softmax", "logsumexp", "native_layer_norm", "var", "std", "var_mean"})

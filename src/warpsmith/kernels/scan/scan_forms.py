@@ -104,23 +104,23 @@ def _trims(graph: Graph, node: Node, axis: int) -> bool:
 def _pads(
     graph: Graph, node: Node, axis: int, identity: float, within: Collection[str]
 ) -> tuple[str, tuple[str, ...]] | None:
-    """Where it puts one `identity` in front of a value: that value, and the nodes that make the identity."""
+    """Match one `identity` padded in front of a value; return that value, and the nodes that make the identity."""
     rank = len(node.output.spec.shape)
     if base_name(node) == "constant_pad_nd":
-        wanted = [*[0, 0] * (rank - 1 - axis), 1, 0]
+        expected_widths = [*[0, 0] * (rank - 1 - axis), 1, 0]
         pad = [*node.args[1]]
-        while len(pad) > len(wanted) and pad[-2:] == [0, 0]:
+        while len(pad) > len(expected_widths) and pad[-2:] == [0, 0]:
             pad = pad[:-2]
-        fits = pad == wanted and number(option(node, 2, "value", 0)) == identity
+        fits = pad == expected_widths and number(option(node, 2, "value", 0)) == identity
         return (node.uses[0], ()) if fits else None
     if base_name(node) != "cat" or len(node.args[0]) != 2 or int(option(node, 1, "dim", 0)) % rank != axis:
         return None
-    front, rest = (a["v"] for a in node.args[0])
-    made = _constant(graph, front, identity, within)
-    same = graph.specs[front].dtype == graph.specs[rest].dtype
-    if made is None or not same or graph.specs[front].shape[axis] != 1:
+    front, remainder = (a["v"] for a in node.args[0])
+    front_nodes = _constant(graph, front, identity, within)
+    same = graph.specs[front].dtype == graph.specs[remainder].dtype
+    if front_nodes is None or not same or graph.specs[front].shape[axis] != 1:
         return None
-    return rest, made
+    return remainder, front_nodes
 
 
 def _constant(graph: Graph, value: str, wanted: float, within: Collection[str]) -> tuple[str, ...] | None:
@@ -131,10 +131,10 @@ def _constant(graph: Graph, value: str, wanted: float, within: Collection[str]) 
     filling = node.args[0 if base_name(node) == "scalar_tensor" else 1]
     if (isinstance(filling, dict) and "v" in filling) or number(filling) != wanted:
         return None
-    found: list[str] = []
+    names: list[str] = []
     maker: Node | None = _maker(graph, value, within)
     while maker is not None:
-        found.append(maker.name)
+        names.append(maker.name)
         maker = _maker(graph, maker.uses[0], within) if maker.uses else None
         maker = maker if maker is not None and base_name(maker) in SHAPES_ONLY else None
-    return tuple(found)
+    return tuple(names)

@@ -27,12 +27,12 @@ class ScanPattern(AnchoredFamily):
         return base_name(node) in OPERATIONS
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        made, source = node.output.spec, graph.specs[node.uses[0]]
-        if made.dtype not in FLOATS or source.dtype not in (*FLOATS, "bool") or not made.shape:
+        result, source = node.output.spec, graph.specs[node.uses[0]]
+        if result.dtype not in FLOATS or source.dtype not in (*FLOATS, "bool") or not result.shape:
             return False
-        if len(node.outputs) > 1 and node.outputs[1] is not None and _needed(graph, node.outputs[1].name):
+        if len(node.outputs) > 1 and node.outputs[1] is not None and _is_needed(graph, node.outputs[1].name):
             return False  # the indices of an extremum
-        return axis_of(node, len(made.shape)) == len(made.shape) - 1 or made.shape[-1] >= FEW_COLUMNS
+        return axis_of(node, len(result.shape)) == len(result.shape) - 1 or result.shape[-1] >= FEW_COLUMNS
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         return self.form_of(graph, node, within).core
@@ -45,5 +45,5 @@ def axis_of(node: Node, rank: int) -> int:
     return int(option(node, 1, "dim", -1)) % rank
 
 
-def _needed(graph: Graph, value: str) -> bool:
+def _is_needed(graph: Graph, value: str) -> bool:
     return bool(graph.users[value]) or value in graph.returned

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...agents.base import Attempt
-from ...kernels.costs import hoped_us, node_us
+from ...kernels.costs import node_us, predict_us
 from ...records import Region, Unit
 from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
 from ..tuner import every_setting, with_values
@@ -48,7 +48,7 @@ class CandidateSpace:
         for region in self.regions.values():
             units = [u for base in bases if base.region.id == region.id for u in _settings(context, base)]
             if units:
-                level = math.log(max(1.0, hoped_us(self.graph, region, self.facts))) + ABOVE
+                level = math.log(max(1.0, predict_us(self.graph, region, self.facts))) + ABOVE
                 self.pools[region.id] = experience.pool(region.id, units, level)
 
     def aten_us(self, attempts: Sequence[Attempt]) -> tuple[float, dict[str, float]]:

@@ -43,15 +43,15 @@ class Parts:
 def raw_sizes(p: Parts) -> list[str]:
     """Sizes of the dimensions before the last two of queries times keys."""
     rank = len(p.raw)
-    found = []
+    sizes = []
     for d in range(rank - 2):
         named = [
             f"{p.names[v]}_shape[{d - rank + r}]" for v in (p.query, p.key)
             if (r := len(p.graph.specs[v].shape)) >= rank - d
         ]  # fmt: skip
         query, key = named[0], named[-1]
-        found.append(query if len(named) == 1 or p.grouped else f"{query} == 1 ? {key} : {query}")
-    return found
+        sizes.append(query if len(named) == 1 or p.grouped else f"{query} == 1 ? {key} : {query}")
+    return sizes
 
 
 def final_sizes(p: Parts) -> list[str]:
@@ -70,14 +70,14 @@ def score_sizes(p: Parts) -> list[str]:
     operands = [
         s.operand for s in p.scores.program.steps if s.operand is not None and s.operand.name != "acc"
     ]
-    found: list[str] = []
+    sizes: list[str] = []
     for d, n in enumerate(p.shape[:-2]):
         named = [f"{o.name}_shape[{o.axes.index(d)}]" for o in operands if d in o.axes]
-        found.append("1" if n == 1 else named[0] if named else "")
-    if found.count("") > 1:
+        sizes.append("1" if n == 1 else named[0] if named else "")
+    if sizes.count("") > 1:
         raise Unsupported("dimensions of the scores that no operand has")
-    others = " * ".join(f"({s})" for s in found if s) or "1"
-    return [s or f"HEADS / ({others})" for s in found]
+    known_product = " * ".join(f"({s})" for s in sizes if s) or "1"
+    return [s or f"HEADS / ({known_product})" for s in sizes]
 
 
 def split_head(w: Writer, letter: str, sizes: Sequence[str]) -> None:
@@ -89,12 +89,12 @@ def split_head(w: Writer, letter: str, sizes: Sequence[str]) -> None:
 
 
 def head_start(p: Parts, value: str, letter: str, rank: int) -> str:
-    """Where a head of an operand begins; its dimensions before the last two line up with those of the head."""
-    name, own = p.names[value], len(p.graph.specs[value].shape)
+    """Return the offset of an operand's head; its dimensions before the last two line up with those of the head."""
+    name, value_rank = p.names[value], len(p.graph.specs[value].shape)
     terms = []
-    for d in range(own - 2):
-        index = f"{letter}{rank - own + d}"
-        if p.grouped and value != p.query and d == own - 3:
+    for d in range(value_rank - 2):
+        index = f"{letter}{rank - value_rank + d}"
+        if p.grouped and value != p.query and d == value_rank - 3:
             index = f"({index} * {name}_shape[{d}] / {p.names[p.query]}_shape[{d}])"
         terms.append(f" + {index} * ({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])")
     return name + "".join(terms)

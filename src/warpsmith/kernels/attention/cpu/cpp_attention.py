@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ....codegen.cpp_source import Body
-from ....codegen.fusion.broadcast_chains import band_step, mask_chain, permuted_chain, score_chain
+from ....codegen.fusion.broadcast_chains import (
+    band_step,
+    build_chain_between,
+    build_permuting_chain,
+    mask_chain,
+)
 from ....codegen.fusion.op_chain import Chain, epilogue
 from ....codegen.fusion.pointwise_growth import grow_after
 from ....codegen.lowering.axis_relations import base_name, order_of
@@ -43,13 +48,13 @@ class CppAttention(AnchoredFamily):
         return self.cut(graph, node, (), False) is not None
 
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
-        found = attention_at(graph, node)
-        if found is None or set(found.nodes) & set(taken):
+        attention = attention_at(graph, node)
+        if attention is None or set(attention.nodes) & set(taken):
             return None
-        more = _behind(graph, found, {*taken, *found.nodes}) if fuse else [()]
-        for nodes in more:
+        further = _behind(graph, attention, {*taken, *attention.nodes}) if fuse else [()]
+        for nodes in further:
             try:
-                region = make_region(graph, [*found.nodes, *nodes])
+                region = make_region(graph, [*attention.nodes, *nodes])
                 self._parts(graph, region)
             except (TaskError, Unsupported):
                 continue
@@ -85,27 +90,29 @@ class CppAttention(AnchoredFamily):
         """Raises Unsupported for a region that is not an attention, or one that cannot be written."""
         members = set(region.nodes)
         finals = (graph.by_name[n] for n in reversed(region.nodes))
-        found = next((a for n in finals if (a := attention_at(graph, n)) and set(a.nodes) <= members), None)
-        if found is None:
+        attention = next(
+            (a for n in finals if (a := attention_at(graph, n)) and set(a.nodes) <= members), None
+        )
+        if attention is None:
             raise Unsupported("not an attention")
-        _check(graph, found)
+        _check(graph, attention)
         names = operand_names(region)
-        missing = [v for v in (found.query, found.key, found.value) if v not in names]
+        missing = [v for v in (attention.query, attention.key, attention.value) if v not in names]
         if missing:
             raise Unsupported(f"{missing[0]} is made inside")
-        after = [n for n in region.nodes if n not in found.nodes]
+        after = [n for n in region.nodes if n not in attention.nodes]
         parts = Parts(
-            graph, names, found.query, found.key, found.value, found.transposed, found.raw, found.shape,
-            found.softmax, found.limit, found.scale, found.grouped, found.library,
-            _scores(graph, found, names), _ending(graph, region, found, names, after),
-            found.final.output.spec.shape,
+            graph, names, attention.query, attention.key, attention.value, attention.transposed, attention.raw, attention.shape,
+            attention.softmax, attention.limit, attention.scale, attention.grouped, attention.library,
+            _scores(graph, attention, names), _ending(graph, region, attention, names, after),
+            attention.final.output.spec.shape,
         )  # fmt: skip
         write_attention(Writer(), parts)
         return parts
 
 
 def _behind(graph: Graph, found: Attention, taken: set[str]) -> list[tuple[str, ...]]:
-    """What may join behind the last product, the most wanted first."""
+    """List nodes that may be fused behind the last product, the most valuable first."""
     value = found.final.output.name
     users = graph.users[value]
     options: list[tuple[str, ...]] = [grow_after(graph, value, taken), ()]
@@ -141,19 +148,19 @@ def _scores(graph: Graph, found: Attention, names: Mapping[str, str]) -> Chain |
             kind = "m" if graph.specs[value].dtype == "bool" else "f"
             step = band_step(band.limit, band.inside, band.outside, kind, len(found.shape))
             computed[value] = step
-    return score_chain(graph, names, found.chain, found.start, found.end, computed)
+    return build_chain_between(graph, names, found.chain, found.start, found.end, computed)
 
 
 def _ending(
     graph: Graph, region: Region, found: Attention, names: Mapping[str, str], after: list[str]
 ) -> Chain:
-    """How the result is stored: with pointwise nodes, or its dimensions in another order."""
+    """Build the chain that stores the result: with pointwise nodes, or its dimensions in another order."""
     value = found.final.output.name
     makers = {graph.producer[v].name for v in region.outputs}
     if len(after) == 2 and base_name(graph.by_name[after[1]]) == "clone" and makers == {after[1]}:
         first = graph.by_name[after[0]]
         if base_name(first) in TURNING:
-            return permuted_chain(names, graph, value, region.outputs[0], order_of(graph, first))
+            return build_permuting_chain(names, graph, value, region.outputs[0], order_of(graph, first))
     if makers & (set(found.nodes) - {found.final.name}):
         raise Unsupported("the weights are used elsewhere")
     return epilogue(graph, region, value, after)

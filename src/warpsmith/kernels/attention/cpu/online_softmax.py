@@ -17,7 +17,7 @@ WORKSPACE = "(uint64_t)THREADS * SCRATCH * sizeof(float)"
 
 
 def macros(p: Parts) -> str:
-    """What goes before task.h; raises Unsupported where a size cannot be named."""
+    """Write the macros before task.h; raises Unsupported where a size cannot be named."""
     q, k, v = (p.names[n] for n in (p.query, p.key, p.value))
     ranks = [len(p.graph.specs[n].shape) for n in (p.query, p.key, p.value)]
     return render(

@@ -22,7 +22,7 @@ from ...cuda_unit import cuda_unit, is_streamed
 from ...family import Technique, tunable
 from ...gemm.cuda.cuda_matmul import WGMMA_ARCH
 from ...gemm.cuda.split_fp16 import DEPTH
-from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, wgmma_technique
+from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, build_3xfp16_technique
 from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
 from .materialized_scores import Heads, attention_body
@@ -42,20 +42,20 @@ class CudaAttention(CudaAnchored):
         return super().cut(graph, node, taken, False)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        found = self._found(graph, region)
-        if found is None or facts.arch not in ("", WGMMA_ARCH):
+        attention = self._find_attention(graph, region)
+        if attention is None or facts.arch not in ("", WGMMA_ARCH):
             return []
         hardware = facts.hardware
-        *heads, rows, depth = graph.specs[found.query].shape
-        columns, wide = found.raw[-1], found.final.output.spec.shape[-1]
+        *heads, rows, depth = graph.specs[attention.query].shape
+        columns, wide = attention.raw[-1], attention.final.output.spec.shape[-1]
         moved = region_bytes(graph, region)
         stream = tunable("NT", int(is_streamed(graph, region, hardware)))
-        keys = wgmma_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
-        values = wgmma_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
+        keys = build_3xfp16_technique(hardware, prod(heads), rows, columns, depth, moved, 1.0, stream)
+        values = build_3xfp16_technique(hardware, prod(heads), rows, wide, columns, moved, 1.0, stream)
         if keys is None or values is None:
             return []
         passes = hardware.dram_us(
-            3 * 4.0 * prod(found.raw), DRAM_SHARE
+            3 * 4.0 * prod(attention.raw), DRAM_SHARE
         )  # over the scores, beyond those of products
         tunables = (
             tunable("HEADS", 64, 16, 128, 32), tunable("BK", DEPTH), tunable("STAGES", 3), tunable("GROUP", 8),
@@ -74,27 +74,27 @@ class CudaAttention(CudaAnchored):
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        found = self._found(graph, region)
-        if found is None:
+        attention = self._find_attention(graph, region)
+        if attention is None:
             raise Unsupported("not an attention that is the library's alone")
         names = operand_names(region)
-        given = option(found.final, 6, "scale", None)
+        scale = option(attention.final, 6, "scale", None)
         heads = Heads(
-            names[found.query], names[found.key], names[found.value], names[found.final.output.name],
-            len(found.shape), "(float)(1.0 / sqrt((double)WIDTH))" if given is None else literal(float(given)),
+            names[attention.query], names[attention.key], names[attention.value], names[attention.final.output.name],
+            len(attention.shape), "(float)(1.0 / sqrt((double)WIDTH))" if scale is None else literal(float(scale)),
         )  # fmt: skip
-        body = attention_body(graph, region, found.final.output.name, heads)
+        body = attention_body(graph, region, attention.final.output.name, heads)
         return cuda_unit(body, region, technique, self.name)
 
-    def _found(self, graph: Graph, region: Region) -> Attention | None:
+    def _find_attention(self, graph: Graph, region: Region) -> Attention | None:
         anchor = self.anchor(graph, region)
         return _plain(graph, anchor.node) if anchor is not None and not anchor.after else None
 
 
 def _plain(graph: Graph, node: Node) -> Attention | None:
     """Without a mask, of float32, each head with keys and values of its own."""
-    found = attention_at(graph, node)
-    if found is None or found.mask or found.limit is not None or found.grouped:
+    attention = attention_at(graph, node)
+    if attention is None or attention.mask or attention.limit is not None or attention.grouped:
         return None
     dtypes = {graph.specs[v].dtype for v in (*node.uses, node.output.name)}
-    return found if dtypes == {"float32"} else None
+    return attention if dtypes == {"float32"} else None

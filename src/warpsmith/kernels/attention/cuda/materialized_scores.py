@@ -18,7 +18,7 @@ from ....codegen.program import operand_names
 from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....records import Graph, Region
-from ...gemm.cuda.gemm_3xfp16 import INCLUDE, wgmma_kernels
+from ...gemm.cuda.gemm_3xfp16 import INCLUDE, emit_3xfp16_kernels
 from ...gemm.cuda.gemm_operands import CudaProduct, declare
 from ...gemm.cuda.split_fp16 import DEPTH, SIDE, TILE_BYTES
 from ...gemm.product import Factor, Named, Product
@@ -84,8 +84,8 @@ def _products(found: Heads) -> tuple[_Round, _Round]:
 
     def product(left: str, right: str, inner: int, outer: int) -> _Round:
         factors = Factor(left, (*heads, rows), rows + 1), Factor(right, (*heads, None), inner, outer)
-        made = Product(*factors, found.rank, heads, (rows,), None, 1.0, 1.0)
-        return _Round(made, left, right, "", found.out)
+        gemm = Product(*factors, found.rank, heads, (rows,), None, 1.0, 1.0)
+        return _Round(gemm, left, right, "", found.out)
 
     return product(found.query, found.key, rows + 1, rows), product("scores", found.value, rows, rows + 1)
 
@@ -117,7 +117,7 @@ def _constants(top: Writer, found: Heads) -> None:
 
 
 def _product(w: Writer, space: str, named: _Round, finish: str, left_map: str) -> None:
-    _, kernels = wgmma_kernels(named.left, named.right, left_map)
+    _, kernels = emit_3xfp16_kernels(named.left, named.right, left_map)
     with w.block(f"namespace {space}"):
         declare(w, CudaProduct(named, (), None))
         for line in (finish + kernels).splitlines():

@@ -66,13 +66,13 @@ def _write(w: Writer, window: Window, rows: bool, loops: str) -> None:
 def _constants(window: Window, rows: bool) -> list[str]:
     """Declarations: of the convolution, of the cut into tasks, of the scratch."""
     pad = 5 - window.rank
-    found = {
+    constants = {
         "N": window.extents[0], "OC": f"{window.weight}_shape[0]", "IC": f"{window.weight}_shape[1]",
         "G": f"{window.extents[1]} / IC", "OG": "OC / G",
     }  # fmt: skip
     for d, axis in enumerate("DHW"):
         s = d - pad
-        found |= {
+        constants |= {
             f"I{axis}": window.extents[2 + s] if s >= 0 else "1",
             f"K{axis}": f"{window.weight}_shape[{2 + s}]" if s >= 0 else "1",
             f"S{axis}": str(window.stride[s]) if s >= 0 else "1",
@@ -82,8 +82,8 @@ def _constants(window: Window, rows: bool) -> list[str]:
             f"O{axis}": f"(I{axis} + P{axis} + Q{axis} - D{axis} * (K{axis} - 1) - 1) / S{axis} + 1",
         }
     if window.width:
-        found["OW"] = window.width
-    found |= {
+        constants["OW"] = window.width
+    constants |= {
         "IMAGES": "most(1, N * G * OD)",
         "PIECES": "(2 * THREADS + IMAGES - 1) / IMAGES",
         "ROWS": "least(BAND, (OH + PIECES - 1) / PIECES)",
@@ -105,5 +105,5 @@ def _constants(window: Window, rows: bool) -> list[str]:
         "constexpr auto least = [](int64_t a, int64_t b) { return a < b ? a : b; };",
         "constexpr auto most = [](int64_t a, int64_t b) { return a > b ? a : b; };",
         "constexpr auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b * b; };",
-        *(f"[[maybe_unused]] constexpr int64_t {name} = {text};" for name, text in found.items()),
+        *(f"[[maybe_unused]] constexpr int64_t {name} = {text};" for name, text in constants.items()),
     ]

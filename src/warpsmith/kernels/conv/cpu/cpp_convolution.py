@@ -32,8 +32,8 @@ class CppConvolution(ConvolutionPattern, CppAnchored):
         if len(node.args) != 9 or node.args[6] or len(node.uses) < 2:
             return False
         specs = [graph.specs[v] for v in node.uses]
-        given, weight = graph.specs[node.args[0]["v"]], graph.specs[node.args[1]["v"]]
-        if not 3 <= len(given.shape) <= 5 or any(s.dtype not in FLOATS for s in specs):
+        source, weight = graph.specs[node.args[0]["v"]], graph.specs[node.args[1]["v"]]
+        if not 3 <= len(source.shape) <= 5 or any(s.dtype not in FLOATS for s in specs):
             return False
         return 0 not in weight.shape and _pays(graph, node)
 
@@ -41,11 +41,11 @@ class CppConvolution(ConvolutionPattern, CppAnchored):
         anchor = self.anchor(graph, region)
         if anchor is None:
             return []
-        found = [_flat(anchor, facts)]
+        techniques = [_flat(anchor, facts)]
         height, width = _plane(anchor)
         if _channels(anchor) == 1 and height >= 4 and graph.specs[weight_of(anchor.node)].shape[-2] > 1:
-            found.append(_rows(anchor, facts, 1.1 if width >= facts.vector else 0.8))
-        return sorted(found, key=lambda t: -t.gain)
+            techniques.append(_rows(anchor, facts, 1.1 if width >= facts.vector else 0.8))
+        return sorted(techniques, key=lambda t: -t.gain)
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
         rows = technique.name == ROWS
@@ -63,10 +63,10 @@ def _flat(anchor: Anchor, facts: Facts) -> Technique:
     blocks = [b for b in preferred if group % b == 0 or (b < group and b == 8)]
     best = preferred[0] if group >= 16 else blocks[0]
     unroll = min(3 if best > 4 else 4, vectors_beside(best, facts))
-    near = {1: (2,), 2: (1, 3), 3: (2, 4), 4: (2, 6)}
+    alternatives = {1: (2,), 2: (1, 3), 3: (2, 4), 4: (2, 6)}
     tunables = (
         register_tunable(facts), stream_tunable(anchor.graph, anchor.region, facts), _band(anchor, facts),
-        tunable("BLOCK", best, *blocks[:3]), tunable("UNROLL", unroll, *near[unroll]),
+        tunable("BLOCK", best, *blocks[:3]), tunable("UNROLL", unroll, *alternatives[unroll]),
     )  # fmt: skip
     why = "sums shifted runs of packed rows: output channels and vectors in registers, no borders, no gathers"
     return Technique(FLAT, why, "compute", tunables, gain=1.0)
@@ -102,7 +102,7 @@ def _channels(anchor: Anchor) -> int:
 
 
 def _pays(graph: Graph, node: Node) -> bool:
-    """Is the arithmetic of an element so little that the library's reordering counts?"""
+    """Tell whether an element has so little arithmetic that the library's reordering counts."""
     taps = prod(graph.specs[weight_of(node)].shape[1:])
     if graph.specs[node.output.name].dtype != "float32":
         return taps <= MAX_TAPS_HALF

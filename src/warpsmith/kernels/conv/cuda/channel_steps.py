@@ -18,7 +18,7 @@ from ...reduce.cuda import cuda_states as states
 
 @dataclass(frozen=True)
 class Walk:
-    """As C++. `loop`: over channels c; `take`: the value held of channel c; `merge`: makes {} of all threads that share the
+    """The parts of a loop over channels as C++. `loop`: over channels c; `take`: the value held of channel c; `merge`: makes {} of all threads that share the
     place one state; `inside`: may the thread store? `lead`: may it store what is one a place? ("": always)"""
 
     loop: str
@@ -48,10 +48,10 @@ def column_steps(w: Writer, program: Program, walk: Walk) -> None:
         _pass(w, program, lanes, p, walk)
         if not p.last:
             _own_steps(program, lanes, p.number, done)
-    own = [(o, n) for o, n in program.outputs if not program.step(n).full]
-    if own:
+    per_place = [(o, n) for o, n in program.outputs if not program.step(n).full]
+    if per_place:
         with w.block(f"if ({walk.lead})" if walk.lead else ""):
-            lanes.write_rows(own)
+            lanes.write_rows(per_place)
 
 
 def _own_steps(program: Program, lanes: Lanes, stage: int, done: set[str]) -> None:
@@ -73,14 +73,14 @@ def _pass(w: Writer, program: Program, lanes: Lanes, p: Pass, walk: Walk) -> Non
         w.line("constexpr int u = 0, v = 0;")
         for operand in {o.name: o for o in lanes.operands(p.sources)}.values():
             name = operand.name
-            held = (walk.take, "float") if name == "acc" else (lanes.places.element(operand), f"{name}_t")
-            w.line(f"const ws::Pack<{held[1]}, 1> {name}_pack[] = {{{{{{{held[0]}}}}}}};")
+            source = (walk.take, "float") if name == "acc" else (lanes.places.element(operand), f"{name}_t")
+            w.line(f"const ws::Pack<{source[1]}, 1> {name}_pack[] = {{{{{{{source[0]}}}}}}};")
         lanes.element(p.sources)
         if p.last:
             with w.block(f"if ({walk.inside})" if walk.inside else ""):
-                for operand, made in program.outputs:
-                    if program.step(made).full:
-                        value = f"ws::narrowed<{operand.name}_t>({lanes.value(made)})"
+                for operand, name_of_step in program.outputs:
+                    if program.step(name_of_step).full:
+                        value = f"ws::narrowed<{operand.name}_t>({lanes.value(name_of_step)})"
                         w.line(f"{lanes.places.element(operand)} = {value};")
         for name in dict.fromkeys(s.args[0] for s in p.reductions):
             w.line(f"const float {name}_lanes[1] = {{{lanes.value(name)}}};")

@@ -1,7 +1,7 @@
 """What follows a convolution, in the block that made the results: they are in shared memory, and what leaves the block is
 less than they are.
 
-In: `Tail`, and names of what the chains of a unit define. Out: the text that takes the place of the convolution's own
+In: `Epilogue`, and names of what the chains of a unit define. Out: the text that takes the place of the convolution's own
 stores, constants, and the kernel after it. Three ends: pooled values are stored; a place's channels are reduced, by the
 steps of a lowered program; the values of all places are added up, a warp a channel, then by `finish` in double. A value is
 computed from the tile whenever it is asked for: bias, pointwise nodes, window.
@@ -24,77 +24,77 @@ Summed = Literal["", "places", "all"]
 
 
 @dataclass(frozen=True)
-class Tail:
-    """`window`: depth, height, width of the pooling (1: none); `divisor`: of averages. `dressed`, `later`: is there a chain
+class Epilogue:
+    """`window`: depth, height, width of the pooling (1: none); `divisor`: of averages. `before_pool`, `after_pool`: is there a chain
     of that name, before and after the pooling? Then `columns`, or a sum or mean over all places (`summed`: of each
     channel, or of all), or neither."""
 
     window: tuple[int, int, int]
     combine: Combine
     divisor: float
-    dressed: bool
-    later: bool
+    before_pool: bool
+    after_pool: bool
     columns: Program | None = None
     summed: Summed = ""
     mean: bool = False
 
 
-def constants(tail: Tail) -> str:
-    text = render("conv/cuda/epilogue_window_layout.cuh", **windows(tail))
-    if tail.columns is not None:
+def constants(epilogue: Epilogue) -> str:
+    text = render("conv/cuda/epilogue_window_layout.cuh", **windows(epilogue))
+    if epilogue.columns is not None:
         text += render("conv/cuda/epilogue_channel_reduction_layout.cuh")
     return text
 
 
-def windows(tail: Tail) -> dict[str, int]:
+def windows(epilogue: Epilogue) -> dict[str, int]:
     """Placeholders: the sizes of the windows."""
-    return {f"window_{letter}": size for letter, size in zip("dhw", tail.window, strict=True)}
+    return {f"window_{letter}": size for letter, size in zip("dhw", epilogue.window, strict=True)}
 
 
-def deliver(tail: Tail) -> str:
-    """Takes a tile of results to what follows, as `implicit.store_tile` does to the outputs."""
-    pointwise = "row = dressed<NEAR>(o, row, at);" if tail.dressed else ""
-    text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(tail))
-    if tail.columns is not None:
-        return text + _columns(tail.columns)
-    if tail.summed:
-        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_later(tail))
+def render_epilogue(epilogue: Epilogue) -> str:
+    """Render the epilogue of a tile of results, in the place of `implicit_gemm_tf32.store_tile`."""
+    pointwise = "row = epilogue_before_pool<NEAR>(o, row, at);" if epilogue.before_pool else ""
+    text = render("conv/cuda/epilogue_window_value.cuh", pointwise=pointwise, **combining(epilogue))
+    if epilogue.columns is not None:
+        return text + _columns(epilogue.columns)
+    if epilogue.summed:
+        return text + render("conv/cuda/epilogue_sum_over_places.cuh", value=apply_after_pool(epilogue))
     return text + render("conv/cuda/epilogue_window_store.cuh")
 
 
-def apply_later(tail: Tail) -> str:
+def apply_after_pool(epilogue: Epilogue) -> str:
     """A pooled value, `made`, after the pointwise nodes that follow the pooling."""
-    return "later<1>(o, made, at)" if tail.later else "made"
+    return "epilogue_after_pool<1>(o, made, at)" if epilogue.after_pool else "made"
 
 
-def combining(tail: Tail) -> dict[str, str]:
+def combining(epilogue: Epilogue) -> dict[str, str]:
     """Placeholders: how a window's values, `row.at[v]`, become one, `made`."""
     start, step, end = {
         "max": ("-ws::infinity", "ws::max_nan(row.at[v], made)", "made"),
-        "average": ("0.0f", "made + row.at[v]", f"made / {tail.divisor!r}f"),
+        "average": ("0.0f", "made + row.at[v]", f"made / {epilogue.divisor!r}f"),
         "": ("0.0f", "row.at[v]", "made"),
-    }[tail.combine]
+    }[epilogue.combine]
     return {"start": start, "combine": step, "finish": end}
 
 
-def finish(tail: Tail) -> str:
+def finish(epilogue: Epilogue) -> str:
     """The kernel after the convolution, where there is one."""
-    count = "ENDS_D * ENDS_H * ENDS_W" + (" * ALL" if tail.summed == "all" else "")
-    divisor = f"(double)({count})" if tail.mean else "1.0"
-    if tail.summed == "places":
+    count = "ENDS_D * ENDS_H * ENDS_W" + (" * ALL" if epilogue.summed == "all" else "")
+    divisor = f"(double)({count})" if epilogue.mean else "1.0"
+    if epilogue.summed == "places":
         return render("conv/cuda/sum_tiles_per_channel.cuh", divisor=divisor)
-    return render("conv/cuda/sum_tiles_all_channels.cuh", divisor=divisor) if tail.summed else ""
+    return render("conv/cuda/sum_tiles_all_channels.cuh", divisor=divisor) if epilogue.summed else ""
 
 
-def finish_launch(tail: Tail, sums: str) -> Launch:
+def finish_launch(epilogue: Epilogue, sums: str) -> Launch:
     """`sums`: where they lie, as C++."""
-    blocks = "IMAGES * BUNDLES" if tail.summed == "places" else "IMAGES"
+    blocks = "IMAGES * BUNDLES" if epilogue.summed == "places" else "IMAGES"
     return Launch("finish", blocks, "256", extra=f"(const float*)({sums})", struct=True)
 
 
 def sums_bytes(shape: Convolved, rows: bool) -> str:
-    """What tiles leave for `finish`: a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
-    `implicit` has them, else as `halves`."""
+    """Return the bytes of partial sums that tiles store for `finish`, a float each channel, as C++ of task.h's constants and tunables. `rows`: tiles as
+    `implicit_gemm_tf32` has them, else as `implicit_gemm_fp16`."""
     if rows:
         wide = "(PIXELS_W < TILE_PIXELS ? PIXELS_W : TILE_PIXELS)"
         deep = f"(PIXELS_D < TILE_PIXELS / {wide} ? PIXELS_D : TILE_PIXELS / {wide})"
@@ -102,8 +102,8 @@ def sums_bytes(shape: Convolved, rows: bool) -> str:
     else:
         deep = "(PIXELS_D < TILE_PIXELS / 64 ? PIXELS_D : TILE_PIXELS / 64)"
         area = f"(TILE_PIXELS / {deep})"
-        most = f"(PIXELS_W < {area} ? PIXELS_W : {area})"
-        wide = f"({most} >= 64 || {area} / {most} >= 8 ? {most} : {area} / 8)"
+        width = f"(PIXELS_W < {area} ? PIXELS_W : {area})"
+        wide = f"({width} >= 64 || {area} / {width} >= 8 ? {width} : {area} / 8)"
         high = f"({area} / {wide})"
     sides = (deep, high, wide)[3 - shape.space :]
     phases = shape.stride if shape.transposed else (1,) * shape.space

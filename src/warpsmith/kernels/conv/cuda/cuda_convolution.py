@@ -19,14 +19,18 @@ from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import stream
 from ...family import Technique
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, groups_text, is_direct, read_kind
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, groups_text, is_direct, read_kind
 from ..convolution_pattern import ConvolutionPattern, zeros_around
-from ..schedules.implicit_gemm_fp16_schedule import EXACT, halves_technique
-from ..schedules.implicit_gemm_tf32_schedule import implicit_schedule, implicit_technique
-from ..schedules.implicit_gemm_warp_specialized_schedule import EACH, Whole, flat_technique
-from .implicit_gemm_fp16 import halves_kernels
-from .implicit_gemm_tf32 import Convolved, implicit_kernels
-from .implicit_gemm_warp_specialized import flat_kernels
+from ..schedules.implicit_gemm_fp16_schedule import EXACT, build_fp16_technique
+from ..schedules.implicit_gemm_tf32_schedule import build_tf32_technique, choose_tf32_schedule
+from ..schedules.implicit_gemm_warp_specialized_schedule import (
+    EACH,
+    FullChannels,
+    build_warp_specialized_technique,
+)
+from .implicit_gemm_fp16 import emit_fp16_kernels
+from .implicit_gemm_tf32 import Convolved, emit_tf32_kernels
+from .implicit_gemm_warp_specialized import emit_warp_specialized_kernels
 
 FEW_CHANNELS = 8  # of a group, up to which libraries tend to compute in float32
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
@@ -37,20 +41,20 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         kind = read_kind(graph, node)
         if kind is None or is_direct(kind) or any(graph.specs[v].dtype != "float32" for v in node.uses):
             return False
-        given = graph.specs[str(node.args[0]["v"])]
-        dense = given.stride[-1] == 1 or given.shape[-1] == 1
+        image = graph.specs[str(node.args[0]["v"])]
+        dense = image.stride[-1] == 1 or image.shape[-1] == 1
         return (
             dense
-            and 0 not in (*given.shape, *node.output.spec.shape)
-            and implicit_schedule(kind, node.output.spec.shape) is not None
+            and 0 not in (*image.shape, *node.output.spec.shape)
+            and choose_tf32_schedule(kind, node.output.spec.shape) is not None
         )
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """With zeros put around the input, and with a slice that drops the last columns."""
+        """Name the core: with zeros put around the input, and with a slice that drops the last columns."""
         if node.args[6]:
             return Core((node.name,), node.output.name, ())
-        found = super().core(graph, node, within)
-        return Core(found.nodes, found.value, ())
+        core = super().core(graph, node, within)
+        return Core(core.nodes, core.value, ())
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -60,38 +64,44 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         shape, limits = anchor.node.output.spec.shape, self.limits(graph, region, anchor.node, kind)
         hardware, moved = facts.hardware, region_bytes(graph, region)
         storing = stream(graph, region, hardware)
-        offered = [implicit_technique(hardware, kind, shape, moved, anchor.node.flops, storing, limits)]
+        offered = [build_tf32_technique(hardware, kind, shape, moved, anchor.node.flops, storing, limits)]
         if facts.arch in ("", WGMMA_ARCH):
             offered += [
-                halves_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
+                build_fp16_technique(hardware, kind, shape, terms, moved, storing, limits) for terms in (1, 3)
             ]
-            if (whole := self.whole(graph, region, anchor.node, kind)) is not None:
-                given = graph.specs[anchor.node.uses[0]].shape
-                offered.append(flat_technique(hardware, kind, given, shape, moved, storing, whole))
-        return _ordered(kind, [t for t in offered if t is not None])
+            if (full_channels := self.full_channel_constraint(graph, region, anchor.node, kind)) is not None:
+                image_shape = graph.specs[anchor.node.uses[0]].shape
+                offered.append(
+                    build_warp_specialized_technique(
+                        hardware, kind, image_shape, shape, moved, storing, full_channels
+                    )
+                )
+        return _rank_techniques(kind, [t for t in offered if t is not None])
 
-    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
-        """Of tiles, for what becomes of the results."""
+    def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
+        """Return what an epilogue requires of tiles."""
         return NO_LIMITS
 
-    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
-        """What follows, for `flat`; None where it cannot make that."""
+    def full_channel_constraint(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
+    ) -> FullChannels | None:
+        """Return what an epilogue requires of the warp-specialised kernel's channels; None where that cannot fuse it."""
         return EACH
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
-        return self.written(top, self.convolved(anchor), technique)
+        return self.emit_kernels(top, self.read_convolution(anchor), technique)
 
-    def written(
-        self, top: Writer, shape: Convolved, technique: Technique, deliver: str = ""
+    def emit_kernels(
+        self, top: Writer, shape: Convolved, technique: Technique, epilogue: str = ""
     ) -> tuple[list[Launch], str, str]:
-        """`deliver`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
+        """`epilogue`: CUDA C++ that takes a tile of results, see `implicit_gemm_tf32.store_tile`; "": stores them."""
         if technique.name == "implicit-gemm-tf32":
-            return implicit_kernels(top, shape, deliver)
+            return emit_tf32_kernels(top, shape, epilogue)
         if technique.name == "implicit-gemm-warp-specialized":
-            return flat_kernels(top, shape)
-        return halves_kernels(top, shape, 3 if technique.name == EXACT else 1, deliver)
+            return emit_warp_specialized_kernels(top, shape)
+        return emit_fp16_kernels(top, shape, 3 if technique.name == EXACT else 1, epilogue)
 
-    def convolved(self, anchor: Anchor) -> Convolved:
+    def read_convolution(self, anchor: Anchor) -> Convolved:
         kind, node = read_kind(anchor.graph, anchor.node), anchor.node
         assert kind is not None  # supports() refuses others
         assert anchor.core is not None
@@ -107,11 +117,12 @@ class CudaConvolution(ConvolutionPattern, CudaAnchored):
         )  # fmt: skip
 
 
-def _ordered(kind: Kind, found: list[Technique]) -> list[Technique]:
+def _rank_techniques(kind: ConvolutionKind, techniques: list[Technique]) -> list[Technique]:
     """Most promising first. Where the library may well compute in float32, what is less exact comes last."""
-    exact = next((t.us for t in found if t.name == EXACT), None)
+    exact = next((t.us for t in techniques if t.name == EXACT), None)
     if exact is not None and kind.channels <= FEW_CHANNELS:
-        found = [
-            t if t.name == EXACT else replace(t, us=max(t.us or 0.0, 1.1 * (exact or 0.0))) for t in found
+        techniques = [
+            t if t.name == EXACT else replace(t, us=max(t.us or 0.0, 1.1 * (exact or 0.0)))
+            for t in techniques
         ]
-    return sorted(found, key=lambda t: t.us or 0.0)
+    return sorted(techniques, key=lambda t: t.us or 0.0)

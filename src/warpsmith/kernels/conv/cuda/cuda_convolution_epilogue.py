@@ -17,48 +17,52 @@ from ....records import Graph, Node, Region, Unit
 from ...anchored import Anchor
 from ...cuda_unit import cuda_unit
 from ...family import Technique
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, read_kind, side_by_side
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, read_kind, side_by_side
 from ..epilogue_pattern import Follows, window_of
-from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, implicit_schedule
-from ..schedules.implicit_gemm_warp_specialized_schedule import Whole
-from .convolution_epilogue import constants, deliver, finish, finish_launch, sums_bytes
+from ..schedules.implicit_gemm_tf32_schedule import WIDTHS, choose_tf32_schedule
+from ..schedules.implicit_gemm_warp_specialized_schedule import FullChannels
+from .convolution_epilogue import constants, finish, finish_launch, render_epilogue, sums_bytes
 from .cuda_convolution import CudaConvolution
-from .epilogue_family import Tailed, found_in, result_sizes, write_chains
+from .epilogue_family import FusedEpilogueFamily, match_epilogue, result_sizes, write_chains
 from .implicit_gemm_tf32 import Convolved
-from .implicit_gemm_warp_specialized import columns, flat_kernels
+from .implicit_gemm_warp_specialized import columns, emit_warp_specialized_kernels
 
 
-class ConvolutionTail(Tailed, CudaConvolution):
+class ConvolutionEpilogue(FusedEpilogueFamily, CudaConvolution):
     name = "convolution_tail"
 
-    def holds(self, graph: Graph, region: Region, node: Node, kind: Kind, found: Follows) -> bool:
+    def can_fuse(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind, consumers: Follows
+    ) -> bool:
         """Rows of other phases are other blocks'."""
         phases = (1, 1, 1, *(kind.stride if kind.transposed else (1,) * len(kind.stride)))[-3:]
-        together = zip(window_of(found), phases, (1, 1, side_by_side(kind)), strict=True)
-        whole = all(n == 1 or p == q for n, p, q in together)
-        channels = not found.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
+        together = zip(window_of(consumers), phases, (1, 1, side_by_side(kind)), strict=True)
+        whole_windows = all(n == 1 or p == q for n, p, q in together)
+        channels = not consumers.columns or (kind.groups == 1 and kind.made <= max(WIDTHS))
         return (
-            whole
+            whole_windows
             and channels
-            and implicit_schedule(kind, node.output.spec.shape, _limits(kind, found)) is not None
+            and choose_tf32_schedule(kind, node.output.spec.shape, _limits(kind, consumers)) is not None
         )
 
-    def limits(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Limits:
-        found = found_in(graph, region, node)
-        return NO_LIMITS if found is None else _limits(kind, found)
+    def limits(self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind) -> Limits:
+        consumers = match_epilogue(graph, region, node)
+        return NO_LIMITS if consumers is None else _limits(kind, consumers)
 
-    def whole(self, graph: Graph, region: Region, node: Node, kind: Kind) -> Whole | None:
-        found = found_in(graph, region, node)
-        if found is None or not found.columns or found.pool is not None or kind.groups > 1:
+    def full_channel_constraint(
+        self, graph: Graph, region: Region, node: Node, kind: ConvolutionKind
+    ) -> FullChannels | None:
+        consumers = match_epilogue(graph, region, node)
+        if consumers is None or not consumers.columns or consumers.pool is not None or kind.groups > 1:
             return None
         # Softmax: its maximum, its sum, its results.
         softmax = any(graph.specs[v].shape[1] == kind.made for v in region.outputs)
-        return Whole(kind.made, 2 if softmax else 0)
+        return FullChannels(kind.made, 2 if softmax else 0)
 
-    def convolved(self, anchor: Anchor) -> Convolved:
+    def read_convolution(self, anchor: Anchor) -> Convolved:
         kind = read_kind(anchor.graph, anchor.node)
         assert kind is not None  # supports() refuses others
-        return replace(super().convolved(anchor), made=result_sizes(anchor, kind))
+        return replace(super().read_convolution(anchor), made=result_sizes(anchor, kind))
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -67,24 +71,26 @@ class ConvolutionTail(Tailed, CudaConvolution):
             raise Unsupported(f"not a region of the family {self.name}")
         top, w = Writer(), Writer()
         write_operands(top, list(operand_names(region).values()))
-        tail = write_chains(w, anchor)
-        shape = self.convolved(anchor)
-        if technique.name == "implicit-gemm-warp-specialized" and tail.columns is not None:
-            reduced = columns(tail.columns, tail.dressed)
-            launches, kernels, workspace = flat_kernels(top, shape, reduced, whole=True)
+        epilogue = write_chains(w, anchor)
+        shape = self.read_convolution(anchor)
+        if technique.name == "implicit-gemm-warp-specialized" and epilogue.columns is not None:
+            reduced = columns(epilogue.columns, epilogue.before_pool)
+            launches, kernels, workspace = emit_warp_specialized_kernels(
+                top, shape, reduced, full_channels=True
+            )
         else:
-            launches, kernels, workspace = self.written(top, shape, technique, deliver(tail))
-            for line in constants(tail).splitlines():
+            launches, kernels, workspace = self.emit_kernels(top, shape, technique, render_epilogue(epilogue))
+            for line in constants(epilogue).splitlines():
                 top.line(line)
-            kernels += "\n" + finish(tail)
-            if tail.summed:
-                launches = [*launches, finish_launch(tail, "(const char*)workspace + SPARE_AT")]
-                workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'patches')}"
+            kernels += "\n" + finish(epilogue)
+            if epilogue.summed:
+                launches = [*launches, finish_launch(epilogue, "(const char*)workspace + SPARE_AT")]
+                workspace = f"{workspace} + {sums_bytes(shape, technique.name == 'implicit-gemm-tf32')}"
         for line in kernels.splitlines():
             w.line(line)
         return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
 
 
-def _limits(kind: Kind, found: Follows) -> Limits:
+def _limits(kind: ConvolutionKind, consumers: Follows) -> Limits:
     """Tiles of whole windows, and of all channels where those are reduced."""
-    return Limits(window_of(found), kind.made if found.columns else 0)
+    return Limits(window_of(consumers), kind.made if consumers.columns else 0)

@@ -22,16 +22,16 @@ from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import in_load, power, stream
 from ...family import Bottleneck, Technique
-from ..convolution_kinds import MOST_IN_A_ROW, MOST_PHASES, Kind, groups_text, is_direct, read_kind
+from ..convolution_kinds import MOST_IN_A_ROW, MOST_PHASES, ConvolutionKind, groups_text, is_direct, read_kind
 from ..convolution_pattern import ConvolutionPattern, window_of
 from ..schedules.direct_convolution_schedule import (
     SUMS,
-    ConvDirectSchedule,
+    DirectConvolutionSchedule,
     arithmetic_us,
     memory_us,
     phases_of,
 )
-from .direct_convolution import Loops, direct_kernels
+from .direct_convolution import Loops, emit_direct_kernels
 
 REGISTER_TILED, SMEM_TILED = "register-tiled", "smem-tiled"
 MAX_REACH, MAX_TAPS = 96, 1024
@@ -56,12 +56,12 @@ class DirectConvolution(ConvolutionPattern, CudaAnchored):
             return Core((node.name,), node.output.name, (str(node.args[0]["v"]),))
         return super().core(graph, node, within)
 
-    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
+    def cut(self, graph: Graph, node: Node, excluded: Collection[str], fuse: bool) -> Region | None:
         if self.supports(graph, node):
-            core = self.core(graph, node, {n.name for n in graph.nodes} - set(taken))
+            core = self.core(graph, node, {n.name for n in graph.nodes} - set(excluded))
             source = graph.producer.get(core.reads[0])
-            taken = {*taken, *([source.name] if source is not None else [])}
-        return super().cut(graph, node, taken, fuse)
+            excluded = {*excluded, *([source.name] if source is not None else [])}
+        return super().cut(graph, node, excluded, fuse)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -77,17 +77,19 @@ class DirectConvolution(ConvolutionPattern, CudaAnchored):
         assert kind is not None  # supports() refuses others
         window, pack = window_of(anchor), pack_of(anchor)
         groups = groups_text(kind, window.extents[1], window.weight)
-        return direct_kernels(top, Loops(window, kind.transposed, groups, pack, technique.name == SMEM_TILED))
+        return emit_direct_kernels(
+            top, Loops(window, kind.transposed, groups, pack, technique.name == SMEM_TILED)
+        )
 
 
-def _register_tiled(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
+def _register_tiled(hardware: Hardware, anchor: Anchor, kind: ConvolutionKind) -> Technique:
     why = "output rows below each other share a thread: a row of the image, once read, serves all of them"
     channels = min(power(kind.made), 4)
     slower = 1.0 if kind.channels == 1 and kind.made <= 2 else 1.3  # each weight is read by every thread
     return _technique(hardware, REGISTER_TILED, why, anchor, kind, channels, SUMS // 2, slower)
 
 
-def _smem_tiled(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
+def _smem_tiled(hardware: Hardware, anchor: Anchor, kind: ConvolutionKind) -> Technique:
     why = "a thread makes several channels and pixels at once, with weights out of shared memory"
     channels = min(power(kind.made), 4 if kind.transposed else 8)
     slower = 1.1 if kind.channels == 1 and kind.made <= 2 else 1.0
@@ -95,13 +97,13 @@ def _smem_tiled(hardware: Hardware, anchor: Anchor, kind: Kind) -> Technique:
 
 
 def _technique(
-    hardware: Hardware, name: str, why: str, anchor: Anchor, kind: Kind, channels: int, sums: int, slower: float
+    hardware: Hardware, name: str, why: str, anchor: Anchor, kind: ConvolutionKind, channels: int, sums: int, slower: float
 ) -> Technique:  # fmt: skip
     graph, region = anchor.graph, anchor.region
     wide, used = _columns(anchor, kind, 4 if name == SMEM_TILED else pack_of(anchor))
     room = sums // (channels * used * prod(phases_of(kind)))
     strip = next((s for s in (8, 4, 2) if s <= room), 1) if len(kind.kernel) > 1 else 1
-    tunables = ConvDirectSchedule(strip, channels, wide).tunables(
+    tunables = DirectConvolutionSchedule(strip, channels, wide).tunables(
         strip=[s for s in (strip // 2, 2 * strip) if s >= 1 and len(kind.kernel) > 1],
         channels=[c for c in (channels // 2, 2 * channels) if 1 <= c < 2 * kind.made],
         vec=[v for v in (wide // 2, 2 * wide) if v >= 1],
@@ -114,14 +116,14 @@ def _technique(
     return Technique(name, why, bottleneck, tunables, us=slower * max(moving, working))
 
 
-def _columns(anchor: Anchor, kind: Kind, most: int) -> tuple[int, int]:
+def _columns(anchor: Anchor, kind: ConvolutionKind, most: int) -> tuple[int, int]:
     """Positions side by side, and how many of them the kernel takes: those that let packs be stored whole."""
     width = anchor.graph.specs[anchor.value].shape[-1]
-    whole = gcd(width, most)
+    full_channels = gcd(width, most)
     if kind.transposed:
-        wide = max(1, whole // (1 << (kind.stride[-1].bit_length() - 1)))
+        wide = max(1, full_channels // (1 << (kind.stride[-1].bit_length() - 1)))
         return wide, wide
-    return most, whole
+    return most, full_channels
 
 
 def pack_of(anchor: Anchor) -> int:

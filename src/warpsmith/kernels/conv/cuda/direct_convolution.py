@@ -33,7 +33,7 @@ class Loops:
     together: str = "1"  # maps whose weights a block stages, as C++
 
 
-def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
+def emit_direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`."""
     direct_constants(top, loops)
     blocks = "ws::ceil_div(TASKS, (int64_t)BLOCK)" + (" * MAPS" if loops.staged else "")
@@ -42,7 +42,7 @@ def direct_kernels(top: Writer, loops: Loops) -> tuple[list[Launch], str, str]:
 
 
 def render_register_tile() -> str:
-    """What a thread does to make its part; wants `direct_constants`."""
+    """Render the function that computes a thread's register tile; requires `direct_constants`."""
     return render("conv/cuda/direct_convolution_register_tile.cuh")
 
 
@@ -55,8 +55,8 @@ def direct_constants(top: Writer, loops: Loops) -> None:
     inner = [*ones, *window.extents[2:]]
     outer = [*ones, *(loops.made[1:] or [f"out0_shape[{d}]" for d in range(2, rank)])]
     strides, befores, dilations = (
-        [*(rest,) * (3 - space), *numbers]
-        for rest, numbers in ((1, window.stride), (0, window.before), (1, window.dilation))
+        [*(default,) * (3 - space), *numbers]
+        for default, numbers in ((1, window.stride), (0, window.before), (1, window.dilation))
     )
     top.line(f"constexpr int RANK = {rank}, SPACE = {space}, PACK = {loops.pack};")
     for i, letter in enumerate("DHW"):
@@ -68,11 +68,11 @@ def direct_constants(top: Writer, loops: Loops) -> None:
     yes = {True: "true", False: "false"}
     top.line(f"constexpr bool TRANSPOSED = {yes[loops.transposed]}, STAGED = {yes[loops.staged]};")
     top.line(f"constexpr bool LINE = {yes[space == 1]};")
-    deep, made = (f"{weight}_shape[0] / GROUPS", f"{weight}_shape[1]")
+    deep, outs = (f"{weight}_shape[0] / GROUPS", f"{weight}_shape[1]")
     if not loops.transposed:
-        deep, made = made, deep
+        deep, outs = outs, deep
     top.line(f"constexpr int64_t GROUPS = {loops.groups}, IMAGES = {window.extents[0]};")
-    top.line(f"constexpr int64_t DEEP = {deep}, MADE = {made};  // channels of a group: input, output")
+    top.line(f"constexpr int64_t DEEP = {deep}, MADE = {outs};  // channels of a group: input, output")
     layout = render("conv/cuda/direct_convolution_layout.cuh", maps_per_block=loops.together)
     for line in layout.splitlines():
         top.line(line)

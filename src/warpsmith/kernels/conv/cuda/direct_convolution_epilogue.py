@@ -1,6 +1,6 @@
 """What follows a direct convolution, in the thread that made the results: they are in its registers.
 
-In: the loops of a convolution with weights in shared memory, and `conv_tails.Tail`. Out: the kernels, as `direct` has them:
+In: the loops of a convolution with weights in shared memory, and `convolution_epilogue.Epilogue`. Out: the kernels, as `direct` has them:
 a thread makes the planes of its windows one after the other. Where channels are reduced and a thread makes some of them
 only, its neighbours make the others, and they merge their states.
 """
@@ -14,17 +14,19 @@ from ....codegen.program import Program
 from ....codegen.templates import render
 from ....codegen.writer import Writer
 from .channel_steps import Walk, column_steps
-from .convolution_epilogue import Tail, apply_later, combining, finish, finish_launch, windows
+from .convolution_epilogue import Epilogue, apply_after_pool, combining, finish, finish_launch, windows
 from .direct_convolution import Loops, direct_constants, render_register_tile
 
 
-def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Launch], str, str]:
+def emit_direct_epilogue_kernels(
+    top: Writer, loops: Loops, epilogue: Epilogue
+) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`."""
     # Neighbouring threads make the channels of a place that are reduced.
-    together = tail.columns is not None
+    together = epilogue.columns is not None
     shared = "(int)power_of(BLOCKS)" if together else "1"
     direct_constants(top, replace(loops, together=shared))
-    layout = render("conv/cuda/direct_convolution_window_layout.cuh", **windows(tail))
+    layout = render("conv/cuda/direct_convolution_window_layout.cuh", **windows(epilogue))
     if together:
         layout += render("conv/cuda/direct_convolution_channel_reduction_layout.cuh")
     for line in layout.splitlines():
@@ -33,9 +35,9 @@ def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Lau
         "conv/cuda/direct_convolution_epilogue.cuh",
         map="(int)threadIdx.x % TOGETHER" if together else "(int)(blockIdx.x % (unsigned)MAPS)",
         tile="blockIdx.x" if together else "blockIdx.x / (unsigned)MAPS",
-        pointwise="row = dressed<1>(o, row, at);" if tail.dressed else "",
-        epilogue=_end(tail).rstrip("\n"),
-        **combining(tail),
+        pointwise="row = epilogue_before_pool<1>(o, row, at);" if epilogue.before_pool else "",
+        epilogue=_end(epilogue).rstrip("\n"),
+        **combining(epilogue),
     )
     launch = Launch(
         "direct",
@@ -45,19 +47,19 @@ def direct_tail_kernels(top: Writer, loops: Loops, tail: Tail) -> tuple[list[Lau
         "(float*)workspace",
         struct=True,
     )
-    launches = [launch, *([finish_launch(tail, "workspace")] if tail.summed else [])]
+    launches = [launch, *([finish_launch(epilogue, "workspace")] if epilogue.summed else [])]
     return (
         launches,
-        f"{render_register_tile()}\n{kernel}\n{finish(tail)}",
-        _sums_bytes(loops, tail) if tail.summed else "",
+        f"{render_register_tile()}\n{kernel}\n{finish(epilogue)}",
+        _sums_bytes(loops, epilogue) if epilogue.summed else "",
     )
 
 
-def _end(tail: Tail) -> str:
-    if tail.columns is not None:
-        return _columns(tail.columns)
-    if tail.summed:
-        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_later(tail))
+def _end(epilogue: Epilogue) -> str:
+    if epilogue.columns is not None:
+        return _columns(epilogue.columns)
+    if epilogue.summed:
+        return render("conv/cuda/direct_convolution_epilogue_sum.cuh", value=apply_after_pool(epilogue))
     return render("conv/cuda/direct_convolution_epilogue_store.cuh")
 
 
@@ -79,8 +81,8 @@ def _columns(program: Program) -> str:
     return "".join(f"  {line}\n" for line in w.text().splitlines())
 
 
-def _sums_bytes(loops: Loops, tail: Tail) -> str:
-    """What blocks leave for `finish`, at the most: a float each channel of blocks that make one position a thread."""
+def _sums_bytes(loops: Loops, epilogue: Epilogue) -> str:
+    """Return the bytes of partial sums that blocks store for `finish`, at the most: a float each channel of blocks that make one position a thread."""
     n, c, *sizes = [loops.window.extents[0], *loops.made]
-    places = " * ".join([*sizes])
-    return f"(uint64_t){n} * ({places} / BLOCK + 1) * {c} * 4"
+    positions = " * ".join([*sizes])
+    return f"(uint64_t){n} * ({positions} / BLOCK + 1) * {c} * 4"

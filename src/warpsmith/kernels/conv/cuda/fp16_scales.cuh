@@ -13,8 +13,8 @@ __device__ __forceinline__ int exponent_of(float largest) {
   memcpy(&bits, &largest, 4);
   return bits >> 23 > 15 ? (int)(bits >> 23) : 15;
 }
-// Eight terms as halves, and what is left of them.
-__device__ __forceinline__ void store_octet(const float (&x)[8], float up, unsigned char* high, [[maybe_unused]] unsigned char* low) {
+// Eight terms as fp16, and what is left of them.
+__device__ __forceinline__ void store_channel_vector(const float (&x)[8], float up, unsigned char* high, [[maybe_unused]] unsigned char* low) {
   ws::Pack<uint32_t, 4> all, rest;
 #pragma unroll
   for (int i = 0; i < 4; i++) {

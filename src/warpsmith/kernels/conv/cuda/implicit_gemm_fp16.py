@@ -1,11 +1,11 @@
-"""Convolutions and transposed ones by warpgroup (`wgmma`, sm_90a) on halves, without a matrix of windows.
+"""Implicit GEMM of convolutions and transposed ones on scaled fp16 (`wgmma`, sm_90a).
 
-As `implicit`, but a block turns the patch of the input that its outputs read into halves, 8 channels of a pixel side by
-side, and the tensor cores read it where it lies: descriptors lead to 8 x 8 outputs, or 64 of a row, of every tap. Halves
-keep as many bits of the fraction as TF32, at twice the rate and half the bytes; what they lack in exponents scales make
+It differs from `implicit_gemm_tf32` in that a block casts the patch of the input that its outputs read to fp16, 8 channels of a
+pixel side by side, and the tensor cores read it where it lies: descriptors lead to 8 x 8 outputs, or 64 of a row, of every tap. fp16
+keeps as many bits of the fraction as TF32, at twice the rate and half the bytes; what it lacks in exponents scales make
 up for: powers of two, one an output channel for the weights, one for all of a patch so far, with which sums are scaled
 down where a later chunk of channels has larger elements. With three products (`terms`) each element is the sum of two
-halves, 22 bits, and 64 terms at a time are added by the ordinary units, as in `product_wgmma`: float32's precision.
+fp16 numbers, 22 bits, and 64 terms at a time are added on CUDA cores, as in `gemm_3xfp16`: float32's precision.
 
 In: a convolution's numbers and the names of its operands. Out: three kernels, `powers`, `pack` (both of the weights) and
 `convolve`, general in all shapes.
@@ -30,17 +30,17 @@ from .implicit_gemm_tf32 import (
 )
 
 
-def halves_kernels(
-    top: Writer, shape: Convolved, terms: int, deliver: str = ""
+def emit_fp16_kernels(
+    top: Writer, shape: Convolved, terms: int, epilogue: str = ""
 ) -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. `terms`: 1 or 3. Tunables: TILE_PIXELS, PIXELS_W, PIXELS_D, CHANNELS,
-    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `deliver`: see `implicit_kernels`."""
+    WARPGROUPS, CHUNK (a multiple of 8), K_STEPS_PER_STAGE, STAGES, SM_COUNT (multiprocessors; right with any number) and NT. `epilogue`: see `emit_tf32_kernels`."""
     top.line(INCLUDE)
     top.line(f"constexpr int TERMS = {terms};  // products for one of floats")
     numbers(top, shape)
     for line in _render_layout().splitlines():
         top.line(line)
-    weight, epilogue = weight_of(shape), (deliver or store_tile()).rstrip("\n")
+    weight, epilogue = weight_of(shape), (epilogue or store_tile()).rstrip("\n")
     kernels = render("conv/cuda/fp16_scales.cuh", weight=weight)
     kernels += render(
         "conv/cuda/pack_weights_split_fp16.cuh", slice_of_block=render_slice_of_block(), weight=weight
@@ -58,7 +58,7 @@ def halves_kernels(
 
 
 def _render_layout() -> str:
-    """Constants: how the sum is cut into octets, where the patch and the weights lie, what a block makes."""
+    """Constants: how the sum is cut into vectors of 8 channels, where the patch and the weights lie, what a block makes."""
     texts = (
         render("conv/cuda/convolution_axes.cuh"), render("conv/cuda/implicit_gemm_split_fp16_tile.cuh"), render_grid(),
         render("conv/cuda/implicit_gemm_k16_steps.cuh"),

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
 #pragma unroll
       for (int j = 0; j < 8; j++) x[j] = there && (INS % DEPTH == 0 || first + j < INS) ? at[j * JUMP_C] : 0.0f;
     } else {
-      const int column = column_of(item % PLANE), taps = LEFT != 0 && plane == OCTETS - 1 ? LEFT : REACH;
+      const int column = column_of(item % PLANE), taps = LEFT != 0 && plane == CHANNEL_VECTORS - 1 ? LEFT : REACH;
 #pragma unroll
       for (int j = 0; j < 8; j++) {
         const int tap = j / FEW, c = j % FEW, x_there = column + tap * LW;
@@ -123,13 +123,13 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
     for (int w = 0; w < WARPS; w++) most = fmaxf(most, largest[w]);
     return most;
   };
-  // A chunk of the patch as halves. The largest element of what this thread did not hold.
+  // A chunk of the patch as fp16. The largest element of what this thread did not hold.
   const auto convert = [&](int chunk) {
     const float up = power_of_two(141 - exponent);
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
       const int item = h * THREADS + threadIdx.x;
-      if (item < ITEMS) store_octet(held[h], up, patch + item * OCTET, patch + IMAGE_BYTES + item * OCTET);
+      if (item < ITEMS) store_channel_vector(held[h], up, patch + item * CHANNEL_VECTOR_BYTES, patch + IMAGE_BYTES + item * CHANNEL_VECTOR_BYTES);
     }
     float most = 0.0f;
 #pragma unroll 2
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
       load(x, item, chunk);
 #pragma unroll
       for (int j = 0; j < 8; j++) most = fmaxf(most, fabsf(x[j]));
-      store_octet(x, up, patch + item * OCTET, patch + IMAGE_BYTES + item * OCTET);
+      store_channel_vector(x, up, patch + item * CHANNEL_VECTOR_BYTES, patch + IMAGE_BYTES + item * CHANNEL_VECTOR_BYTES);
     }
     ws::shared_stored();
     return most;
@@ -148,29 +148,29 @@ __global__ void __launch_bounds__(THREADS, RESIDENT) convolve(
   for (int k = 0; k < MMA_TILES_M; k++) {
     const int block_m = warp / 4 * MMA_TILES_M + k, x = block_m % ACROSS, y = block_m / ACROSS % DOWN, z = block_m / (ACROSS * DOWN);
     const int place = (z * PACE_D * SPAN_H + y * (SQUARE ? 8 : 1) * PACE_H) * ROW + x * (SQUARE ? 8 : 64);
-    pixels[k] = ws::packed_descriptor(patch + place * OCTET, 0, SQUARE ? PACE_H * ROW : 8);
+    pixels[k] = ws::packed_descriptor(patch + place * CHANNEL_VECTOR_BYTES, 0, SQUARE ? PACE_H * ROW : 8);
   }
   const uint64_t first_weight = ws::packed_descriptor(weights, CHANNELS, 8);
   float sums[INNER][MMA_TILES_M][N];
   // `steps` of a list from `step` on, of the slice of the weights that lies in `stage`.
   const auto multiply = [&](float (&to)[MMA_TILES_M][N], int step, int steps) {
-    uint64_t weight = first_weight + stage * (SLICE_BYTES / OCTET);
+    uint64_t weight = first_weight + stage * (SLICE_BYTES / CHANNEL_VECTOR_BYTES);
     uint32_t where = TABLE.where[step];
     ws::products_begin();
 #pragma unroll 1
     for (int i = 0; i < steps; i++) {
-      const uint32_t here = where;
+      const uint32_t offset = where;
       where = TABLE.where[step + i + 1];
 #pragma unroll
       for (int k = 0; k < MMA_TILES_M; k++) {
-        const uint64_t pixel = pixels[k] + here;
+        const uint64_t pixel = pixels[k] + offset;
         if constexpr (TERMS == 3) {  // small ones first, from zero
           ws::product_64<CHANNELS>(to[k], pixel + ITEMS, weight, i > 0);
           ws::product_64<CHANNELS>(to[k], pixel, weight + 2 * CHANNELS, true);
         }
         ws::product_64<CHANNELS>(to[k], pixel, weight, true);
       }
-      weight += STEP_BYTES / OCTET;
+      weight += STEP_BYTES / CHANNEL_VECTOR_BYTES;
     }
     ws::products_commit();
   };

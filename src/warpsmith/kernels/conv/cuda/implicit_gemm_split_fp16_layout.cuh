@@ -1,16 +1,16 @@
 //! Shared-memory layout and schedule of the fp16 wgmma implicit GEMM: 8-channel 16-byte vectors, K steps, ring of
 //! weight slices, occupancy, persistent grid, workspace. Limit: 227 KiB a block. $slice_counts:
 //! implicit_gemm_slice_counts.cuh.
-// Eight terms of the sum lie together, an octet: of 8 channels at one tap or, where there are few channels, of REACH taps
-// side by side. What is beyond the last channel or tap is zero, in the image as in the weights: planes of octets that
+// Eight terms of the sum lie together, an channel vector: of 8 channels at one tap or, where there are few channels, of REACH taps
+// side by side. What is beyond the last channel or tap is zero, in the image as in the weights: planes of channel vectors that
 // begin REACH taps, and one of what is left of a row of taps.
 constexpr int FEW = TRANSPOSED || INS > 4 ? 8 : INS > 2 ? 4 : (int)INS, REACH = 8 / FEW, LEFT = KW % REACH;
 constexpr int DEPTH = INS < CHUNK ? rounded((int)INS, 8) : CHUNK, CHUNKS = REACH > 1 ? 1 : (int)ws::ceil_div(INS, (int64_t)DEPTH);
-constexpr int OCTETS = REACH == 1 ? DEPTH / 8 : (KW >= REACH) + (LEFT != 0), OCTET = 16;  // planes; bytes
-constexpr int ITEMS = OCTETS * PLANE;
+constexpr int CHANNEL_VECTORS = REACH == 1 ? DEPTH / 8 : (KW >= REACH) + (LEFT != 0), CHANNEL_VECTOR_BYTES = 16;  // planes; bytes
+constexpr int ITEMS = CHANNEL_VECTORS * PLANE;
 
 // The steps of each list (an outer phase, an inner phase).
-constexpr int ROOM = (TAPS * OCTETS + LISTS + 1) / 2 + 1;
+constexpr int ROOM = (TAPS * CHANNEL_VECTORS + LISTS + 1) / 2 + 1;
 struct Steps : Pairs<ROOM> {
   int first[LISTS + 1] = {};
   constexpr int steps(int list) const { return first[list + 1] - first[list]; }
@@ -31,9 +31,9 @@ constexpr Steps make_steps() {
       if (!AXIS_D.meets(d, kd) || !AXIS_H.meets(h, kh) || !AXIS_W.meets(w, kw) || kw % REACH != 0) continue;
       const int column = AXIS_W.reads(w, kw) - LOW_W;
       const int row = (AXIS_D.reads(d, kd) - LOW_D) * SPAN_H + AXIS_H.reads(h, kh) - LOW_H;
-      const int only = kw + REACH <= KW ? 0 : OCTETS - 1;  // the plane, where an octet is several taps
-      for (int plane = REACH == 1 ? 0 : only; plane < (REACH == 1 ? OCTETS : only + 1); plane++) {
-        made.add(plane * PLANE + row * ROW + column % PACE_W * HALF + column / PACE_W, number * OCTETS + plane);
+      const int only = kw + REACH <= KW ? 0 : CHANNEL_VECTORS - 1;  // the plane, where an channel vector is several taps
+      for (int plane = REACH == 1 ? 0 : only; plane < (REACH == 1 ? CHANNEL_VECTORS : only + 1); plane++) {
+        made.add(plane * PLANE + row * ROW + column % PACE_W * HALF + column / PACE_W, number * CHANNEL_VECTORS + plane);
       }
     }
     made.end();
@@ -55,9 +55,9 @@ constexpr int MOST_HELD = SUMS <= 32 ? 4 : 3, PER_THREAD = ws::ceil_div(ITEMS, T
 // Powers of two that the others may be larger by than those that are held, before the patch is made anew.
 constexpr int ROOM_ABOVE = PER_THREAD > HELD ? 4 : 0;
 
-// A step of the weights: octet by octet, high parts and then low ones, all channels of each. Bytes.
-constexpr int PARTS = TERMS == 3 ? 2 : 1, STEP_BYTES = PARTS * 2 * CHANNELS * OCTET, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
-constexpr int IMAGE_BYTES = ITEMS * OCTET;
+// A step of the weights: channel vector by channel vector, high parts and then low ones, all channels of each. Bytes.
+constexpr int PARTS = TERMS == 3 ? 2 : 1, STEP_BYTES = PARTS * 2 * CHANNELS * CHANNEL_VECTOR_BYTES, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
+constexpr int IMAGE_BYTES = ITEMS * CHANNEL_VECTOR_BYTES;
 // Slices of the weights in shared memory: where all of a block's are, they are fetched once; else one comes while another is
 // used.
 constexpr bool KEPT = STAGES >= TABLE.most() * CHUNKS;
@@ -67,10 +67,10 @@ constexpr int PLACE_BYTES = rounded(4 * PLANE, 16), PATCH_BYTES = PARTS * IMAGE_
 constexpr int USED = HEAD_BYTES + PLACE_BYTES + RING * SLICE_BYTES + (PATCH_BYTES > STAGING ? PATCH_BYTES : STAGING);
 static_assert(USED <= 227 << 10, "requires: a patch that fits the shared memory");
 // Blocks stay, as many as run at once, each at one phase of one block of channels.
-constexpr int AT_ONCE = RESIDENT < (227 << 10) / (USED + 1024) ? RESIDENT : (227 << 10) / (USED + 1024);
+constexpr int MIN_BLOCKS_PER_SM = RESIDENT < (227 << 10) / (USED + 1024) ? RESIDENT : (227 << 10) / (USED + 1024);
 // Memory checkers take a product's first factor for 2048 bytes in a row, wherever its rows lie: they find those here.
-constexpr int SHARED = USED + (AT_ONCE * (USED + 2048 + 1024) <= 227 << 10 ? 2048 : 0);
+constexpr int SHARED = USED + (MIN_BLOCKS_PER_SM * (USED + 2048 + 1024) <= 227 << 10 ? 2048 : 0);
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = TILES_W * TILES_H * TILES_D * IMAGES;
-constexpr int64_t SHARES = (int64_t)SM_COUNT * AT_ONCE / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
+constexpr int64_t SHARES = (int64_t)SM_COUNT * MIN_BLOCKS_PER_SM / COMBOS, ALONG = SHARES >= WORK ? WORK : SHARES < 1 ? 1 : SHARES;
 constexpr int64_t PACKED_BYTES = ALL_SLICES * BLOCKS_OUT * GROUPS * SLICE_BYTES;
 constexpr uint64_t SPARE_AT = (PACKED_BYTES + 4 * OUTS * GROUPS + 255) / 256 * 256;

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions on tensor cores, without the matrix of all windows that gave implicit GEMM its
+"""Implicit GEMM of convolutions and transposed ones in TF32 (`mma.sync`), without the matrix of all windows that gave implicit GEMM its
 name: a block copies the patch of the input that a tile of outputs reads to shared memory, a chunk of channels at a time,
 and every tap reads the same patch, shifted. Rows of the product are pixels, columns output channels, terms of its sums
 taps times input channels. TF32 as torch's convolutions by default: inputs rounded to nearest, sums in float32.
@@ -35,7 +35,7 @@ class Convolved:
     made: tuple[str, ...] = ()
 
     def size(self, dimension: int) -> str:
-        """Of the result, from the channels on."""
+        """Return a size of the result, dimension 0 being the channels."""
         return self.made[dimension] if self.made else f"out0_shape[{1 + dimension}]"
 
     @property
@@ -45,15 +45,15 @@ class Convolved:
     @property
     def lists(self) -> int:
         """Phases of the output: each has taps of its own."""
-        found = 1
+        phases = 1
         for stride in self.stride if self.transposed else ():
-            found *= stride
-        return found
+            phases *= stride
+        return phases
 
 
-def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[list[Launch], str, str]:
+def emit_tf32_kernels(top: Writer, shape: Convolved, epilogue: str = "") -> tuple[list[Launch], str, str]:
     """Writes the constants to `top`; see `CudaAnchored.kernels`. Tunables: TILE_PIXELS, CHANNELS, PIXELS_W, PIXELS_D, CHUNK, K_STEPS_PER_STAGE,
-    STAGES, MMA_TILES_PER_WARP and NT. `deliver`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
+    STAGES, MMA_TILES_PER_WARP and NT. `epilogue`: CUDA C++ that takes a tile of results, see `store_tile`; "": stores them."""
     top.line('#include "warpsmith_cuda_mma.h"')
     numbers(top, shape)
     for line in _render_layout().splitlines():
@@ -62,7 +62,7 @@ def implicit_kernels(top: Writer, shape: Convolved, deliver: str = "") -> tuple[
         "conv/cuda/pack_weights_tf32.cuh", slice_of_block=render_slice_of_block(), weight=weight_of(shape)
     )
     kernels += "\n" + bias_of(shape)
-    epilogue = (deliver or store_tile()).rstrip("\n")
+    epilogue = (epilogue or store_tile()).rstrip("\n")
     kernels += render("conv/cuda/implicit_gemm_tf32_mma.cuh", source=shape.source, epilogue=epilogue)
     launches = [
         Launch("pack", "(int64_t)ALL_SLICES * BLOCKS_OUT * GROUPS", "256", extra="(uint32_t*)workspace", struct=True),
@@ -81,7 +81,7 @@ def _render_layout() -> str:
 
 
 def render_grid() -> str:
-    """Constants of `implicit` and `halves`: phases and tiles of the output."""
+    """Render the constants of the TF32 and fp16 implicit GEMMs: phases and tiles of the output."""
     return render("conv/cuda/convolution_phases.cuh") + render("conv/cuda/implicit_gemm_grid.cuh")
 
 
@@ -96,7 +96,7 @@ def render_slice_of_block() -> str:
 
 
 def store_tile() -> str:
-    """Takes a tile of results of `implicit` or `halves` to the outputs.
+    """Render the store of a tile of results of the TF32 or fp16 implicit GEMM to the outputs.
 
     In: `staged` in shared memory, which all threads see: the result without bias of channel c of the block and pixel p of its
     tile at staged[c * STAGED + p], with p = ((z * TILE_H + y) * TILE_W + x) * INNER + inner phase; what lies outside the image
@@ -135,12 +135,12 @@ def numbers(w: Writer, shape: Convolved) -> None:
             (shape.stride[d], shape.before[d], shape.dilation[d]) if d >= 0 else (1, 0, 1)
         )
         size, jump = (f"{x}_shape[{2 + d}]", f"{x}_stride[{2 + d}]") if d >= 0 else ("1", "0")
-        taps, made = (f"(int){k}_shape[{2 + d}]", shape.size(1 + d)) if d >= 0 else ("1", "1")
+        taps, extent = (f"(int){k}_shape[{2 + d}]", shape.size(1 + d)) if d >= 0 else ("1", "1")
         w.line(
             f"constexpr int K{letter} = {taps}, S{letter} = {stride}, P{letter} = {before}, "
             f"L{letter} = {dilation};  // taps, stride, padding, dilation"
         )
-        w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {made}, JUMP_{letter} = {jump};")
+        w.line(f"constexpr int64_t I{letter} = {size}, O{letter} = {extent}, JUMP_{letter} = {jump};")
     w.line(f"constexpr int64_t IMAGES = {x}_shape[0], JUMP_N = {x}_stride[0], JUMP_C = {x}_stride[1];")
     w.line(
         f"constexpr int64_t INS = {x}_shape[1] / GROUPS, OUTS = {shape.size(0)} / GROUPS;  // channels of a group"

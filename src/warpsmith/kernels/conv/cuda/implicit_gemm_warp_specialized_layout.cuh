@@ -1,7 +1,7 @@
 //! Layout and schedule of the warp-specialised implicit GEMM: zero-padded NC/8HWC8 image where a tap is a shift, bands
 //! of taps that share a patch, K steps, weight ring, consumer warpgroups, occupancy, persistent grid, workspace. Limit:
 //! 227 KiB a block.
-// The image as octets of halves: 8 channels of a cell side by side. Cells are the places of the grid, and so many more in a
+// The image as vectors of 8 fp16 channels, 16 bytes a cell. Cells are the places of the grid, and so many more in a
 // row that who reads beyond its end reads zeros: those the next one begins with where there are enough. So all cells lie in
 // a row, over all images, and a tap is a shift. Inputs of one remainder modulo the pace are a plane of their own.
 constexpr int64_t cells(const Axis& a, int64_t in, int64_t out) {
@@ -15,9 +15,9 @@ constexpr int64_t cells(const Axis& a, int64_t in, int64_t out) {
 constexpr int V = PHASES_W == INNER ? ws::widest(OW, 4) : 1, ALIGNED = INNER == 2 ? (V + 1) / 2 : V;
 constexpr int64_t CELLS_D = cells(AXIS_D, ID, OD), CELLS_H = cells(AXIS_H, IH, OH), CELLS_W = rounded(cells(AXIS_W, IW, OW), ALIGNED);
 constexpr int64_t CELLS = CELLS_D * CELLS_H * CELLS_W, TOTAL = CELLS * IMAGES;
-constexpr int CLASSES = PACE_D * PACE_H * PACE_W, OCTET = 16;  // planes of 8 channels; bytes
-constexpr int OCTETS = CHUNK / 8, CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), PLANES = (int)GROUPS * CHUNKS * OCTETS * CLASSES;
-static_assert(TOTAL + 4096 < 0x7fffffff && CELLS * PLANES < 0x7fffffff, "requires: images of fewer than 2^31 octets");
+constexpr int CLASSES = PACE_D * PACE_H * PACE_W, CHANNEL_VECTOR_BYTES = 16;  // planes of 8 channels; bytes
+constexpr int CHANNEL_VECTORS = CHUNK / 8, CHUNKS = (int)ws::ceil_div(INS, (int64_t)CHUNK), PLANES = (int)GROUPS * CHUNKS * CHANNEL_VECTORS * CLASSES;
+static_assert(TOTAL + 4096 < 0x7fffffff && CELLS * PLANES < 0x7fffffff, "requires: images of fewer than 2^31 image_vectors");
 
 // A band of taps reads one patch of the cells: taps of a row, of a plane, or all of them.
 constexpr int KEYS = BAND == 0 ? KD * KH : BAND == 1 ? KD : 1, NEAR = BAND == 0 ? PACE_W : BAND == 1 ? PACE_H * PACE_W : CLASSES;
@@ -64,7 +64,7 @@ static constexpr __constant__ Bands BANDS = make_bands();
 constexpr int steps_of(int list, int key) {
   int taps = 0;
   for (int number = key * (TAPS / KEYS); number < (key + 1) * (TAPS / KEYS); number++) taps += tap_of(list, number).meets;
-  return ws::ceil_div(taps * OCTETS, 2);
+  return ws::ceil_div(taps * CHANNEL_VECTORS, 2);
 }
 constexpr int most_slices() {
   int most = 0;
@@ -78,16 +78,16 @@ constexpr int most_slices() {
 }
 constexpr bool KEPT = STAGES >= most_slices() * CHUNKS;
 constexpr int RING = KEPT ? most_slices() * CHUNKS : STAGES > 2 ? STAGES : 2;  // one is read while the next one comes
-// Then crews of warpgroups make tiles of their own, so that one multiplies while another stores.
-constexpr int CREWS = KEPT && WARPGROUPS % CONSUMER_GROUPS == 0 ? CONSUMER_GROUPS : 1, CREW = WARPGROUPS / CREWS;
-constexpr int ROWS = 64 * MMA_TILES_M * CREW;  // cells of a tile
-constexpr int LENGTH = ROWS + BANDS.further, PATCH_BYTES = OCTETS * NEAR * LENGTH * OCTET;
+// Then consumer groups of warpgroups make tiles of their own, so that one multiplies while another stores.
+constexpr int CONSUMER_GROUPS_USED = KEPT && WARPGROUPS % CONSUMER_GROUPS == 0 ? CONSUMER_GROUPS : 1, WARPGROUPS_PER_CONSUMER = WARPGROUPS / CONSUMER_GROUPS_USED;
+constexpr int ROWS = 64 * MMA_TILES_M * WARPGROUPS_PER_CONSUMER;  // cells of a tile
+constexpr int LENGTH = ROWS + BANDS.further, PATCH_BYTES = CHANNEL_VECTORS * NEAR * LENGTH * CHANNEL_VECTOR_BYTES;
 constexpr int64_t FURTHEST = ((AXIS_D.highest() - LOW_D) / PACE_D * CELLS_H + (AXIS_H.highest() - LOW_H) / PACE_H) * CELLS_W + (AXIS_W.highest() - LOW_W) / PACE_W;
 constexpr int64_t LINE = TOTAL + ROWS + 2 * FURTHEST;  // cells of a plane, with zeros behind them
-static_assert(OCTETS * NEAR * (int64_t)LENGTH < 1 << 14, "requires: patches that a descriptor can tell");
+static_assert(CHANNEL_VECTORS * NEAR * (int64_t)LENGTH < 1 << 14, "requires: patches that a descriptor can tell");
 
 // The steps of each band and inner phase.
-constexpr int ROOM = (TAPS * OCTETS + OUTER * KEYS * INNER + 1) / 2 + 1;
+constexpr int ROOM = (TAPS * CHANNEL_VECTORS + OUTER * KEYS * INNER + 1) / 2 + 1;
 struct Steps : Pairs<ROOM> {
   int first[OUTER * KEYS * INNER + 1] = {};
 };
@@ -98,8 +98,8 @@ constexpr Steps make_steps() {
       for (int inner = 0; inner < INNER; inner++) {
         for (int number = BANDS.key[band] * (TAPS / KEYS); number < (BANDS.key[band] + 1) * (TAPS / KEYS); number++) {
           const Tap tap = tap_of(outer * INNER + inner, number);
-          for (int plane = 0; tap.meets && plane < OCTETS; plane++)
-            made.add((plane * NEAR + tap.kind - BANDS.kind[band]) * LENGTH + tap.shift - BANDS.start[band], number * OCTETS + plane);
+          for (int plane = 0; tap.meets && plane < CHANNEL_VECTORS; plane++)
+            made.add((plane * NEAR + tap.kind - BANDS.kind[band]) * LENGTH + tap.shift - BANDS.start[band], number * CHANNEL_VECTORS + plane);
         }
         made.end();
         made.first[band * INNER + inner + 1] = made.count;
@@ -110,28 +110,28 @@ static constexpr __constant__ Steps TABLE = make_steps();
 // Steps of the outer phases before one, of one chunk.
 constexpr int steps_before(int outer) { return TABLE.first[BANDS.first[outer] * INNER]; }
 constexpr int ALL_STEPS = steps_before(OUTER);
-constexpr int THREADS = 128 * WARPGROUPS + 32 * CREWS, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and warps that ask for copies
-constexpr int STEP_BYTES = 2 * CHANNELS * OCTET, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
+constexpr int THREADS = 128 * WARPGROUPS + 32 * CONSUMER_GROUPS_USED, WARPS = 4 * WARPGROUPS, N = CHANNELS / 2;  // and warps that ask for copies
+constexpr int STEP_BYTES = 2 * CHANNELS * CHANNEL_VECTOR_BYTES, SLICE_BYTES = K_STEPS_PER_STAGE * STEP_BYTES;
 // A warpgroup's results on their way, so many channels of 64 cells at a time.
 constexpr int ABREAST = WHOLE ? CHANNELS : CHANNELS % 32 == 0 ? 32 : CHANNELS % 24 == 0 ? 24 : CHANNELS % 16 == 0 ? 16 : 8;
 constexpr int PASSES = CHANNELS / ABREAST, PITCH = 64 * INNER + 4, STAGED_BYTES = 4 * ABREAST * PITCH;
-constexpr int HEAD_BYTES = rounded(16 * (RING + CREWS * IMAGE_STAGES) + 8 * CHANNELS + 4 * CREWS * IMAGE_STAGES, 128);  // barriers, scales, biases, tiles
-constexpr int FIXED = HEAD_BYTES + RING * SLICE_BYTES + WARPGROUPS * STAGED_BYTES, FITTING = ((227 << 10) - FIXED) / (CREWS * PATCH_BYTES);
+constexpr int HEAD_BYTES = rounded(16 * (RING + CONSUMER_GROUPS_USED * IMAGE_STAGES) + 8 * CHANNELS + 4 * CONSUMER_GROUPS_USED * IMAGE_STAGES, 128);  // barriers, scales, biases, tiles
+constexpr int FIXED = HEAD_BYTES + RING * SLICE_BYTES + WARPGROUPS * STAGED_BYTES, FITTING = ((227 << 10) - FIXED) / (CONSUMER_GROUPS_USED * PATCH_BYTES);
 static_assert(FIXED <= 227 << 10 && FITTING >= 2, "requires: patches that fit the shared memory");
-constexpr int LIVE = IMAGE_STAGES < FITTING ? IMAGE_STAGES : FITTING, BARRIERS = 2 * (RING + CREWS * LIVE);
-constexpr int SHARED = FIXED + CREWS * LIVE * PATCH_BYTES;  // results last: memory checkers take factors for 2048 bytes in a row
+constexpr int LIVE = IMAGE_STAGES < FITTING ? IMAGE_STAGES : FITTING, BARRIERS = 2 * (RING + CONSUMER_GROUPS_USED * LIVE);
+constexpr int SHARED = FIXED + CONSUMER_GROUPS_USED * LIVE * PATCH_BYTES;  // results last: memory checkers take factors for 2048 bytes in a row
 // Blocks stay, as many as run at once, each at one phase of one block of channels.
 constexpr int SUMS = INNER * MMA_TILES_M * N, WANTED = SUMS <= 64 ? (WARPGROUPS > 2 ? 1 : 4 - WARPGROUPS) : WARPGROUPS > 1 ? 1 : 2;
-constexpr int AT_ONCE = WANTED < (227 << 10) / (SHARED + 1024) ? WANTED : (227 << 10) / (SHARED + 1024);
+constexpr int MIN_BLOCKS_PER_SM = WANTED < (227 << 10) / (SHARED + 1024) ? WANTED : (227 << 10) / (SHARED + 1024);
 static_assert(!WHOLE || (GROUPS == 1 && BLOCKS_OUT == 1), "requires: all channels of a place in one block");
 [[maybe_unused]] constexpr int64_t REDUCE = OUTS;
 constexpr int64_t COMBOS = BLOCKS_OUT * OUTER * GROUPS, WORK = ws::ceil_div(TOTAL, (int64_t)ROWS);
-constexpr int64_t SHARES = (int64_t)SM_COUNT * AT_ONCE / COMBOS, CREWED = ws::ceil_div(WORK, (int64_t)CREWS);
-constexpr int64_t ALONG = SHARES >= CREWED ? CREWED : SHARES < 1 ? 1 : SHARES;
-// Blocks that make halves: octets of each; those of an image, and of the zeros behind all of them.
+constexpr int64_t SHARES = (int64_t)SM_COUNT * MIN_BLOCKS_PER_SM / COMBOS, TILES_PER_CONSUMER = ws::ceil_div(WORK, (int64_t)CONSUMER_GROUPS_USED);
+constexpr int64_t ALONG = SHARES >= TILES_PER_CONSUMER ? TILES_PER_CONSUMER : SHARES < 1 ? 1 : SHARES;
+// Blocks that cast to fp16: channel vectors of each; those of an image, and of the zeros behind all of them.
 constexpr int64_t PART = 2048, PARTS = ws::ceil_div(CELLS * PLANES, PART), ZEROS = ws::ceil_div((LINE - TOTAL) * PLANES, PART);
-constexpr int64_t MENDERS = PARTS * IMAGES <= 1024 ? PARTS : IMAGES < 1024 ? 1024 / IMAGES : 1;  // of an image
-// The workspace: packed weights, octets, then exponents: of the weights, of the images, of samples of them, of parts; tiles taken.
-constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP_BYTES, OCTETS_BYTES = PLANES * LINE * OCTET;
+constexpr int64_t RESCALE_BLOCKS = PARTS * IMAGES <= 1024 ? PARTS : IMAGES < 1024 ? 1024 / IMAGES : 1;  // of an image
+// The workspace: packed weights, channel vectors, then exponents: of the weights, of the images, of samples of them, of parts; tile counters.
+constexpr int64_t PACKED_BYTES = GROUPS * BLOCKS_OUT * CHUNKS * ALL_STEPS * STEP_BYTES, PACKED_IMAGE_BYTES = PLANES * LINE * CHANNEL_VECTOR_BYTES;
 constexpr int64_t NUMBERS = OUTS * GROUPS + IMAGES * (2 + PARTS) + COMBOS;
-static_assert(PACKED_BYTES + OCTETS_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");
+static_assert(PACKED_BYTES + PACKED_IMAGE_BYTES + 4 * NUMBERS <= (int64_t)(WORKSPACE_BYTES), "the scratch memory");

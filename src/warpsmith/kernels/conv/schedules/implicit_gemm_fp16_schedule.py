@@ -16,7 +16,7 @@ from ....hardware import Hardware
 from ....records import Tunable
 from ...family import Technique
 from ...schedule import Schedule, tunes
-from ..convolution_kinds import NO_LIMITS, Kind, Limits, side_by_side, up
+from ..convolution_kinds import NO_LIMITS, ConvolutionKind, Limits, side_by_side, up
 from .implicit_gemm_tiles import Sum, parts_of, patch_of, sums_of, tiles_of
 
 EXACT = "implicit-gemm-3xfp16"  # float32's precision
@@ -33,14 +33,14 @@ LONGER = 1.7  # times as long as computed here, in the median of looks on an H20
 WIDTHS = (128, 96, 64, 48, 32, 24, 16, 8)  # channels of a block
 SLICES = (6, 5, 4, 8, 7, 9, 3, 2)  # steps of a slice of the weights
 SLICES_EXACT = (4, 3, 2)  # 64 terms at the most
-WHY = "the patch that a tile reads as scaled halves in shared memory, where every tap of it feeds tensor cores by warpgroup"
+WHY = "the patch that a tile reads as scaled fp16 in shared memory, where every tap of it feeds tensor cores by warpgroup"
 
 
 @dataclass(frozen=True)
 class Work:
     """The part of a convolution that a schedule's blocks have to do. `terms`: products for one of floats; `patch`: its sides."""
 
-    kind: Kind
+    kind: ConvolutionKind
     terms: int
     sum: Sum
     patch: tuple[int, ...]
@@ -59,7 +59,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class ConvHalvesSchedule(Schedule):
+class ImplicitGemmFp16Schedule(Schedule):
     pixels: int = tunes("TILE_PIXELS", 128)
     channels: int = tunes("CHANNELS", 64)  # output channels of a block
     warpgroups: int = tunes("WARPGROUPS", 1)
@@ -76,8 +76,8 @@ class ConvHalvesSchedule(Schedule):
 
     def sums(self, work: Work) -> int:
         """Accumulators of a thread."""
-        held = side_by_side(work.kind) + (work.terms == 3)
-        return held * (self.pixels // 64 // self.warpgroups) * self.channels // 2
+        sums = side_by_side(work.kind) + (work.terms == 3)
+        return sums * (self.pixels // 64 // self.warpgroups) * self.channels // 2
 
     def step_bytes(self, work: Work) -> int:
         return (2 if work.terms == 3 else 1) * 32 * self.channels
@@ -100,27 +100,27 @@ class ConvHalvesSchedule(Schedule):
 
     def us(self, hardware: Hardware, work: Work) -> float:
         """The busiest multiprocessor's time, from cycles of a block: tensor cores (a product of 64 rows reads these from shared
-        memory, however narrow it is), halves made of floats, what comes from the L2 cache, results; what it waits for, most of
+        memory, however narrow it is), casts to fp16, what comes from the L2 cache, results; what it waits for, most of
         all for what it does not hold."""
-        kind, some, terms, sums = work.kind, work.sum, work.terms, self.sums(work)
+        kind, split, terms, sums = work.kind, work.sum, work.terms, self.sums(work)
         slices, resident = self.slices(work), self.blocks_per_sm(hardware, work)
-        mean, long = sum(slices) / len(slices), some.chunks * sum(some.steps) / len(work.phases)
-        each = sum(max(part / 4, 16) for part in parts_of(self.channels))
-        tensor = long * self.pixels / 64 * terms * each / TENSOR_SHARE
+        mean, long = sum(slices) / len(slices), split.chunks * sum(split.steps) / len(work.phases)
+        step_cycles = sum(max(part / 4, 16) for part in parts_of(self.channels))
+        tensor = long * self.pixels / 64 * terms * step_cycles / TENSOR_SHARE
         late = max(0, ceil(work.items / self.threads) - (4 if sums <= 32 else 3))
-        halves = some.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
+        cast_cycles = split.chunks * work.items * 8 * (8 if terms == 1 else 14) / 128
         stored = self.pixels * side_by_side(kind) * self.channels * 4 / STORED_BYTES_PER_CYCLE
-        waits = 2000 + some.chunks * (2500 + 500 * late) + mean * (150 + (2 * sums if terms == 3 else 0))
+        waits = 2000 + split.chunks * (2500 + 500 * late) + mean * (150 + (2 * sums if terms == 3 else 0))
         weights = 0 if self.stages >= max(slices) else mean * self.slice * self.step_bytes(work)
         row = 4 * work.patch[-1]
-        fetched = (some.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
-        alone = (tensor + 1.5 * (halves + stored) + waits) / resident
-        cycles = self._slowdown(kind, long) * max(tensor, fetched, stored, alone)
+        fetched = (split.chunks * work.items * 32 * (row + 28) / row + weights) / FETCHED_BYTES_PER_CYCLE
+        alone = (tensor + 1.5 * (cast_cycles + stored) + waits) / resident
+        cycles = self._estimate_slowdown(kind, long) * max(tensor, fetched, stored, alone)
         waves = ceil(work.blocks / (hardware.sm_count * resident)) * resident
         return waves * cycles / hardware.sm_clock_mhz
 
-    def _slowdown(self, kind: Kind, long: float) -> float:
-        """As measured: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
+    def _estimate_slowdown(self, kind: ConvolutionKind, long: float) -> float:
+        """Return a factor that was fitted to measurements: small tiles wait more, short rows are stored in parts of a cache line, and 128 outputs a warpgroup pay
         where sums are long."""
         small = (
             {64: 1.6, 128: 1.3}.get(self.pixels, 1.0) if prod(kind.kernel) > 1 else 1.0 + self.pixels / 1000
@@ -132,9 +132,9 @@ class ConvHalvesSchedule(Schedule):
         return small
 
 
-def halves_technique(
+def build_fp16_technique(
     hardware: Hardware,
-    kind: Kind,
+    kind: ConvolutionKind,
     shape: tuple[int, ...],
     terms: int,
     moved: int,
@@ -142,7 +142,7 @@ def halves_technique(
     limits: Limits = NO_LIMITS,
 ) -> Technique | None:
     """`shape`: of the convolution's result; `moved`: bytes of all operands. None where no tile fits."""
-    schedules = halves_schedules(hardware, kind, shape, terms, limits)
+    schedules = list_fp16_schedules(hardware, kind, shape, terms, limits)
     if not schedules:
         return None
     best, us = min(schedules, key=lambda s: s[1])
@@ -152,19 +152,21 @@ def halves_technique(
     return Technique(EXACT if terms == 3 else "implicit-gemm-fp16", WHY, "compute", tunables, us=us)
 
 
-def _tunables(kind: Kind, best: ConvHalvesSchedule, terms: int, limits: Limits) -> tuple[Tunable, ...]:
+def _tunables(
+    kind: ConvolutionKind, best: ImplicitGemmFp16Schedule, terms: int, limits: Limits
+) -> tuple[Tunable, ...]:
     def fits(pixels: int = best.pixels, wide: int = best.wide, deep: int = best.deep) -> bool:
-        """Do `halves_kernels` cut a tile with these sides?"""
+        """Do `emit_fp16_kernels` cut a tile with these sides?"""
         deep = min(deep, pixels // 64)
         area = pixels // deep
         wide = min(wide, area)
         wide = wide if wide >= 64 or area // wide >= 8 else area // 8
         return limits.tile(pixels, wide, deep, side_by_side(kind))
 
-    near = [w for w in WIDTHS if w != best.channels and best.channels // 2 <= w <= 2 * best.channels]
+    widths = [w for w in WIDTHS if w != best.channels and best.channels // 2 <= w <= 2 * best.channels]
     return best.tunables(
         pixels=[p for p in (128, 256, 64) if p != best.pixels and fits(pixels=p)],
-        channels=[w for w in near if w >= limits.channels][:3],
+        channels=[w for w in widths if w >= limits.channels][:3],
         warpgroups=[g for g in (2, 1, 4) if 64 * g <= best.pixels],
         chunk=[c for c in (32, 16, 64) if c < 2 * kind.channels],
         wide=[w for w in (best.wide * 2, best.wide // 2) if w >= 8 and fits(wide=w)],
@@ -175,13 +177,13 @@ def _tunables(kind: Kind, best: ConvHalvesSchedule, terms: int, limits: Limits) 
 
 
 @cache
-def halves_schedules(
-    hardware: Hardware, kind: Kind, shape: tuple[int, ...], terms: int, limits: Limits = NO_LIMITS
-) -> tuple[tuple[ConvHalvesSchedule, float], ...]:
+def list_fp16_schedules(
+    hardware: Hardware, kind: ConvolutionKind, shape: tuple[int, ...], terms: int, limits: Limits = NO_LIMITS
+) -> tuple[tuple[ImplicitGemmFp16Schedule, float], ...]:
     """All that fit a multiprocessor, each with what it should take in microseconds."""
     phases = kind.stride if kind.transposed else (1,) * len(kind.stride)
     grid = [-(-n // s) for n, s in zip(shape[2:], phases, strict=True)]
-    timed: list[tuple[ConvHalvesSchedule, float]] = []
+    timed: list[tuple[ImplicitGemmFp16Schedule, float]] = []
     for (pixels, wide, deep), width in product(tiles_of(len(grid)), _widths(kind, limits)):
         if not limits.tile(pixels, wide, deep, side_by_side(kind)):
             continue
@@ -190,19 +192,19 @@ def halves_schedules(
         outer = prod(phases) // side_by_side(kind)
         blocks = shape[0] * kind.groups * -(-kind.made // width) * outer * tiles
         patch = tuple(patch_of(kind, sides))
-        for some, groups in product(sums_of(kind), sorted({pixels // 64, max(1, pixels // 128)})):
-            if pixels * width <= MOST_RESULTS and (some.chunk <= 32 or pixels > 64 * groups):
-                tile = ConvHalvesSchedule(
-                    pixels, width, groups, some.chunk, wide, deep, sm_count=hardware.sm_count
+        for split, groups in product(sums_of(kind), sorted({pixels // 64, max(1, pixels // 128)})):
+            if pixels * width <= MOST_RESULTS and (split.chunk <= 32 or pixels > 64 * groups):
+                tile = ImplicitGemmFp16Schedule(
+                    pixels, width, groups, split.chunk, wide, deep, sm_count=hardware.sm_count
                 )
-                timed += _staged(hardware, tile, Work(kind, terms, some, patch, blocks))
+                timed += _list_stagings(hardware, tile, Work(kind, terms, split, patch, blocks))
     return tuple(timed)
 
 
-def _staged(
-    hardware: Hardware, tile: ConvHalvesSchedule, work: Work
-) -> Iterator[tuple[ConvHalvesSchedule, float]]:
-    """With all weights of a block in shared memory, or slices that go round there; what fits."""
+def _list_stagings(
+    hardware: Hardware, tile: ImplicitGemmFp16Schedule, work: Work
+) -> Iterator[tuple[ImplicitGemmFp16Schedule, float]]:
+    """Yield schedules with all weights of a block in shared memory, or with a multistage buffer; those that fit."""
     if tile.sums(work) > MOST_SUMS:
         return
     sizes = SLICES_EXACT if work.terms == 3 else SLICES
@@ -214,7 +216,7 @@ def _staged(
             yield schedule, schedule.us(hardware, work)
 
 
-def _widths(kind: Kind, limits: Limits) -> list[int]:
+def _widths(kind: ConvolutionKind, limits: Limits) -> list[int]:
     """Channels of a block: those that leave few idle."""
     return sorted(
         (w for w in WIDTHS if w >= limits.channels),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ..convolution_kinds import Kind, reach, taps_of, up
+from ..convolution_kinds import ConvolutionKind, reach, taps_of, up
 
 
 @dataclass(frozen=True)
 class Sum:
-    """How the sum is cut. Channels of a chunk; chunks; planes of octets in a patch; steps of each phase in a chunk."""
+    """How the sum is cut. Channels of a chunk; chunks; planes of channel vectors in a patch; steps of each phase in a chunk."""
 
     chunk: int
     chunks: int
@@ -23,13 +23,13 @@ class Sum:
     steps: tuple[int, ...]
 
 
-def sums_of(kind: Kind) -> Iterator[Sum]:
+def sums_of(kind: ConvolutionKind) -> Iterator[Sum]:
     taps = taps_of(kind)
-    if kind.channels <= 4 and not kind.transposed:  # octets are several taps of a row
-        beside = 8 // (1 << (kind.channels - 1).bit_length())
+    if kind.channels <= 4 and not kind.transposed:  # vectors hold several taps of a row
+        taps_per_vector = 8 // (1 << (kind.channels - 1).bit_length())
         row, rows = kind.kernel[-1], prod(kind.kernel[:-1])
-        planes = (row >= beside) + (row % beside != 0)
-        yield Sum(16, 1, planes, (-(-rows * -(-row // beside) // 2),))
+        planes = (row >= taps_per_vector) + (row % taps_per_vector != 0)
+        yield Sum(16, 1, planes, (-(-rows * -(-row // taps_per_vector) // 2),))
         return
     for chunk in (32, 16, 64, 48):
         if chunk <= max(16, up(kind.channels, 16)):
@@ -38,8 +38,8 @@ def sums_of(kind: Kind) -> Iterator[Sum]:
             yield Sum(chunk, -(-kind.channels // depth), depth // 8, steps)
 
 
-def patch_of(kind: Kind, sides: tuple[int, ...]) -> Iterator[int]:
-    """Of each dimension; columns come in whole strides."""
+def patch_of(kind: ConvolutionKind, sides: tuple[int, ...]) -> Iterator[int]:
+    """Yield the patch's size in each dimension; columns come in whole strides."""
     for i, side in enumerate(sides):
         pace = 1 if kind.transposed or i < len(sides) - 1 else kind.stride[-1]
         yield up(reach(kind, i, side), pace)

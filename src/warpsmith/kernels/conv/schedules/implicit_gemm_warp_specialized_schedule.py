@@ -17,37 +17,41 @@ from ....hardware import H200, Hardware
 from ....records import Tunable
 from ...family import Technique
 from ...schedule import Schedule, tunes
-from ..convolution_kinds import Kind, side_by_side, taps_of, up
+from ..convolution_kinds import ConvolutionKind, side_by_side, taps_of, up
 from .implicit_gemm_tiles import parts_of
 
-FEWEST_INS = 8  # channels of a group, below which octets are mostly zeros
+FEWEST_INS = 8  # channels of a group, below which vectors of 8 channels are mostly zeros
 WIDTHS = (128, 64, 96, 48, 32, 24, 16, 8)  # channels of a block
 CHUNKS = (64, 32, 16, 8, 48)  # input channels
 CONSUMER_LAYOUTS = (
     (1, 2, 1), (2, 2, 1), (2, 1, 1), (1, 1, 1), (4, 1, 1), (2, 2, 2), (1, 2, 2), (1, 3, 3), (1, 4, 4), (1, 4, 2), (4, 2, 2),
-)  # products of 64 cells of a warpgroup, warpgroups, teams of them  # fmt: skip
+)  # products of 64 cells of a warpgroup, warpgroups, consumer groups  # fmt: skip
 IMAGE_STAGES = (2, 3, 4, 6)
-MOST_PATCH, MOST_RING, MOST_SLICE = 1 << 14, 40, 9  # octets of a patch; slices of the weights; steps of one
+MOST_PATCH, MOST_RING, MOST_SLICE = (
+    1 << 14,
+    40,
+    9,
+)  # channel vectors of a patch; slices of the weights; steps of one
 REGISTERS = 32  # of a thread besides its sums
 DRAM_SHARE = 0.9
 LAUNCHES = 14 / 3  # of five kernels, in starts of one
-WHY = "the image once as halves, in which every tap is a shift: tensor cores read it as bulk copies bring it"
+WHY = "the image packed once as fp16, in which every tap is a shift: tensor cores read it as bulk copies bring it"
 
 
 @dataclass(frozen=True)
-class Whole:
+class FullChannels:
     """What follows wants all `channels` of a place in one block, and goes over them `walks` times, the first one not counted."""
 
     channels: int = 0
     walks: int = 0
 
 
-EACH = Whole()  # nothing does
+EACH = FullChannels()  # nothing does
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Of an H200 with tiles of `implicit-gemm-warp-specialized`, fitted to its looks: `python lab/flat_tiles.py fit`."""
+    """The rates of an H200 with tiles of `implicit-gemm-warp-specialized`, fitted to its looks: `python lab/flat_tiles.py fit`."""
 
     a_slice: float = 62.0  # cycles of a slice of the weights, besides its products
     a_patch: float = 1250.0  # of a patch
@@ -68,7 +72,7 @@ class Load:
     """What a tile makes a multiprocessor do."""
 
     products: float  # cycles at the peak, of one of the warpgroups that share the tile
-    crew: int  # such warpgroups
+    warpgroups: int  # such warpgroups
     slices: int
     patches: float
     passes: int
@@ -76,38 +80,42 @@ class Load:
     walks: int
     fetched: float  # bytes
     stored: int
-    at_once: int  # tiles of a multiprocessor
+    tiles_per_sm: int  # tiles of a multiprocessor
     tiles: int  # of all
 
     def us(self, rates: Rates = RATES, hardware: Hardware = H200) -> float:
-        own = self.passes * (rates.a_pass + (rates.a_result + rates.a_walk * self.walks) * self.results)
-        own += self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
+        consumer_cycles = self.passes * (
+            rates.a_pass + (rates.a_result + rates.a_walk * self.walks) * self.results
+        )
+        consumer_cycles += (
+            self.products / rates.tensor + self.slices * rates.a_slice + self.patches * rates.a_patch
+        )
         parts = (
-            self.products * self.crew / rates.tensor,
+            self.products * self.warpgroups / rates.tensor,
             self.fetched / rates.fetched + self.stored / rates.stored,
-            own / self.at_once,
+            consumer_cycles / self.tiles_per_sm,
         )
         cycles = sum(part**rates.together for part in parts) ** (1 / rates.together)
-        rounds = self.tiles / (hardware.sm_count * self.at_once)
-        return (ceil(rounds) if rounds < 4 else rounds) * self.at_once * cycles / hardware.sm_clock_mhz
+        rounds = self.tiles / (hardware.sm_count * self.tiles_per_sm)
+        return (ceil(rounds) if rounds < 4 else rounds) * self.tiles_per_sm * cycles / hardware.sm_clock_mhz
 
 
 @dataclass(frozen=True)
 class Patch:
-    """What one tap after the other reads: `octets` of it, `steps` of products of a list (an inner phase), `count` of them."""
+    """What one tap after the other reads: `channel_vectors` of it, `steps` of products of a list (an inner phase), `count` of them."""
 
-    octets: int
+    channel_vectors: int
     steps: int
     count: float
 
 
 @dataclass(frozen=True)
-class ConvFlatSchedule(Schedule):
-    """`tall`: products of 64 cells of a warpgroup; `teams`: of warpgroups; see `implicit_gemm_warp_specialized.flat_kernels`."""
+class ImplicitGemmWarpSpecializedSchedule(Schedule):
+    """`mma_tiles_m`: products of 64 cells of a warpgroup; `consumer_groups`: of warpgroups; see `implicit_gemm_warp_specialized.emit_warp_specialized_kernels`."""
 
-    tall: int = tunes("MMA_TILES_M", 1)
+    mma_tiles_m: int = tunes("MMA_TILES_M", 1)
     groups: int = tunes("WARPGROUPS", 1)
-    teams: int = tunes("CONSUMER_GROUPS", 1)
+    consumer_groups: int = tunes("CONSUMER_GROUPS", 1)
     width: int = tunes("CHANNELS", 64)
     chunk: int = tunes("CHUNK", 64)
     band: int = tunes("BAND", 0)
@@ -119,36 +127,43 @@ class ConvFlatSchedule(Schedule):
     @property
     def rows(self) -> int:
         """Cells of a tile."""
-        return 64 * self.tall * self.groups // self.teams
+        return 64 * self.mma_tiles_m * self.groups // self.consumer_groups
 
     @property
     def threads(self) -> int:
-        """A warp of each team asks for copies."""
-        return 128 * self.groups + 32 * self.teams
+        """A producer warp of each consumer group asks for copies."""
+        return 128 * self.groups + 32 * self.consumer_groups
 
-    def sums(self, kind: Kind) -> int:
+    def sums(self, kind: ConvolutionKind) -> int:
         """Accumulators of a thread."""
-        return side_by_side(kind) * self.tall * self.width // 2
+        return side_by_side(kind) * self.mma_tiles_m * self.width // 2
 
-    def slices(self, kind: Kind, patch: Patch) -> int:
+    def slices(self, kind: ConvolutionKind, patch: Patch) -> int:
         """Slices of the weights that a tile goes through."""
         return slices_of(kind, patch, self.slice)
 
-    def abreast(self, whole: Whole) -> int:
+    def abreast(self, full_channels: FullChannels) -> int:
         """Channels of a warpgroup's results that are on their way together."""
-        return self.width if whole.channels else next(n for n in (32, 24, 16, 8) if self.width % n == 0)
+        return (
+            self.width if full_channels.channels else next(n for n in (32, 24, 16, 8) if self.width % n == 0)
+        )
 
-    def smem_bytes(self, kind: Kind, patch: Patch, whole: Whole) -> int:
+    def smem_bytes(self, kind: ConvolutionKind, patch: Patch, full_channels: FullChannels) -> int:
         """About as many as the kernel asks for: without barriers and what it rounds up."""
         ring = min(self.stages, self.slices(kind, patch)) * self.slice * 32 * self.width
-        staged = self.groups * 4 * self.abreast(whole) * (64 * side_by_side(kind) + 4)
-        return 1024 + ring + self.teams * self.patches * patch.octets * 16 + staged
+        staged = self.groups * 4 * self.abreast(full_channels) * (64 * side_by_side(kind) + 4)
+        return 1024 + ring + self.consumer_groups * self.patches * patch.channel_vectors * 16 + staged
 
-    def blocks_per_sm(self, hardware: Hardware, kind: Kind, patch: Patch, whole: Whole) -> int:
+    def blocks_per_sm(
+        self, hardware: Hardware, kind: ConvolutionKind, patch: Patch, full_channels: FullChannels
+    ) -> int:
         """0 where not even one fits."""
-        sums, used = self.sums(kind), self.smem_bytes(kind, patch, whole) + hardware.smem_bytes_reserved
-        wanted = (4 - self.groups if self.groups < 3 else 1) if sums <= 64 else (1 if self.groups > 1 else 2)
-        resident = min(wanted, hardware.smem_bytes_per_block // used)
+        sums, used = (
+            self.sums(kind),
+            self.smem_bytes(kind, patch, full_channels) + hardware.smem_bytes_reserved,
+        )
+        blocks = (4 - self.groups if self.groups < 3 else 1) if sums <= 64 else (1 if self.groups > 1 else 2)
+        resident = min(blocks, hardware.smem_bytes_per_block // used)
         fits = self.threads * resident * (sums + REGISTERS) <= hardware.registers_per_sm
         return resident if fits else 0
 
@@ -157,33 +172,35 @@ class ConvFlatSchedule(Schedule):
 class Timed:
     """A schedule, what it makes a multiprocessor do, and the microseconds that should take."""
 
-    schedule: ConvFlatSchedule
+    schedule: ImplicitGemmWarpSpecializedSchedule
     load: Load
     us: float
 
 
-def slices_of(kind: Kind, patch: Patch, size: int) -> int:
+def slices_of(kind: ConvolutionKind, patch: Patch, size: int) -> int:
     """`size`: steps of a slice."""
     return ceil(ceil(patch.steps / size) * side_by_side(kind) * patch.count)
 
 
-def flat_technique(
+def build_warp_specialized_technique(
     hardware: Hardware,
-    kind: Kind,
-    given: tuple[int, ...],
+    kind: ConvolutionKind,
+    image_shape: tuple[int, ...],
     shape: tuple[int, ...],
     moved: int,
     stream: Tunable,
-    whole: Whole = EACH,
+    full_channels: FullChannels = EACH,
 ) -> Technique | None:
-    """`given`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
+    """`image_shape`, `shape`: of the convolution's input and result; `moved`: bytes of all operands. None where no tile fits."""
     if kind.channels < FEWEST_INS:
         return None
-    timed = sorted(flats(kind, given, shape, whole, hardware), key=lambda t: t.us)
+    timed = sorted(
+        rank_warp_specialized_schedules(kind, image_shape, shape, full_channels, hardware), key=lambda t: t.us
+    )
     if not timed:
         return None
-    apart = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
-    packing = hardware.dram_us(4.0 * prod(given) * (0.5 + apart), DRAM_SHARE)
+    stride = 1 if kind.transposed else kind.stride[-1]  # neighbours of a cell, which read all of it
+    packing = hardware.dram_us(4.0 * prod(image_shape) * (0.5 + stride), DRAM_SHARE)
     us = (
         max(timed[0].us, hardware.dram_us(moved, DRAM_SHARE)) + packing + LAUNCHES * hardware.kernel_launch_us
     )
@@ -191,30 +208,38 @@ def flat_technique(
 
 
 def _tunables(timed: list[Timed]) -> tuple[Tunable, ...]:
-    """What the best tile has first, then what others have that take up to half as long again."""
-    best, near = timed[0].schedule, [t.schedule for t in timed if t.us <= 1.5 * timed[0].us]
+    """List the best tile's values first, then those of others that take up to half as long again."""
+    best, schedules = timed[0].schedule, [t.schedule for t in timed if t.us <= 1.5 * timed[0].us]
     return best.tunables(**{
-        field: list(dict.fromkeys(getattr(s, field) for s in near))[:6] for field in best.names()
+        field: list(dict.fromkeys(getattr(s, field) for s in schedules))[:6] for field in best.names()
     })  # fmt: skip
 
 
-def _cells(kind: Kind, given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Of each dimension: cells of a row, and by how many the last tap's shift is larger than the first one's."""
-    counts, apart = [], []
+def _cells(
+    kind: ConvolutionKind, image_shape: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[list[int], list[int]]:
+    """Return for each dimension the cells of a row, and by how many the last tap's shift is larger than the first one's."""
+    counts, shifts = [], []
     for d, stride in enumerate(kind.stride):
         reach = kind.dilation[d] * (kind.kernel[d] - 1)
         further = (reach + stride - 1) // stride if kind.transposed else reach // stride
-        places = -(-shape[2 + d] // stride) if kind.transposed else shape[2 + d]
+        outputs = -(-shape[2 + d] // stride) if kind.transposed else shape[2 + d]
         zeros = kind.padding[d] // stride if not kind.transposed else 0
-        least = max(places, places + further - zeros)
-        ends = -(-(given[2 + d] + kind.padding[d]) // stride) if not kind.transposed else given[2 + d]
-        counts.append(min(max(least, ends), places + further))
-        apart.append(further)
-    return counts, apart
+        cells = max(outputs, outputs + further - zeros)
+        ends = (
+            -(-(image_shape[2 + d] + kind.padding[d]) // stride)
+            if not kind.transposed
+            else image_shape[2 + d]
+        )
+        counts.append(min(max(cells, ends), outputs + further))
+        shifts.append(further)
+    return counts, shifts
 
 
-def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int) -> Patch:
-    """Of a tile of `rows` cells."""
+def _patch(
+    kind: ConvolutionKind, counts: list[int], apart: list[int], chunk: int, band: int, rows: int
+) -> Patch:
+    """Return the patch that a tile of `rows` cells reads."""
     inside = range(len(counts) - band - 1, len(counts))  # dimensions inside of which taps share a patch
     outside = [d for d in range(len(counts)) if d not in inside]
     spread = sum(apart[d] * prod(counts[d + 1 :]) for d in inside)
@@ -223,64 +248,79 @@ def _patch(kind: Kind, counts: list[int], apart: list[int], chunk: int, band: in
     bands = max(1.0, prod(kind.kernel[d] / strides[d] for d in outside))  # of a phase
     outer = prod(strides) // side_by_side(kind)
     steps = sum(taps_of(kind)) / outer * chunk / 16
-    octets = chunk // 8 * prod(paces[d] for d in inside) * (rows + spread)
-    return Patch(octets, ceil(steps / bands / side_by_side(kind)), bands * -(-kind.channels // chunk))
+    channel_vectors = chunk // 8 * prod(paces[d] for d in inside) * (rows + spread)
+    return Patch(
+        channel_vectors, ceil(steps / bands / side_by_side(kind)), bands * -(-kind.channels // chunk)
+    )
 
 
 @cache
-def flats(
-    kind: Kind, given: tuple[int, ...], shape: tuple[int, ...], whole: Whole = EACH, hardware: Hardware = H200
+def rank_warp_specialized_schedules(
+    kind: ConvolutionKind,
+    image_shape: tuple[int, ...],
+    shape: tuple[int, ...],
+    full_channels: FullChannels = EACH,
+    hardware: Hardware = H200,
 ) -> tuple[Timed, ...]:
     """All that fit a multiprocessor."""
-    counts, apart = _cells(kind, given, shape)
-    inner, total = side_by_side(kind), given[0] * prod(counts)
+    counts, shifts = _cells(kind, image_shape, shape)
+    inner, total = side_by_side(kind), image_shape[0] * prod(counts)
     outer = (prod(kind.stride) if kind.transposed else 1) // inner
     timed: list[Timed] = []
-    for crew, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
-        if (chunk > up(kind.channels, 8) and chunk != 8) or not whole.channels <= width < 2 * up(
+    for layout, width, chunk, band in product(CONSUMER_LAYOUTS, WIDTHS, CHUNKS, range(len(counts))):
+        if (chunk > up(kind.channels, 8) and chunk != 8) or not full_channels.channels <= width < 2 * up(
             kind.made, 8
         ):
             continue
-        tile = ConvFlatSchedule(*crew, width, chunk, band, sm_count=hardware.sm_count)
-        patch = _patch(kind, counts, apart, chunk, band, tile.rows)
-        if 2 * tile.sums(kind) > 256 or patch.octets > MOST_PATCH:
+        tile = ImplicitGemmWarpSpecializedSchedule(*layout, width, chunk, band, sm_count=hardware.sm_count)
+        patch = _patch(kind, counts, shifts, chunk, band, tile.rows)
+        if 2 * tile.sums(kind) > 256 or patch.channel_vectors > MOST_PATCH:
             continue
         tiles = ceil(total / tile.rows) * outer * -(-kind.made // width) * kind.groups
-        for schedule in _staged(kind, tile, patch):
-            resident = schedule.blocks_per_sm(hardware, kind, patch, whole)
+        for schedule in _list_stagings(kind, tile, patch):
+            resident = schedule.blocks_per_sm(hardware, kind, patch, full_channels)
             if resident > 0:
-                load = _load(kind, schedule, patch, whole, tiles, resident)
+                load = _load(kind, schedule, patch, full_channels, tiles, resident)
                 timed.append(Timed(schedule, load, load.us(hardware=hardware)))
     return tuple(timed)
 
 
-def _staged(kind: Kind, tile: ConvFlatSchedule, patch: Patch) -> Iterator[ConvFlatSchedule]:
-    """With slices of so many steps, so many of them held, and so many patches."""
+def _list_stagings(
+    kind: ConvolutionKind, tile: ImplicitGemmWarpSpecializedSchedule, patch: Patch
+) -> Iterator[ImplicitGemmWarpSpecializedSchedule]:
+    """Yield schedules by K steps a stage, stages of the weights, and stages of the image."""
     for size in sorted({ceil(patch.steps / n) for n in (1, 2, 3, 4)}):
         slices = slices_of(kind, patch, size)
         for stages in sorted({2, 3, 4, slices}):
-            if stages <= MOST_RING and size <= MOST_SLICE and (tile.teams == 1 or stages >= slices):
+            if stages <= MOST_RING and size <= MOST_SLICE and (tile.consumer_groups == 1 or stages >= slices):
                 for patches in IMAGE_STAGES:
                     yield replace(tile, slice=size, stages=stages, patches=patches)
 
 
 def _load(
-    kind: Kind, schedule: ConvFlatSchedule, patch: Patch, whole: Whole, tiles: int, resident: int
+    kind: ConvolutionKind,
+    schedule: ImplicitGemmWarpSpecializedSchedule,
+    patch: Patch,
+    full_channels: FullChannels,
+    tiles: int,
+    resident: int,
 ) -> Load:
     """`tiles`: of all; `resident`: blocks of a multiprocessor."""
-    inner, tall, width = side_by_side(kind), schedule.tall, schedule.width
+    inner, mma_tiles_m, width = side_by_side(kind), schedule.mma_tiles_m, schedule.width
     steps, slices = patch.steps * inner * patch.count, schedule.slices(kind, patch)
-    abreast = schedule.abreast(whole)
-    fetched = patch.count * patch.octets * 16 + (0 if schedule.stages >= slices else steps * 32 * width)
+    abreast = schedule.abreast(full_channels)
+    fetched = patch.count * patch.channel_vectors * 16 + (
+        0 if schedule.stages >= slices else steps * 32 * width
+    )
     return Load(
-        products=steps * tall * _step_cycles(width),
-        crew=schedule.groups // schedule.teams, slices=slices, patches=patch.count, passes=tall * width // abreast,
-        results=inner * abreast / 2, walks=whole.walks, fetched=fetched,
-        stored=schedule.rows * inner * min(width, kind.made) * 4, at_once=resident * schedule.teams, tiles=tiles,
+        products=steps * mma_tiles_m * _step_cycles(width),
+        warpgroups=schedule.groups // schedule.consumer_groups, slices=slices, patches=patch.count, passes=mma_tiles_m * width // abreast,
+        results=inner * abreast / 2, walks=full_channels.walks, fetched=fetched,
+        stored=schedule.rows * inner * min(width, kind.made) * 4, tiles_per_sm=resident * schedule.consumer_groups, tiles=tiles,
     )  # fmt: skip
 
 
 @cache
 def _step_cycles(width: int) -> float:
-    """Of a step of 64 cells at the tensor cores' peak."""
+    """Return the cycles of a step of 64 cells at the tensor cores' peak."""
     return sum(max(part / 2, 16 + part / 4) for part in parts_of(width))

@@ -83,16 +83,16 @@ class CppDataMovement(AnchoredFamily):
             mapping = mapping_of(graph, region)
         except Unsupported:
             return []
-        found = []
+        techniques = []
         for name, shape in SHAPES.items():
             try:
                 shape(mapping).write()
             except Unsupported:
                 continue
-            found.append(_technique(name, graph, region, facts))
+            techniques.append(_technique(name, graph, region, facts))
             if name == "interleaved":  # rows of a few elements lose by an order of magnitude
                 break
-        return found
+        return techniques
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -104,7 +104,7 @@ class CppDataMovement(AnchoredFamily):
 
 
 def _worth(graph: Graph, region: Region) -> bool:
-    """Is there more to it than a copy that ATen makes at the speed of memory?"""
+    """Tell whether there is more to it than a copy that ATen makes at the speed of memory?"""
     nodes = [graph.by_name[n] for n in region.nodes]
     if any(base_name(n) in SLOW or (pointwise(n.op) and base_name(n) not in COPIES) for n in nodes):
         return True
@@ -121,8 +121,8 @@ def _technique(name: str, graph: Graph, region: Region, facts: Facts) -> Techniq
     operations = counted(len(region.nodes), "operation")
     if name == "tiles":
         why = f"{operations} in one pass over tiles, which are transposed in registers: memory is read and written in runs"
-        own = (tunable("TILE", 64, 32, 128), tunable("STRIP", 32, 16, 64))
-        return Technique(name, why, "memory", (*own, unroll, *common))
+        tile_tunables = (tunable("TILE", 64, 32, 128), tunable("STRIP", 32, 16, 64))
+        return Technique(name, why, "memory", (*tile_tunables, unroll, *common))
     if name == "interleaved":
         why = f"{operations} in one pass: lanes run along the outer loop, the short inner one is woven in at the end"
         return Technique(name, why, "memory", (tunable("TILE", 256, 64, 1024), unroll, *common))
@@ -141,22 +141,22 @@ def _turns(graph: Graph, node: Node) -> bool:
 
 
 def _other_order(spec: TensorSpec, out: TensorSpec) -> bool:
-    """Whether neighbours along what is dense in `out` lie apart in `spec`."""
+    """Tell whether neighbours along what is dense in `out` lie apart in `spec`."""
     if spec.shape != out.shape:
         return False
     dense = min((d for d, n in enumerate(out.shape) if n > 1), key=lambda d: out.stride[d], default=0)
     return spec.stride[dense] > out.stride[dense]
 
 
-def _known(node: Node) -> bool:
+def _is_supported(node: Node) -> bool:
     return base_name(node) in MOVES or pointwise(node.op) is not None
 
 
 def _neighbours(graph: Graph, region: Region) -> list[str]:
-    """What makes the inputs, then what reads the output."""
-    found = [graph.producer[v].name for v in region.inputs if v in graph.producer]
-    found += [u.name for v in region.outputs for u in graph.users[v]]
-    return [n for n in dict.fromkeys(found) if _known(graph.by_name[n])]
+    """List the producers of the inputs, then the readers of the output."""
+    neighbours = [graph.producer[v].name for v in region.inputs if v in graph.producer]
+    neighbours += [u.name for v in region.outputs for u in graph.users[v]]
+    return [n for n in dict.fromkeys(neighbours) if _is_supported(graph.by_name[n])]
 
 
 def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Region | None:
@@ -164,17 +164,17 @@ def _with(graph: Graph, region: Region, name: str, taken: Collection[str]) -> Re
     node = graph.by_name[name]
     names = [*region.nodes, name]
     if base_name(node) not in FREE or node.output.name in region.inputs:
-        return _grown(graph, region, names)
+        return _grow_region(graph, region, names)
     for user in graph.users[node.output.name]:
-        if user.name not in taken and _known(user) and base_name(user) not in FREE:
-            grown = _grown(graph, region, [*names, user.name])
+        if user.name not in taken and _is_supported(user) and base_name(user) not in FREE:
+            grown = _grow_region(graph, region, [*names, user.name])
             if grown is not None:
                 return grown
     return None
 
 
-def _grown(graph: Graph, region: Region, names: list[str]) -> Region | None:
-    """None where it cannot be written, or where costly arithmetic would be done for every copy of an element."""
+def _grow_region(graph: Graph, region: Region, names: list[str]) -> Region | None:
+    """Grow the region; None where it cannot be written, or where costly arithmetic would be done for every copy of an element."""
     grown = _region(graph, names)
     if grown is None:
         return None
@@ -188,9 +188,9 @@ def _multiplies(graph: Graph, region: Region) -> bool:
     """Does a node of the region read what the region makes several times over?"""
     inside = set(region.nodes)
     for node in (graph.by_name[n] for n in region.nodes):
-        made = [v for v in node.uses if v in graph.producer and graph.producer[v].name in inside]
+        inner_values = [v for v in node.uses if v in graph.producer and graph.producer[v].name in inside]
         if base_name(node) not in JOINS and any(
-            2 * node.output.spec.numel > 3 * graph.specs[v].numel for v in made
+            2 * node.output.spec.numel > 3 * graph.specs[v].numel for v in inner_values
         ):
             return True
     return False

@@ -37,36 +37,36 @@ class Cases:
         self._cuts = 0
         self._leaves = 0
 
-    def write(self, ranges: Ranges, made: Made | None = None) -> None:
+    def write(self, ranges: Ranges, written: Made | None = None) -> None:
         """Raises Unsupported."""
-        made = made or {}
-        choice = self._next(self.mapping.root, made)
+        written = written or {}
+        choice = self._next(self.mapping.root, written)
         if choice is None:
             self._leaves += 1
             if self._leaves > MAX_LEAVES:
                 raise Unsupported("too many cases")
-            steps, root = self._straight(made)
+            steps, root = self._straight(written)
             self._leaf(Leaf(steps, root, ranges))
             return
         over = {self.loops.where[v] for v, _ in choice.index.terms} & set(ranges)
         if not over:
-            self._branch(choice, ranges, made)
+            self._branch(choice, ranges, written)
         elif len(over) == 1:
-            self._ranges(choice, over.pop(), ranges, made)
+            self._ranges(choice, over.pop(), ranges, written)
         else:
             raise Unsupported("a choice by two loops at once")
 
-    def _next(self, name: str, made: Made) -> Choice | None:
+    def _next(self, name: str, written: Made) -> Choice | None:
         """The first choice on the way to a step that was not made yet."""
         choice = self.mapping.choices.get(name)
         if choice is not None:
-            if choice.key not in made:
+            if choice.key not in written:
                 return choice
-            return self._next(choice.cases[made[choice.key]], made)
+            return self._next(choice.cases[written[choice.key]], written)
         for arg in self.mapping.steps[name].args:
-            found = self._next(arg, made)
-            if found is not None:
-                return found
+            following = self._next(arg, written)
+            if following is not None:
+                return following
         return None
 
     def _straight(self, made: Made) -> tuple[tuple[Expr, ...], str]:
@@ -103,13 +103,13 @@ class Cases:
         variable, coefficient = next((v, c) for v, c in choice.index.terms if self.loops.where[v] == group)
         if sum(self.loops.where[v] == group for v, _ in choice.index.terms) > 1 or not coefficient.literal:
             raise Unsupported("a choice by two loops at once")
-        rest, scale = self._point(choice.index, group), self.loops.inner(variable).text
+        point, scale = self._point(choice.index, group), self.loops.inner(variable).text
         order = list(range(len(choice.cases)))
         up = coefficient.number > 0
         bounds = list(choice.bounds) if up else list(reversed(choice.bounds))
         edges = [low]
         for bound in bounds:
-            away = f"({bound.text}) - ({rest})" if up else f"({rest}) - ({bound.text}) + 1"
+            away = f"({bound.text}) - ({point})" if up else f"({point}) - ({bound.text}) + 1"
             cut = f"cut{self._number()}"
             steps = away if abs(coefficient.number) == 1 else f"ceil_div({away}, {abs(coefficient.number)})"
             first = steps if scale == "1" else f"({steps}) * ({scale})"

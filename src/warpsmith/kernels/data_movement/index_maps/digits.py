@@ -27,20 +27,20 @@ def digits(index: Index, sizes: Sequence[Sym], extents: Sequence[Sym]) -> tuple[
     if index.looked_up or not index.const.zero:
         raise Unsupported("a reshape of what is not a whole dimension")
     weights = [product(sizes[i + 1 :]) for i in range(len(sizes))]
-    found = [Index() for _ in sizes]
+    indices = [Index() for _ in sizes]
     requires: list[str] = []
     for variable, coefficient in index.terms:
-        place = _place(variable, coefficient, sizes, weights, extents)
-        digit = coefficient // weights[place]
+        position = _place(variable, coefficient, sizes, weights, extents)
+        digit = coefficient // weights[position]
         if not digit.literal:
-            requires.append(f"{coefficient.text} % ({weights[place].text}) == 0")
-        found[place] = found[place].plus(Index(((variable, digit),)))
-    for size, own in zip(sizes, found, strict=True):
+            requires.append(f"{coefficient.text} % ({weights[position].text}) == 0")
+        indices[position] = indices[position].plus(Index(((variable, digit),)))
+    for size, own in zip(sizes, indices, strict=True):
         if size.value == 1 and not own.terms and size.text != "1":
             requires.append(f"{size.text} == 1")
         if sum(c.value * (extents[v].value - 1) for v, c in own.terms) >= max(size.value, 1):
             raise Unsupported("a reshape whose digits overlap")
-    return found, requires
+    return indices, requires
 
 
 def _place(

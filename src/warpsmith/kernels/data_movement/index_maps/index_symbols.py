@@ -43,12 +43,12 @@ class Sym:
             return sym(0) if number == 0 else Sym(number, self.factors, self.value + other.value)
         if self.zero or other.zero:
             return other if self.zero else self
-        return Sym(1, (f"({self.text} + {_bracketed(other)})",), self.value + other.value)
+        return Sym(1, (f"({self.text} + {_put_in_brackets(other)})",), self.value + other.value)
 
     def __sub__(self, other: Sym) -> Sym:
         if self.factors == other.factors or self.zero or other.zero:
             return self + other * sym(-1)
-        return Sym(1, (f"({self.text} - {_bracketed(other)})",), self.value - other.value)
+        return Sym(1, (f"({self.text} - {_put_in_brackets(other)})",), self.value - other.value)
 
     def __mul__(self, other: Sym) -> Sym:
         if self.zero or other.zero:
@@ -60,9 +60,9 @@ class Sym:
         """Exact at the main variant. Raises Unsupported where it is not."""
         if other.value == 0 or self.value % other.value:
             raise Unsupported(f"{self.text} is not a multiple of {other.text}")
-        mine, theirs = Counter(self.factors), Counter(other.factors)
-        if other.number and self.number % other.number == 0 and not theirs - mine:
-            factors = tuple(sorted((mine - theirs).elements()))
+        mine, divisors = Counter(self.factors), Counter(other.factors)
+        if other.number and self.number % other.number == 0 and not divisors - mine:
+            factors = tuple(sorted((mine - divisors).elements()))
             return Sym(self.number // other.number, factors, self.value // other.value)
         return Sym(1, (f"(({self.text}) / ({other.text}))",), self.value // other.value)
 
@@ -71,7 +71,7 @@ def sym(number: int) -> Sym:
     return Sym(number, (), number)
 
 
-def named(text: str, value: int) -> Sym:
+def name_constant(text: str, value: int) -> Sym:
     """A constant of `task.h`, or any expression in brackets."""
     return Sym(1, (text,), value)
 
@@ -83,7 +83,7 @@ def product(sizes: Sequence[Sym]) -> Sym:
     return result
 
 
-def _bracketed(value: Sym) -> str:
+def _put_in_brackets(value: Sym) -> str:
     return f"({value.text})" if value.number < 0 or (value.factors and value.number != 1) else value.text
 
 
@@ -102,14 +102,14 @@ class Index:
         terms = dict(self.terms)
         for variable, coefficient in other.terms:
             terms[variable] = terms[variable] + coefficient if variable in terms else coefficient
-        return Index(_kept(terms), self.const + other.const, self.looked_up + other.looked_up)
+        return Index(_drop_zeros(terms), self.const + other.const, self.looked_up + other.looked_up)
 
     def shift(self, by: Sym) -> Index:
         return self.plus(Index(const=by))
 
     def times(self, factor: Sym) -> Index:
         return Index(
-            _kept({v: c * factor for v, c in self.terms}), self.const * factor,
+            _drop_zeros({v: c * factor for v, c in self.terms}), self.const * factor,
             tuple((t, c * factor) for t, c in self.looked_up),
         )  # fmt: skip
 
@@ -117,20 +117,22 @@ class Index:
 At = tuple[Index, ...]  # one for each dimension
 
 
-def _kept(terms: Mapping[int, Sym]) -> tuple[tuple[int, Sym], ...]:
+def _drop_zeros(terms: Mapping[int, Sym]) -> tuple[tuple[int, Sym], ...]:
     return tuple((v, c) for v, c in sorted(terms.items()) if not c.zero)
 
 
-def fixed(value: Sym) -> Index:
+def fix_index(value: Sym) -> Index:
     return Index(const=value)
 
 
-def replaced(index: Sequence[Index], dim: int, own: Index) -> tuple[Index, ...]:
+def replace_dim(index: Sequence[Index], dim: int, own: Index) -> tuple[Index, ...]:
     """The index with another one in a dimension."""
     return (*index[:dim], own, *index[dim + 1 :])
 
 
-def aligned(shape: Sequence[int], out: Sequence[int], index: Sequence[Index]) -> tuple[Index, ...]:
+def align_index(shape: Sequence[int], out: Sequence[int], index: Sequence[Index]) -> tuple[Index, ...]:
     """The index into a value of `shape` that is broadcast to `out`."""
     offset = len(out) - len(shape)
-    return tuple(index[d + offset] if n == out[d + offset] else fixed(sym(0)) for d, n in enumerate(shape))
+    return tuple(
+        index[d + offset] if n == out[d + offset] else fix_index(sym(0)) for d, n in enumerate(shape)
+    )

@@ -12,7 +12,7 @@ from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import kind_of, number, option
 from ....codegen.program import Unsupported
 from ....records import Node
-from .index_symbols import At, Index, Sym, fixed, replaced, sym
+from .index_symbols import At, Index, Sym, fix_index, replace_dim, sym
 from .pull import Mapping, Moves
 from .size_relations import pad_amounts
 
@@ -28,7 +28,7 @@ def _cat(m: Mapping, node: Node, value: str, index: At) -> str:
         starts.append(start)
         start = start + m.size(name)[dim]
     cases = [
-        m.pull(name, replaced(index, dim, index[dim].shift(begin * sym(-1))))
+        m.pull(name, replace_dim(index, dim, index[dim].shift(begin * sym(-1))))
         for name, begin in zip(values, starts, strict=True)
     ]
     return m.choose(index[dim], starts[1:], _same_kind(m, cases))
@@ -59,15 +59,15 @@ def _pad(m: Mapping, node: Node, value: str, index: At) -> str:
             return m.pull(node.uses[0], inner)
         before, after = pads[d]
         size = m.size(node.uses[0])[d]
-        own = inner[d].shift(sym(-before))
+        shifted = inner[d].shift(sym(-before))
         cases, bounds = [], []
         if before > 0:
-            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, own, size, False))))
+            cases.append(filled or along(d - 1, replace_dim(inner, d, _outside(kind, shifted, size, False))))
             bounds.append(sym(before))
-        cases.append(along(d - 1, replaced(inner, d, own)))
+        cases.append(along(d - 1, replace_dim(inner, d, shifted)))
         if after > 0:
             bounds.append(sym(before) + size)
-            cases.append(filled or along(d - 1, replaced(inner, d, _outside(kind, own, size, True))))
+            cases.append(filled or along(d - 1, replace_dim(inner, d, _outside(kind, shifted, size, True))))
         return m.choose(inner[d], bounds, cases) if len(cases) > 1 else cases[0]
 
     for d, (before, after) in enumerate(pads):
@@ -77,15 +77,15 @@ def _pad(m: Mapping, node: Node, value: str, index: At) -> str:
 
 
 def _outside(kind: str, own: Index, size: Sym, above: bool) -> Index:
-    """Where an index before the first or past the last element leads."""
+    """Map an index before the first or past the last element into the value."""
     if kind == "replication":
-        return fixed(size - sym(1) if above else sym(0))
+        return fix_index(size - sym(1) if above else sym(0))
     turned = own.times(sym(-1))
     return turned.shift(size * sym(2) - sym(2)) if above else turned
 
 
 def _roll(m: Mapping, node: Node, value: str, index: At) -> str:
-    shifts, dims = _listed(node.args[1]), _listed(option(node, 2, "dims", []))
+    shifts, dims = _list_integers(node.args[1]), _list_integers(option(node, 2, "dims", []))
     if len(shifts) != len(dims):
         raise Unsupported("a roll of the flattened tensor")
 
@@ -102,18 +102,18 @@ def _roll(m: Mapping, node: Node, value: str, index: At) -> str:
         edge = size - by if back else by
         low = inner[d].shift(by if back else size - by)
         high = inner[d].shift(by - size if back else by * sym(-1))
-        cases = [along(i + 1, replaced(inner, d, low)), along(i + 1, replaced(inner, d, high))]
+        cases = [along(i + 1, replace_dim(inner, d, low)), along(i + 1, replace_dim(inner, d, high))]
         return m.choose(inner[d], [edge], cases)
 
     return along(0, index)
 
 
-def _listed(value: Any) -> list[int]:
+def _list_integers(value: Any) -> list[int]:
     return [int(v) for v in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _triangle(m: Mapping, node: Node, value: str, index: At) -> str:
-    """Where column - row <= diagonal (tril), or >= (triu), the value, else 0."""
+    """Pull a triangle: the value where column - row <= diagonal (tril), or >= (triu), else 0."""
     lower = base_name(node) == "tril"
     diagonal = int(option(node, 1, "diagonal", 0))
     inside = m.pull(node.uses[0], index)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ....codegen.writer import Writer
 from ....records import TensorSpec
-from .index_symbols import Index, Sym, named, product, sym
+from .index_symbols import Index, Sym, name_constant, product, sym
 from .pull import Choice, Load, Mapping
 
 
@@ -32,8 +32,8 @@ class Loops:
         dims = sorted(range(len(spec.shape)), key=lambda d: -spec.stride[d])
         self.order = [v for d in dims for v in mapping.dims[d]]
         self.out = self._access("out0", "out0", spec, mapping.whole)
-        self.loads = {n: self._of(load) for n, load in mapping.loads.items()}
-        self.tables = {n: self._of(load) for n, load in mapping.tables.items()}
+        self.loads = {n: self._find_access(load) for n, load in mapping.loads.items()}
+        self.tables = {n: self._find_access(load) for n, load in mapping.tables.items()}
         self.groups = self._groups()
         self.where = {v: i for i, group in enumerate(self.groups) for v in group}
 
@@ -46,7 +46,7 @@ class Loops:
         return product([self.mapping.extents[v] for v in self.groups[group]]).value
 
     def step(self, access: Access, group: int) -> int:
-        """How far one step along a group moves, at the main variant."""
+        """Return the distance that one step along a group moves, at the main variant."""
         long = [v for v in self.groups[group] if self.mapping.extents[v].value != 1]
         return access.steps[long[-1]].value if long else 0
 
@@ -54,7 +54,7 @@ class Loops:
         return any(not access.steps[v].zero for v in self.groups[group])
 
     def inner(self, variable: int) -> Sym:
-        """How many steps of its group make one of the variable, which is the group's first."""
+        """Return the steps of the group that make one step of the variable, which is the group's first."""
         group = self.groups[self.where[variable]]
         return product([self.mapping.extents[v] for v in group[group.index(variable) + 1 :]])
 
@@ -93,19 +93,19 @@ class Loops:
 
     # ---- internals
 
-    def _of(self, load: Load) -> Access:
+    def _find_access(self, load: Load) -> Access:
         return self._access(load.name, load.operand, load.spec, load.index)
 
     def _access(self, name: str, operand: str, spec: TensorSpec, index: tuple[Index, ...]) -> Access:
         count = len(self.mapping.extents)
         steps, base = [sym(0)] * count, sym(0)
         lookups: dict[str, Sym] = {}
-        for d, own in enumerate(index):
-            step = named(f"{operand}_stride[{d}]", spec.stride[d])
-            for variable, coefficient in own.terms:
+        for d, dim_index in enumerate(index):
+            step = name_constant(f"{operand}_stride[{d}]", spec.stride[d])
+            for variable, coefficient in dim_index.terms:
                 steps[variable] = steps[variable] + coefficient * step
-            base = base + own.const * step
-            for table, coefficient in own.looked_up:
+            base = base + dim_index.const * step
+            for table, coefficient in dim_index.looked_up:
                 lookups[table] = lookups.get(table, sym(0)) + coefficient * step
         return Access(name, operand, tuple(steps), base, tuple(lookups.items()))
 
@@ -119,7 +119,7 @@ class Loops:
         return groups
 
     def _joins(self, outer: int, inner: int) -> bool:
-        """Whether two neighbouring loops can be one, at the main variant."""
+        """Tell whether two neighbouring loops can be one, at the main variant."""
         chosen = self.mapping.choices.values()
         if any(v == inner for c in chosen for v, _ in c.index.terms):
             return False

@@ -14,7 +14,7 @@ from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import option
 from ....codegen.program import Unsupported
 from ....records import Graph, Node, Region
-from .index_symbols import Sym, named, product, sym
+from .index_symbols import Sym, name_constant, product, sym
 from .size_relations import Dim, Equation, relations
 
 
@@ -36,30 +36,30 @@ class Sizes:
         self._equal: list[str] = []
         for operand, value in operands:
             for d, size in enumerate(graph.specs[value].shape):
-                own, text = self._find((value, d)), f"{operand}_shape[{d}]"
-                if own in self._known:
-                    self._equal.append(f"{text} == {self._known[own].text}")
+                root, text = self._find((value, d)), f"{operand}_shape[{d}]"
+                if root in self._known:
+                    self._equal.append(f"{text} == {self._known[root].text}")
                 else:
-                    self._known[own] = named(text, size)
+                    self._known[root] = name_constant(text, size)
         self._solve([v.name for n in self.nodes for v in n.outputs if v is not None])
 
     def of(self, value: str) -> list[Sym]:
         return [self._known[self._find((value, d))] for d in range(len(self.graph.specs[value].shape))]
 
     def requirements(self) -> list[str]:
-        """What must hold at every variant for the sizes to be what they were taken for."""
-        found = list(self._equal)
+        """List the conditions that must hold at every variant for the sizes to be what they were taken for."""
+        conditions = list(self._equal)
         for e in self.equations:
-            left = [self._known[self._find(d)] for d in e.left]
-            right = [self._known[self._find(d)] for d in e.right]
-            total = product(left) * sym(e.factor)
+            lhs = [self._known[self._find(d)] for d in e.left]
+            rhs = [self._known[self._find(d)] for d in e.right]
+            total = product(lhs) * sym(e.factor)
             if e.const is not None:
                 total = e.const
-                for part in left:
+                for part in lhs:
                     total = total + part
-            if total.text != product(right).text:
-                found.append(f"{total.text} == {product(right).text}")
-        return found
+            if total.text != product(rhs).text:
+                conditions.append(f"{total.text} == {product(rhs).text}")
+        return conditions
 
     def _solve(self, values: Sequence[str]) -> None:
         unknown = [(v, d) for v in values for d in range(len(self.graph.specs[v].shape))]
@@ -72,7 +72,7 @@ class Sizes:
             self._known[self._find(dim)] = self._guess(dim)
 
     def _apply(self, e: Equation) -> bool:
-        """Whether the equation gave a new size."""
+        """Solve the equation for a size; tell whether that is new."""
         missing = [d for d in (*e.left, *e.right) if self._find(d) not in self._known]
         if len(missing) != 1:
             return False
@@ -80,18 +80,18 @@ class Sizes:
         sides = [[self._known[self._find(d)] for d in side if d != unknown] for side in (e.left, e.right)]
         if unknown in e.right:
             sides.reverse()
-        own, other = sides
+        lhs, rhs = sides
         if e.const is None:
             scale = sym(e.factor)
-            size = product(other) * scale if unknown in e.right else product(other) // scale
-            size = size // product(own)
+            size = product(rhs) * scale if unknown in e.right else product(rhs) // scale
+            size = size // product(lhs)
         elif unknown in e.right:
             size = e.const
-            for part in other:
+            for part in rhs:
                 size = size + part
         else:
-            size = other[0] - e.const
-            for part in own:
+            size = rhs[0] - e.const
+            for part in lhs:
                 size = size - part
         if size.value != self._value(unknown):
             raise Unsupported("sizes that contradict each other")
@@ -110,17 +110,17 @@ class Sizes:
             if source is not None:
                 return source * sym(node.args[1][dim[1]])
         if source is not None and base_name(node) == "slice":
-            return self._sliced(node, source)
+            return self._measure_slice(node, source)
         return sym(number)
 
-    def _sliced(self, node: Node, size: Sym) -> Sym:
+    def _measure_slice(self, node: Node, size: Sym) -> Sym:
         """Length of a slice, as its arguments say it."""
         step = int(option(node, 4, "step", 1))
         start, end = (self.bound(option(node, i, n, None), size) for i, n in ((2, "start"), (3, "end")))
         length = (size if end is None else end) - (start or sym(0))
         if step == 1 or length.value < 1:
             return length
-        return named(f"(({length.text} + {step - 1}) / {step})", -(-length.value // step))
+        return name_constant(f"(({length.text} + {step - 1}) / {step})", -(-length.value // step))
 
     def bound(self, number: int | None, size: Sym) -> Sym | None:
         """An end of a slice within a dimension of `size`; None: the dimension's own end."""

@@ -66,8 +66,8 @@ class Runs:
         for at, i in enumerate(groups):
             below = self._product(groups[at + 1 :])
             quotient = "row" if below == "1" else f"row / nonzero({below})"
-            rest = f" % nonzero(g{i}_size)" if at else ""
-            self.w.line(f"const int64_t g{i} = {quotient}{rest};")
+            modulus = f" % nonzero(g{i}_size)" if at else ""
+            self.w.line(f"const int64_t g{i} = {quotient}{modulus};")
 
     def _piece(self, number: str, size: str, group: int) -> tuple[str, str]:
         w = self.w
@@ -87,7 +87,7 @@ class Runs:
         for step in leaf.steps:
             if step.operand is not None and step.name not in self.turned:
                 access = self.loops.loads[step.name]
-                start = f"{access.operand}{self._at(access, low)}{self._found(access)}"
+                start = f"{access.operand}{self._at(access, low)}{self._emit_lookups(access)}"
                 w.line(f"const {access.operand}_t* const {step.name}_at = {start};")
         kind = self.mapping.steps[leaf.root].kind
         w.line(f"{'out0_t' if stream else 'float'}* const out0_at = {out};")
@@ -96,14 +96,16 @@ class Runs:
             fetch.vector(leaf.steps, lambda name: name, lanes_rows=False)
             root = fetch.table[leaf.root]
             value = fetch.splat(root) if fetch.constant(root) else leaf.root
-            along = f"out0_g{self.lane}" if stream else "1"
+            lane_stride = f"out0_g{self.lane}" if stream else "1"
             if kind in "ml":
-                w.line(f"{'write_bool' if kind == 'm' else 'write_index'}<{along}>(out0_at, j, {value}, n);")
+                w.line(
+                    f"{'write_bool' if kind == 'm' else 'write_index'}<{lane_stride}>(out0_at, j, {value}, n);"
+                )
             else:
-                w.line(f"write<{along}{', NT' if stream else ''}>(out0_at, j, {value}, n);")
+                w.line(f"write<{lane_stride}{', NT' if stream else ''}>(out0_at, j, {value}, n);")
 
     def _at(self, access: Access, low: str) -> str:
-        """Where the run starts: all loops at their points, the lanes at `low`."""
+        """Return the start of the run: all loops at their points, the lanes at `low`."""
         lanes = f" + {low} * {access.name}_g{self.lane}" if self.loops.moves(access, self.lane) else ""
         return self.loops.offset(access, frozenset({self.lane})) + lanes
 
@@ -123,20 +125,20 @@ class Runs:
                     wrap = self.mapping.tables[name].wrap
                     self.w.line(f"const int64_t {name}_row = entry<{wrap.text if wrap else 0}>(*({start}));")
 
-    def _found(self, access: Access) -> str:
+    def _emit_lookups(self, access: Access) -> str:
         shared = [(t, s) for t, s in access.lookups if not self.loops.moves(self.loops.tables[t], self.lane)]
         return "".join(f" + {t}_row * ({s.text})" for t, s in shared)
 
     def lane_offset(self, access: Access) -> str:
-        """What lane i adds through the tables whose entries differ from lane to lane, as the tail of an expression."""
-        found = ""
+        """Return the offset that lane i adds through the tables whose entries differ from lane to lane, as the tail of an expression."""
+        offset = ""
         for name, scale in access.lookups:
             table = self.loops.tables[name]
             if self.loops.moves(table, self.lane):
                 wrap = self.mapping.tables[name].wrap
                 at = f"{name}_at[(j + i) * {name}_g{self.lane}]"
-                found += f" + entry<{wrap.text if wrap else 0}>({at}) * ({scale.text})"
-        return found
+                offset += f" + entry<{wrap.text if wrap else 0}>({at}) * ({scale.text})"
+        return offset
 
 
 class Tiles(Runs):
@@ -147,8 +149,8 @@ class Tiles(Runs):
         candidates = {n: k for n in self.loops.loads if (k := self._dense_along(n)) is not None}
         if not candidates:
             raise Unsupported("nothing to transpose")
-        found = list(candidates.values())
-        self.across = max(found, key=found.count)
+        runs = list(candidates.values())
+        self.across = max(runs, key=runs.count)
         self.turned = frozenset(n for n, k in candidates.items() if k == self.across)
 
     def write(self) -> None:
@@ -181,8 +183,8 @@ class Tiles(Runs):
     def _leaf(self, leaf: Leaf) -> None:
         w, k = self.w, self.across
         (first, end), (low, high) = leaf.ranges[k], leaf.ranges[self.lane]
-        own = [s.name for s in leaf.steps if s.name in self.turned]
-        for name in own:
+        turned = [s.name for s in leaf.steps if s.name in self.turned]
+        for name in turned:
             access = self.loops.loads[name]
             start = f"{access.operand}{self.loops.offset(access, frozenset({k, self.lane}))}"
             start += f" + {first} * {name}_g{k} + {low} * {name}_g{self.lane}"
@@ -192,7 +194,7 @@ class Tiles(Runs):
                 f"transpose({name}_tile, TILE, {start}, {name}_g{self.lane}, {high} - {low}, {end} - {first});"
             )
         with w.block(f"for (int64_t g{k} = {first}; g{k} < {end}; ++g{k})"):
-            for name in own:
+            for name in turned:
                 w.line(f"const float* const {name}_at = {name}_tile + (g{k} - {first}) * TILE;")
             self._row(leaf, low, high, f"out0{self._at(self.loops.out, low)}", stream=True)
 
@@ -276,13 +278,13 @@ class _Fetch(Express):
 
     def load(self, step: Expr, j: str, n: str) -> str:
         name, runs = step.name, self.runs
-        along = f"{name}_g{runs.lane}"
+        lane_stride = f"{name}_g{runs.lane}"
         offset = runs.lane_offset(runs.loops.loads[name])
         if name in runs.turned:
             return f"fetch<1>({name}_at, {j}, {n})"
         if offset:
-            element = f"{name}_at[(j + i) * {along}{offset}]"
+            element = f"{name}_at[(j + i) * {lane_stride}{offset}]"
             value = {"f": f"ws::load_one(&{element})", "m": f"-(int){element}", "l": element}[step.kind]
             kind = VECTOR_TYPE[step.kind]
             return f"[&] {{ {kind} v{{}}; for (int i = 0; i < n; ++i) v[i] = {value}; return v; }}()"
-        return f"{READ[step.kind]}<{along}>({name}_at, {j}, {n})"
+        return f"{READ[step.kind]}<{lane_stride}>({name}_at, {j}, {n})"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from ....codegen.lowering.axis_relations import base_name, order_of
 from ....records import Graph, Node, Region
-from .index_symbols import At, Index, aligned, fixed, product, replaced, sym
+from .index_symbols import At, Index, align_index, fix_index, product, replace_dim, sym
 from .joins import JOINS
 from .lookups import LOOKUPS
-from .pull import Mapping, Moves, pulled
+from .pull import Mapping, Moves, pull_mapping
 from .size_relations import view_groups
 from .slices import SLICES
 
@@ -27,21 +27,21 @@ def _permute(m: Mapping, node: Node, value: str, index: At) -> str:
 def _view(m: Mapping, node: Node, value: str, index: At) -> str:
     source = node.uses[0]
     before, after = m.size(source), m.size(value)
-    inner: list[Index] = [fixed(sym(0))] * len(before)
-    for mine, made in view_groups([s.value for s in before], [s.value for s in after]):
-        if not mine or not made:
+    inner: list[Index] = [fix_index(sym(0))] * len(before)
+    for source_dims, result_dims in view_groups([s.value for s in before], [s.value for s in after]):
+        if not source_dims or not result_dims:
             continue
         flat = Index()
-        for position, d in enumerate(made):
-            flat = flat.plus(index[d].times(product([after[e] for e in made[position + 1 :]])))
-        for d, digit in zip(mine, m.digits(flat, [before[d] for d in mine]), strict=True):
+        for position, d in enumerate(result_dims):
+            flat = flat.plus(index[d].times(product([after[e] for e in result_dims[position + 1 :]])))
+        for d, digit in zip(source_dims, m.digits(flat, [before[d] for d in source_dims]), strict=True):
             inner[d] = digit
     return m.pull(source, inner)
 
 
 def _expand(m: Mapping, node: Node, value: str, index: At) -> str:
     source = node.uses[0]
-    return m.pull(source, aligned(m.graph.specs[source].shape, m.graph.specs[value].shape, index))
+    return m.pull(source, align_index(m.graph.specs[source].shape, m.graph.specs[value].shape, index))
 
 
 def _flip(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -59,12 +59,12 @@ def _repeat(m: Mapping, node: Node, value: str, index: At) -> str:
     inner = []
     for d, size in enumerate(m.size(source)):
         times = node.args[1][d + offset]
-        own = index[d + offset]
+        dim_index = index[d + offset]
         if times != 1:
             copies = m.size(value)[d + offset] // size
             m.requires.append(f"({copies.text}) * ({size.text}) == {m.size(value)[d + offset].text}")
-            own = m.digits(own, [copies, size])[1]
-        inner.append(own)
+            dim_index = m.digits(dim_index, [copies, size])[1]
+        inner.append(dim_index)
     return m.pull(source, inner)
 
 
@@ -82,9 +82,9 @@ def _pixels(m: Mapping, node: Node, value: str, index: At) -> str:
 
 def _channels(m: Mapping, node: Node, value: str, index: At) -> str:
     groups = sym(int(node.args[1]))
-    each = m.size(value)[1] // groups
-    inner, group = m.digits(index[1], [each, groups])
-    return m.pull(node.uses[0], replaced(index, 1, group.times(each).plus(inner)))
+    channels_per_group = m.size(value)[1] // groups
+    inner, group = m.digits(index[1], [channels_per_group, groups])
+    return m.pull(node.uses[0], replace_dim(index, 1, group.times(channels_per_group).plus(inner)))
 
 
 MOVES: Moves = {
@@ -96,4 +96,4 @@ MOVES: Moves = {
 
 def mapping_of(graph: Graph, region: Region) -> Mapping:
     """Raises Unsupported."""
-    return pulled(graph, region, MOVES)
+    return pull_mapping(graph, region, MOVES)

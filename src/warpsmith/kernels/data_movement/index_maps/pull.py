@@ -27,7 +27,7 @@ from ....codegen.lowering.ops import pointwise
 from ....codegen.program import Expr, Kind, Operand, Unsupported
 from ....records import Graph, Node, Region, TensorSpec
 from .digits import Split, digits
-from .index_symbols import Index, Sym, aligned, product
+from .index_symbols import Index, Sym, align_index, product
 from .map_sizes import Sizes
 
 MAX_STEPS = 160
@@ -46,11 +46,11 @@ class Load:
     @property
     def tables(self) -> dict[str, list[tuple[int, Sym]]]:
         """Table → (dimension, coefficient)."""
-        found: dict[str, list[tuple[int, Sym]]] = {}
+        tables_by_name: dict[str, list[tuple[int, Sym]]] = {}
         for d, index in enumerate(self.index):
             for table, coefficient in index.looked_up:
-                found.setdefault(table, []).append((d, coefficient))
-        return found
+                tables_by_name.setdefault(table, []).append((d, coefficient))
+        return tables_by_name
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,13 @@ class Mapping:
     def whole(self) -> tuple[Index, ...]:
         """Every output dimension as the loops run over it."""
         return tuple(
-            Index(tuple((v, product([self.extents[w] for w in own[i + 1 :]])) for i, v in enumerate(own)))
-            for own in self.dims
+            Index(
+                tuple(
+                    (v, product([self.extents[w] for w in variables[i + 1 :]]))
+                    for i, v in enumerate(variables)
+                )
+            )
+            for variables in self.dims
         )
 
     def pull(self, value: str, index: Sequence[Index]) -> str:
@@ -159,9 +164,9 @@ class Mapping:
 
     def digits(self, index: Index, sizes: Sequence[Sym]) -> list[Index]:
         """The digits of an index in the mixed radix `sizes`, outermost first. Raises Split."""
-        found, requires = digits(index, sizes, self.extents)
+        digit_indices, requires = digits(index, sizes, self.extents)
         self.requires += requires
-        return found
+        return digit_indices
 
     # ---- internals
 
@@ -191,8 +196,8 @@ class Mapping:
         self.loads[name] = Load(name, operand, spec, index)
         self.requires += [
             f"{operand}_shape[{d}] == 1"
-            for d, own in enumerate(index)
-            if spec.shape[d] == 1 and own == Index()
+            for d, dim_index in enumerate(index)
+            if spec.shape[d] == 1 and dim_index == Index()
         ]
         held = Operand(name, value, spec.dtype, (), spec.shape, spec.stride)
         self.steps[name] = Expr(name, "load", (), kind_of(spec.dtype), True, 0, operand=held)
@@ -235,10 +240,10 @@ class _Point:
         return convert(self, name, self.mapping.steps[name].kind, kind)
 
     def _broadcast(self, value: str) -> tuple[Index, ...]:
-        return aligned(self.mapping.graph.specs[value].shape, self.node.output.spec.shape, self.index)
+        return align_index(self.mapping.graph.specs[value].shape, self.node.output.spec.shape, self.index)
 
 
-def pulled(graph: Graph, region: Region, moves: Moves) -> Mapping:
+def pull_mapping(graph: Graph, region: Region, moves: Moves) -> Mapping:
     """The mapping of a region. Raises Unsupported."""
     if len(region.outputs) != 1:
         raise Unsupported("more than one output")
@@ -262,16 +267,16 @@ def pulled(graph: Graph, region: Region, moves: Moves) -> Mapping:
 def _space(graph: Graph, region: Region, moves: Moves, parts: list[list[Sym]]) -> Mapping:
     extents = [extent for sizes in parts for extent in sizes]
     numbers = iter(range(len(extents)))
-    dims = [[next(numbers) for _ in own] for own in parts]
+    dims = [[next(numbers) for _ in part] for part in parts]
     mapping = Mapping(graph, region, Sizes(graph, region), moves, extents, dims)
-    for size, own in zip(mapping.size(region.outputs[0]), parts, strict=True):
-        if len(own) > 1 and product(own).text != size.text:
-            mapping.requires.append(f"{product(own).text} == {size.text}")
+    for size, part in zip(mapping.size(region.outputs[0]), parts, strict=True):
+        if len(part) > 1 and product(part).text != size.text:
+            mapping.requires.append(f"{product(part).text} == {size.text}")
     return mapping
 
 
 def _split(mapping: Mapping, parts: list[list[Sym]], split: Split) -> None:
-    dim = next(d for d, own in enumerate(mapping.dims) if split.variable in own)
-    place = mapping.dims[dim].index(split.variable)
+    dim = next(d for d, variables in enumerate(mapping.dims) if split.variable in variables)
+    position = mapping.dims[dim].index(split.variable)
     outer = mapping.extents[split.variable] // split.inner
-    parts[dim][place : place + 1] = [outer, split.inner]
+    parts[dim][position : position + 1] = [outer, split.inner]

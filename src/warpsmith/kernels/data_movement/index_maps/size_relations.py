@@ -33,7 +33,7 @@ Relation = tuple[Dim, Dim] | Equation
 
 
 def relations(graph: Graph, node: Node) -> Iterator[Relation]:
-    """What a node says about sizes: dimensions that are the same, sums and products."""
+    """Yield the relations of sizes that a node implies: dimensions that are the same, sums and products."""
     name = base_name(node)
     if name in _RELATIONS:
         yield from _RELATIONS[name](graph, node)
@@ -68,11 +68,11 @@ def _permute(graph: Graph, node: Node) -> Iterator[Relation]:
 
 def _view(graph: Graph, node: Node) -> Iterator[Relation]:
     source, out = node.uses[0], node.output
-    for mine, made in view_groups(graph.specs[source].shape, out.spec.shape):
-        if len(mine) == len(made) == 1:
-            yield (source, mine[0]), (out.name, made[0])
-        elif mine and made:
-            yield Equation(tuple((source, d) for d in mine), tuple((out.name, d) for d in made))
+    for source_dims, result_dims in view_groups(graph.specs[source].shape, out.spec.shape):
+        if len(source_dims) == len(result_dims) == 1:
+            yield (source, source_dims[0]), (out.name, result_dims[0])
+        elif source_dims and result_dims:
+            yield Equation(tuple((source, d) for d in source_dims), tuple((out.name, d) for d in result_dims))
 
 
 def view_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
@@ -80,17 +80,17 @@ def view_groups(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[
     groups: list[tuple[list[int], list[int]]] = []
     i = o = 0
     while i < len(before) and o < len(after):
-        mine, made = [i], [o]
-        left, right = before[i], after[o]
+        source_dims, result_dims = [i], [o]
+        source_size, result_size = before[i], after[o]
         i, o = i + 1, o + 1
-        while left != right:
-            if left < right and i < len(before):
-                mine, left, i = [*mine, i], left * before[i], i + 1
-            elif left > right and o < len(after):
-                made, right, o = [*made, o], right * after[o], o + 1
+        while source_size != result_size:
+            if source_size < result_size and i < len(before):
+                source_dims, source_size, i = [*source_dims, i], source_size * before[i], i + 1
+            elif source_size > result_size and o < len(after):
+                result_dims, result_size, o = [*result_dims, o], result_size * after[o], o + 1
             else:
                 raise Unsupported("a view that does not keep its elements")
-        groups.append((mine, made))
+        groups.append((source_dims, result_dims))
     if i < len(before):
         groups.append((list(range(i, len(before))), []))
     if o < len(after):
@@ -125,7 +125,7 @@ def _stack(graph: Graph, node: Node) -> Iterator[Relation]:
             yield (value, d), (node.output.name, d + (d >= dim))
 
 
-def _dropped(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_select(graph: Graph, node: Node) -> Iterator[Relation]:
     """select: one dimension less."""
     source = node.uses[0]
     dim = option(node, 1, "dim", 0) % max(1, _rank(graph, source))
@@ -152,7 +152,7 @@ def pad_amounts(graph: Graph, node: Node) -> list[tuple[int, int]]:
     return pads
 
 
-def _padded(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_pad(graph: Graph, node: Node) -> Iterator[Relation]:
     source = node.uses[0]
     for d, (before, after) in enumerate(pad_amounts(graph, node)):
         if before == after == 0:
@@ -169,7 +169,7 @@ def _repeat(graph: Graph, node: Node) -> Iterator[Relation]:
             yield (source, d), (node.output.name, d + offset)
 
 
-def _shuffled(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_pixel_shuffle(graph: Graph, node: Node) -> Iterator[Relation]:
     """pixel_shuffle: (…, C·r·r, H, W) → (…, C, H·r, W·r); pixel_unshuffle: back."""
     source, out, r = node.uses[0], node.output.name, node.args[1]
     rank = _rank(graph, source)
@@ -183,7 +183,7 @@ def _all(graph: Graph, node: Node) -> Iterator[Relation]:
     yield from _same(graph, node, node.uses[0])
 
 
-def _looked_up(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_lookup(graph: Graph, node: Node) -> Iterator[Relation]:
     """index_select and gather: as the table or as the index."""
     source, index = node.args[0]["v"], node.args[2]["v"]
     dim = node.args[1] % max(1, _rank(graph, source))
@@ -195,24 +195,24 @@ def _looked_up(graph: Graph, node: Node) -> Iterator[Relation]:
         yield (index, 0), (node.output.name, dim)
 
 
-def _indexed(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_index(graph: Graph, node: Node) -> Iterator[Relation]:
     """index.Tensor: what is not indexed stays; the index tensors' own dimensions, broadcast, replace the rest."""
     source, out = node.args[0]["v"], node.output
-    places = [d for d, a in enumerate(node.args[1]) if a is not None]
-    names = [node.args[1][d]["v"] for d in places]
+    positions = [d for d, a in enumerate(node.args[1]) if a is not None]
+    names = [node.args[1][d]["v"] for d in positions]
     rank = max(_rank(graph, n) for n in names)
-    first = places[0] if places == list(range(places[0], places[0] + len(places))) else 0
+    first = positions[0] if positions == list(range(positions[0], positions[0] + len(positions))) else 0
     for name in names:
         offset = first + rank - _rank(graph, name)
         for d, size in enumerate(graph.specs[name].shape):
             if size == out.spec.shape[d + offset] and (size != 1 or len(names) == 1):
                 yield (out.name, d + offset), (name, d)
-    rest = [d for d in range(len(out.spec.shape)) if not first <= d < first + rank]
-    kept = (d for d in range(_rank(graph, source)) if d not in places)
-    yield from (((source, d), (out.name, o)) for d, o in zip(kept, rest, strict=True))
+    remaining = [d for d in range(len(out.spec.shape)) if not first <= d < first + rank]
+    source_dims = (d for d in range(_rank(graph, source)) if d not in positions)
+    yield from (((source, d), (out.name, o)) for d, o in zip(source_dims, remaining, strict=True))
 
 
-def _copied(graph: Graph, node: Node) -> Iterator[Relation]:
+def _relate_copy(graph: Graph, node: Node) -> Iterator[Relation]:
     """copy: the second argument, broadcast to the first."""
     source, out = node.args[1]["v"], node.output
     yield from _same(graph, node, node.args[0]["v"])
@@ -234,19 +234,19 @@ def _scatter(graph: Graph, node: Node) -> Iterator[Relation]:
     source, part = node.args[0]["v"], node.args[1]["v"]
     dim = option(node, 2, "dim", 0) % max(1, _rank(graph, source))
     yield from _same(graph, node, source)
-    gone = base_name(node) == "select_scatter"
+    drops_dim = base_name(node) == "select_scatter"
     for d in range(_rank(graph, source)):
         if d != dim:
-            yield (source, d), (part, d - (gone and d > dim))
+            yield (source, d), (part, d - (drops_dim and d > dim))
 
 
 _RELATIONS: dict[str, Callable[[Graph, Node], Iterator[Relation]]] = {
     "permute": _permute, "transpose": _permute, "t": _permute, "view": _view, "reshape": _view, "_unsafe_view": _view,
     "unsqueeze": _view, "squeeze": _view, "expand": _expand, "slice": _one_dim(1), "split_with_sizes": _one_dim(2),
-    "select": _dropped, "cat": _cat, "stack": _stack, "constant_pad_nd": _padded, "flip": _all, "roll": _all,
-    "tril": _all, "triu": _all, "repeat": _repeat, "index_select": _looked_up, "gather": _looked_up,
-    "embedding": _embedding, "index": _indexed, "copy": _copied, "slice_scatter": _scatter,
+    "select": _relate_select, "cat": _cat, "stack": _stack, "constant_pad_nd": _relate_pad, "flip": _all, "roll": _all,
+    "tril": _all, "triu": _all, "repeat": _repeat, "index_select": _relate_lookup, "gather": _relate_lookup,
+    "embedding": _embedding, "index": _relate_index, "copy": _relate_copy, "slice_scatter": _scatter,
     "select_scatter": _scatter, "channel_shuffle": _all,
-    "pixel_shuffle": _shuffled, "pixel_unshuffle": _shuffled,
-    **{f"{kind}_pad{n}d": _padded for kind in ("reflection", "replication") for n in (1, 2, 3)},
+    "pixel_shuffle": _relate_pixel_shuffle, "pixel_unshuffle": _relate_pixel_shuffle,
+    **{f"{kind}_pad{n}d": _relate_pad for kind in ("reflection", "replication") for n in (1, 2, 3)},
 }  # fmt: skip

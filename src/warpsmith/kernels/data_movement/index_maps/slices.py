@@ -9,7 +9,7 @@ from __future__ import annotations
 from ....codegen.lowering.op_builder import kind_of, option
 from ....codegen.program import Unsupported
 from ....records import Node
-from .index_symbols import At, Sym, aligned, fixed, replaced, sym
+from .index_symbols import At, Sym, align_index, fix_index, replace_dim, sym
 from .pull import Mapping, Moves
 
 
@@ -21,7 +21,7 @@ def _dim(m: Mapping, node: Node, position: int, name: str = "dim") -> int:
 
 
 def _start(m: Mapping, node: Node, value: str, dim: int, first: int) -> tuple[Sym, int]:
-    """Where a slice begins, and its step."""
+    """Return the start of a slice, and its step."""
     size = m.size(node.uses[0])[dim]
     step = int(option(node, first + 2, "step", 1))
     start, end = option(node, first, "start", None), option(node, first + 1, "end", None)
@@ -44,32 +44,32 @@ def _slice(m: Mapping, node: Node, value: str, index: At) -> str:
     dim = _dim(m, node, 1)
     start, step = _start(m, node, value, dim, 2)
     _within(m, start, m.size(value)[dim], step, m.size(node.uses[0])[dim])
-    return m.pull(node.uses[0], replaced(index, dim, index[dim].times(sym(step)).shift(start)))
+    return m.pull(node.uses[0], replace_dim(index, dim, index[dim].times(sym(step)).shift(start)))
 
 
 def _select(m: Mapping, node: Node, value: str, index: At) -> str:
     dim, at = _dim(m, node, 1), int(option(node, 2, "index", 0))
     size = m.size(node.uses[0])[dim]
-    own = (
+    selection = (
         size + sym(at)
         if at < 0
         else sym(at)
         if at < size.value - 1 or at < 4
         else size - sym(size.value - at)
     )
-    return m.pull(node.uses[0], (*index[:dim], fixed(own), *index[dim:]))
+    return m.pull(node.uses[0], (*index[:dim], fix_index(selection), *index[dim:]))
 
 
 def _split(m: Mapping, node: Node, value: str, index: At) -> str:
     dim = _dim(m, node, 2)
     names = [None if v is None else v.name for v in node.outputs]
-    place = names.index(value)
+    position = names.index(value)
     start = sym(0)
     size = m.size(node.uses[0])[dim]
-    for name, part in zip(names[:place], node.args[1], strict=False):
+    for name, part in zip(names[:position], node.args[1], strict=False):
         start = start + (m.size(name)[dim] if name is not None else sym(part))
     _within(m, start, m.size(value)[dim], 1, size)
-    return m.pull(node.uses[0], replaced(index, dim, index[dim].shift(start)))
+    return m.pull(node.uses[0], replace_dim(index, dim, index[dim].shift(start)))
 
 
 def _slice_scatter(m: Mapping, node: Node, value: str, index: At) -> str:
@@ -82,7 +82,7 @@ def _slice_scatter(m: Mapping, node: Node, value: str, index: At) -> str:
     length = m.size(part)[dim]
     _within(m, start, length, 1, m.size(source)[dim])
     outside = m.pull(source, index)
-    inside = m.pull(part, replaced(index, dim, index[dim].shift(start * sym(-1))))
+    inside = m.pull(part, replace_dim(index, dim, index[dim].shift(start * sym(-1))))
     return m.choose(index[dim], [start, start + length], [outside, inside, outside])
 
 
@@ -99,10 +99,10 @@ def _copy(m: Mapping, node: Node, value: str, index: At) -> str:
     """copy(self, source): what an assignment stores, broadcast."""
     source = node.args[1]["v"]
     shape, out = m.graph.specs[source].shape, m.graph.specs[value].shape
-    found = m.pull(source, aligned(shape, out, index))
-    if m.steps[found].kind != kind_of(m.graph.specs[value].dtype):
+    pulled = m.pull(source, align_index(shape, out, index))
+    if m.steps[pulled].kind != kind_of(m.graph.specs[value].dtype):
         raise Unsupported("an assignment that converts")
-    return found
+    return pulled
 
 
 SLICES: Moves = {

@@ -44,9 +44,9 @@ class CppMatMul(MatMulPattern, CppAnchored):
         """The left factor, where a prologue would compute each of its elements once."""
         product = product_of(graph, node)
         sizes = Sizes(*product.sizes(graph, node))
-        left = product.left.value
-        shared = left in (product.right.value, product.addend)
-        return () if shared or 4 * sizes.columns * sizes.depth > BLOCK_BYTES else (left,)
+        lhs = product.left.value
+        shared = lhs in (product.right.value, product.addend)
+        return () if shared or 4 * sizes.columns * sizes.depth > BLOCK_BYTES else (lhs,)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -54,16 +54,18 @@ class CppMatMul(MatMulPattern, CppAnchored):
             return []
         product = product_of(graph, anchor.node)
         sizes = Sizes(*product.sizes(graph, anchor.node))
-        along = graph.specs[product.right.value].stride[product.right.inner] == 1
-        few = min(sizes.rows, sizes.columns)
-        found = []
-        if not (along and sizes.rows == 1) and sizes.columns > 1:
-            found.append(_panels(graph, region, facts, product, sizes))
-        if (few <= 8 and sizes.depth >= 16 and (along or sizes.columns <= 8)) or not found:
-            found.append(_dots(graph, region, facts, sizes, 1.2 if along or few <= 2 else 0.8))
+        contiguous = graph.specs[product.right.value].stride[product.right.inner] == 1
+        short_side = min(sizes.rows, sizes.columns)
+        techniques = []
+        if not (contiguous and sizes.rows == 1) and sizes.columns > 1:
+            techniques.append(_panels(graph, region, facts, product, sizes))
+        if (short_side <= 8 and sizes.depth >= 16 and (contiguous or sizes.columns <= 8)) or not techniques:
+            techniques.append(
+                _dots(graph, region, facts, sizes, 1.2 if contiguous or short_side <= 2 else 0.8)
+            )
         if triangle_of(anchor) is not None:  # what is outside is not computed: fewer operations
-            found = [replace(t, name=f"algebraic-{t.name}") for t in found]
-        return sorted(found, key=lambda t: -t.gain)
+            techniques = [replace(t, name=f"algebraic-{t.name}") for t in techniques]
+        return sorted(techniques, key=lambda t: -t.gain)
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         triangle = triangle_of(anchor)
@@ -75,12 +77,12 @@ class CppMatMul(MatMulPattern, CppAnchored):
         panels = technique.name.endswith("panels")
         loops = render("gemm/cpu/outer_product.h" if panels else "gemm/cpu/inner_product.h")
         return "".join([
-            render("gemm/cpu/constants.h"), declarations(_named(anchor)), render("gemm/cpu/split_k.h"), order,
+            render("gemm/cpu/constants.h"), declarations(_name_factors(anchor)), render("gemm/cpu/split_k.h"), order,
             loops,
         ])  # fmt: skip
 
     def body(self, w: Writer, anchor: Anchor, technique: Technique) -> str:
-        named = _named(anchor)
+        named = _name_factors(anchor)
         for helper in ("read", "write", "flat"):
             w.use(helper)
         room = _workspace(named, technique)
@@ -88,17 +90,17 @@ class CppMatMul(MatMulPattern, CppAnchored):
         w.line('static_assert(4 * (THREADS * SCRATCH + PARTIAL) <= WORKSPACE_BYTES, "the scratch memory");')
         _fill(w, anchor, named)
         _finish(w, anchor, named)
-        left = named.left or "(const left_t*)nullptr"
-        w.line(f"multiply({left}, {named.right}, (float*)workspace, fill, finish);")
+        lhs = named.left or "(const left_t*)nullptr"
+        w.line(f"multiply({lhs}, {named.right}, (float*)workspace, fill, finish);")
         return room
 
 
-def _named(anchor: Anchor) -> Named:
+def _name_factors(anchor: Anchor) -> Named:
     product, names = product_of(anchor.graph, anchor.node), anchor.names
-    made = bool(anchor.before.get(product.left.value))
-    left = "" if made else names[product.left.value]
+    computed = bool(anchor.before.get(product.left.value))
+    lhs = "" if computed else names[product.left.value]
     addend = names[product.addend] if product.addend is not None else ""
-    return Named(product, left, names[product.right.value], addend, names[anchor.region.outputs[0]])
+    return Named(product, lhs, names[product.right.value], addend, names[anchor.region.outputs[0]])
 
 
 def _fill(w: Writer, anchor: Anchor, named: Named) -> None:
@@ -119,7 +121,7 @@ def _fill(w: Writer, anchor: Anchor, named: Named) -> None:
 
 
 def _finish(w: Writer, anchor: Anchor, named: Named) -> None:
-    """What follows the sums: the addend, the triangle, the epilogue."""
+    """Write what follows the sums: the addend, the triangle, the epilogue."""
     product = named.product
     head = f"const auto finish = [&](int64_t b, int64_t m, int64_t n, float* sums, int64_t count) {INLINE}"
     with w.block(head, "};"):
@@ -156,8 +158,8 @@ def _panels(graph: Graph, region: Region, facts: Facts, product: Product, sizes:
         tunables.append(tunable("RESIDENT", half, half // 2))
     if product.right.outer is not None and right.stride[product.right.outer] == 1:
         # Copying pays where many rows share it, and the rows of the right factor lie too far apart for the cache.
-        far = 4 * sizes.depth * right.stride[product.right.inner] > facts.l1_bytes * 3 // 4
-        tunables.append(tunable("PACK", 1, 0) if far and sizes.rows > 128 else tunable("PACK", 0, 1))
+        strided = 4 * sizes.depth * right.stride[product.right.inner] > facts.l1_bytes * 3 // 4
+        tunables.append(tunable("PACK", 1, 0) if strided and sizes.rows > 128 else tunable("PACK", 0, 1))
     why = "tiles of rows times vectors of columns stay in registers over the whole sum"
     tunables += _further(graph, region, facts, sizes, sizes.outputs // 256)
     return Technique("panels", why, _bottleneck(graph, region, facts, sizes), tuple(tunables))
@@ -175,11 +177,11 @@ def _tiling_cost(most: int, sizes: Sizes, facts: Facts) -> float:
 
 
 def _dots(graph: Graph, region: Region, facts: Facts, sizes: Sizes, gain: float) -> Technique:
-    most = (
+    row_counts = (
         8 if facts.registers >= 32 else 4
     )  # with 8 the sums of two columns, and the rows, do not fit 16 registers
-    rows = tunable("ROWS", most, 4, 2) if sizes.columns <= 2 else tunable("ROWS", 4, 2, 8)
-    columns = tunable("COLUMNS", 8, 4, 2) if sizes.rows == 1 else tunable("COLUMNS", most // 2, 2, 4, 8)
+    rows = tunable("ROWS", row_counts, 4, 2) if sizes.columns <= 2 else tunable("ROWS", 4, 2, 8)
+    columns = tunable("COLUMNS", 8, 4, 2) if sizes.rows == 1 else tunable("COLUMNS", row_counts // 2, 2, 4, 8)
     tunables = [t for t, n in ((rows, sizes.rows), (columns, sizes.columns)) if n > 1]
     tunables += [register_tunable(facts), *_further(graph, region, facts, sizes, sizes.outputs // 16)]
     why = "vectors run along the sum, so that factors which lie along it are read as they are"
@@ -188,12 +190,12 @@ def _dots(graph: Graph, region: Region, facts: Facts, sizes: Sizes, gain: float)
 
 def _further(graph: Graph, region: Region, facts: Facts, sizes: Sizes, tasks: int) -> list[Tunable]:
     """SPLIT where there are long sums and few of them; NT."""
-    found = [stream_tunable(graph, region, facts)]
+    tunables = [stream_tunable(graph, region, facts)]
     if sizes.depth >= 1024 and sizes.outputs <= 1 << 16:
         starved = tasks < 2 * facts.threads
         double = tunable("SPLIT", facts.threads, 1, 2 * facts.threads)
-        found.append(double if starved else tunable("SPLIT", 1, facts.threads, 2 * facts.threads))
-    return found
+        tunables.append(double if starved else tunable("SPLIT", 1, facts.threads, 2 * facts.threads))
+    return tunables
 
 
 def _bottleneck(graph: Graph, region: Region, facts: Facts, sizes: Sizes) -> Bottleneck:
@@ -214,7 +216,7 @@ def _workspace(named: Named, technique: Technique) -> str:
         panels = f"({n} + 8 * {vec}) * {depth}"
         resident = "RESIDENT" if "RESIDENT" in chosen else "512"
         limit = f"256 * {resident} + 8 * {vec} * {depth}"
-        own = f"({rows} + {vec}) * {depth} + ({panels} < {limit} ? {panels} : {limit})"
+        panel_floats = f"({rows} + {vec}) * {depth} + ({panels} < {limit} ? {panels} : {limit})"
     else:
-        own = f"({rows} + 64) * {depth} + 32"
-    return f"4 * (uint64_t)(THREADS * ({own}) + {partial})"
+        panel_floats = f"({rows} + 64) * {depth} + 32"
+    return f"4 * (uint64_t)(THREADS * ({panel_floats}) + {partial})"

@@ -98,7 +98,7 @@ static inline void multiply(const left_t* left, const right_t* right, float* scr
       } else {
         with_left<PITCH>(rows, own, from, columns_at, columns, depth, sums);
       }
-      for (int64_t r = 0; r < rows; ++r) deliver(p, b, m + r, n, sums + r * WIDTH, columns, partial, finish);
+      for (int64_t r = 0; r < rows; ++r) store_sums(p, b, m + r, n, sums + r * WIDTH, columns, partial, finish);
     }
   });
   if constexpr (PARTS > 1) combine(partial, finish);

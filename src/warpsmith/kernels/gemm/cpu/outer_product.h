@@ -116,7 +116,7 @@ WS_FN void tiles(int64_t p, int64_t b, int64_t m, int64_t block, const float* le
     } else if constexpr (REST > 0) {
       tile<Rows, V_REST, LANES_REST>(left, right + n * RIGHT_N, panels, depth, sums);
     }
-    for (int r = 0; r < Rows; ++r) deliver(p, b, m + r, n, sums + r * WIDTH, columns, partial, finish);
+    for (int r = 0; r < Rows; ++r) store_sums(p, b, m + r, n, sums + r * WIDTH, columns, partial, finish);
   }
 }
 // Fills `to` with R rows of the left factor from row m on.

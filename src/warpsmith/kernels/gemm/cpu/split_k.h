@@ -18,7 +18,7 @@ template <class F> static inline void spread(int64_t tiles, int64_t work, int64_
 }
 // Results of a row: to their end, or to the partial sums of part p.
 template <class Finish>
-WS_FN void deliver(int64_t p, int64_t b, int64_t m, int64_t n, float* sums, int64_t count, float* partial, const Finish& finish) {
+WS_FN void store_sums(int64_t p, int64_t b, int64_t m, int64_t n, float* sums, int64_t count, float* partial, const Finish& finish) {
   if constexpr (PARTS == 1) finish(b, m, n, sums, count);
   else
     for (int64_t j = 0; j < count; j += VEC)

@@ -2,8 +2,8 @@
 
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
 of it. Out: units in the techniques `gemm-3xfp16`, `gemm-3xfp16-small-m` (few rows) and `gemm-3xtf32` (float32, as exact as plain float32: see
-`gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, halves too: see
-`gemm_skinny`). Declines products of halves that are not skinny: the library is near the limit there.
+`gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, fp16 too: see
+`gemm_skinny`). Declines products of fp16 that are not skinny: the library is near the limit there.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ...cuda_unit import stream
 from ...family import Technique
 from ..matmul_pattern import MatMulPattern, Sizes, triangle_of
 from ..product import Named, Product, product_of
-from ..schedules.gemm_3xfp16_schedule import thin_technique, wgmma_technique
-from ..schedules.gemm_3xtf32_schedule import mma_technique
-from ..schedules.gemm_skinny_schedule import skinny_technique
+from ..schedules.gemm_3xfp16_schedule import build_3xfp16_technique, build_small_m_technique
+from ..schedules.gemm_3xtf32_schedule import build_3xtf32_technique
+from ..schedules.gemm_skinny_schedule import build_skinny_technique
 from .gemm_3xfp16 import INCLUDE as WGMMA
-from .gemm_3xfp16 import wgmma_kernels
+from .gemm_3xfp16 import emit_3xfp16_kernels
 from .gemm_3xtf32 import INCLUDE as MMA
-from .gemm_3xtf32 import mma_kernels
+from .gemm_3xtf32 import emit_3xtf32_kernels
 from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
-from .gemm_skinny import MOST, Skinny, skinny_kernels, skinny_slice
-from .gemm_small_m import thin_kernels
-from .split_fp16 import halves_bytes
+from .gemm_skinny import MOST, Skinny, emit_skinny_kernels, skinny_slice
+from .gemm_small_m import emit_small_m_kernels
+from .split_fp16 import split_fp16_bytes
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
@@ -43,10 +43,10 @@ WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
 class CudaMatMul(MatMulPattern, CudaAnchored):
     def supports(self, graph: Graph, node: Node) -> bool:
         try:
-            made = product_of(graph, node)
+            gemm = product_of(graph, node)
         except Unsupported:
             return False
-        return node.output.spec.dtype == "float32" or _skinny(graph, node, made) is not None
+        return node.output.spec.dtype == "float32" or _skinny(graph, node, gemm) is not None
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
         """None: each element of a factor is read by many blocks."""
@@ -56,59 +56,61 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         anchor = self.anchor(graph, region)
         if anchor is None:
             return []
-        made = product_of(graph, anchor.node)
-        sizes = Sizes(*made.sizes(graph, anchor.node))
+        gemm = product_of(graph, anchor.node)
+        sizes = Sizes(*gemm.sizes(graph, anchor.node))
         moved, hardware = region_bytes(graph, region), facts.hardware
         storing = stream(graph, region, hardware)
-        found: list[Technique | None] = []
-        if (skinny := _skinny(graph, anchor.node, made)) is not None:
-            found.append(skinny_technique(hardware, sizes, skinny, moved, storing))
+        techniques: list[Technique | None] = []
+        if (skinny := _skinny(graph, anchor.node, gemm)) is not None:
+            techniques.append(build_skinny_technique(hardware, sizes, skinny, moved, storing))
         if anchor.node.output.spec.dtype == "float32":
             share = 1.0 if _triangle(anchor) is None else 0.5
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
             if facts.arch in ("", WGMMA_ARCH):
-                found.append(wgmma_technique(hardware, *shape, moved, share, storing))
-                if _along(graph, made) and share == 1.0:
-                    found.append(thin_technique(hardware, *shape, moved, storing))
-            found.append(mma_technique(hardware, sizes, moved, share, storing))
-        offered = sorted((t for t in found if t is not None), key=lambda t: t.us or 0.0)
+                techniques.append(build_3xfp16_technique(hardware, *shape, moved, share, storing))
+                if _along(graph, gemm) and share == 1.0:
+                    techniques.append(build_small_m_technique(hardware, *shape, moved, storing))
+            techniques.append(build_3xtf32_technique(hardware, sizes, moved, share, storing))
+        offered = sorted((t for t in techniques if t is not None), key=lambda t: t.us or 0.0)
         fewer = _triangle(anchor) is not None  # what is outside is not computed: fewer operations
         return [replace(t, name=ALGEBRAIC + t.name) for t in offered] if fewer else offered
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
-        made = _made(anchor)
-        named = made.named
+        named_product = _read_product(anchor)
+        named = named_product.named
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
         if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
             top.line(WGMMA)
-            thin = name == "gemm-3xfp16-small-m"
-            launches, text = (thin_kernels if thin else wgmma_kernels)(named.left, named.right)
-            workspace = halves_bytes(named, both=not thin)
+            small_m = name == "gemm-3xfp16-small-m"
+            launches, text = (emit_small_m_kernels if small_m else emit_3xfp16_kernels)(
+                named.left, named.right
+            )
+            workspace = split_fp16_bytes(named, both=not small_m)
         elif name == "gemm-3xtf32":
             top.line(MMA)
-            launches, text = mma_kernels(named.left, named.right)
+            launches, text = emit_3xtf32_kernels(named.left, named.right)
         else:
             skinny = _skinny(anchor.graph, anchor.node, named.product)
             assert skinny is not None  # techniques() offers it for no other
             top.line(skinny_slice(skinny))
-            launches, text = skinny_kernels(named, skinny)
-        declare(top, made)
+            launches, text = emit_skinny_kernels(named, skinny)
+        declare(top, named_product)
         w = Writer()
-        finish(w, made)
+        finish(w, named_product)
         return [*launches, combining()], w.text() + text, workspace
 
 
-def _made(anchor: Anchor) -> CudaProduct:
-    made, names = product_of(anchor.graph, anchor.node), anchor.names
-    addend = names[made.addend] if made.addend is not None else ""
-    shape = anchor.graph.specs[made.addend].shape if made.addend is not None else ()
+def _read_product(anchor: Anchor) -> CudaProduct:
+    gemm, names = product_of(anchor.graph, anchor.node), anchor.names
+    addend = names[gemm.addend] if gemm.addend is not None else ""
+    shape = anchor.graph.specs[gemm.addend].shape if gemm.addend is not None else ()
     out = names[anchor.region.outputs[0]]
-    named = Named(made, names[made.left.value], names[made.right.value], addend, out)
+    named = Named(gemm, names[gemm.left.value], names[gemm.right.value], addend, out)
     return CudaProduct(named, shape, _triangle(anchor))
 
 
 def _along(graph: Graph, made: Product) -> bool:
-    """Whether neighbours of the right factor lie along the sum."""
+    """Tell whether neighbours of the right factor lie along the sum."""
     return graph.specs[made.right.value].stride[made.right.inner] == 1
 
 
@@ -128,11 +130,11 @@ def _skinny(graph: Graph, node: Node, made: Product) -> Skinny | None:
         (sizes.rows, sizes.columns, made.right, [d for d in (made.right.outer,) if d is not None]),
         (sizes.columns, sizes.rows, made.left, rows),
     )
-    found = []
-    for few, many, big, lines in candidates:
+    skinny = []
+    for short_side, long_side, big, lines in candidates:
         spec = graph.specs[big.value]
-        along = spec.stride[big.inner] == 1 or spec.shape[big.inner] == 1
+        contiguous = spec.stride[big.inner] == 1 or spec.shape[big.inner] == 1
         across = len(lines) == 1 and spec.stride[lines[0]] == 1
-        if few <= MOST and (along or across):
-            found.append((not along, -many, Skinny(right=big is made.right, along=along)))
-    return min(found, key=lambda f: f[:2])[2] if found else None
+        if short_side <= MOST and (contiguous or across):
+            skinny.append((not contiguous, -long_side, Skinny(right=big is made.right, along=contiguous)))
+    return min(skinny, key=lambda f: f[:2])[2] if skinny else None

@@ -48,10 +48,10 @@ def _make_copying_roles() -> Roles:
     return Roles(384, "one of which a thread asks for tiles", 1, 8, 240, feed, _SOME, multiply, _GIVE)
 
 
-def wgmma_kernels(
+def emit_3xfp16_kernels(
     left: str, right: str, left_map: str = "as_it_is", roles: Roles | None = None
 ) -> tuple[list[Launch], str]:
-    """As `split_kernel`, of both factors where there are no `roles` of another kind: tiles of both are copied."""
+    """Emit the kernels after `split_kernel`, of both factors where there are no `roles` of another kind: tiles of both are copied."""
     split, text = split_kernel(left, right, left_map, both=roles is None)
     extra = f"{IMAGES}, (float*)workspace"
     product = Launch(

@@ -11,7 +11,7 @@ static_assert(WORK < 0x7fffffff && IMAGES < 0x7fffffff, "requires: fewer than 2^
 constexpr int64_t PARTS_ROOM = (SPLIT > 1 ? 4 * (int64_t)SPLIT * BATCH * M * N + 127 : 0) / 128 * 128;
 
 // Eight terms of row r as halves, at their place in a tile, by the eight neighbours of a warp that have the row.
-__device__ __forceinline__ void put_octet(const float (&x)[8], unsigned char* image, int r, int octet, float* scales) {
+__device__ __forceinline__ void store_core_matrix_row(const float (&x)[8], unsigned char* image, int r, int k_vector, float* scales) {
   float most = 0.0f;
 #pragma unroll
   for (int e = 0; e < 8; e++) most = fmaxf(most, fabsf(x[e]));
@@ -29,10 +29,10 @@ __device__ __forceinline__ void put_octet(const float (&x)[8], unsigned char* im
     high.at[e] = __float2half_rn(x[e] * up);
     low.at[e] = __float2half_rn(x[e] * up - __half2float(high.at[e]));
   }
-  unsigned char* const to = image + r * 128 + (octet ^ r % 8) * 16;
+  unsigned char* const to = image + r * 128 + (k_vector ^ r % 8) * 16;
   ws::store_pack<8>(reinterpret_cast<__half*>(to), high);
   ws::store_pack<8>(reinterpret_cast<__half*>(to + IMAGE / 2), low);
-  if (octet == 0) scales[r] = down;
+  if (k_vector == 0) scales[r] = down;
 }
 // BK terms of up to TILE rows as halves. `from`: the first of both; `row(r)`: how far on row r begins; STEP: from one
 // term to the next; COPY: floats that a load may take; `map(r)(x)`: what an element x of row r counts as.
@@ -49,7 +49,7 @@ __device__ __forceinline__ void split_tile(
     __syncthreads();
   }
   constexpr int ITEMS = TILE * BK / 8 / 256;
-  const int octet = threadIdx.x % 8, k = 8 * octet;
+  const int k_vector = threadIdx.x % 8, k = 8 * k_vector;
   float x[ITEMS][8];
 #pragma unroll
   for (int i = 0; i < ITEMS; i++) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void split_tile(
 #pragma unroll
     for (int e = 0; e < 8; e++)
       if (r < rows && k + e < depth) x[i][e] = counts(x[i][e]);
-    put_octet(x[i], image, r, octet, scales);
+    store_core_matrix_row(x[i], image, r, k_vector, scales);
   }
 }
 __global__ void __launch_bounds__(256) split(Operands o, unsigned char* images) {

@@ -51,10 +51,10 @@ $feed
 $some
   float sums[64];
   const auto begin = [&](float (&to)[64]) {
-    const unsigned char* const here = stages + stage * STAGE;
+    const unsigned char* const stage_base = stages + stage * STAGE;
     ws::barrier_wait(full + stage, phase);
     constexpr uint64_t LOW = IMAGE / 2 >> 4;  // from a factor's high part to its low one, as descriptors count
-    const uint64_t left = ws::tile_descriptor(here + warp / 4 * 64 * 128), right = ws::tile_descriptor(here + IMAGE);
+    const uint64_t left = ws::tile_descriptor(stage_base + warp / 4 * 64 * 128), right = ws::tile_descriptor(stage_base + IMAGE);
     ws::products_begin();
 #pragma unroll
     for (int k = 0; k < 4; k++) ws::product_64x128(to, left + LOW + 2 * k, right + 2 * k, k > 0);
@@ -67,9 +67,9 @@ $some
   };
   int behind = 0;  // the stage of the slice to add
   const auto add = [&](const float (&from)[64]) {
-    const unsigned char* const here = stages + behind * STAGE;
-    const float* const rows = reinterpret_cast<const float*>(here + 2 * IMAGE) + warp * 16 + g;
-    const float* const columns = reinterpret_cast<const float*>(here + 2 * IMAGE + SCALES) + 2 * t;
+    const unsigned char* const stage_base = stages + behind * STAGE;
+    const float* const rows = reinterpret_cast<const float*>(stage_base + 2 * IMAGE) + warp * 16 + g;
+    const float* const columns = reinterpret_cast<const float*>(stage_base + 2 * IMAGE + SCALES) + 2 * t;
     const float upper = rows[0], lower = rows[8];
 #pragma unroll
     for (int j = 0; j < 16; j++) {

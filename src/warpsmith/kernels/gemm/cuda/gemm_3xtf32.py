@@ -18,7 +18,7 @@ from ....codegen.templates import render
 INCLUDE = '#include "warpsmith_cuda_mma.h"'
 
 
-def mma_kernels(left: str, right: str) -> tuple[list[Launch], str]:
+def emit_3xtf32_kernels(left: str, right: str) -> tuple[list[Launch], str]:
     """`left`, `right`: the factors' operands."""
     launch = Launch(
         "product", "BLOCKS * PARTS", "THREADS", "SHARED", extra="(float*)workspace", struct=True

@@ -157,5 +157,5 @@ __global__ void __launch_bounds__(THREADS TOGETHER) product(Operands o, float* p
         ws::store_pack<2>(memory + (wm + i * 16 + h * 8 + g) * TILE_PITCH + wn + j * 8 + 2 * t,
                           ws::Pack<float, 2>{{sums[i][j][2 * h], sums[i][j][2 * h + 1]}});
   __syncthreads();
-  deliver_tile<BM, BN, TILE_PITCH, THREADS>(o, memory, b, m, n, partial + part * BATCH * M * N);
+  store_tile<BM, BN, TILE_PITCH, THREADS>(o, memory, b, m, n, partial + part * BATCH * M * N);
 }

@@ -2,7 +2,7 @@
 
 In: a product with the names of the unit's operands, and the triangle of the result that is kept, if only one is. Out:
 CUDA C++, general in all shapes and strides. `declare` writes constants (in terms of task.h, before the chains); `FINISH`
-(after them) has `finish`, which takes sums to the outputs through addend, triangle and epilogue; `deliver_tile`, which
+(after them) has `finish`, which takes sums to the outputs through addend, triangle and epilogue; `store_tile`, which
 takes a tile out of shared memory there, or to the workspace where the sum is SPLIT over blocks; and `combine`, the
 kernel that adds such parts in a fixed order. A kernel defines BK (of a slice of the sum), and THREADS of its own.
 """
@@ -21,7 +21,7 @@ from ..product import Named
 
 @dataclass(frozen=True)
 class Triangle:
-    """Of the product's last two dimensions; zeros elsewhere."""
+    """Return the strides of the product's last two dimensions; zeros elsewhere."""
 
     lower: bool
     diagonal: int
@@ -41,28 +41,28 @@ def declare(top: Writer, made: CudaProduct) -> None:
     where neighbours are at neighbouring addresses, or neither; VEC: floats of it that one copy may take."""
     named, product = made.named, made.named.product
     top.use("flat")
-    left, right = named.left, named.right
+    lhs, rhs = named.left, named.right
     rows = [d for r in product.rows if (d := product.left.dims[r]) is not None]
-    left_batch = [_step(left, d) for b in product.batch if (d := product.left.dims[b]) is not None]
-    right_batch = [_step(right, d) for d in product.right.dims if d is not None]
-    table = f"{left}_shape, {left}_stride, {rows[0]}, {rows[-1]}" if rows else ""
+    left_batch = [_step(lhs, d) for b in product.batch if (d := product.left.dims[b]) is not None]
+    right_batch = [_step(rhs, d) for d in product.right.dims if d is not None]
+    table = f"{lhs}_shape, {lhs}_stride, {rows[0]}, {rows[-1]}" if rows else ""
     sizes = render(
         "gemm/cuda/gemm_sizes.cuh",
-        left_type=f"{left}_t",
-        right_type=f"{right}_t",
+        left_type=f"{lhs}_t",
+        right_type=f"{rhs}_t",
         rank=max(1, product.rank),
         batch=named.batch,
         rows=named.rows,
         columns=named.columns,
         depth=named.depth,
-        left_k=_dense(left, product.left.inner),
+        left_k=_dense(lhs, product.left.inner),
         left_m=f"pace({table})" if rows else "0",
-        right_k=_dense(right, product.right.inner),
-        right_n=_dense(right, product.right.outer),
+        right_k=_dense(rhs, product.right.inner),
+        right_n=_dense(rhs, product.right.outer),
         left_even=f"flat({table})" if rows else "true",
         left_batch=_any(left_batch),
         right_batch=_any(right_batch),
-        left_rows=_any([_step(left, d) for d in rows]),
+        left_rows=_any([_step(lhs, d) for d in rows]),
     )
     for line in sizes.splitlines():
         top.line(line)
@@ -106,7 +106,7 @@ def _outside(top: Writer, triangle: Triangle | None) -> None:
 
 
 def finish(w: Writer, made: CudaProduct) -> None:
-    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what delivers and combines them."""
+    """`finish<V>`: V sums of row m of batch b from column n on, to the outputs; and what stores and combines them."""
     named, product, triangle = made.named, made.named.product, made.triangle
     w.line("template <int V>")
     head = "__device__ __forceinline__ void finish(const Operands& o, int64_t b, int64_t m, int64_t n, ws::Pack<float, V> sums)"
@@ -123,8 +123,8 @@ def finish(w: Writer, made: CudaProduct) -> None:
             for line in _addend(named, made.addend_shape):
                 w.line(line)
         if triangle is not None:
-            apart = f"n + v {'>' if triangle.lower else '<'} m + {triangle.diagonal}"
-            total = f"{apart} ? 0.0f : {total}"
+            outside = f"n + v {'>' if triangle.lower else '<'} m + {triangle.diagonal}"
+            total = f"{outside} ? 0.0f : {total}"
         if total != "sums.at[v]":
             w.line("#pragma unroll")
             w.line(f"for (int v = 0; v < V; v++) sums.at[v] = {total};")
@@ -141,7 +141,7 @@ def combining() -> Launch:
 
 
 def parts_bytes(named: Named) -> str:
-    """Of the workspace, in terms of task.h and tunables."""
+    """Return the bytes of the partial sums in the workspace, in terms of task.h and tunables."""
     return f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * ({named.batch}) * ({named.rows}) * ({named.columns}) : 0"
 
 
@@ -149,10 +149,10 @@ def _addend(named: Named, shape: Sequence[int]) -> list[str]:
     """`addend`, what is added to V sums at `at`."""
     name, rank = named.addend, named.product.rank
     steps = {d + rank - len(shape): _step(name, d) for d in range(len(shape))}
-    along = steps.pop(rank - 1, "0")
+    column_stride = steps.pop(rank - 1, "0")
     start = "".join(f" + at[{d}] * {step}" for d, step in steps.items())
     return [
-        f"constexpr int64_t addend_step = {along};",
+        f"constexpr int64_t addend_step = {column_stride};",
         f"constexpr bool addend_whole = ({_any(list(steps.values()))}) % V == 0;",
         f"const ws::Pack<{name}_t, V> addend = ws::read<V, addend_step, addend_whole>(o.{name}{start} + n * addend_step);",
     ]

@@ -2,7 +2,7 @@
 memory, on ordinary units.
 
 In: a product that `gemm_operands` has declared; which factor is the big one, and whether it lies along the sum. Out:
-its kernel, for float32 and halves. `dots`: GROUP threads walk ROWS_PER_GROUP rows of the big factor side by side, pack by pack, with
+its kernel, for float32 and fp16. `dots`: GROUP threads walk ROWS_PER_GROUP rows of the big factor side by side, pack by pack, with
 the few rows of the small one, which stay in the cache. `columns`, where neighbours along the sum are far apart: a warp
 takes neighbouring columns, and the warps of a block share the sum. Either way SPLIT blocks may share a sum.
 """
@@ -29,7 +29,7 @@ def skinny_slice(skinny: Skinny) -> str:
     return f"constexpr int BK = {'GROUP * 8' if skinny.along else '64'};"
 
 
-def skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str]:
+def emit_skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str]:
     big, small = ("RIGHT", "LEFT") if skinny.right else ("LEFT", "RIGHT")
     names = {"LEFT": named.left, "RIGHT": named.right}
     rows = {

@@ -34,6 +34,6 @@ __device__ __forceinline__ void multiply(
     float sum = room[0][f][at];
 #pragma unroll
     for (int w = 1; w < GROUP; w++) sum += room[w][f][at];
-    deliver(o, b, y + at % 32 * V + at / 32, x + f, sum, partial);
+    store_sum(o, b, y + at % 32 * V + at / 32, x + f, sum, partial);
   }
 }

@@ -2,7 +2,7 @@
 //! small factor stays in the cache; reduced by warp, then in shared memory; memory-bound; fp32 FMA. $tiles:
 //! gemm_skinny_tiles.cuh.
 
-constexpr int SIZE = GROUP > 128 ? GROUP : 128, TEAMS = SIZE / GROUP, TILE = TEAMS * ROWS_PER_GROUP;
+constexpr int SIZE = GROUP > 128 ? GROUP : 128, GROUPS_PER_BLOCK = SIZE / GROUP, TILE = GROUPS_PER_BLOCK * ROWS_PER_GROUP;
 $tiles
 
 __device__ __forceinline__ void multiply(
@@ -48,6 +48,6 @@ __device__ __forceinline__ void multiply(
     float sum = room[team * WARPS][i];
 #pragma unroll
     for (int w = 1; w < WARPS; w++) sum += room[team * WARPS + w][i];
-    deliver(o, b, y + i / F, x + i % F, sum, partial);
+    store_sum(o, b, y + i / F, x + i % F, sum, partial);
   }
 }

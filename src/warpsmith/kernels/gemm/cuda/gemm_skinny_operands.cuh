@@ -10,7 +10,7 @@ using small_t = $small_type;
 __device__ __forceinline__ const big_t* big_row(const Operands& o, int64_t b, int64_t r) { return o.$big + $big_row; }
 __device__ __forceinline__ const small_t* small_row(const Operands& o, int64_t b, int64_t r) { return o.$small + $small_row; }
 // The sum of row y of the big factor and row x of the small one, to the outputs or to its part's.
-__device__ __forceinline__ void deliver(const Operands& o, int64_t b, int64_t y, int64_t x, float sum, float* partial) {
+__device__ __forceinline__ void store_sum(const Operands& o, int64_t b, int64_t y, int64_t x, float sum, float* partial) {
   if (y >= TALLEST || x >= FEW) return;
   if constexpr (PARTS == 1) finish<1>(o, b, $place, ws::Pack<float, 1>{{sum}});
   else partial[$partial_place] = sum;

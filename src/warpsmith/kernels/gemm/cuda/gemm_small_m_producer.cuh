@@ -3,7 +3,7 @@
 //! the large factor.
     ws::registers_less<104>();
     constexpr int ITEMS = TILE * BK / 8 / 256;
-    const int own = threadIdx.x - 256, octet = own % 8, line = own / 8;
+    const int own = threadIdx.x - 256, k_vector = own % 8, line = own / 8;
     const unsigned char* const scales = images + IMAGES * IMAGE;
     unsigned number = blockIdx.x;
     Piece p;
@@ -12,8 +12,8 @@
     const auto seek = [&] {
       for (more = false; !more && number < (unsigned)WORK; number += more ? 0 : BLOCKS) p = piece(number), more = p.slices > 0;
     };
-    const auto ask = [&](float (&x)[ITEMS][8]) {  // this thread's octets of slice s of p
-      const int64_t k = ((int64_t)p.part * SHARE + s) * BK + 8 * octet;
+    const auto ask = [&](float (&x)[ITEMS][8]) {  // this thread's vectors of 8 of slice s of p
+      const int64_t k = ((int64_t)p.part * SHARE + s) * BK + 8 * k_vector;
 #pragma unroll
       for (int i = 0; i < ITEMS; i++) {
         const int64_t n = p.n + 32 * i + line;
@@ -37,7 +37,7 @@
       }
 #pragma unroll
       for (int i = 0; i < ITEMS; i++)
-        put_octet(x[i], to + IMAGE, 32 * i + line, octet, reinterpret_cast<float*>(to + 2 * IMAGE + SCALES));
+        store_core_matrix_row(x[i], to + IMAGE, 32 * i + line, k_vector, reinterpret_cast<float*>(to + 2 * IMAGE + SCALES));
       ws::shared_stored();
       ws::barrier_arrive(full + stage);
       if (++stage == STAGES) stage = 0, phase ^= 1;

@@ -3,7 +3,7 @@
 
 // A tile in shared memory, rows PITCH floats apart, to the outputs or to `partial`, the sums of one part.
 template <int ROWS, int COLUMNS, int PITCH, int SIZE>
-__device__ __forceinline__ void deliver_tile(
+__device__ __forceinline__ void store_tile(
     const Operands& o, const float* tile, int64_t b, int64_t m, int64_t n, float* partial) {
   constexpr int V = OUT_VEC, ACROSS = COLUMNS / V;
   static_assert(COLUMNS % V == 0 && PITCH % V == 0, "whole packs");

@@ -18,12 +18,12 @@ TENSOR_SHARE = 0.3  # of the fp16 rate: three products for one
 DRAM_SHARE = 0.95
 LAUNCHES = 4 / 3  # of both kernels, in starts of one: the second one's start hides in part
 SPLITS = (1, 2, 3, 4, 6, 8, 11, 16, 22, 33)
-FEWEST, MOST = 9, SIDE  # rows of the thin one
+FEWEST, MOST = 9, SIDE  # rows of the small-M kernel
 STAGING_BYTES = 8 * 16 * 40 * 4  # of the results of eight warps
 
 
 @dataclass(frozen=True)
-class GemmWgmmaSchedule(Schedule):
+class Gemm3xFp16Schedule(Schedule):
     tile_k: int = tunes("BK", DEPTH)
     stages: int = tunes("STAGES", 3)
     group: int = tunes("GROUP", 8)  # tiles down that blocks take before they go over
@@ -48,7 +48,7 @@ class GemmWgmmaSchedule(Schedule):
         return waves * flops / (_flops_per_s(hardware) / self.blocks) * 1e6 + summing
 
 
-def wgmma_technique(
+def build_3xfp16_technique(
     hardware: Hardware, batch: int, rows: int, columns: int, depth: int, moved: int, share: float, stream: Tunable
 ) -> Technique | None:  # fmt: skip
     """`moved`: bytes of all operands; `share`: of the result that is computed. None for products that are small or thin
@@ -60,12 +60,12 @@ def wgmma_technique(
     best = best_schedule(hardware, tiles, slices, results)
     through = max(best.us(hardware, tiles, slices, results), hardware.dram_us(moved, DRAM_SHARE))
     splitting = 2 * hardware.dram_us(4.0 * batch * depth * (rows + columns), DRAM_SHARE)
-    why = "each factor as two scaled halves, three products of them by warpgroup: as exact as float32"
+    why = "each factor as two scaled fp16 numbers, three products of them by warpgroup: as exact as float32"
     tunables = (*_tunables(best, slices, (16, 4)), stream)
     return Technique("gemm-3xfp16", why, "compute", tunables, us=through + splitting + _launches_us(hardware))
 
 
-def thin_technique(
+def build_small_m_technique(
     hardware: Hardware, batch: int, rows: int, columns: int, depth: int, moved: int, stream: Tunable
 ) -> Technique | None:
     """`moved`: bytes of all operands. None for many rows, and for a right factor that is not worth it."""
@@ -74,24 +74,26 @@ def thin_technique(
     tiles, slices, results = batch * -(-columns // SIDE), -(-depth // DEPTH), batch * rows * columns
     best = best_schedule(hardware, tiles, slices, results)
     us = best.us(hardware, tiles, slices, results)
-    why = "few rows: halves of the large factor are made where it is multiplied, so that it is read once"
-    least = hardware.dram_us(moved, 0.85 * DRAM_SHARE)
+    why = "few rows: the large factor is split into fp16 where it is multiplied, so that it is read once"
+    memory_us = hardware.dram_us(moved, 0.85 * DRAM_SHARE)
     computing = 2.0 * SIDE * tiles * SIDE * depth / _flops_per_s(hardware) * 1e6
     tunables = (*_tunables(best, slices, ()), stream)
-    bound: Bottleneck = "compute" if computing > least else "memory"
-    return Technique("gemm-3xfp16-small-m", why, bound, tunables, us=max(us, least) + _launches_us(hardware))
+    bound: Bottleneck = "compute" if computing > memory_us else "memory"
+    return Technique(
+        "gemm-3xfp16-small-m", why, bound, tunables, us=max(us, memory_us) + _launches_us(hardware)
+    )
 
 
-def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> GemmWgmmaSchedule:
-    """With sums in as many parts as is best."""
+def best_schedule(hardware: Hardware, tiles: float, slices: int, results: int) -> Gemm3xFp16Schedule:
+    """Choose the split-K that takes the least time."""
     splits = (s for s in SPLITS if s <= max(1, slices // 4))
-    schedules = (GemmWgmmaSchedule(blocks=hardware.sm_count, split_k=s) for s in splits)
+    schedules = (Gemm3xFp16Schedule(blocks=hardware.sm_count, split_k=s) for s in splits)
     return min(schedules, key=lambda s: s.us(hardware, tiles, slices, results))
 
 
-def _tunables(best: GemmWgmmaSchedule, slices: int, groups: tuple[int, ...]) -> tuple[Tunable, ...]:
-    most = max(1, slices // 4)
-    splits = {s for s in (1, best.split_k // 2, 2 * best.split_k) if 1 <= s <= most} - {best.split_k}
+def _tunables(best: Gemm3xFp16Schedule, slices: int, groups: tuple[int, ...]) -> tuple[Tunable, ...]:
+    max_split = max(1, slices // 4)
+    splits = {s for s in (1, best.split_k // 2, 2 * best.split_k) if 1 <= s <= max_split} - {best.split_k}
     return best.tunables(stages=(2,), group=groups, split_k=sorted(splits))
 
 

@@ -27,7 +27,7 @@ WHY = "each factor as two TF32 numbers, three products of them on tensor cores: 
 
 
 @dataclass(frozen=True)
-class GemmMmaSchedule(Schedule):
+class Gemm3xTf32Schedule(Schedule):
     tile_m: int = tunes("BM", 128)
     tile_n: int = tunes("BN", 128)
     tile_k: int = tunes("BK", 32)
@@ -52,18 +52,20 @@ class GemmMmaSchedule(Schedule):
         down, over = -(-sizes.rows // self.tile_m), -(-sizes.columns // self.tile_n)
         blocks = max(1.0, share * sizes.batch * down * over * self.split_k)
         rate = TILES[self.tile_m, self.tile_n] * _flops_per_s(hardware) / hardware.sm_count
-        each = 2.0 * self.tile_m * self.tile_n * max(8.0, sizes.depth / self.split_k) / rate * 1e6
+        tile_us = 2.0 * self.tile_m * self.tile_n * max(8.0, sizes.depth / self.split_k) / rate * 1e6
         # The busiest multiprocessor counts: its blocks share it.
-        busy = each * -(-blocks // hardware.sm_count)
+        busy = tile_us * -(-blocks // hardware.sm_count)
         parts = 8.0 * self.split_k * sizes.outputs
         summing = hardware.dram_us(parts, DRAM_SHARE) + hardware.kernel_launch_us if self.split_k > 1 else 0.0
         return max(busy, hardware.dram_us(moved, 0.85 * DRAM_SHARE)) + summing + hardware.kernel_launch_us
 
 
-def mma_technique(hardware: Hardware, sizes: Sizes, moved: int, share: float, stream: Tunable) -> Technique:
+def build_3xtf32_technique(
+    hardware: Hardware, sizes: Sizes, moved: int, share: float, stream: Tunable
+) -> Technique:
     """`moved`: bytes of all operands; `share`: of the result that is computed."""
     schedules = [
-        GemmMmaSchedule(*tile, split_k=s)
+        Gemm3xTf32Schedule(*tile, split_k=s)
         for tile in TILES
         for s in SPLITS
         if s == 1 or s <= sizes.depth // 256

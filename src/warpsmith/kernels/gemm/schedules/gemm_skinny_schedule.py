@@ -29,23 +29,23 @@ class GemmSkinnySchedule(Schedule):
         return hardware.dram_us(moved, 0.85 * DRAM_SHARE) + hardware.kernel_launch_us * launches
 
 
-def skinny_technique(
+def build_skinny_technique(
     hardware: Hardware, sizes: Sizes, skinny: Skinny, moved: int, stream: Tunable
 ) -> Technique:
     """`moved`: bytes of all operands."""
-    tall, few = (sizes.columns, sizes.rows) if skinny.right else (sizes.rows, sizes.columns)
+    long_side, short_side = (sizes.columns, sizes.rows) if skinny.right else (sizes.rows, sizes.columns)
     if skinny.along:
-        group, rows = min(256, max(32, power(sizes.depth / 32))), 4 if few <= 4 else 2
-        blocks = sizes.batch * -(-tall * group // (rows * max(128, group)))
+        group, rows = min(256, max(32, power(sizes.depth / 32))), 4 if short_side <= 4 else 2
+        blocks = sizes.batch * -(-long_side * group // (rows * max(128, group)))
         groups = [g for g in (group // 2, 2 * group) if 32 <= g <= 512]
-        further = [r for r in (1, 2, 8) if r * min(few, MOST) <= 32]
-        split = _split(hardware, blocks, most := sizes.depth // (32 * group))
+        further = [r for r in (1, 2, 8) if r * min(short_side, MOST) <= 32]
+        split = _split(hardware, blocks, max_split := sizes.depth // (32 * group))
         best = GemmSkinnySchedule(group, rows, split)
     else:
         groups, further = [4], []
-        split = _split(hardware, sizes.batch * -(-tall // 128), most := sizes.depth // 256)
+        split = _split(hardware, sizes.batch * -(-long_side // 128), max_split := sizes.depth // 256)
         best = GemmSkinnySchedule(split_k=split)
-    splits = [s for s in (split // 2, 2 * split) if 1 <= s <= max(1, most)]
+    splits = [s for s in (split // 2, 2 * split) if 1 <= s <= max(1, max_split)]
     tunables = best.tunables(group=groups, rows=further, split_k=splits)
     return Technique("skinny", WHY, "memory", (*tunables, stream), us=best.us(hardware, moved))
 

@@ -34,7 +34,9 @@ class PointwiseLoops:
                 w.line("const int64_t end = col + TILE < COLUMNS ? col + TILE : COLUMNS;")
                 self.layout.pointers(self.w)
                 with w.block(f"vectors(col, end, [&](int64_t j, int n, int) {INLINE}", "});"):
-                    self.express.vector(self.program.needed(names), lambda name: name, lanes_rows=False)
+                    self.express.vector(
+                        self.program.list_needed_steps(names), lambda name: name, lanes_rows=False
+                    )
                     for operand, name in self.program.outputs:
                         self.express.store(operand, self._value(name))
             w.line("if (NT) ws::fence();")

@@ -6,7 +6,7 @@ from ....codegen.lowering.lower import lower
 from ....facts import Facts
 from ....progress import counted
 from ....records import Graph, Region, Unit
-from ...cuda_tunables import bottleneck_of, lowered, shared_tunables
+from ...cuda_tunables import bottleneck_of, list_memory_tunables, try_lower
 from ...cuda_unit import cuda_unit
 from ...family import Technique, tunable
 from ..pointwise_pattern import PointwisePattern
@@ -17,11 +17,11 @@ class CudaPointwise(PointwisePattern):
     """One pass over any chain that the C++ family covers."""
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        program = lowered(graph, region)
+        program = try_lower(graph, region)
         if program is None or program.mode != "pointwise":
             return []
         tunables = (
-            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *shared_tunables(graph, region, program, facts.hardware),
+            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *list_memory_tunables(graph, region, program, facts.hardware),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
         return [Technique("fused", why, bottleneck_of(program), tunables)]

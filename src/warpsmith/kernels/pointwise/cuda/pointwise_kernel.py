@@ -15,7 +15,7 @@ def pointwise_body(program: Program) -> CudaBody:
     top.line("constexpr int V = ws::widest(COLUMNS, VEC);")
     top.line("constexpr int64_t PACKS = COLUMNS / V, TASKS = ROWS * PACKS;")
     top.line("using index_t = ws::Int<TASKS * V + BLOCK * UNROLL * V>;")
-    layout.aligned(top, program.operands)
+    layout.declare_aligned(top, program.operands)
     names = [n for _, n in program.outputs]
     read = lanes.operands(names)
     with w.block(kernel_head("pointwise", program, "BLOCK")):

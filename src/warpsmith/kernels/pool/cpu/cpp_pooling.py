@@ -30,10 +30,10 @@ class CppPooling(PoolingPattern, CppAnchored):
         if channels_last(graph, anchor.node, pool):
             why = "pixel by pixel, vectors of channels; the taps inside the image are found once a pixel"
             return [Technique("channels", why, "memory", common)]
-        what = (
+        work = (
             "value and position of the maximum" if pool.indices else "rows of a window into one padded line"
         )
-        why = f"{what}, then the line's columns: no borders in the inner loops, neighbouring loads"
+        why = f"{work}, then the line's columns: no borders in the inner loops, neighbouring loads"
         return [Technique("lines", why, "memory", (tunable("BLOCK", 1024, 256, 4096), *common))]
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:

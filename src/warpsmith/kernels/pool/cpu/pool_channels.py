@@ -6,7 +6,7 @@ of its channels are then combined over them, with constant bounds away from the 
 
 from __future__ import annotations
 
-from ....codegen.writer import INLINE, nested
+from ....codegen.writer import INLINE, open_nested
 from .pool_source import VECTORS, PoolSource
 
 
@@ -46,10 +46,10 @@ class Channels(PoolSource):
         self._pixel_divisor()
         with w.block(f"const auto pixel = [&](int64_t j, int n{self.parameters(dims)}) {INLINE}", "};"):
             w.line("ws::vf acc = ws::splat(EMPTY);")
-            with nested(w, self.loops(dims, "01")):
+            with open_nested(w, self.loops(dims, "01")):
                 value = f"read<{self.into}_stride[{self.run}]>({self.into} + (origin{self.step(dims)}), j, n)"
                 w.line(f"acc = {self.join('acc', value)};")
-            w.line(f"ws::store(made + j, {self._divided('acc')});")
+            w.line(f"ws::store(made + j, {self._divide_by_count('acc')});")
         for head, full in ((f"if ({self.full(dims)})", True), ("else", False)):
             w.line(f"{head} vectors(0, CHANNELS, {VECTORS} {{ pixel(j, n, {self.ranges(dims, full)}); }});")
 
@@ -58,13 +58,13 @@ class Channels(PoolSource):
         self._pixel_divisor()
         self._source("0")
         w.line(f"vectors(0, CHANNELS, {VECTORS} {{ ws::store(made + j, ws::splat(EMPTY)); }});")
-        with nested(w, self.loops(dims, "")):
+        with open_nested(w, self.loops(dims, "")):
             self._move(dims)
             w.line("prologue0(tap, source, CHANNELS);")
             joined = self.join("ws::load(made + j)", "ws::load(tap + j)")
             w.line(f"vectors(0, CHANNELS, {VECTORS} {{ ws::store(made + j, {joined}); }});")
         if not self.pool.maximum:
-            divided = self._divided("ws::load(made + j)")
+            divided = self._divide_by_count("ws::load(made + j)")
             w.line(f"vectors(0, CHANNELS, {VECTORS} {{ ws::store(made + j, {divided}); }});")
 
     def _pixel_divisor(self) -> None:
@@ -72,5 +72,5 @@ class Channels(PoolSource):
             text = str(self.pool.divisor) if self.pool.divisor is not None else self.divisor(self._dims())
             self.w.line(f"const float divisor = (float)({text});")
 
-    def _divided(self, value: str) -> str:
+    def _divide_by_count(self, value: str) -> str:
         return value if self.pool.maximum else f"{value} / divisor"

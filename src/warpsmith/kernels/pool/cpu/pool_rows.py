@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....codegen.templates import render
-from ....codegen.writer import INLINE, nested
+from ....codegen.writer import INLINE, open_nested
 from ..pool_windows import Window
 from .pool_source import VECTORS, PoolSource
 
@@ -21,7 +21,7 @@ class Rows(PoolSource):
         w, last = self.w, self.rank - 1
         dims = list(range(last))
         self.windows()
-        line, made, scratch = self._room()
+        line, result_size, scratch = self._room()
         w.line(
             f"constexpr int64_t BLOCKS = (Width::O + BLOCK - 1) / BLOCK, TASKS = {self.tasks(dims)} * BLOCKS;"
         )
@@ -34,9 +34,9 @@ class Rows(PoolSource):
             w.line("float* const line = (float*)workspace + part * SCRATCH;")
             w.line("float* const made = line + LINE;")
             if self.index:
-                w.line(f"int32_t* const found = (int32_t*)(made + {made});")
+                w.line(f"int32_t* const found = (int32_t*)(made + {result_size});")
             if self.computed and self._outer() and not self.index:
-                w.line(f"float* const row = made + {made};")
+                w.line(f"float* const row = made + {result_size};")
             self.start(dims, block=True)
             with w.block("for (int64_t task = begin; task < end; ++task)"):
                 self._block()
@@ -54,13 +54,15 @@ class Rows(PoolSource):
         """Floats of the line, of the output block, and of all scratch of a thread, in terms of task.h alone."""
         last = self.rank - 1
         window = self.pool.windows[-1]
-        made = f"{self.out}_shape[{last}]"
-        block = f"({made} < BLOCK ? {made} : BLOCK)"
+        result_size = f"{self.out}_shape[{last}]"
+        block = f"({result_size} < BLOCK ? {result_size} : BLOCK)"
         step = (
-            f"({self.size[last]} / ({made} > 0 ? {made} : 1) + 1)" if window.adaptive else f"{window.stride}"
+            f"({self.size[last]} / ({result_size} > 0 ? {result_size} : 1) + 1)"
+            if window.adaptive
+            else f"{window.stride}"
         )
-        more = f"{step} + 2" if window.adaptive else f"{(window.kernel - 1) * window.dilation}"
-        line = f"((({block} + VEC) * {step} + {more} + 2 * VEC) + 15) / 16 * 16"
+        reach = f"{step} + 2" if window.adaptive else f"{(window.kernel - 1) * window.dilation}"
+        line = f"((({block} + VEC) * {step} + {reach} + 2 * VEC) + 15) / 16 * 16"
         block = f"(({block} + 2 * VEC) + 15) / 16 * 16"
         extra = f" + {block}" if self.index else f" + {line}" if self.computed and self._outer() else ""
         return line, block, f"{line} + {block}{extra}"
@@ -82,7 +84,7 @@ class Rows(PoolSource):
                 w.line("prologue0(inner, source, to - from);")
             else:
                 w.line("for (int64_t i = 0; i < to - from; ++i) inner[i] = EMPTY;")
-                with nested(w, self.loops(outer, "")):
+                with open_nested(w, self.loops(outer, "")):
                     self._move(outer)
                     w.line("prologue0(row, source, to - from);")
                     joined = self.join("ws::load(inner + j)", "ws::load(row + j)")
@@ -100,7 +102,7 @@ class Rows(PoolSource):
             return
         with w.block(f"const auto column = [&](int64_t j, int n{self.parameters(outer)}) {INLINE}", "};"):
             w.line("ws::vf acc = ws::splat(EMPTY);")
-            with nested(w, self.loops(outer, "01")):
+            with open_nested(w, self.loops(outer, "01")):
                 w.line(f"acc = {self.join('acc', value)};")
             w.line("ws::store(inner + j, acc);")
         for head, full in ((f"if ({self.full(outer)})", True), ("else", False)):
@@ -153,7 +155,7 @@ class Rows(PoolSource):
             self._source("from")
         else:
             w.line(f"const int64_t origin = {self.origin()} + from * {self.into}_stride[{last}];")
-        with nested(w, self.loops(outer, "")):
+        with open_nested(w, self.loops(outer, "")):
             if self.computed:
                 self._move(outer)
                 w.line("prologue0(inner, source, to - from);")

@@ -41,14 +41,14 @@ class PoolSource:
         """The windows of each dimension as types, and what a variant's shapes must agree with."""
         w = self.w
         for name, dim, window in self._dims():
-            made = f"{self.out}_shape[{dim}]"
+            result_size = f"{self.out}_shape[{dim}]"
             if window.adaptive:
-                w.line(f"using {name} = Adaptive<{self.size[dim]}, {made}>;")
+                w.line(f"using {name} = Adaptive<{self.size[dim]}, {result_size}>;")
                 continue
             k, s, p, d = window.kernel, window.stride, window.padding, window.dilation
-            w.line(f"using {name} = Fixed<{self.size[dim]}, {made}, {k}, {s}, {p}, {d}>;")
+            w.line(f"using {name} = Fixed<{self.size[dim]}, {result_size}, {k}, {s}, {p}, {d}>;")
             ceil = "true" if self.pool.ceil else "false"
-            check = f"{made} == pooled({self.size[dim]}, {k}, {s}, {p}, {d}, {ceil}) || {self.out}_numel == 0"
+            check = f"{result_size} == pooled({self.size[dim]}, {k}, {s}, {p}, {d}, {ceil}) || {self.out}_numel == 0"
             w.line(f'static_assert({check}, "requires: {name} with {k} taps");')
         w.line(f"constexpr float EMPTY = {'-ws::infinity' if self.pool.maximum else '0.0f'};")
 
@@ -103,12 +103,12 @@ class PoolSource:
 
     def loops(self, dims: Sequence[tuple[str, int, Window]], suffix: str) -> list[str]:
         """Loop heads over taps d, h, w; `suffix` "0"/"1": the bounds are parameters."""
-        found = []
+        loops = []
         for name, _, _ in dims:
             n, k = name.lower(), name[0].lower()
             low, high = (f"{k}0", f"{k}1") if suffix else (f"{n}_begin", f"{n}_end")
-            found.append(f"for (int64_t {k} = {low}; {k} < {high}; ++{k})")
-        return found
+            loops.append(f"for (int64_t {k} = {low}; {k} < {high}; ++{k})")
+        return loops
 
     def parameters(self, dims: Sequence[tuple[str, int, Window]]) -> str:
         return "".join(f", int64_t {n[0].lower()}0, int64_t {n[0].lower()}1" for n, _, _ in dims)
@@ -118,7 +118,7 @@ class PoolSource:
         return "".join(f" + {n[0].lower()} * {n}::D * {self.into}_stride[{d}]" for n, d, _ in dims)
 
     def origin(self) -> str:
-        """Where the task's window starts in the input, in elements; along the run excepted."""
+        """Return the start of the task's window in the input, in elements; along the run excepted."""
         lows = {d: f"{n}::low(at[{d}])" for n, d, _ in self._dims()}
         terms = [
             f"{lows.get(d, f'at[{d}]')} * {self.into}_stride[{d}]" for d in range(self.rank) if d != self.run

@@ -19,9 +19,9 @@ from ...cuda_unit import in_load, power, stream
 from ...family import Technique, tunable
 from ..pool_pattern import PoolingPattern, channels_last
 from ..pool_windows import Pool, Window, read_pool
-from .pool_register_tiled import box_kernels
-from .pool_separable_3d import plane_kernels
-from .pool_thread_groups import tap_kernels
+from .pool_register_tiled import emit_pool_register_tiled_kernels
+from .pool_separable_3d import emit_pool_separable_3d_kernels
+from .pool_thread_groups import emit_pool_thread_group_kernels
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
@@ -33,19 +33,19 @@ class CudaPooling(PoolingPattern, CudaAnchored):
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
         return Core((node.name,), node.output.name, (node.uses[0],))
 
-    def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
-        """What makes the image stays outside where each of its elements would be computed too often."""
+    def cut(self, graph: Graph, node: Node, excluded: Collection[str], fuse: bool) -> Region | None:
+        """Cut the region; what computes the image stays outside where each of its elements would be computed too often."""
         source = graph.producer.get(node.uses[0])
         if source is not None and not self.prologues(graph, node):
-            taken = {*taken, source.name}
-        return super().cut(graph, node, taken, fuse)
+            excluded = {*excluded, source.name}
+        return super().cut(graph, node, excluded, fuse)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
         pool = read_pool(graph, anchor.node) if anchor is not None else None
         if anchor is None or pool is None:
             return []
-        apart = all(w.kernel <= w.stride for w in pool.windows)
+        disjoint = all(w.kernel <= w.stride for w in pool.windows)
         common = (tunable("BLOCK", 128, 256, 512), stream(graph, region, facts.hardware))
         width = in_load(anchor.node.output.spec.dtype)
         vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
@@ -61,20 +61,20 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         span = self._span(pool.windows[-1])
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
         boxes = Technique("register-tiled", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
-        found = [boxes, *([shared] if apart and taps >= LARGE else [])]
+        techniques = [boxes, *([shared] if disjoint and taps >= LARGE else [])]
         if not _marches(pool):
-            return found
+            return techniques
         why = "a block goes through the planes of a volume: rows, then planes in registers, then columns are combined"
         # Neighbouring windows that are dilated have few rows in common: a box of outputs shares little.
         dilated = any(w.dilation > 1 for w in pool.windows[:2])
-        own = (
+        tunables = (
             self._deep(anchor.node, facts.hardware),
             tunable("BLOCK", 512, 256, 384),
             tunable("VEC", 4, 2, 1),
             common[1],
         )
-        planes = Technique("separable-3d", why, "memory", own, gain=1.4 if dilated else 1.1)
-        return [planes, *found] if dilated else [*found, planes]
+        planes = Technique("separable-3d", why, "memory", tunables, gain=1.4 if dilated else 1.1)
+        return [planes, *techniques] if dilated else [*techniques, planes]
 
     @staticmethod
     def _span(window: Window) -> Tunable:
@@ -85,7 +85,7 @@ class CudaPooling(PoolingPattern, CudaAnchored):
 
     @staticmethod
     def _taps(graph: Graph, node: Node, pool: Pool) -> float:
-        """Of a window, on average."""
+        """Return the taps of a window, on average."""
         count = len(pool.windows)
         sizes = zip(graph.specs[node.uses[0]].shape[-count:], node.output.spec.shape[-count:], strict=True)
         return prod(
@@ -127,15 +127,15 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         rank = len(anchor.node.output.spec.shape)
         sizes = extents(anchor, anchor.node.uses[0])
         if technique.name == "register-tiled":
-            return box_kernels(top, pool, rank, sizes)
+            return emit_pool_register_tiled_kernels(top, pool, rank, sizes)
         if technique.name == "separable-3d":
-            return plane_kernels(top, pool, rank, sizes)
+            return emit_pool_separable_3d_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
-        return tap_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
+        return emit_pool_thread_group_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
 
 
 def _sharing(pool: Pool, dim: int) -> float:
-    """How many windows have a row (1) or plane (2) of the image in common."""
+    """Return how many windows have a row (1) or plane (2) of the image in common."""
     return pool.windows[-dim - 1].kernel / pool.windows[-dim - 1].stride if len(pool.windows) > dim else 0.0
 
 

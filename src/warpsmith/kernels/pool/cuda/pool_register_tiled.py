@@ -20,7 +20,9 @@ from ..pool_windows import Pool, Window
 NO_WINDOW = Window(1, 1, 0, 1)
 
 
-def box_kernels(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> tuple[list[Launch], str, str]:
+def emit_pool_register_tiled_kernels(
+    top: Writer, pool: Pool, rank: int, sizes: Sequence[str]
+) -> tuple[list[Launch], str, str]:
     """`sizes`: of the dimensions of what is pooled, as C++. Writes the constants to `top`; see `CudaAnchored.kernels`."""
     write_windows(top, pool, rank, sizes)
     launch = Launch("pool", "ws::ceil_div(TASKS, (int64_t)BLOCK)", "BLOCK", struct=True)
@@ -28,7 +30,7 @@ def box_kernels(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> tup
 
 
 def write_windows(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> None:
-    """What windows, image and result are along D, H and W, as constants, and how elements are combined."""
+    """Write the sizes of windows, image and result along D, H and W as constants, and the combination of elements."""
     space = len(pool.windows)
     padded = [NO_WINDOW] * (3 - space) + list(pool.windows)
     inner = ["1"] * (3 - space) + list(sizes[-space:])

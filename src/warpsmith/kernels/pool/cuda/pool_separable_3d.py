@@ -18,7 +18,9 @@ from ..pool_windows import Pool
 from .pool_register_tiled import write_windows
 
 
-def plane_kernels(top: Writer, pool: Pool, rank: int, sizes: Sequence[str]) -> tuple[list[Launch], str, str]:
-    """`sizes` as for `box_kernels`. See `CudaAnchored.kernels`."""
+def emit_pool_separable_3d_kernels(
+    top: Writer, pool: Pool, rank: int, sizes: Sequence[str]
+) -> tuple[list[Launch], str, str]:
+    """`sizes` as for `emit_pool_register_tiled_kernels`. See `CudaAnchored.kernels`."""
     write_windows(top, pool, rank, sizes)
     return [Launch("pool", "BLOCKS", "THREADS", struct=True)], render("pool/cuda/pool_separable_3d.cuh"), ""

@@ -18,10 +18,10 @@ from .pool_register_tiled import write_windows
 UNROLLED = 32  # taps of a thread up to which all loads of a window may be under way at once
 
 
-def tap_kernels(
+def emit_pool_thread_group_kernels(
     top: Writer, pool: Pool, rank: int, sizes: Sequence[str], run: int, index: str
 ) -> tuple[list[Launch], str, str]:
-    """`sizes` as for `box_kernels`. `run`: the dimension of packs, -1: single elements. `index`: the operand that takes the
+    """`sizes` as for `emit_pool_register_tiled_kernels`. `run`: the dimension of packs, -1: single elements. `index`: the operand that takes the
     positions, "" for none. See `CudaAnchored.kernels`."""
     write_windows(top, pool, rank, sizes)
     taps = " * ".join("0" if w.adaptive else str(w.kernel) for w in pool.windows)

@@ -24,7 +24,7 @@ class ColumnSum(ColumnState):
     def open_chunk(self, w: Writer) -> None:
         w.line(f"ws::vf {self.name}_acc[BLOCK] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         w.line(f"{self.name}_acc[b] += {self.source};")
 
     def close_chunk(self, w: Writer) -> None:
@@ -47,7 +47,7 @@ class ColumnExtremum(ColumnState):
     def declare(self, w: Writer) -> None:
         self.fill(w, self.name, f"ws::splat({COMBINE[self.kind][1]})")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         w.line(f"{self.name}[b] = {COMBINE[self.kind][0].format(a=self.source, b=f'{self.name}[b]')};")
 
 
@@ -56,7 +56,7 @@ class ColumnArgmax(ColumnState):
         self.fill(w, f"{self.name}_best", "ws::splat(-ws::infinity)")
         w.line(f"ws::vi {self.name}[BLOCK] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         x, best = self.source, f"{self.name}_best[b]"
         w.line(f"const ws::vm {self.name}_take = ({x} > {best}) | (({x} != {x}) & ({best} == {best}));")
         w.line(f"{best} = ws::select({self.name}_take, {x}, {best});")
@@ -74,13 +74,13 @@ class ColumnMoments(ColumnState):
         w.line(f"ws::vf {self.name}_acc[BLOCK] = {{}}, {self.second_name}_acc[BLOCK] = {{}};")
         w.line(f"ws::vf {self.name}_shift[BLOCK], {self.name}_rest[BLOCK] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         w.line(f"{self.name}_acc[b] += {self.source};")
 
-    def between(self, w: Writer) -> None:
+    def prepare_second(self, w: Writer) -> None:
         self.each(w, f"{self.name}_shift[b] = {self.name}_acc[b] / (float)many;")
 
-    def second(self, w: Writer) -> None:
+    def accumulate_second(self, w: Writer) -> None:
         w.line(f"const ws::vf {self.name}_off = {self.source} - {self.name}_shift[b];")
         w.line(f"{self.name}_rest[b] += {self.name}_off;")
         w.line(f"{self.second_name}_acc[b] += {self.name}_off * {self.name}_off;")
@@ -110,17 +110,17 @@ class ColumnSoftmax(ColumnState):
         self.fill(w, f"{self.name}_chunk", "ws::splat(-ws::infinity)")
         w.line(f"ws::vf {self.second_name}_acc[BLOCK] = {{}}, {self.name}_shift[BLOCK];")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         w.line(f"{self.name}_chunk[b] = ws::max({self.source}, {self.name}_chunk[b]);")
 
-    def between(self, w: Writer) -> None:
+    def prepare_second(self, w: Writer) -> None:
         chunk = f"{self.name}_chunk[b]"
         self.each(
             w,
             f"{self.name}_shift[b] = ws::select(ws::abs({chunk}) == ws::infinity, ws::splat(0.0f), {chunk});",
         )
 
-    def second(self, w: Writer) -> None:
+    def accumulate_second(self, w: Writer) -> None:
         w.line(f"{self.second_name}_acc[b] += ws::exp({self.source} - {self.name}_shift[b]);")
 
     def close_chunk(self, w: Writer) -> None:

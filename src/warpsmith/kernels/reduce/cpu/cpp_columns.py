@@ -13,10 +13,10 @@ from contextlib import ExitStack
 
 from ....codegen.addresses import Layout
 from ....codegen.expressions import VECTOR_TYPE, Express
-from ....codegen.passes import Pass, describe, kept_steps, passes
+from ....codegen.passes import Pass, describe, list_scratch_steps, passes
 from ....codegen.program import Program
 from ....codegen.templates import render
-from ....codegen.writer import INLINE, Writer, nested
+from ....codegen.writer import INLINE, Writer, open_nested
 from .cpp_column_states import COLUMN_STATES
 from .cpp_totals import Totals
 
@@ -29,7 +29,7 @@ class Columns:
         self.layout, self.w = Layout(program), Writer()
         self.express = Express(program, self.layout, self.w)
         self.plan = passes(program)
-        self.stash = kept_steps(program) if stash and len(self.layout.reduces) == 1 else []
+        self.stash = list_scratch_steps(program) if stash and len(self.layout.reduces) == 1 else []
         self.totals = Totals(program, self.layout)
 
     def write_function(self) -> None:
@@ -105,7 +105,7 @@ class Columns:
                 w.line(f"{typename} {', '.join(f'{n}[BLOCK]' for n in names)};")
         with self._each_vector():
             for step in steps:
-                w.line(f"{step.name}[b] = {self.express.vector_text(step, _indexed, lanes_rows=True)};")
+                w.line(f"{step.name}[b] = {self.express.vector_text(step, _index_by_lane, lanes_rows=True)};")
 
     def _each_vector(self) -> ExitStack:
         stack = ExitStack()
@@ -122,14 +122,14 @@ class Columns:
 
     def _reduce(self, p: Pass) -> None:
         w = self.w
-        others = {s.of: s for s in self.program.reductions if s.part == 1}
-        states = [COLUMN_STATES[s.reduction](s, others.get(s.name), "BLOCK") for s in p.reductions]
+        second_parts = {s.of: s for s in self.program.reductions if s.part == 1}
+        states = [COLUMN_STATES[s.reduction](s, second_parts.get(s.name), "BLOCK") for s in p.reductions]
         w.line(f"// Pass {p.number}: {', '.join(describe(s) for s in p.reductions)}, down each column.")
         for state in states:
             state.declare(w)
         *outer, innermost = self.layout.reduces
         loops = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in outer]
-        with nested(w, loops):  # noqa: SIM117
+        with open_nested(w, loops):  # noqa: SIM117
             with w.block(f"for (int64_t c = 0; c < {innermost.extent}; c += CHUNK)"):
                 w.line(
                     f"const int64_t end = c + CHUNK < {innermost.extent} ? c + CHUNK : {innermost.extent};"
@@ -137,12 +137,17 @@ class Columns:
                 w.line("[[maybe_unused]] const int64_t many = end - c;")
                 for state in states:
                     state.open_chunk(w)
-                self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
+                self._loop(p, [s.accumulate_first for s in states], list(p.sources), keep_stash=True)
                 if any(s.two_loops for s in states):
-                    twice = [s for s in states if s.two_loops]
-                    for state in twice:
-                        state.between(w)
-                    self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+                    two_loop_states = [s for s in states if s.two_loops]
+                    for state in two_loop_states:
+                        state.prepare_second(w)
+                    self._loop(
+                        p,
+                        [s.accumulate_second for s in two_loop_states],
+                        [s.source for s in two_loop_states],
+                        keep_stash=False,
+                    )
                 for state in states:
                     state.close_chunk(w)
         for state in states:
@@ -162,16 +167,16 @@ class Columns:
     def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
         w, tag = self.w, self.layout.reduces[-1].tag
         earlier = [q for q in self.plan if q.number < p.number]
-        made = {s.name for q in earlier for s in self.program.needed(list(q.sources))}
-        old = [n for n in self.stash if n in made]
-        steps = self.program.needed(sources, frozenset(old))
+        earlier_names = {s.name for q in earlier for s in self.program.list_needed_steps(list(q.sources))}
+        reused = [n for n in self.stash if n in earlier_names]
+        steps = self.program.list_needed_steps(sources, frozenset(reused))
         used = {a for s in steps for a in s.args} | set(sources)
-        for name in old:
+        for name in reused:
             if name in used:
                 w.line(f"const ws::vf {name} = ws::load({name}_block + ({tag} * BLOCK + b) * VEC);")
-        self.express.vector(steps, _indexed, lanes_rows=True)
+        self.express.vector(steps, _index_by_lane, lanes_rows=True)
         for name in self.stash:
-            if keep_stash and not p.last and name not in old and any(s.name == name for s in steps):
+            if keep_stash and not p.last and name not in reused and any(s.name == name for s in steps):
                 w.line(f"ws::store({name}_block + ({tag} * BLOCK + b) * VEC, {name});")
 
     def _write_full(self, p: Pass) -> None:
@@ -179,7 +184,7 @@ class Columns:
         full = [(o, n) for o, n in self.program.outputs if self.program.step(n).full]
         w.line(f"// Last pass: write {', '.join(o.name for o, _ in full)}.")
         loops = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in self.layout.reduces]
-        with nested(w, loops), self._each_vector():
+        with open_nested(w, loops), self._each_vector():
             self._lanes(p, list(p.sources), keep_stash=False)
             for operand, name in full:
                 self.express.store(operand, name)
@@ -195,7 +200,7 @@ class Columns:
                 self.express.store(operand, value, stream=False)
 
 
-def _indexed(name: str) -> str:
+def _index_by_lane(name: str) -> str:
     return f"{name}[b]"
 
 

@@ -39,5 +39,5 @@ def _direct(program: Program, facts: Facts) -> Technique:
     loops = (
         [tunable("UNROLL", 1)] if program.mode == "rows" else [tunable("BLOCK", 4, 16), tunable("SWEEP", 1)]
     )
-    found = (vector_tunable(facts), grain_tunable(), *loops, tunable("CHUNK", 1024))
-    return Technique("direct", why, "latency", found, Shape())
+    tunables = (vector_tunable(facts), grain_tunable(), *loops, tunable("CHUNK", 1024))
+    return Technique("direct", why, "latency", tunables, Shape())

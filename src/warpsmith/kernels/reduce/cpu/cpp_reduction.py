@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....codegen.lowering.lower import lower
-from ....codegen.passes import kept_steps
+from ....codegen.passes import list_scratch_steps
 from ....codegen.program import Program, Unsupported
 from ....facts import Facts
 from ....records import Graph, Node, Region, Tunable, Unit
@@ -60,18 +60,18 @@ def reduction_techniques(
     graph: Graph, region: Region, facts: Facts, program: Program, compound: bool
 ) -> list[Technique]:
     """`compound`: the region has moments or softmax states, which a single pass can find together."""
-    found = [_passes(graph, region, facts, program)]
-    if kept_steps(program):
-        found.append(_stash(graph, region, facts, program))
+    techniques = [_passes(graph, region, facts, program)]
+    if list_scratch_steps(program):
+        techniques.append(_stash(graph, region, facts, program))
     if compound:
-        found.append(_single(graph, region, facts, program))
+        techniques.append(_single(graph, region, facts, program))
     if (
         program.mode == "rows"
         and not _has_outer(program)
         and extent_of_rows(program) < MANY_ROWS * facts.threads
     ):
-        found.append(_split(graph, region, facts, program, compound))
-    return sorted(found, key=lambda t: -t.gain)
+        techniques.append(_split(graph, region, facts, program, compound))
+    return sorted(techniques, key=lambda t: -t.gain)
 
 
 def _has_outer(program: Program) -> bool:
@@ -79,10 +79,10 @@ def _has_outer(program: Program) -> bool:
 
 
 def _common(graph: Graph, region: Region, facts: Facts, program: Program) -> list[Tunable]:
-    found = [vector_tunable(facts), grain_tunable()]
+    tunables = [vector_tunable(facts), grain_tunable()]
     if program.writes_full:
-        found.append(stream_tunable(graph, region, facts))
-    return found
+        tunables.append(stream_tunable(graph, region, facts))
+    return tunables
 
 
 def _loop_tunables(graph: Graph, facts: Facts, program: Program) -> list[Tunable]:
@@ -135,8 +135,8 @@ def _passes(graph: Graph, region: Region, facts: Facts, program: Program) -> Tec
 
 
 def _stash(graph: Graph, region: Region, facts: Facts, program: Program) -> Technique:
-    kept = ", ".join(kept_steps(program))
-    why = f"keeps {kept} between passes (in the output's row, or a scratch row) instead of computing it again"
+    step_names = ", ".join(list_scratch_steps(program))
+    why = f"keeps {step_names} between passes (in the output's row, or a scratch row) instead of computing it again"
     room = elements_per_reduction(program, graph) * 4 * (1 if program.mode == "rows" else 64)
     gain = 1.1 if room <= facts.l2_bytes // 2 else 0.5
     tunables = (*_common(graph, region, facts, program), *_loop_tunables(graph, facts, program))
@@ -156,7 +156,7 @@ def _single(graph: Graph, region: Region, facts: Facts, program: Program) -> Tec
 
 def _split(graph: Graph, region: Region, facts: Facts, program: Program, compound: bool) -> Technique:
     why = "few long rows: each is cut into parts for the threads, whose results merge in a fixed order"
-    few = extent_of_rows(program) < facts.threads
+    few_rows = extent_of_rows(program) < facts.threads
     loops = [
         tunable("UNROLL", 4, 2, 8),
         tunable("CHUNK", 2048, 1024, 8192),
@@ -165,7 +165,9 @@ def _split(graph: Graph, region: Region, facts: Facts, program: Program, compoun
     if compound:
         loops[1] = tunable("CHUNK", 1024, 2048, 4096)
     tunables = (*_common(graph, region, facts, program), *loops)
-    return Technique("split-row", why, "memory", tunables, Shape(split=True), compound, 2.0 if few else 0.9)
+    return Technique(
+        "split-row", why, "memory", tunables, Shape(split=True), compound, 2.0 if few_rows else 0.9
+    )
 
 
 def _splits(threads: int) -> tuple[int, ...]:

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from ....codegen.addresses import Layout
 from ....codegen.expressions import Express
 from ....codegen.lowering.op_builder import FLOATS
-from ....codegen.passes import Pass, describe, kept_steps, passes
+from ....codegen.passes import Pass, describe, list_scratch_steps, passes
 from ....codegen.program import Operand, Program
-from ....codegen.writer import INLINE, Writer, nested
+from ....codegen.writer import INLINE, Writer, open_nested
 from .cpp_states import ROW_STATES, State
 from .cpp_totals import Totals
 
@@ -28,7 +28,7 @@ class Rows:
         self.layout, self.w = Layout(program), Writer()
         self.express = Express(program, self.layout, self.w)
         self.plan = passes(program)
-        self.stash = kept_steps(program) if stash and not self.layout.reduces else []
+        self.stash = list_scratch_steps(program) if stash and not self.layout.reduces else []
         self._done: set[str] = set()  # row steps already written in the current scope
         self.totals = Totals(program, self.layout)
         self.w.use("vectors")
@@ -73,7 +73,7 @@ class Rows:
     # ---- pieces
 
     def _stash_rows(self) -> None:
-        """Where each kept step lies: in an output's own row, which the last pass overwrites, so that its lines are
+        """Place the row of each kept step: in an output's own row, which the last pass overwrites, so that its lines are
         fetched while the values are computed; in a scratch row where the stores stream past the cache.
         """
         full = [
@@ -95,8 +95,8 @@ class Rows:
         self.express.scalar(fresh)
 
     def _states(self, p: Pass) -> list[State]:
-        others = {s.of: s for s in self.program.reductions if s.part == 1}
-        return [ROW_STATES[s.reduction](s, others.get(s.name), "UNROLL") for s in p.reductions]
+        second_parts = {s.of: s for s in self.program.reductions if s.part == 1}
+        return [ROW_STATES[s.reduction](s, second_parts.get(s.name), "UNROLL") for s in p.reductions]
 
     def _pass(self, p: Pass, begin: str, end: str) -> None:
         if p.last:
@@ -115,12 +115,12 @@ class Rows:
             w.line(f"const int64_t from = {begin};")
         for state in states:
             state.declare(w)
-        with self.layout.joined(self._read(p)) as joined:
-            far, near = ([], "") if joined else self._outer_loops()
+        with self.layout.assume_joined_loops(self._read(p)) as joined:
+            outer, inner = ([], "") if joined else self._outer_loops()
             stop = "REDUCE" if joined else end
-            with nested(w, [*far, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
+            with open_nested(w, [*outer, f"for (int64_t c = {begin}; c < {stop}; c += CHUNK)"]):
                 w.line(f"const int64_t end = c + CHUNK < {stop} ? c + CHUNK : {stop};")
-                self._chunk(p, states, near)
+                self._chunk(p, states, inner)
         for state in states:
             state.finish(w)
 
@@ -130,36 +130,41 @@ class Rows:
         """
         if not self.layout.reduces:
             return [], ""
-        *far, near = self.layout.reduces
-        heads = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in far]
-        heads.append(f"for (int64_t batch = 0; batch < {near.extent}; batch += runs)")
-        past = f"(batch + runs < {near.extent} ? batch + runs : {near.extent})"
-        return heads, f"for (int64_t {near.tag} = batch; {near.tag} < {past}; ++{near.tag})"
+        *outer, inner = self.layout.reduces
+        heads = [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in outer]
+        heads.append(f"for (int64_t batch = 0; batch < {inner.extent}; batch += runs)")
+        past = f"(batch + runs < {inner.extent} ? batch + runs : {inner.extent})"
+        return heads, f"for (int64_t {inner.tag} = batch; {inner.tag} < {past}; ++{inner.tag})"
 
-    def _chunk(self, p: Pass, states: list[State], near: str) -> None:
-        """One chunk: each state's work in lanes, flushed at the end. `near`: head of a loop over several runs."""
+    def _chunk(self, p: Pass, states: list[State], inner: str) -> None:
+        """One chunk: each state's work in lanes, flushed at the end. `inner`: head of a loop over several runs."""
         w = self.w
-        many = "end - c"
-        if near:
-            left = f"{self.layout.reduces[-1].extent} - batch"
-            many = f"(end - c) * ({left} < runs ? {left} : runs)"
-        w.line(f"[[maybe_unused]] const int64_t many = {many};")
+        count = "end - c"
+        if inner:
+            remaining = f"{self.layout.reduces[-1].extent} - batch"
+            count = f"(end - c) * ({remaining} < runs ? {remaining} : runs)"
+        w.line(f"[[maybe_unused]] const int64_t many = {count};")
         for state in states:
             state.open_chunk(w)
-        with nested(w, [near] if near else []):
-            self._loop(p, [s.first for s in states], list(p.sources), keep_stash=True)
-        twice = [s for s in states if s.two_loops]
-        if twice:
+        with open_nested(w, [inner] if inner else []):
+            self._loop(p, [s.accumulate_first for s in states], list(p.sources), keep_stash=True)
+        two_loop_states = [s for s in states if s.two_loops]
+        if two_loop_states:
             for state in states:
-                state.between(w)
-            with nested(w, [near] if near else []):
-                self._loop(p, [s.second for s in twice], [s.source for s in twice], keep_stash=False)
+                state.prepare_second(w)
+            with open_nested(w, [inner] if inner else []):
+                self._loop(
+                    p,
+                    [s.accumulate_second for s in two_loop_states],
+                    [s.source for s in two_loop_states],
+                    keep_stash=False,
+                )
         for state in states:
             state.close_chunk(w)
 
     def _read(self, p: Pass) -> list[Operand]:
         """The operands that a pass reads lane by lane."""
-        return [s.operand for s in self.program.needed(list(p.sources)) if s.operand is not None]
+        return [s.operand for s in self.program.list_needed_steps(list(p.sources)) if s.operand is not None]
 
     def _loop(
         self, p: Pass, actions: list[Callable[[Writer], None]], sources: list[str], keep_stash: bool
@@ -173,22 +178,22 @@ class Rows:
     def _lanes(self, p: Pass, sources: list[str], keep_stash: bool) -> None:
         """The full steps of a pass; those kept in a scratch row are read back, or stored when new."""
         w = self.w
-        old = [n for n in self.stash if self._kept_before(n, p)]
-        steps = self.program.needed(sources, frozenset(old))
+        reused = [n for n in self.stash if self._is_stashed_before(n, p)]
+        steps = self.program.list_needed_steps(sources, frozenset(reused))
         used = {a for s in steps for a in s.args} | set(sources)
-        for name in old:
+        for name in reused:
             if name in used:
                 w.use("read")
                 w.line(f"const ws::vf {name} = read<1>({name}_row, j, n);")
         self.express.vector(steps, lambda name: name, lanes_rows=False)
         for name in self.stash:
-            if keep_stash and not p.last and name not in old and any(s.name == name for s in steps):
+            if keep_stash and not p.last and name not in reused and any(s.name == name for s in steps):
                 w.use("write")  # only the row's own lanes: past its end lies the next row of the output
                 w.line(f"write<1>({name}_row, j, {name}, n);")
 
-    def _kept_before(self, name: str, p: Pass) -> bool:
+    def _is_stashed_before(self, name: str, p: Pass) -> bool:
         earlier = [q for q in self.plan if q.number < p.number]
-        return any(s.name == name for q in earlier for s in self.program.needed(list(q.sources)))
+        return any(s.name == name for q in earlier for s in self.program.list_needed_steps(list(q.sources)))
 
     def _write_full(self, p: Pass, begin: str, end: str) -> None:
         w = self.w
@@ -201,7 +206,7 @@ class Rows:
                     self.express.store(operand, name)
 
     def _outer_reduces(self) -> ExitStack:
-        return nested(
+        return open_nested(
             self.w,
             [f"for (int64_t {r.tag} = 0; {r.tag} < {r.extent}; ++{r.tag})" for r in self.layout.reduces],
         )

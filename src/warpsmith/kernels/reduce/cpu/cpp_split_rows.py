@@ -37,7 +37,7 @@ class SplitRows(Rows):
                 )
                 self._done = set()
                 self.layout.pointers(self.w)
-                self._known(p.number)
+                self._merge_earlier(p.number)
                 if p.last:
                     self._write_full(p, "low", "high")
                 else:
@@ -48,9 +48,9 @@ class SplitRows(Rows):
                         state.save(w)
             w.prune(start)
         if self.totals or any(not self.program.step(n).full for _, n in self.program.outputs):
-            self._merged_rows()
+            self._emit_merged_rows()
 
-    def _merged_rows(self) -> None:
+    def _emit_merged_rows(self) -> None:
         w = self.w
         w.line("// The rows' own outputs, from the merged parts.")
         start = len(w.lines)
@@ -58,7 +58,7 @@ class SplitRows(Rows):
         with w.block("for (int64_t row = 0; row < ROWS; ++row)"):
             self._done = set()
             self.layout.pointers(w)
-            self._known(self.program.passes + 1)
+            self._merge_earlier(self.program.passes + 1)
             self._row_outputs()
             self.totals.row(w, self.express)
         if self.totals:
@@ -77,7 +77,7 @@ class SplitRows(Rows):
     def _offset(self, p: Pass) -> int:
         return sum(s.slots for q in self.plan if q.number < p.number for s in self._states(q))
 
-    def _known(self, number: int) -> None:
+    def _merge_earlier(self, number: int) -> None:
         """The row's values from all passes before `number`, merged over the parts in order: every thread gets
         the same.
         """

@@ -3,8 +3,8 @@ totals merge.
 
 One class a kind, for rows (lanes are joined at the end of a chunk) and columns (each lane is a reduction of
 its own). A chunk is a run of the data short enough that float32 sums of it stay accurate; chunks are joined
-in double. Compound kinds go over a chunk twice while it is in the first-level cache: `first` is their work in
-the first loop, `second` in the other one.
+in double. Compound kinds go over a chunk twice while it is in the first-level cache: `accumulate_first` is their work in
+the first loop, `accumulate_second` in the other one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class State:
 
     def declare(self, w: Writer) -> None: ...
     def open_chunk(self, w: Writer) -> None: ...
-    def first(self, w: Writer) -> None: ...
-    def between(self, w: Writer) -> None: ...
-    def second(self, w: Writer) -> None: ...
+    def accumulate_first(self, w: Writer) -> None: ...
+    def prepare_second(self, w: Writer) -> None: ...
+    def accumulate_second(self, w: Writer) -> None: ...
     def close_chunk(self, w: Writer) -> None: ...
     def finish(self, w: Writer) -> None: ...
     def value(self, w: Writer) -> None: ...
@@ -62,7 +62,7 @@ class RowSum(State):
     def open_chunk(self, w: Writer) -> None:
         w.line(f"ws::vf {self.name}_acc[{self.lanes}] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         self.accumulate(w, f"{self.name}_acc", f"{self.name}_acc[u] + {self.source}")
 
     def close_chunk(self, w: Writer) -> None:
@@ -93,7 +93,7 @@ class RowExtremum(State):
         w.line(f"float {self.name}_total = {COMBINE[self.kind][1]};")
         self.fill(w, f"{self.name}_acc", f"ws::splat({COMBINE[self.kind][1]})")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         self.accumulate(
             w, f"{self.name}_acc", COMBINE[self.kind][0].format(a=self.source, b=f"{self.name}_acc[u]")
         )
@@ -126,7 +126,7 @@ class RowArgmax(State):
             f"for (int u = 0; u < {self.lanes}; ++u) {self.name}_at[u] = ws::iota() + (int)(from + u * VEC);"
         )
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         x, best = self.source, f"{self.name}_acc[u]"
         w.line(f"ws::vm {self.name}_take = ({x} > {best}) | (({x} != {x}) & ({best} == {best}));")
         w.line(f"if (n != VEC) {self.name}_take &= ws::iota() < n;")
@@ -170,18 +170,18 @@ class RowMoments(State):
         w.line(f"ws::vf {self.name}_acc[{lanes}] = {{}}, {self.name}_rest[{lanes}] = {{}};")
         w.line(f"ws::vf {self.second_name}_acc[{lanes}] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         self.accumulate(w, f"{self.name}_acc", f"{self.name}_acc[u] + {self.source}")
 
-    def between(self, w: Writer) -> None:
+    def prepare_second(self, w: Writer) -> None:
         self.join(w, f"{self.name}_acc", "{a} + {b}")
         w.line(f"const float {self.name}_origin = ws::hadd({self.name}_acc[0]) / (float)many;")
         w.line(f"const ws::vf {self.name}_shift = ws::splat({self.name}_origin);")
 
-    def second(self, w: Writer) -> None:
+    def accumulate_second(self, w: Writer) -> None:
         w.line(f"const ws::vf {self.name}_off = {self.source} - {self.name}_shift;")
-        acc, rest = f"{self.second_name}_acc", f"{self.name}_rest"
-        self.accumulate(w, rest, f"{rest}[u] + {self.name}_off")
+        acc, remainder = f"{self.second_name}_acc", f"{self.name}_rest"
+        self.accumulate(w, remainder, f"{remainder}[u] + {self.name}_off")
         self.accumulate(w, acc, f"{acc}[u] + {self.name}_off * {self.name}_off")
 
     def close_chunk(self, w: Writer) -> None:
@@ -228,16 +228,16 @@ class RowSoftmax(State):
         self.fill(w, f"{self.name}_acc", "ws::splat(-ws::infinity)")
         w.line(f"ws::vf {self.second_name}_acc[{self.lanes}] = {{}};")
 
-    def first(self, w: Writer) -> None:
+    def accumulate_first(self, w: Writer) -> None:
         self.accumulate(w, f"{self.name}_acc", f"ws::max({self.source}, {self.name}_acc[u])")
 
-    def between(self, w: Writer) -> None:
+    def prepare_second(self, w: Writer) -> None:
         self.join(w, f"{self.name}_acc", "ws::max({a}, {b})")
         w.line(f"const float {self.name}_chunk = ws::hmax({self.name}_acc[0]);")
         infinite = f"ws::abs({self.name}_chunk) == ws::infinity"
         w.line(f"const ws::vf {self.name}_shift = ws::splat({infinite} ? 0.0f : {self.name}_chunk);")
 
-    def second(self, w: Writer) -> None:
+    def accumulate_second(self, w: Writer) -> None:
         acc = f"{self.second_name}_acc"
         self.accumulate(w, acc, f"{acc}[u] + ws::exp({self.source} - {self.name}_shift)")
 

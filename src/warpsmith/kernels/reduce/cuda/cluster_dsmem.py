@@ -10,7 +10,7 @@ from ....codegen.cuda.threads import Threads
 from ....codegen.passes import Pass
 from ....codegen.program import Program
 from ....codegen.templates import render
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 
 def render_cluster_launch() -> str:
@@ -23,7 +23,7 @@ class ClusterThreads(Threads):
         return render_cluster_launch() + render("reduce/cuda/cluster_merge.cuh")
 
 
-class Cluster(Reducing):
+class ClusterReduction(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "shared")
         self.threads = ClusterThreads(program, self.layout, parts="CLUSTER")
@@ -36,8 +36,8 @@ class Cluster(Reducing):
         end = self.layout.end
         self.w.line(f"const int low = part * SHARE, high = low + SHARE < {end} ? low + SHARE : {end};")
 
-    def _streamed(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
-        super()._streamed(p, begin, end)
+    def _emit_streaming_loop(self, p: Pass, begin: str = "low + slot", end: str = "high") -> None:
+        super()._emit_streaming_loop(p, begin, end)
 
     def _number(self) -> str:
         return "task - low"

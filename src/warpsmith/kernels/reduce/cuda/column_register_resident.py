@@ -15,19 +15,19 @@ from ....codegen.program import Operand, Program
 from ....codegen.templates import render
 from . import cuda_states as states
 from .column_vectorized import add_column, own_values_inside
-from .row_reduction import MOST, Reducing
+from .row_reduction import MOST, RowReduction
 
 
 def in_columns(program: Program) -> list[Operand]:
-    """What is read and written along columns, where the program reduces once, writes, and keeps nothing else; else nothing."""
+    """List the operands that are read and written along columns, where the program reduces once, writes, and keeps nothing else; else nothing."""
     plan = passes(program)
     if program.mode != "columns" or program.ends or len(plan) != 2 or not plan[1].last:
         return []
     layout = CudaLayout(program)
     full = [s.operand for s in program.steps if s.full and s.operand is not None]
     written = [o for o, name in program.outputs if program.step(name).full]
-    along = [o for o in (*full, *written) if layout.moves(o, layout.inner)]
-    return [] if own_values_inside(program, plan[0]) else along
+    contiguous = [o for o in (*full, *written) if layout.moves(o, layout.inner)]
+    return [] if own_values_inside(program, plan[0]) else contiguous
 
 
 class Columns(CudaLayout):
@@ -41,7 +41,7 @@ class Columns(CudaLayout):
         return f"ws::widest({self.inner.extent}, {16 // widest})"
 
 
-class ColumnRegisters(Reducing):
+class ColumnRegisterResident(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         self.layout, self.who = Columns(program), "slot == 0 && inside"
@@ -64,8 +64,8 @@ class ColumnRegisters(Reducing):
             with w.block("if (inside)"), self._rows():
                 for operand, _ in self.written:
                     name = operand.name
-                    places = f"{self.lanes.stride(operand)}, {name}_whole, NT"
-                    w.line(f"ws::write<V, {places}>({self.layout.element(operand)}, {name}_made[u]);")
+                    arguments = f"{self.lanes.stride(operand)}, {name}_whole, NT"
+                    w.line(f"ws::write<V, {arguments}>({self.layout.element(operand)}, {name}_made[u]);")
         return CudaBody(self.top, w, (Launch("rows", "BUNDLES", "SIZE"),))
 
     def _declare(self) -> None:
@@ -79,7 +79,7 @@ class ColumnRegisters(Reducing):
         )
         for line in layout.splitlines():
             self.top.line(line)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
 
     def _place(self) -> None:
         for line in render("reduce/cuda/column_reduction_register_resident_place.cuh").splitlines():
@@ -108,7 +108,7 @@ class ColumnRegisters(Reducing):
             w.line(f"ws::packs_merge<GROUP, BLOCK_COLUMNS>(room, {step.name}_states, slot, lane);")
 
     def _columns(self, p: Pass) -> None:
-        """What each column yields, and its elements."""
+        """Write the results of each column, and its elements."""
         w = self.w
         w.line(p.headline)
         w.line("#pragma unroll")

@@ -19,7 +19,7 @@ from ....codegen.templates import render
 from ....codegen.writer import Writer
 from ....hardware import H200
 from . import cuda_states as states
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 ROOM = H200.smem_bytes_static
 
@@ -32,21 +32,21 @@ def side_by_side(program: Program) -> Operand | None:
     layout = CudaLayout(program)
     if len(layout.reduces) != 1 or own_values_inside(program, plan[0]):
         return None
-    steps = program.needed(list(plan[0].sources))
+    steps = program.list_needed_steps(list(plan[0].sources))
     read = {s.operand.name: s.operand for s in steps if s.operand is not None}
-    (operand, *others) = read.values() if read else (None,)
-    if operand is None or others or operand.dtype not in ("float32", "bfloat16", "float16"):
+    (operand, *other_operands) = read.values() if read else (None,)
+    if operand is None or other_operands or operand.dtype not in ("float32", "bfloat16", "float16"):
         return None
     last = operand.axes.index(layout.inner.group.axes[-1]) if layout.moves(operand, layout.inner) else -1
-    beside = last >= 0 and operand.stride[last] == 1 and layout.moves(operand, layout.reduces[0])
-    return operand if beside else None
+    contiguous = last >= 0 and operand.stride[last] == 1 and layout.moves(operand, layout.reduces[0])
+    return operand if contiguous else None
 
 
 def own_values_inside(program: Program, p: Pass) -> bool:
     """Does what is reduced, or the program at one place, take a column's own values?"""
-    known = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
-    steps = program.needed(list(p.sources))
-    return any(a not in known for s in steps for a in s.args) or any(s.pick for s in program.steps)
+    full_steps = {s.name for s in program.steps if s.full or not (s.args or s.operand or s.reduction)}
+    steps = program.list_needed_steps(list(p.sources))
+    return any(a not in full_steps for s in steps for a in s.args) or any(s.pick for s in program.steps)
 
 
 def room(program: Program, elements: int) -> int:
@@ -65,7 +65,7 @@ def add_column(w: Writer, lanes: Lanes, p: Pass, count: str) -> None:
             w.line(f"{step.name}_states[v].add({step.args[0]}_lanes, index);")
 
 
-class ColumnPacks(Reducing):
+class ColumnVectorized(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         operand = side_by_side(program)
@@ -96,14 +96,14 @@ class ColumnPacks(Reducing):
         top, name = self.top, self.operand.name
         self.layout.declare(top)
         moving = [r.tag for r in self.layout.rows if self.layout.moves(self.operand, r)]
-        whole = " && ".join(f"{name}_{tag} % C == 0" for tag in (*moving, self.layout.reduces[0].tag))
+        aligned = " && ".join(f"{name}_{tag} % C == 0" for tag in (*moving, self.layout.reduces[0].tag))
         words = max(states.words(s) for s in self.plan[0].reductions)
         layout = render(
             "reduce/cuda/column_reduction_vectorized_layout.cuh",
             type=f"{name}_t",
             column_stride=f"{name}_col",
             row_stride=self.down,
-            aligned=whole,
+            aligned=aligned,
             words=words,
         )
         for line in layout.splitlines():

@@ -33,7 +33,7 @@ def words(step: Expr) -> int:
 def values(w: Writer, program: Program, step: Expr) -> None:
     """The row's values that a merged state holds."""
     name, state = step.name, f"{step.name}_state"
-    other = next((s.name for s in program.reductions if s.of == name), "")
+    partner = next((s.name for s in program.reductions if s.of == name), "")
     if step.reduction == "moments":
         w.line(f"[[maybe_unused]] const float {name} = REDUCE == 0 ? ws::nan : {state}.mean;")
         first, second = "", "squares"
@@ -47,5 +47,5 @@ def values(w: Writer, program: Program, step: Expr) -> None:
         first, second = f"const {kind} {name} = {state}.value;", ""
     if first:
         w.line(first)
-    if second and other:
-        w.line(f"const float {other} = {state}.{second};")
+    if second and partner:
+        w.line(f"const float {partner} = {state}.{second};")

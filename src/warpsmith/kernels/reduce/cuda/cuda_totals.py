@@ -31,11 +31,13 @@ class Totals:
 
     @property
     def bytes(self) -> str:
-        kept = [self.threads.layout.expression("ROWS")]
+        terms = [self.threads.layout.expression("ROWS")]
         if self.threads.columns:
-            kept.append(self.threads.layout.expression("COLUMNS"))
-        own = " * ".join([f"(uint64_t){len(self.totals)} * sizeof(double)", *kept]) if self.totals else ""
-        return " + ".join(s for s in (own, self.before) if s)
+            terms.append(self.threads.layout.expression("COLUMNS"))
+        total_bytes = (
+            " * ".join([f"(uint64_t){len(self.totals)} * sizeof(double)", *terms]) if self.totals else ""
+        )
+        return " + ".join(s for s in (total_bytes, self.before) if s)
 
     @property
     def launch(self) -> Launch:

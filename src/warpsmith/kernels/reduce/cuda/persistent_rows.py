@@ -26,7 +26,7 @@ from ....codegen.templates import render
 from . import cuda_states as states
 from . import vector_steps as packs
 from .cluster_dsmem import render_cluster_launch
-from .row_rings import HELD, NEXT, Rings
+from .row_rings import HELD, NEXT, RowRing
 
 _NEAR = """\
 constexpr int parts = PARTS;
@@ -34,7 +34,7 @@ __shared__ unsigned boxes[2 * WORDS];
 """
 
 
-class Resident(Rings):
+class PersistentRows(RowRing):
     def __init__(self, program: Program, near: bool) -> None:
         super().__init__(program)
         self.near = near
@@ -87,7 +87,7 @@ class Resident(Rings):
 
     def _add(self) -> None:
         """Adds the next step of the row that is not all added yet, and posts the row's states after the last one."""
-        w, p, known = self.w, self.reducing, set(self._done)
+        w, p, computed = self.w, self.reducing, set(self._done)
         for step in p.reductions:
             states.declare(w, step)
         w.line("index_t added_row = team;")
@@ -102,25 +102,28 @@ class Resident(Rings):
             self.row_steps(0)
             self._step(p, "from", fresh=True)
             w.line("if (++added < steps) return;")
-            self._post()
+            self._post_states()
             w.line("added = 0, added_row += teams;")
-        self._done = known
+        self._done = computed
 
-    def _post(self) -> None:
+    def _post_states(self) -> None:
         w = self.w
         w.line("number++;")
         self._boxes()
         for step, before in self._by_box():
             state = f"{step.name}_state"
-            near, far = f"post_near<GROUP>({state}, own + {before});", f"own + {before} * parts, part, number"
-            w.line(f"ws::{near if self.near else f'post_far<GROUP>({state}, {far});'}")
+            to_cluster, to_memory = (
+                f"post_near<GROUP>({state}, own + {before});",
+                f"own + {before} * parts, part, number",
+            )
+            w.line(f"ws::{to_cluster if self.near else f'post_far<GROUP>({state}, {to_memory});'}")
             w.line(f"{state} = {{}};")
         if self.near:
             w.line("ws::arrive_at_cluster();")
 
     def _boxes(self) -> None:
-        own = "number % 2" if self.near else "(int64_t)(team * 2 + number % 2) * parts"
-        self.w.line(f"auto* const own = boxes + {own} * WORDS;")
+        slot = "number % 2" if self.near else "(int64_t)(team * 2 + number % 2) * parts"
+        self.w.line(f"auto* const own = boxes + {slot} * WORDS;")
 
     def _by_box(self) -> Iterator[tuple[Expr, int]]:
         """Each reduction with the words that lie before its state's."""
@@ -137,9 +140,9 @@ class Resident(Rings):
             w.line("ws::wait_for_cluster();")
         for step, before in self._by_box():
             struct = states.struct(step)
-            near = f"gather_near<PARTS, {struct}>(own + {before});"
-            far = f"gather_far<GROUP, {struct}>(own + {before} * parts, parts, number);"
-            w.line(f"const {struct} {step.name}_state = ws::{near if self.near else far}")
+            from_cluster = f"gather_near<PARTS, {struct}>(own + {before});"
+            from_memory = f"gather_far<GROUP, {struct}>(own + {before} * parts, parts, number);"
+            w.line(f"const {struct} {step.name}_state = ws::{from_cluster if self.near else from_memory}")
             states.values(w, self.program, step)
         self.row_steps(self.reducing.number)
 
@@ -162,9 +165,9 @@ class Resident(Rings):
             return
         with self._items("UNROLL", "high"):
             for o in operands:
-                kept = o == self.fixed and not fresh
-                here = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if kept else ""
-                self.w.line(f"{o.name}_pack[u] = {here}{self.lanes.read(o)};")
+                in_registers = o == self.fixed and not fresh
+                register = f"FIXED > 0 ? {o.name}_fixed[FIXED > 0 ? k : 0][u] : " if in_registers else ""
+                self.w.line(f"{o.name}_pack[u] = {register}{self.lanes.read(o)};")
 
     def _add_step(self, p: Pass) -> None:
         """All packs of a step at once, so that a state changes once a step; one by one where some are not there."""
@@ -184,13 +187,13 @@ class Resident(Rings):
         under way. Whatever is not kept, or was, frees its place.
         """
         w, read = self.w, self.lanes.operands(p.sources)
-        held = [o for o in self._held() if o in read]
-        once = [o for o in read if o not in held]
+        resident = [o for o in self._list_resident() if o in read]
+        streamed = [o for o in read if o not in resident]
         w.line("const int base = low + slot + i * STEP;")
         w.line(f"const int place = {place};")
         self.lanes.packs(read, "UNROLL")
         coming = self._coming() if p is self.writing and not fresh else []
-        self._read_once([o for o in once if o not in coming], fresh)
+        self._read_once([o for o in streamed if o not in coming], fresh)
         adding = p is self.reducing
         if adding:
             w.line("left--;")
@@ -202,7 +205,7 @@ class Resident(Rings):
             w.line("ws::copy_wait<BROUGHT - 1>();")
         w.line("#pragma unroll")
         with w.block("for (int u = 0; u < UNROLL; u++)"):
-            for o in held:
+            for o in resident:
                 w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.format('place')};")
             for o in coming:
                 w.line(f"{o.name}_pack[u] = {o.name}_kept{HELD.format('turn')};")

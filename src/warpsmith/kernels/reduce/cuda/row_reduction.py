@@ -25,7 +25,7 @@ Holding = Literal["registers", "shared", "none"]
 MOST = 256  # elements of one operand that a thread may keep
 
 
-class Reducing:
+class RowReduction:
     def __init__(self, program: Program, holding: Holding) -> None:
         self.program, self.holding = program, holding
         self.layout, self.top, self.w = CudaLayout(program), Writer(), Writer()
@@ -41,10 +41,10 @@ class Reducing:
         self._kept_already: set[str] = set()  # operands whose packs are in shared memory by now
 
     def _declare(self) -> None:
-        """What kernels read before them."""
+        """Write the declarations before the kernels."""
         self.layout.declare(self.top)
         self.threads.declare(self.top)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
         self._room()
 
     def body(self) -> CudaBody:
@@ -54,18 +54,18 @@ class Reducing:
         with w.block(kernel_head("rows", self.program, "SIZE", extra, self.attribute)):
             self._place()
             if self.holding == "registers":
-                self.lanes.packs(self._held(), "ITEMS")
+                self.lanes.packs(self._list_resident(), "ITEMS")
                 with self._items():
-                    self._read(self._held())
+                    self._read(self._list_resident())
             elif self.holding == "shared":
-                self._shared_rows()
+                self._declare_shared_rows()
             self.row_steps(0)
             for p in self.plan:
                 self._pass(p)
             self._row_outputs()
         shared = "SHARED" if self.holding == "shared" else "0"
-        own = "(double*)workspace" if extra else ""
-        launches = [Launch("rows", self.threads.blocks, "SIZE", shared, own, setup=self.setup)]
+        workspace = "(double*)workspace" if extra else ""
+        launches = [Launch("rows", self.threads.blocks, "SIZE", shared, workspace, setup=self.setup)]
         if self.totals:
             self.totals.kernel(w)
             launches.append(self.totals.launch)
@@ -88,17 +88,17 @@ class Reducing:
         return [*{o.name: o for o in loads}.values(), *written]
 
     def read_again(self) -> list[Operand]:
-        """What several passes read."""
+        """List the operands that several passes read."""
         reads = [{o.name: o for o in self.lanes.operands(p.sources)} for p in self.plan]
         every = {name: o for r in reads for name, o in r.items()}
         return [o for n, o in every.items() if sum(n in r for r in reads) > 1]
 
-    def _held(self) -> list[Operand]:
+    def _list_resident(self) -> list[Operand]:
         return [] if self.holding == "none" else self.read_again()
 
     def _by_width(self) -> list[Operand]:
-        """What is held, in the order in which it lies in shared memory: the widest first, so that all stay aligned."""
-        return sorted(self._held(), key=lambda o: -bytes_of(o))
+        """List the resident operands in their order in shared memory: the widest first, so that all stay aligned."""
+        return sorted(self._list_resident(), key=lambda o: -bytes_of(o))
 
     def _room(self) -> None:
         top = self.top
@@ -108,29 +108,29 @@ class Reducing:
             )
             top.line(f'static_assert(ITEMS * V <= {MOST}, "requires: a row that fits registers");')
         elif self.holding == "shared":
-            sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+            sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._list_resident())
             top.line(
                 f"constexpr int ROOM = SMEM_KIB * 1024 / (int)(V * ({sizes}));  // packs that a block can keep"
             )
             top.line(f"constexpr int KEPT = {self.share} < ROOM ? {self.share} : ROOM;")
             top.line(f"constexpr int SHARED = KEPT * V * (int)({sizes});")
             top.line('#include "warpsmith_cuda_mma.h"')
-            self._copies(self._held())
+            self._copies(self._list_resident())
 
     def _copies(self, operands: Sequence[Operand], hinted: bool = False) -> None:
         write_copies(self.top, hinted)
         for o in operands:
-            whole = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
-            self.top.line(f"constexpr bool {o.name}_copied = {whole};")
+            aligned = f"{o.name}_whole && copied<{o.name}_t> && {self.lanes.stride(o)} == 1"
+            self.top.line(f"constexpr bool {o.name}_copied = {aligned};")
 
     def _place(self) -> None:
         self.threads.place(self.w)
 
     def _number(self) -> str:
-        """Of a pack among those that the block keeps."""
+        """Return the number of a pack among those that the block keeps."""
         return "task"
 
-    def _shared_rows(self) -> None:
+    def _declare_shared_rows(self) -> None:
         before = "ws::dynamic_shared()"
         for operand in self._by_width():
             name = operand.name
@@ -150,14 +150,14 @@ class Reducing:
             yield
 
     def _read(self, operands: Sequence[Operand]) -> None:
-        held = {o.name for o in self._held()} if self.holding == "shared" else set()
+        resident = {o.name for o in self._list_resident()} if self.holding == "shared" else set()
         for operand in operands:
             name, text = operand.name, self.lanes.read(operand)
-            if name not in held:
+            if name not in resident:
                 self.w.line(f"{name}_pack[u] = {text};")
             elif name in self._kept_already:
-                here = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
-                self.w.line(f"{name}_pack[u] = {here} : {text};")
+                resident_text = f"{self._number()} < KEPT ? {name}_kept[{self._number()}]"
+                self.w.line(f"{name}_pack[u] = {resident_text} : {text};")
             else:
                 number = self._number()
                 with self.w.block(f"if ({name}_copied && {number} < KEPT)"):
@@ -172,25 +172,29 @@ class Reducing:
         for step in p.reductions:
             states.declare(w, step)
         if self.holding == "registers":
-            held = {o.name for o in self._held()}
-            once = [o for o in self.lanes.operands(p.sources) if o.name not in held]
+            resident = {o.name for o in self._list_resident()}
+            streamed = [o for o in self.lanes.operands(p.sources) if o.name not in resident]
             with self._items():
-                self.lanes.packs(once, "ITEMS")
-                self._read(once)
+                self.lanes.packs(streamed, "ITEMS")
+                self._read(streamed)
                 self._elements(p)
             self._edges(p)
         else:
-            self._streamed(p)
+            self._emit_streaming_loop(p)
         for step in p.reductions:
             w.line(f"merge_all({step.name}_state);")
             states.values(w, self.program, step)
         if not p.last:
             self.row_steps(p.number)
 
-    def _streamed(self, p: Pass, begin: str = "slot", end: str = "") -> None:
+    def _emit_streaming_loop(self, p: Pass, begin: str = "slot", end: str = "") -> None:
         w, read, end = self.w, self.lanes.operands(p.sources), end or self.layout.end
-        held = {o.name for o in self._held()} - self._kept_already if self.holding == "shared" else set()
-        fresh = [o for o in read if o.name in held]
+        resident = (
+            {o.name for o in self._list_resident()} - self._kept_already
+            if self.holding == "shared"
+            else set()
+        )
+        fresh = [o for o in read if o.name in resident]
         if fresh:
             self._ahead(fresh, begin, end, p.number)
         with w.block(f"for (int base = {begin}; base < {end}; base += GROUP * UNROLL)"):
@@ -220,7 +224,7 @@ class Reducing:
         w.line(f"for (int i = 0; i < PREFETCH_STEPS; i++) ahead{number}({begin} + i * GROUP * UNROLL);")
 
     def _edges(self, p: Pass) -> None:
-        """What packs leave at both ends of a ragged row, element by element: packs of one, of which none is kept."""
+        """Read the elements at both ends of a ragged row that packs do not cover: packs of one, of which none is kept."""
         if not self.layout.lead:
             return
         w, read = self.w, self.lanes.operands(p.sources)
@@ -246,8 +250,8 @@ class Reducing:
             add(self.w, self.lanes, p.reductions)
 
     def _row_outputs(self) -> None:
-        own = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
-        if own or self.totals:
+        per_row = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
+        if per_row or self.totals:
             with self.w.block(f"if ({self.who})"):
-                self.lanes.write_rows(own)
+                self.lanes.write_rows(per_row)
                 self.totals.save(self.w, self.lanes)

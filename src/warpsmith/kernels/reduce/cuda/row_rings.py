@@ -12,7 +12,7 @@ from __future__ import annotations
 from ....codegen.cuda.lanes import bytes_of
 from ....codegen.program import Operand, Program
 from ....codegen.templates import render
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 HELD = "[({0} * UNROLL + u) * GROUP + slot]"  # of the step at a place of a ring
 NEXT = "{0} = {0} + 1 == {1} ? 0 : {0} + 1;"  # place of a ring, its steps
@@ -23,39 +23,43 @@ constexpr int BROUGHT = FRONT < MOST ? FRONT : MOST < 1 ? 1 : MOST;  // steps of
 """
 
 
-class Rings(Reducing):
+class RowRing(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "shared")
         self.reducing, self.writing = self.plan
-        self.fixed = self._fixed()
+        self.fixed = self._find_invariant_operand()
 
-    def _fixed(self) -> Operand | None:
+    def _find_invariant_operand(self) -> Operand | None:
         """The same for all rows, of a row's size, read where rows are written."""
         inner = [*self.layout.reduces, self.layout.inner]
         for o in self.lanes.operands(self.writing.sources):
-            along = all(self.layout.moves(o, loop) for loop in inner)
-            if along and o not in self._held() and not any(self.layout.moves(o, r) for r in self.layout.rows):
+            moves_along = all(self.layout.moves(o, loop) for loop in inner)
+            if (
+                moves_along
+                and o not in self._list_resident()
+                and not any(self.layout.moves(o, r) for r in self.layout.rows)
+            ):
                 return o
         return None
 
     def _coming(self) -> list[Operand]:
-        """What only the writing reads, an element for each of the row's, and no register keeps."""
+        """List the operands that only the writing reads, an element for each of the row's, and no register keeps."""
         read = self.lanes.operands(self.writing.sources)
         moving = [o for o in read if self.layout.moves(o, self.layout.inner)]
-        return [o for o in moving if o not in self._held() and o != self.fixed]
+        return [o for o in moving if o not in self._list_resident() and o != self.fixed]
 
     @property
     def beside(self) -> float:
         """Bytes that are brought for the writing, for each of the row's."""
-        return sum(map(bytes_of, self._coming())) / sum(map(bytes_of, self._held()))
+        return sum(map(bytes_of, self._coming())) / sum(map(bytes_of, self._list_resident()))
 
     def _in_shared(self) -> list[Operand]:
-        """What is held, then what is brought for the writing, in the order in which it lies there."""
+        """List the operands in shared memory in their order there: resident ones, then those fetched for the writing."""
         return [*self._by_width(), *sorted(self._coming(), key=lambda o: -bytes_of(o))]
 
     def _room(self) -> None:
         top = self.top
-        sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._held())
+        sizes = " + ".join(f"sizeof({o.name}_t)" for o in self._list_resident())
         brought = " + ".join(f"sizeof({o.name}_t)" for o in self._coming())
         for line in (
             "constexpr int STEP = GROUP * UNROLL;  // packs of a block's step",
@@ -70,12 +74,12 @@ class Rings(Reducing):
             top.line(f"constexpr int FIXED = {fits} ? KEPT : 0;  // steps of {self.fixed.name} in registers")
 
     def _ask_ahead(self) -> None:
-        """Where the rings lie, how they are filled, and their first steps."""
+        """Declare the row rings, write how they are filled, and their first steps."""
         before = "ws::dynamic_shared()"
         for o in self._in_shared():
             kind = f"ws::Pack<{o.name}_t, V>"
             self.w.line(f"{kind}* const {o.name}_kept = ({kind}*)({before});")
-            before = f"{o.name}_kept + {'ROOM' if o in self._held() else 'BROUGHT'} * STEP"
+            before = f"{o.name}_kept + {'ROOM' if o in self._list_resident() else 'BROUGHT'} * STEP"
         self._bring()
         self._fetch()
         self._read_fixed()
@@ -121,7 +125,7 @@ class Rings(Reducing):
                 w.line("const int base = low + slot + step * STEP;")
                 w.line("const bool passing = asked >= again;  // not read again later")
                 with self._items("UNROLL", "high"):
-                    for o in self._held():
+                    for o in self._list_resident():
                         self._copy(o, "passing")
                 w.line("if (++asked >= steps + again) asked = 0, asked_row += teams;")
             w.line("ws::copy_commit();")

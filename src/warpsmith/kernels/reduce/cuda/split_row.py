@@ -13,10 +13,10 @@ from ....codegen.passes import Pass
 from ....codegen.program import Program
 from . import cuda_states as states
 from .cuda_totals import Totals
-from .row_reduction import Reducing
+from .row_reduction import RowReduction
 
 
-class Split(Reducing):
+class SplitRowReduction(RowReduction):
     def __init__(self, program: Program) -> None:
         super().__init__(program, "none")
         self.ends = "RAGGED && part == 0"
@@ -32,7 +32,7 @@ class Split(Reducing):
     def body(self) -> CudaBody:
         self.layout.declare(self.top)
         self.threads.declare(self.top)
-        self.layout.aligned(self.top, self._operands())
+        self.layout.declare_aligned(self.top, self._operands())
         offset = (
             f"(char*)workspace + {len(self.totals.totals)} * KEPT * sizeof(double)"
             if self.totals
@@ -69,14 +69,14 @@ class Split(Reducing):
             w.line(p.headline)
             for step in p.reductions:
                 states.declare(w, step)
-            self._streamed(p, "low + slot", "high")
+            self._emit_streaming_loop(p, "low + slot", "high")
             for step in p.reductions:
                 w.line(f"merge_all({step.name}_state);")
             if p.reductions:
                 with w.block("if (slot == 0 && inside)"):
                     for step in p.reductions:
-                        at, apart = self._saved_at(step.name, "part")
-                        w.line(f"ws::save(saved + {at}, {apart}, {step.name}_state);")
+                        at, stride = self._locate_state(step.name, "part")
+                        w.line(f"ws::save(saved + {at}, {stride}, {step.name}_state);")
             else:
                 self._ends("slot == 0 && inside && part == 0")
 
@@ -90,10 +90,10 @@ class Split(Reducing):
             self._ends("slot == 0 && inside")
 
     def _ends(self, who: str) -> None:
-        own = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
-        if own or self.totals:
+        per_row = [(o, n) for o, n in self.program.outputs if not self.program.step(n).full]
+        if per_row or self.totals:
             with self.w.block(f"if ({who})"):
-                self.lanes.write_rows(own)
+                self.lanes.write_rows(per_row)
                 self.totals.save(self.w, self.lanes)
 
     def _earlier(self, number: int) -> None:
@@ -101,19 +101,19 @@ class Split(Reducing):
         self.row_steps(0)
         for p in self.plan[: number - 1]:
             for step in p.reductions:
-                at, apart = self._saved_at(step.name, "i")
+                at, stride = self._locate_state(step.name, "i")
                 states.declare(self.w, step)
                 with self.w.block("for (int i = slot; i < PARTS; i += GROUP)"):
                     struct = states.struct(step)
-                    self.w.line(f"{step.name}_state.merge(ws::load_state<{struct}>(saved + {at}, {apart}));")
+                    self.w.line(f"{step.name}_state.merge(ws::load_state<{struct}>(saved + {at}, {stride}));")
                 self.w.line(f"merge_all({step.name}_state);")
                 states.values(self.w, self.program, step)
             self.row_steps(p.number)
 
-    def _saved_at(self, name: str, part: str) -> tuple[str, str]:
+    def _locate_state(self, name: str, part: str) -> tuple[str, str]:
         before = 0
         for step in self.first:
             if step.name == name:
                 break
             before += states.words(step)
-        return self.threads.saved(part, before, self.words)
+        return self.threads.locate_state(part, before, self.words)

@@ -28,7 +28,7 @@ FAR_BYTES = 12 << 20  # of a row up to which teams gain: of longer ones too few 
 
 
 @dataclass(frozen=True)
-class ReduceResidentSchedule(Schedule):
+class PersistentRowsSchedule(Schedule):
     cluster: int | None = tunes("CLUSTER", None)  # blocks that share a row
     teams: int | None = tunes("ROWS_IN_FLIGHT", None)  # rows that are under way at once
     group: int = tunes("GROUP", 512)  # threads
@@ -49,9 +49,9 @@ class ReduceResidentSchedule(Schedule):
     def cost(self, hardware: Hardware, row_bytes: int, rows: int) -> float:
         """Bytes in whose time a block is done: what is read again and what is waited for counts as bytes, too."""
         part = row_bytes / self.row_blocks(hardware)
-        again = max(0.0, part - PART_BYTES)
-        exchange = EXCHANGE_BYTES if again else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
-        return -(-rows // (self.teams or 1)) * (part + 0.5 * again + exchange)
+        reread_bytes = max(0.0, part - PART_BYTES)
+        exchange = EXCHANGE_BYTES if reread_bytes else CLOSE_BYTES if part > CLOSE_PART else HIDDEN_BYTES
+        return -(-rows // (self.teams or 1)) * (part + 0.5 * reread_bytes + exchange)
 
 
 @dataclass(frozen=True)
@@ -69,43 +69,48 @@ def staying(hardware: Hardware, row_bytes: int, rows: int, beside: float = 0.0) 
     if row_bytes < LEAST_BYTES:
         return []
     why = "of blocks that stay go from row to row: the next row is loaded and added while this one is written"
-    found = []
+    schedules = []
     if row_bytes <= 16 * PART_BYTES:
         blocks = next(
             (c for c in (1, 2, 4, 8) if row_bytes <= c * PART_BYTES),
             8 if row_bytes <= 8 * MOST_PART_BYTES else 16,
         )
-        near = [c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16]
+        cluster_sizes = [c for c in (blocks // 2, 2 * blocks) if 1 <= c <= 16]
         gain = 1.25 if row_bytes < 512 * smem_kib(hardware)[-1] else 2.2
         best = _schedule(hardware, row_bytes / blocks, beside, blocks > 8, cluster=blocks)
-        found.append(
-            Staying("persistent-cluster", f"clusters {why}", _tunables(hardware, best, cluster=near), gain)
+        schedules.append(
+            Staying(
+                "persistent-cluster",
+                f"clusters {why}",
+                _tunables(hardware, best, cluster=cluster_sizes),
+                gain,
+            )
         )
     if row_bytes > 8 * PART_BYTES:
-        teams = best_teams(hardware, row_bytes, rows)
+        teams = rank_rows_in_flight(hardware, row_bytes, rows)
         part = row_bytes / (hardware.sm_count // teams[0])
         best = _schedule(hardware, min(part, PART_BYTES), beside, True, teams=teams[0])
-        gain = 2.3 if found else 2.1 if row_bytes <= FAR_BYTES else 1.9
-        found.append(
+        gain = 2.3 if schedules else 2.1 if row_bytes <= FAR_BYTES else 1.9
+        schedules.append(
             Staying("persistent-cooperative", f"teams {why}", _tunables(hardware, best, teams=teams), gain)
         )
-    return found
+    return schedules
 
 
 def _schedule(
     hardware: Hardware, part_bytes: float, beside: float, meet: bool, cluster: int | None = None, teams: int | None = None
-) -> ReduceResidentSchedule:  # fmt: skip
+) -> PersistentRowsSchedule:  # fmt: skip
     """Loading is ahead by what of the shared memory a part leaves, adding by half of that; where that is next to nothing,
     or to `meet` takes little, a row is added when the one before is written."""
     kib = smem_kib(hardware)[-1]
     room = kib * 1024 // STEP_BYTES - ceil(part_bytes / STEP_BYTES)
     ahead = next((a for a in range(6, 1, -1) if a + beside * (a // 2 + 1) <= room), 1)
     early = (ahead + (beside > 0)) // 2 if meet and ahead >= LEAST_AHEAD else -1
-    return ReduceResidentSchedule(cluster, teams, ahead=ahead, early=early, keep_kib=kib)
+    return PersistentRowsSchedule(cluster, teams, ahead=ahead, early=early, keep_kib=kib)
 
 
 def _tunables(
-    hardware: Hardware, best: ReduceResidentSchedule, **others: Sequence[int]
+    hardware: Hardware, best: PersistentRowsSchedule, **others: Sequence[int]
 ) -> tuple[Tunable, ...]:
     return best.tunables(
         group=(1024, 256), unroll=(3, 4, 1), ahead=(6, 4, 3, 8), early=(3, 2, 1, 0, -1), keep_kib=smem_kib(hardware)[:0:-1],
@@ -113,12 +118,12 @@ def _tunables(
     )  # fmt: skip
 
 
-def best_teams(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
-    """How many rows are under way at once, the best four first: few blocks left over, little that is read again, and few
+def rank_rows_in_flight(hardware: Hardware, row_bytes: int, rows: int) -> list[int]:
+    """List numbers of rows in flight, the best four first: few blocks left over, little that is read again, and few
     exchanges that have to be waited for, which is where there is no room to add the next row meanwhile."""
 
     cached = hardware.l2_bytes * 14 // 25  # of rows that the L2 cache still has when they are read again
     fitting = range(1, max(1, min(rows, hardware.sm_count, cached // row_bytes)) + 1)
     return sorted(
-        fitting, key=lambda t: (ReduceResidentSchedule(teams=t).cost(hardware, row_bytes, rows), -t)
+        fitting, key=lambda t: (PersistentRowsSchedule(teams=t).cost(hardware, row_bytes, rows), -t)
     )[:4]

@@ -23,7 +23,7 @@ class ReduceSchedule(Schedule):
 
 
 @dataclass(frozen=True)
-class ReduceSharedSchedule(Schedule):
+class SmemResidentSchedule(Schedule):
     """A block keeps its row in shared memory; what does not fit is read again."""
 
     keep_kib: int = tunes("SMEM_KIB", 48)
@@ -34,7 +34,7 @@ class ReduceSharedSchedule(Schedule):
     )  # times `unroll` packs that are under way to shared memory before they are used
 
     def holds(self, row_bytes: int) -> bool:
-        """Whether the whole row fits."""
+        """Tell whether the whole row fits."""
         return self.keep_kib << 10 >= row_bytes
 
     def all_tunables(self, kib: tuple[int, ...]) -> tuple[Tunable, ...]:
@@ -44,7 +44,7 @@ class ReduceSharedSchedule(Schedule):
 
 
 @dataclass(frozen=True)
-class ReduceClusterSchedule(Schedule):
+class ClusterReductionSchedule(Schedule):
     """A cluster of blocks keeps its row in their shared memory."""
 
     cluster: int = tunes("CLUSTER", 2)
@@ -54,12 +54,12 @@ class ReduceClusterSchedule(Schedule):
     keep_kib: int = tunes("SMEM_KIB", 48)
 
     def holds(self, row_bytes: int) -> bool:
-        """Whether the whole row fits."""
+        """Tell whether the whole row fits."""
         return self.cluster * (self.keep_kib << 10) >= row_bytes
 
     def all_tunables(self, kib: tuple[int, ...]) -> tuple[Tunable, ...]:
         """`kib`: sizes of shared memory that a block may have."""
-        others = [c for c in (2 * self.cluster, self.cluster // 2) if c > 1]
+        clusters = [c for c in (2 * self.cluster, self.cluster // 2) if c > 1]
         return self.tunables(
-            cluster=others, group=(1024, 256), unroll=(2, 8), ahead=(2, 8), keep_kib=kib[::-1]
+            cluster=clusters, group=(1024, 256), unroll=(2, 8), ahead=(2, 8), keep_kib=kib[::-1]
         )

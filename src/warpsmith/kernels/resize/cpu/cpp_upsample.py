@@ -15,7 +15,7 @@ from typing import Any
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import FLOATS, option
 from ....codegen.templates import render
-from ....codegen.writer import INLINE, SOME, Writer, nested
+from ....codegen.writer import INLINE, SOME, Writer, open_nested
 from ....facts import Facts
 from ....records import Graph, Node, Region
 from ...anchored import Anchor, extents
@@ -36,15 +36,17 @@ class Resize:
 
 
 def read_resize(graph: Graph, node: Node) -> Resize | None:
-    """None where the node is no interpolation that can be written."""
+    """Read an interpolation; None where the node is none that can be written."""
     name, overload = base_name(node), node.op.split(".")[-1]
     count = LINEAR.get(name) or NEAREST.get(name)
     if count is None or overload not in ("default", "vec"):
         return None
-    source, made = graph.specs[node.uses[0]], node.output.spec
-    if source.dtype not in FLOATS or made.dtype != source.dtype or len(source.shape) != count + 2:
+    source, result = graph.specs[node.uses[0]], node.output.spec
+    if source.dtype not in FLOATS or result.dtype != source.dtype or len(source.shape) != count + 2:
         return None
-    if min(source.shape[2:]) == 0 or (made.stride[1] == 1 and made.shape[1] > 1 and made.stride[-1] != 1):
+    if min(source.shape[2:]) == 0 or (
+        result.stride[1] == 1 and result.shape[1] > 1 and result.stride[-1] != 1
+    ):
         return None
     linear = name in LINEAR
     scales = _scales(node, count, 3 if linear else 2, overload == "vec")
@@ -57,13 +59,13 @@ def read_resize(graph: Graph, node: Node) -> Resize | None:
 
 def _scales(node: Node, count: int, position: int, vec: bool) -> tuple[float | None, ...] | None:
     if vec:
-        given: Any = option(node, position, "scale_factors", None) or [None] * count
+        factors: Any = option(node, position, "scale_factors", None) or [None] * count
     else:
         names = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}[count]
-        given = [option(node, position + i, n, None) for i, n in enumerate(names)]
-    if len(given) != count or not all(s is None or (isinstance(s, int | float) and s > 0) for s in given):
+        factors = [option(node, position + i, n, None) for i, n in enumerate(names)]
+    if len(factors) != count or not all(s is None or (isinstance(s, int | float) and s > 0) for s in factors):
         return None
-    return tuple(None if s is None else float(s) for s in given)
+    return tuple(None if s is None else float(s) for s in factors)
 
 
 class CppUpsample(CppAnchored):
@@ -77,8 +79,8 @@ class CppUpsample(CppAnchored):
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
         """Rows are computed once and kept, unless the image shrinks so much that most are never looked at."""
-        size, made = graph.specs[node.uses[0]].shape, node.output.spec.shape
-        return (node.uses[0],) if all(n <= 2 * o for n, o in zip(size, made, strict=True)) else ()
+        size, result_size = graph.specs[node.uses[0]].shape, node.output.spec.shape
+        return (node.uses[0],) if all(n <= 2 * o for n, o in zip(size, result_size, strict=True)) else ()
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -115,10 +117,10 @@ class _Rows:
     def write(self) -> str:
         w, out = self.w, self.out
         line = f"(({self.size[self.last]} + VEC + 15) / 16 * 16)"
-        made = f"(({out}_shape[{self.last}] + VEC + 15) / 16 * 16)"
-        scratch = f"({line} + {self.kept + 4} * {made})"
+        row_floats = f"(({out}_shape[{self.last}] + VEC + 15) / 16 * 16)"
+        scratch = f"({line} + {self.kept + 4} * {row_floats})"
         w.line(f"constexpr int64_t I = {self.size[self.last]}, O = {out}_shape[{self.last}];")
-        w.line(f"constexpr int64_t MADE = {made}, SCRATCH = {scratch};")
+        w.line(f"constexpr int64_t MADE = {row_floats}, SCRATCH = {scratch};")
         rows = " * ".join(f"{out}_shape[{d}]" for d in range(self.last))
         w.line(f"constexpr int64_t ROWS = O > 0 ? {rows} : 0, grain = 1 + 16384 / some(O);")
         w.use("vectors")
@@ -131,18 +133,22 @@ class _Rows:
         return f"(uint64_t)THREADS * {scratch} * sizeof(float)"
 
     def spot(self, dim: int, index: str) -> str:
-        """Where the output element `index` of a dimension comes from."""
-        size, made = self.size[dim], f"{self.out}_shape[{dim}]"
+        """Return the source of the output element `index` of a dimension."""
+        size, result_size = self.size[dim], f"{self.out}_shape[{dim}]"
         kind, corners = (
             ("linear", "true" if self.resize.corners else "false")
             if self.resize.linear
             else ("nearest", "false")
         )
         given = self.resize.scales[dim - 2]
-        scale = f"(float)(1.0 / {given!r})" if given is not None else f"(float){size} / (float)some({made})"
+        scale = (
+            f"(float)(1.0 / {given!r})"
+            if given is not None
+            else f"(float){size} / (float)some({result_size})"
+        )
         if self.resize.corners:
-            scale = f"({made} > 1 ? (float)({size} - 1) / (float)some({made} - 1) : 0.0f)"
-        return f"{kind}({index}, {size}, {made}, {scale}, {corners})"
+            scale = f"({result_size} > 1 ? (float)({size} - 1) / (float)some({result_size} - 1) : 0.0f)"
+        return f"{kind}({index}, {size}, {result_size}, {scale}, {corners})"
 
     def _tables(self, line: str) -> None:
         """Scratch of a thread, and the columns' sources, found once."""
@@ -211,5 +217,5 @@ class _Rows:
             for d in reversed(self.outer):
                 pairs = zip(values[::2], values[1::2], strict=True)
                 values = [f"({a} * (1.0f - spot{d}.weight) + {b} * spot{d}.weight)" for a, b in pairs]
-        with nested(w, ["for (int64_t j = 0; j < O; j += VEC)"]):
+        with open_nested(w, ["for (int64_t j = 0; j < O; j += VEC)"]):
             w.line(f"ws::store(made + j, {values[0]});")

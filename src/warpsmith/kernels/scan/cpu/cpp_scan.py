@@ -39,18 +39,18 @@ class CppScan(ScanPattern, CppAnchored):
             why = "scans neighbouring columns side by side, one in each lane, down the dimension"
             return [Technique("columns", why, "memory", (*common, tunable("BLOCK", 256, 64, 1024)))]
         exact = base_name(anchor.node) in ("cummax", "cummin")
-        chunk, few = tunable("CHUNK", 1024, 256, 4096), prod(shape[:-1])
+        chunk, rows = tunable("CHUNK", 1024, 256, 4096), prod(shape[:-1])
         why = "each row in one pass: prefixes of a vector in registers, carried on in double"
-        found = [Technique("rows-float" if exact else "rows", why, "memory", (*common, chunk))]
+        techniques = [Technique("rows-float" if exact else "rows", why, "memory", (*common, chunk))]
         if base_name(anchor.node) == "cumsum":
             why += " every eight vectors"
-            found.append(Technique("rows-float", why, "memory", (*common, chunk), gain=1.1))
-        if few < 2 * facts.threads and base_name(anchor.node) != "cumprod":
+            techniques.append(Technique("rows-float", why, "memory", (*common, chunk), gain=1.1))
+        if rows < 2 * facts.threads and base_name(anchor.node) != "cumprod":
             why = "few long rows: threads total their parts of a stretch that fits the caches, then scan them"
             loops = (chunk, tunable("PART", 65536, 16384, 262144))
-            gain = 2.0 if few < facts.threads else 0.8
-            found.append(Technique("split-row", why, "memory", (*common, *loops), gain=gain))
-        return sorted(found, key=lambda t: -t.gain)
+            gain = 2.0 if rows < facts.threads else 0.8
+            techniques.append(Technique("split-row", why, "memory", (*common, *loops), gain=gain))
+        return sorted(techniques, key=lambda t: -t.gain)
 
     def helpers(self, anchor: Anchor, technique: Technique) -> str:
         rank = len(anchor.graph.specs[anchor.value].shape)

@@ -34,13 +34,13 @@ class CudaScan(ScanPattern, CudaAnchored):
         block = min(256, max(64, power(n / 16)))  # several a multiprocessor: some scan while others wait
         sizes = (tunable("BLOCK", block, *(b for b in (block // 2, 2 * block) if 32 <= b <= 1024)), *common)
         why = "a block a row, tile by tile: packs in registers, warps by shuffles, the next tile under way"
-        found = [Technique("rows", why, "memory", (*sizes, tunable("SPLIT", 1)))]
+        techniques = [Technique("rows", why, "memory", (*sizes, tunable("SPLIT", 1)))]
         parts = min(power(4 * facts.hardware.sm_count_rounded / max(1, rows)), n // (block * 4))
         if parts > 1:
             why = "few long rows: blocks total their parts of a row, then scan them"
             split = tunable("SPLIT", parts, *(p for p in (parts // 2, 2 * parts) if p > 1))
-            found.insert(0, Technique("split-row", why, "memory", (*sizes, split), gain=2.0))
-        return found
+            techniques.insert(0, Technique("split-row", why, "memory", (*sizes, split), gain=2.0))
+        return techniques
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         graph, node = anchor.graph, anchor.node
