@@ -66,13 +66,13 @@ class AuthorExecutor(LandscapeExecutor):
         super().__init__(landscape, seed)
         self.library = library
 
-    def _result(self, candidate: Candidate, samples: int) -> Result:
+    def _make_result(self, candidate: Candidate, samples: int) -> Result:
         for unit in candidate.compiled:
             failure = self.library.failure(self.landscape.header.task.name, unit)
             if failure is not None:
                 self.asked.append(float("inf"))
                 return failure.result(candidate, unit, self.landscape.header.environment.id)
-        return super()._result(candidate, samples)
+        return super()._make_result(candidate, samples)
 
 
 class HeadersOnly:

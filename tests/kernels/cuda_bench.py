@@ -41,8 +41,8 @@ Made = Callable[[], tuple[torch.Tensor, ...]]
 class DeviceTarget(CudaTarget):
     """A unit's part for the device alone, with all that is checked of it, in less than half the time."""
 
-    def _fixed(self) -> list[str]:
-        return [*super()._fixed(), "cubin"]
+    def _key_parts(self) -> list[str]:
+        return [*super()._key_parts(), "cubin"]
 
     def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiler = [self.toolkit.nvcc, "-ccbin", self.compiler, *flags, "-I.", f"-I{HEADERS}"]

@@ -15,7 +15,8 @@ from warpsmith.codegen.fusion.pointwise_growth import grow_after, grow_before
 from warpsmith.codegen.program import Unsupported
 from warpsmith.codegen.writer import Writer
 from warpsmith.facts import Facts
-from warpsmith.kernels.anchored import Anchor, AnchoredFamily
+from warpsmith.kernels.anchored import Anchor
+from warpsmith.kernels.cpp_anchored import CppAnchored
 from warpsmith.kernels.family import Technique, tunable
 from warpsmith.records import Graph, Node, Region
 from warpsmith.tasks.regions import make_region
@@ -23,7 +24,7 @@ from warpsmith.tasks.regions import make_region
 RUN = "const int64_t size = out0_shape[RANK - 1] - c < 24 ? out0_shape[RANK - 1] - c : 24;"
 
 
-class Tripled(AnchoredFamily):
+class Tripled(CppAnchored):
     """A family whose anchor multiplies by 3 (`aten.mul.Scalar`-like `x * 3`), run by run: the least that uses chains."""
 
     name = "tripled"

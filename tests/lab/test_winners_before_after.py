@@ -124,8 +124,8 @@ def test_value_that_is_not_offered_any_more_is_said(checkout: ModuleType) -> Non
     notes: list[str] = []
     assert checkout.set_values(unit, {"BLOCK": 512, "GONE": 1}, notes).values == {"BLOCK": 128}
     assert notes == [
-        "norm/split: BLOCK=512 is not in (128, 256): 128",
-        "norm/split: there is no tunable GONE",
+        "norm/split-row: BLOCK=512 is not in (128, 256): 128",
+        "norm/split-row: there is no tunable GONE",
     ]
 
 
