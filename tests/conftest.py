@@ -24,10 +24,20 @@ from warpsmith.judge.roofline.limits import measure_peaks
 from warpsmith.solutions import judge as solution_judge
 from warpsmith.targets import cuda_toolkit
 
+# Files with tests of half a minute and more, the longest first.
+LONG = (
+    "test_zoo.py",
+    "test_model_zoo.py",
+    "test_bad_input.py",
+    "test_transports.py",
+    "test_kernelbench_cpu.py",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes begins first, so that at the end no process is alone with it."""
-    items.sort(key=lambda item: item.path.name != "test_zoo.py")
+    """What takes long begins first, so that at the end no process is alone with it."""
+    rank = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONG)))
 
 
 def pytest_collection_finish() -> None:
@@ -45,13 +55,13 @@ def _interrupts_arrive() -> None:
 
 
 @pytest.fixture(scope="session")
-def with_peaks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """with_peaks(cache) → the same folder, where a judge finds what this machine can do; that is measured once a session."""
+def with_peaks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """with_peaks(cache, threads) → the same folder, where a judge finds what this machine can do; that is measured once a session."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "peaks"
 
-    def put(cache: Path) -> Path:
-        measure_peaks(shared, machine.threads())
+    def put(cache: Path, threads: int | None = None) -> Path:
+        measure_peaks(shared, threads or machine.threads())
         cache.mkdir(parents=True, exist_ok=True)
         for file in shared.glob("peaks-*.json"):
             shutil.copy(file, cache)

@@ -1,4 +1,6 @@
-"""`warpsmith …` as on a machine without an archive's, a report's, or a language model's packages: `python bare.py ARGUMENTS`."""
+"""`warpsmith …` as on a machine without an archive's, a report's, or a language model's packages,
+with few rounds a confirmation: `python bare.py ARGUMENTS`.
+"""
 
 from __future__ import annotations
 
@@ -18,5 +20,10 @@ class Absent:
 if __name__ == "__main__":
     sys.meta_path.insert(0, Absent())  # type: ignore[arg-type]
     from warpsmith.cli import main
+    from warpsmith.judge import judge
+    from warpsmith.judge.device.memory import CHECKS
 
+    judge.CONFIRM_ROUNDS = (
+        CHECKS  # one for each call that is checked: how narrow an interval is does not matter here
+    )
     main()

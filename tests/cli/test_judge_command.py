@@ -86,10 +86,10 @@ def test_json_and_exit_codes(
     command: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    with_peaks: Callable[[Path], Path],
+    with_peaks: Callable[..., Path],
     few_rounds: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    with_peaks(tmp_path / "cache")
+    with_peaks(tmp_path / "cache", 1)
     monkeypatch.setenv("WARPSMITH_THREADS", "1")  # of a busy machine's
     (tmp_path / "task.py").write_text(TASK)
 

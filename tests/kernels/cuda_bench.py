@@ -20,6 +20,7 @@ from warpsmith.facts import Facts
 from warpsmith.kernels.family import Technique
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Diagnostic, Graph, Region, Unit
+from warpsmith.search.tuner import at_other_values
 from warpsmith.targets import cubin
 from warpsmith.targets.build_cache import BuildCache
 from warpsmith.targets.cuda import SOURCE, CudaTarget
@@ -36,6 +37,22 @@ FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
 LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
 FACTS = Facts(threads=2, bandwidth=4e12, flop_rate=5e13, target="cuda")
 Made = Callable[[], tuple[torch.Tensor, ...]]
+
+
+def share_values(units: Sequence[Unit]) -> Iterator[tuple[int, Unit]]:
+    """Set each tunable to every other value, each value on one unit: yields the unit's number and the unit at that value.
+    Of the units that have a value, the one with the fewest so far gets it.
+    """
+    choices: dict[tuple[str, int], list[tuple[int, Unit]]] = {}
+    for number, unit in enumerate(units):
+        for other in at_other_values(unit):
+            (value,) = other.values.items() - unit.values.items()
+            choices.setdefault(value, []).append((number, other))
+    counts = [0] * len(units)
+    for choice in choices.values():
+        number, other = min(choice, key=lambda entry: counts[entry[0]])
+        counts[number] += 1
+        yield number, other
 
 
 class DeviceTarget(CudaTarget):

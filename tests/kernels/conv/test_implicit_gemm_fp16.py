@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, share_values
 from test_implicit_gemm_tf32 import EVERY, QUICK, REST, Case, I, unit_for, unit_of
 
 from warpsmith.agents.expert.review import review
 from warpsmith.kernels.registry import family_of
-from warpsmith.search.tuner import at_other_values, with_values
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 R = torch.randn
@@ -62,10 +62,10 @@ def test_three_products_are_right(emulated: CudaBench, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, QUICK[name], "implicit-gemm-fp16")
-    for other in at_other_values(unit):
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench) -> None:
+    cases = [unit_of(emulated, QUICK[name], "implicit-gemm-fp16") for name in QUICK]
+    for number, other in share_values([unit for _, _, unit in cases]):
+        graph, args, _ = cases[number]
         emulated.check(other, graph, args)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, share_values
 
 from warpsmith.agents.expert.review import review
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Graph, Unit
-from warpsmith.search.tuner import at_other_values, with_values
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]]]
@@ -101,10 +101,10 @@ def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, QUICK[name])
-    for other in at_other_values(unit):
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench) -> None:
+    cases = [unit_of(emulated, QUICK[name]) for name in QUICK]
+    for number, other in share_values([unit for _, _, unit in cases]):
+        graph, args, _ = cases[number]
         emulated.check(other, graph, args)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import CudaBench
+from cuda_bench import CudaBench, share_values
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from test_implicit_gemm_fp16 import convolved
@@ -24,7 +24,7 @@ from warpsmith.kernels.conv.schedules.implicit_gemm_warp_specialized_schedule im
     rank_warp_specialized_schedules,
 )
 from warpsmith.kernels.registry import family_of
-from warpsmith.search.tuner import at_other_values, with_values
+from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
 R = torch.randn
@@ -52,10 +52,13 @@ def test_other_convolutions_are_right(emulated: CudaBench, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["padded", "transposed, phases of 2 x 3"])
-def test_every_value_of_a_tunable_is_right(emulated: CudaBench, name: str) -> None:
-    graph, args, unit = unit_of(emulated, SOME[name], "implicit-gemm-warp-specialized")
-    for other in at_other_values(unit):
+def test_every_value_of_a_tunable_is_right(emulated: CudaBench) -> None:
+    cases = [
+        unit_of(emulated, SOME[name], "implicit-gemm-warp-specialized")
+        for name in ("padded", "transposed, phases of 2 x 3")
+    ]
+    for number, other in share_values([unit for _, _, unit in cases]):
+        graph, args, _ = cases[number]
         emulated.check(other, graph, args)
 
 
