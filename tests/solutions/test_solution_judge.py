@@ -123,7 +123,7 @@ def test_right_answers_by_torch(judged: Judged, text: str, label: str, parameter
     ("text", "verdict", "rule"),
     [
         (solution("return torch.relu(self.linear(x.bfloat16().float())) * 2"), "incorrect", "budget"),
-        (solution(f"return ({HONEST}).t().contiguous().t()"), "incorrect", "stride"),
+        (solution(f"y = {HONEST}; return torch.empty(y.shape[0], y.shape[1] + 1)[:, :-1].copy_(y)"), "incorrect", "stride"),
         (solution(f"return ({HONEST}).double()"), "incorrect", "dtype"),
         (solution(f"return ({HONEST})[:1]"), "incorrect", "shape"),
         (solution(f"return [{HONEST}, x]"), "incorrect", "output-type"),

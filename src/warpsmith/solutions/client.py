@@ -68,6 +68,7 @@ class SolutionProcess(TimedProcess):
     def __init__(self, worker: ForkedWorker, folder: Path, given: Path, keep: Callable[[], Path]) -> None:
         super().__init__("solution", worker, folder)
         self.given, self.keep = given, keep
+        self.other_strides = False
 
     def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS, alone: bool = True) -> float:
         return super().prepare(self._hand(values), warmup, timeout, alone)
@@ -76,7 +77,8 @@ class SolutionProcess(TimedProcess):
         """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
         that its outputs broke."""
         values_path, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
-        self.worker.call("run", RUN_SECONDS, values=str(values_path), path=str(path))
+        answer = self.worker.call("run", RUN_SECONDS, values=str(values_path), path=str(path))
+        self.other_strides |= answer.get("other_strides") is True
         return self._collect(path)
 
     def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:

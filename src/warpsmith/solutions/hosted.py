@@ -9,12 +9,12 @@ reference's number, shape, dtype, stride and device.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from ..errors import TaskError, WarpsmithError
 from ..judge.timing.stopwatch import arrange, map_updated_inputs
@@ -26,6 +26,11 @@ from ..tasks.structure import put_together
 from ..tasks.taskfile import TaskFile
 from ..tasks.values import torch_dtype
 from .source import ENTRY
+
+# What torch's own operators return several tensors in.
+RETURN_TYPES = tuple(v for v in vars(torch.return_types).values() if isinstance(v, type))
+CONTAINERS = (tuple, list, dict, OrderedDict, torch.Size, *RETURN_TYPES)
+SCALARS = (type(None), bool, int, float, complex, str)
 
 
 class OutputRefused(WarpsmithError):
@@ -54,6 +59,28 @@ def list_needed_state(graph: Graph) -> list[GraphInput]:
     return [i for i in graph.inputs if i.role != "input" and not i.data and i.name in values]
 
 
+def list_plain_tensors(result: Any) -> list[Tensor]:
+    """List the tensors of a result in exact builtin containers. Nothing of a solution's own code runs here: a subclass of a
+    container or a tensor, or a tensor with attributes of its own, could compute when it is looked at, after the clock.
+    Raises OutputRefused.
+    """
+    kind = type(result)
+    if any(
+        kind is container for container in CONTAINERS
+    ):  # by identity: a metaclass may have an == of its own
+        children = result.values() if kind is dict or kind is OrderedDict else result
+        return [tensor for child in children for tensor in list_plain_tensors(child)]
+    if kind is Tensor or kind is torch.nn.Parameter:
+        if vars(result):
+            raise OutputRefused("output-type: a tensor with attributes of its own came back")
+        return [result]
+    if any(kind is scalar for scalar in SCALARS):
+        return []
+    raise OutputRefused(
+        f"output-type: a {kind.__name__} came back; return plain tensors in tuples, lists or dicts"
+    )
+
+
 class Solution:
     """A `Callee` (see `judge.timing.bench_worker`)."""
 
@@ -66,6 +93,7 @@ class Solution:
             )
         self.shape = json.loads(graph.call)
         self.copied = [i for i in range(len(graph.inputs)) if copy and self._state(i) is not None]
+        self.other_strides = False  # a dense output came in another order of dimensions than the reference's
         self.absent = [
             o.target for o in graph.outputs if o.role == "buffer_update" and self._taker(o) is None
         ]
@@ -97,7 +125,7 @@ class Solution:
     def leaves(self, result: Any) -> list[Tensor]:
         """In the order of `Graph.outputs`; an update whose buffer this module lacks comes as its given value.
         Raises OutputRefused."""
-        tensors = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, Tensor)]
+        tensors = list_plain_tensors(result)
         outputs = [o for o in self.graph.outputs if o.value is not None and o.role == "output"]
         if len(tensors) != len(outputs):
             kind = type(result).__name__
@@ -114,22 +142,19 @@ class Solution:
 
     def _check(self, number: int, leaf: Tensor, spec: TensorSpec) -> None:
         where = f"output {number}"
-        if (
-            type(leaf) not in (Tensor, torch.nn.Parameter)
-            or leaf.layout != torch.strided
-            or "data_ptr" in vars(leaf)
-        ):
-            raise OutputRefused(f"output-type: {where} is a {type(leaf).__name__}, not a plain torch.Tensor")
+        if leaf.layout != torch.strided or leaf.is_conj() or leaf.is_neg():
+            raise OutputRefused(f"output-type: {where} is not a strided tensor with its values in memory")
         if leaf.device.type != self.device:
             raise OutputRefused(f"device: {where} is on {leaf.device}, not on {self.device}")
         if tuple(leaf.shape) != spec.shape:
             raise OutputRefused(f"shape: {where} is {list(leaf.shape)}, not {list(spec.shape)}")
         if leaf.dtype != torch_dtype(spec.dtype):
             raise OutputRefused(f"dtype: {where} is {leaf.dtype}, not torch.{spec.dtype}")
-        if spec.numel and any(
-            n > 1 and a != b for n, a, b in zip(spec.shape, leaf.stride(), spec.stride, strict=True)
-        ):
+        if not spec.numel or _same_strides(spec, leaf.stride()):
+            return
+        if not (_is_dense(spec.shape, leaf.stride()) and _is_dense(spec.shape, spec.stride)):
             raise OutputRefused(f"stride: {where} has strides {list(leaf.stride())}, not {list(spec.stride)}")
+        self.other_strides = True
 
     def _update(self, output: GraphOutput) -> Tensor:
         input_index = self._taker(output)
@@ -153,3 +178,17 @@ class Solution:
             return None
         spec = tensor_spec(tensor)
         return tensor if (spec.shape, spec.dtype) == (item.spec.shape, item.spec.dtype) else None
+
+
+def _same_strides(spec: TensorSpec, stride: Sequence[int]) -> bool:
+    return all(n <= 1 or a == b for n, a, b in zip(spec.shape, stride, spec.stride, strict=True))
+
+
+def _is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Return whether the elements fill their memory, each place once, in some order of the dimensions."""
+    step = 1
+    for by, size in sorted((s, n) for n, s in zip(shape, stride, strict=True) if n > 1):
+        if by != step:
+            return False
+        step *= size
+    return True

@@ -1,16 +1,19 @@
 """A seal on the functions that measure and copy: they must still be those that were loaded.
 
-In: nothing. Out: a `Seal`, taken before a solution's code runs, that names what was replaced since. It stops
-the usual patches of timers and comparisons (`time.perf_counter_ns`, `torch.cuda.Event`, `torch.allclose`, a
-method of the stopwatch); what it cannot stop is bounded by the supervisor's own clock and by the bytes.
+In: nothing. Out: a `Seal`, taken before a solution's code runs, that names what was replaced or added since. Whole
+dictionaries are compared: those of `builtins`, of the tensor classes, of the running program and of the judge's modules and
+classes, beside the functions of the standard library and torch that they call. What it cannot stop is bounded by the
+supervisor's own clock and by the bytes.
 """
 
 from __future__ import annotations
 
+import builtins
 import gc
 import json
 import os
 import random
+import sys
 import time
 from collections.abc import Iterator
 from types import ModuleType
@@ -25,10 +28,7 @@ from ..tasks import values
 _TORCH = (
     "empty", "empty_like", "empty_strided", "as_strided", "frombuffer", "equal", "allclose", "isclose", "no_grad",
 )  # fmt: skip
-_TENSOR = (
-    "copy_", "fill_", "as_strided", "view", "clone", "detach", "shape", "dtype", "stride", "data_ptr", "mul_",
-    "__imul__", "__getitem__", "__setitem__", "__eq__",
-)  # fmt: skip
+TENSOR_CLASSES = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter)
 _CUDA = ("synchronize", "current_stream", "Event", "Stream")
 
 
@@ -42,21 +42,35 @@ class Seal:
     def find_broken(self) -> str:
         """The name of the first function that is not what it was, else empty."""
         current = dict(self._look())
-        return next((n for n, was in self._kept.items() if not _same(was, current.get(n))), "")
+        changed = (n for n, was in self._kept.items() if not _same(was, current.get(n)))
+        return next(changed, "") or next((n for n in current if n not in self._kept), "")
 
     def _look(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
         watched: list[tuple[Any, tuple[str, ...]]] = [
             (time, tuple(n for n in dir(time) if not n.startswith("_"))),
             (gc, ("get_objects", "collect", "disable", "freeze")), (json, ("dumps", "loads")),
             (os, ("write", "read")), (random, ("Random", "choice", "shuffle")), (torch, _TORCH),
-            (torch.Tensor, _TENSOR), (torch.cuda, _CUDA), (torch.cuda.Event, ("record", "elapsed_time")),
+            (torch.cuda, _CUDA), (torch.cuda.Event, ("record", "elapsed_time")),
         ]  # fmt: skip
-        owners = (stopwatch, cuda_clock, input_perturbation, heap, heap.Holes, worker, values, *self._owners)
-        watched += [(owner, _functions(owner)) for owner in owners]
+        modules = (
+            stopwatch,
+            cuda_clock,
+            input_perturbation,
+            heap,
+            worker,
+            values,
+            sys.modules["__main__"],
+            builtins,
+        )
+        for owner in (*modules, *self._owners):
+            watched.append((owner, _functions(owner)))
         for owner, names in watched:
             for name in names:
                 function = getattr(owner, name, None)
                 yield f"{owner.__name__}.{name}", (function, getattr(function, "__code__", None))
+        for owner in (*TENSOR_CLASSES, heap.Holes):
+            for name, value in vars(owner).items():
+                yield f"{owner.__name__}.{name}", (value, getattr(value, "__code__", None))
 
 
 def _functions(owner: Any) -> tuple[str, ...]:

@@ -252,7 +252,8 @@ class SolutionJudge(JudgeSession):
         labels = (
             "specialised" if measured.refused else "general",
             "deterministic" if measured.deterministic else "nondeterministic",
-            precision(self.task.graph), *(() if admitted else ("quarantined",)),
+            precision(self.task.graph), *(("other-strides",) if measured.other_strides else ()),
+            *(() if admitted else ("quarantined",)),
         )  # fmt: skip
         reasons = [fault.reason] if fault else []
         if not admitted:

@@ -54,6 +54,7 @@ class Found:
     notes: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # held-out variants that it raised an error at
     deterministic: bool = True
+    other_strides: bool = False  # dense outputs in another order of dimensions than the reference's
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,7 @@ class Trial:
                 if not check.ok:
                     return Fault(check.rule, check.detail, f"{case.variant}, {case.family} inputs")
             found.deterministic &= self.checker.same(case.variant, *outputs)
+            found.other_strides |= process.other_strides
         except _OfSolution as error:
             return fault_of(error.error, f"{case.variant}, {case.family} inputs")
         finally:

@@ -36,7 +36,9 @@ class SolutionVerdict(Record):
     target: str
     verdict: Literal["correct", "incorrect", "invalid"]  # invalid: not a measurement, or tampered with
     label: Label = "none"
-    labels: tuple[str, ...] = ()  # "general" / "specialised", "deterministic" / …, precision, "quarantined"
+    labels: tuple[
+        str, ...
+    ] = ()  # "general" / "specialised", "deterministic" / …, precision, "other-strides", "quarantined"
     rule: str = ""  # that failed
     reasons: tuple[str, ...] = ()  # one line each
     speedup: dict[str, Ratio] = {}  # by baseline, and "best": over the fastest of them

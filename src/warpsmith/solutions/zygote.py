@@ -55,8 +55,11 @@ class Tampered(OutputRefused):
 class Watch(Stopwatch):
     """The judge's stopwatch; outputs are copied when the last call returns, and must not change after it."""
 
-    def __init__(self, graph: Graph, callee: Any, flush: Tensor | None) -> None:
+    def __init__(
+        self, graph: Graph, callee: Any, flush: Tensor | None, check_seal: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(graph, callee, flush, output_blocks(graph, graph.returned))
+        self._check_seal = check_seal  # before a result is looked at: what is patched then could compute it
         self.specs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
         sizes = [extent_bytes(s) for s in self.specs]
         self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
@@ -67,12 +70,15 @@ class Watch(Stopwatch):
         self._overwrite()
         with torch.no_grad():
             self.result = self.callee.call()
+            self._finish()
+            self._check_seal()
             self.take()
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         answer = super().time(n, evictions, seed, fresh)
         if fresh:  # else a clock check, in which nothing but calls may take time
             start = clock.perf_counter_ns()
+            self._check_seal()
             with torch.no_grad():
                 self.take()
             answer["between_ns"] += clock.perf_counter_ns() - start
@@ -130,7 +136,7 @@ class SolutionZygote(Zygote):
         )  # loads what tracing needs, once for all children
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._warm_up()
-        self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch)
+        self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch, SolutionZygote, Child)
         if device == "cuda":
             self.context_first = not starts_confined(lambda: self._confine([Path.cwd()], Path.cwd(), None))
         if len(os.listdir("/proc/self/task")) > 1:
@@ -138,11 +144,11 @@ class SolutionZygote(Zygote):
         gc.collect()
         gc.freeze()  # or each child's first collection goes through all that is imported, for a fifth of a second
 
-    def make_watch(self, graph: Graph, callee: Any) -> Watch:
+    def make_watch(self, graph: Graph, callee: Any, check_seal: Callable[[], None]) -> Watch:
         """In a child: as `make_stopwatch`."""
         if self.device == "cpu":
-            return Watch(graph, callee, self.flush)
-        return CudaWatch(graph, callee, flush_for(self.device, self.flush_bytes))
+            return Watch(graph, callee, self.flush, check_seal)
+        return CudaWatch(graph, callee, flush_for(self.device, self.flush_bytes), check_seal)
 
     def fork(self, *args: Any, **fields: Any) -> dict[str, Any]:
         answer = super().fork(*args, **fields)
@@ -216,14 +222,15 @@ class Child:
         return {}
 
     def _ready(self, graph: Graph, callee: Any) -> None:
-        self.watch = self.zygote.make_watch(graph, callee)
+        self.watch = self.zygote.make_watch(graph, callee, self._expect_seal)
         self._expect_seal()
         steady_state(self.threads)
 
-    def run(self, values: str, path: str) -> None:
+    def run(self, values: str, path: str) -> dict[str, Any]:
         self.watch.run(values)
         self._expect_seal()
         self.watch.outputs(path)
+        return {"other_strides": getattr(self.watch.callee, "other_strides", False)}
 
     def trace(self, values: str) -> dict[str, Any]:
         self.watch.prepare(values, 1, alone=False)

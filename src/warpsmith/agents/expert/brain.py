@@ -20,7 +20,7 @@ from ...kernels.registry import families_of, target_of
 from ...records import Diagnostic, Graph, Hypothesis, Region, RegionProfile, Result, Unit
 from ..base import Attempt, Situation
 from .edits import neighbours
-from .ideas import History, Idea, Known, ideas, key_of, known, variants
+from .ideas import History, Idea, Known, ideas, key_of, summarise_history, variants
 from .planner import Plan, Planner, plans
 from .reasons import evidence
 from .review import review
@@ -63,9 +63,11 @@ class ExpertBrain:
         return write_units(graph, hypothesis, m, self._facts)
 
     def edit_unit(self, situation: Situation, parent: Attempt, unit: Unit, m: int) -> list[tuple[Unit, str]]:
-        near = neighbours(situation.graph, situation.facts, unit, parent.find_profile(unit))
-        found = ((u, h.evidence[0]) for h in near for u in self.write_units(situation.graph, h, 1, situation))
-        return [(u.model_copy(update={"flags": unit.flags}), why) for u, why in islice(found, m)]
+        hypotheses = neighbours(situation.graph, situation.facts, unit, parent.find_profile(unit))
+        edited = (
+            (u, h.evidence[0]) for h in hypotheses for u in self.write_units(situation.graph, h, 1, situation)
+        )
+        return [(u.model_copy(update={"flags": unit.flags}), why) for u, why in islice(edited, m)]
 
     def combine_units(
         self, situation: Situation, parents: Sequence[tuple[Attempt, Unit]], m: int
@@ -94,7 +96,7 @@ def hypotheses(
     """At most `k` that were not judged yet, best first. `planned`: what `plans` says, if it is known. `steered`: none for
     regions near their limit.
     """
-    seen = known(history, steered)
+    known = summarise_history(history, steered)
     tried = {
         key_of(h.region.id, h.family, h.technique, h.current_values) for h, _ in history if h is not None
     }
@@ -103,9 +105,9 @@ def hypotheses(
         for _, result in history
         for p in (result.profile.regions if result.profile is not None else ())
     }
-    found = ideas(graph, facts, seen, plans(graph, facts) if planned is None else planned)
-    fresh = [idea for idea in found if idea.key not in tried]
-    return [_hypothesis(graph, facts, idea, seen) for idea in fresh[:k]]
+    ranked = ideas(graph, facts, known, plans(graph, facts) if planned is None else planned)
+    fresh = [idea for idea in ranked if idea.key not in tried]
+    return [_hypothesis(graph, facts, idea, known) for idea in fresh[:k]]
 
 
 def write_units(graph: Graph, hypothesis: Hypothesis, m: int, facts: Facts | None = None) -> list[Unit]:

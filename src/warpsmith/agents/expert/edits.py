@@ -16,15 +16,15 @@ from ..findings import findings
 from .steps import steps
 
 
-def neighbours(graph: Graph, facts: Facts, unit: Unit, seen: RegionProfile | None) -> Iterator[Hypothesis]:
+def neighbours(graph: Graph, facts: Facts, unit: Unit, profile: RegionProfile | None) -> Iterator[Hypothesis]:
     """Nothing for a unit that the expert did not write."""
     family = families_of(target_of(unit.language)).get(unit.family)
     offered = family.techniques(graph, unit.region, facts) if family is not None else []
-    here = next((t.at(unit.current_values) for t in offered if t.name == unit.technique), None)
-    if here is None:
+    current = next((t.at(unit.current_values) for t in offered if t.name == unit.technique), None)
+    if current is None:
         return
-    for values, finding in steps(here, findings(seen) if seen is not None else ()):
-        yield _edit(unit, here.at(values), finding.text, finding.gain)
+    for values, finding in steps(current, findings(profile) if profile is not None else ()):
+        yield _edit(unit, current.at(values), finding.text, finding.gain)
     for technique in offered:
         if technique.name != unit.technique:
             yield _edit(unit, technique.at(unit.current_values), technique.why, 1.0)

@@ -68,72 +68,72 @@ class Known:
     best: Result | None = None  # the fastest that was profiled
 
 
-def known(history: History, steered: bool = True) -> Known:
+def summarise_history(history: History, steered: bool = True) -> Known:
     """`steered`: whether regions near their limit are closed."""
     results = [result for _, result in history]
     units: dict[tuple[str, str], RegionProfile] = {}
     for result in results:
-        for seen in fastest([result]).values():
-            key = (seen.region, seen.technique)
-            if key not in units or seen.seconds < units[key].seconds:
-                units[key] = seen
+        for profile in fastest([result]).values():
+            key = (profile.region, profile.technique)
+            if key not in units or profile.seconds < units[key].seconds:
+                units[key] = profile
     timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
     best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
     return Known(_ratios(history), units, fastest(results), list_settled(results) if steered else {}, best)
 
 
-def ideas(graph: Graph, facts: Facts, seen: Known, planned: Iterable[Plan]) -> list[Idea]:
+def ideas(graph: Graph, facts: Facts, known: Known, planned: Iterable[Plan]) -> list[Idea]:
     """Every technique of every region of the plans; of those that worked also the neighbours in their
     tunables. Best first.
     """
     regions = {r.id: r for plan in planned for r in plan}
-    place = Place(graph, facts, regions, seen.best)
-    found: dict[tuple[object, ...], Idea] = {}
+    gains = Place(graph, facts, regions, known.best)
+    best_of: dict[tuple[object, ...], Idea] = {}
     for region in regions.values():
         offered = (
             (family, technique)
-            for family in ([] if region.id in seen.closed else _families(graph, region, facts.target))
+            for family in ([] if region.id in known.closed else _families(graph, region, facts.target))
             for technique in family.techniques(graph, region, facts)
         )
         for family, technique in offered:
-            if seen.ratios.get((region.id, technique.name)) != 0.0:
-                for idea in _of_technique(place, region, family, technique, seen):
-                    if idea.key not in found or idea.rank > found[idea.key].rank:
-                        found[idea.key] = idea
-    return sorted(found.values(), key=lambda i: -i.rank)
+            if known.ratios.get((region.id, technique.name)) != 0.0:
+                for idea in _develop(gains, region, family, technique, known):
+                    if idea.key not in best_of or idea.rank > best_of[idea.key].rank:
+                        best_of[idea.key] = idea
+    return sorted(best_of.values(), key=lambda i: -i.rank)
 
 
-def _of_technique(
-    place: Place, region: Region, family: Family, technique: Technique, seen: Known
+def _develop(
+    gains: Place, region: Region, family: Family, technique: Technique, known: Known
 ) -> Iterator[Idea]:
-    ratio, unit = seen.ratios.get((region.id, technique.name)), seen.units.get((region.id, technique.name))
+    ratio, unit = known.ratios.get((region.id, technique.name)), known.units.get((region.id, technique.name))
     if unit is not None:
-        yield from _refined(place, region, family, technique, unit)
+        yield from _refine(gains, region, family, technique, unit)
     elif ratio is not None:
-        rank = 0.5 * (place.hoped(region, technique) + ratio)
+        rank = 0.5 * (gains.predict_gain(region, technique) + ratio)
         for i, variant in enumerate(variants(technique)):
             yield Idea(region, family, variant, rank * (1.0 - 0.01 * i))
     else:
-        measured = seen.regions.get(region.id)
-        rank, because = place.hoped(region, technique), None
+        measured = known.regions.get(region.id)
+        rank, because = gains.predict_gain(region, technique), None
         if measured is not None:
             because = next((f for f in findings(measured) if favours(f, technique, measured)), None)
         if measured is not None and because is not None:
-            rank = max(rank, place.gain(region, measured.seconds * 1e6 / because.gain))
+            rank = max(rank, gains.gain(region, measured.seconds * 1e6 / because.gain))
         yield Idea(region, family, technique, rank, because)
 
 
-def _refined(
-    place: Place, region: Region, family: Family, technique: Technique, unit: RegionProfile
+def _refine(
+    gains: Place, region: Region, family: Family, technique: Technique, unit: RegionProfile
 ) -> Iterator[Idea]:
     """Steps that the profile of the technique's fastest unit speaks for; then the other neighbours of its
     values.
     """
-    here, now = technique.at(unit.current_values), unit.seconds * 1e6
-    for values, finding in steps(here, findings(unit)):
-        yield Idea(region, family, here.at(values), place.gain(region, now / finding.gain), finding)
-    for i, variant in enumerate(variants(here)):
-        yield Idea(region, family, variant, place.gain(region, now * (1.0 + 0.01 * i)))
+    current, us = technique.at(unit.current_values), unit.seconds * 1e6
+    for values, finding in steps(current, findings(unit)):
+        yield Idea(region, family, current.at(values), gains.gain(region, us / finding.gain), finding)
+    for i, variant in enumerate(variants(current)):
+        yield Idea(region, family, variant, gains.gain(region, us * (1.0 + 0.01 * i)))
 
 
 class Place:
@@ -147,10 +147,10 @@ class Place:
         ratio = best.speedup if best is not None else None
         self.total = timing.median_us if timing is not None else 0.0
         self.reference = self.total * ratio.median if ratio is not None else 0.0
-        seen = best.profile.regions if best is not None and best.profile is not None else ()
-        self.units = [(regions[p.region], p.seconds * 1e6) for p in seen if p.region in regions]
+        profiles = best.profile.regions if best is not None and best.profile is not None else ()
+        self.units = [(regions[p.region], p.seconds * 1e6) for p in profiles if p.region in regions]
 
-    def hoped(self, region: Region, technique: Technique) -> float:
+    def predict_gain(self, region: Region, technique: Technique) -> float:
         """Gain of a technique that was never tried: its region near its limit, unless the technique says what it takes."""
         if technique.us is not None:
             return self.gain(region, technique.us)
@@ -167,24 +167,24 @@ class Place:
             before = aten_us(self.graph, region, self.facts)
             total = max(self.facts.total_us, before) if self.facts.total_us else self._reference_us()
             return (total + call) / (total - before + us + call)
-        after = self.total - self.spent(region) + us + call + self._uncovered(region)
+        after = self.total - self.spent(region) + us + call + self._uncovered_us(region)
         return self.reference / max(after, us + call)
 
     def spent(self, region: Region) -> float:
         """Microseconds that the best candidate spends on what a unit for the region would replace."""
-        replaced = self._replaced(region)
+        replaced = self._find_replaced(region)
         inside = {n for r, _ in replaced for n in r.nodes}
         aten = sum(self._node_us(n) for n in region.nodes if n not in inside)
         return aten + sum(us + self.facts.hardware.unit_call_us for _, us in replaced)
 
-    def _uncovered(self, region: Region) -> float:
-        """What falls back to ATen: nodes of units that have to go, which the region does not cover."""
-        left = {n for r, _ in self._replaced(region) for n in r.nodes} - set(region.nodes)
-        return sum(self._node_us(n) for n in left)
+    def _uncovered_us(self, region: Region) -> float:
+        """Sum the microseconds of the nodes that fall back to ATen: those of units that have to go, outside of the region."""
+        uncovered = {n for r, _ in self._find_replaced(region) for n in r.nodes} - set(region.nodes)
+        return sum(self._node_us(n) for n in uncovered)
 
-    def _replaced(self, region: Region) -> list[tuple[Region, float]]:
-        mine = set(region.nodes)
-        return [(r, us) for r, us in self.units if mine & set(r.nodes)]
+    def _find_replaced(self, region: Region) -> list[tuple[Region, float]]:
+        nodes = set(region.nodes)
+        return [(r, us) for r, us in self.units if nodes & set(r.nodes)]
 
     def _node_us(self, name: str) -> float:
         return node_us(self.graph, self.graph.by_name[name], self.facts)
@@ -195,12 +195,12 @@ class Place:
 
 def _families(graph: Graph, region: Region, target: str) -> list[Family]:
     """The region's own; and folding, which leaves to the library what a family around an anchor writes anew."""
-    found = family_of(graph, region, target)
-    return [found, *([FOLD] if isinstance(found, AnchoredFamily) else [])] if found is not None else []
+    family = family_of(graph, region, target)
+    return [family, *([FOLD] if isinstance(family, AnchoredFamily) else [])] if family is not None else []
 
 
 def key_of(region: str, family: str, technique: str, values: Mapping[str, int]) -> tuple[object, ...]:
-    """What makes two ideas the same, however they are argued; `region`: its id."""
+    """Return the key that two ideas share when they propose the same unit; `region`: its id."""
     return region, family, technique, tuple(sorted(values.items()))
 
 
@@ -219,10 +219,10 @@ def variants(technique: Technique) -> list[Technique]:
 
 def _ratios(history: History) -> dict[tuple[str, str], float]:
     """(region, technique) → best speedup over the best baseline; 0 when everything tried of it failed."""
-    found: dict[tuple[str, str], float] = {}
+    ratios: dict[tuple[str, str], float] = {}
     for hypothesis, result in history:
         if hypothesis is not None:
             ratio = result.speedup.median if result.status == "ok" and result.speedup is not None else 0.0
             key = (hypothesis.region.id, hypothesis.technique)
-            found[key] = max(found.get(key, 0.0), ratio)
-    return found
+            ratios[key] = max(ratios.get(key, 0.0), ratio)
+    return ratios

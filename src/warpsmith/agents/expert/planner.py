@@ -52,7 +52,7 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     """
     widest = _cut(graph, facts, producers=True, consumers=True, anchored=True)
     fusing = any(family.fuses_reductions for family in list_anchored_families(facts.target))
-    found = [
+    cuts = [
         *(
             [_cut(graph, facts, producers=True, consumers=True, anchored=True, fuses_reductions=True)]
             if fusing
@@ -68,7 +68,7 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
         tuple(_folds(graph)),
         *((r,) for r in sorted(widest, key=lambda r: -saving(graph, (r,), facts))[:2]),
     ]
-    unique = {tuple(r.id for r in p): p for p in found if p}
+    unique = {tuple(r.id for r in p): p for p in cuts if p}
     saved = {r.id: saving(graph, (r,), facts) for r in {r.id: r for p in unique.values() for r in p}.values()}
     best = sorted(unique.values(), key=lambda p: -sum(saved[r.id] for r in p))
     folding = next((p for p in best if any(match_folded_region(graph, r) is not None for r in p)), None)
@@ -84,7 +84,7 @@ def saving(graph: Graph, plan: Iterable[Region], facts: Facts) -> float:
 
 
 def _unit_us(graph: Graph, region: Region, facts: Facts) -> float:
-    """What the region's fastest technique says it takes; its floor where none says."""
+    """Return the time that the region's fastest technique predicts; its floor where none predicts one."""
     family = family_of(graph, region, facts.target)
     offered = family.techniques(graph, region, facts) if family is not None else []
     return min((t.us for t in offered if t.us is not None), default=predict_us(graph, region, facts))
@@ -99,18 +99,20 @@ def _cut(
     """
     regions = _folds(graph) if fold else []
     if anchored:
-        regions += _anchored(graph, facts, consumers, {n for r in regions for n in r.nodes}, fuses_reductions)
-    taken = {n for r in regions for n in r.nodes}
+        regions += _cut_anchored(
+            graph, facts, consumers, {n for r in regions for n in r.nodes}, fuses_reductions
+        )
+    covered = {n for r in regions for n in r.nodes}
     seeds = [n for n in graph.nodes if is_reducing(n)]
     seeds.sort(key=lambda n: -node_us(graph, n, facts))
     for seed in [*seeds, *(n for n in graph.nodes if is_pointwise(n))]:
-        if seed.name in taken:
+        if seed.name in covered:
             continue
         reduces = is_reducing(seed)
-        region = region_around(graph, seed, taken, producers or not reduces, consumers or not reduces)
+        region = region_around(graph, seed, covered, producers or not reduces, consumers or not reduces)
         if region is not None and _worth(graph, region, facts):
             regions.append(region)
-            taken |= set(region.nodes)
+            covered |= set(region.nodes)
     order = {n.name: i for i, n in enumerate(graph.nodes)}
     return _runnable(graph, sorted(regions, key=lambda r: order[r.nodes[0]]))
 
@@ -119,8 +121,8 @@ def _folds(graph: Graph) -> list[Region]:
     return [make_region(graph, FOLD.cut(graph, n)) for n in graph.nodes if FOLD.covers(graph, n)]
 
 
-def _anchored(
-    graph: Graph, facts: Facts, fuse: bool, taken: set[str], fuses_reductions: bool
+def _cut_anchored(
+    graph: Graph, facts: Facts, fuse: bool, covered: set[str], fuses_reductions: bool
 ) -> list[Region]:
     """Regions around anchors, those with what follows them before others, the dearest anchor first."""
     regions: list[Region] = []
@@ -134,25 +136,25 @@ def _anchored(
         for family in list_anchored_families(facts.target):
             if (family.fuses_reductions, family.late) != turn:
                 continue
-            if node.name in taken or not family.covers(graph, node):
+            if node.name in covered or not family.covers(graph, node):
                 continue
-            region = family.cut(graph, node, taken, fuse)
-            if region is not None and not taken & set(region.nodes):
+            region = family.cut(graph, node, covered, fuse)
+            if region is not None and not covered & set(region.nodes):
                 regions.append(region)
-                taken |= set(region.nodes)
+                covered |= set(region.nodes)
     return regions
 
 
 def _runnable(graph: Graph, regions: list[Region]) -> tuple[Region, ...]:
     """Drops regions that would wait for each other."""
-    kept: list[Region] = []
+    runnable: list[Region] = []
     for region in regions:
         try:
-            topological_groups(graph, [*kept, region])
+            topological_groups(graph, [*runnable, region])
         except TaskError:
             continue
-        kept.append(region)
-    return tuple(kept)
+        runnable.append(region)
+    return tuple(runnable)
 
 
 def _worth(graph: Graph, region: Region, facts: Facts) -> bool:

@@ -15,13 +15,15 @@ from ..findings import summary
 from .ideas import Idea, Known
 
 
-def evidence(graph: Graph, facts: Facts, idea: Idea, seen: Known) -> tuple[str, ...]:
-    lines = [*_reference(graph, facts, idea), *_judged(idea, seen)]
-    measured = seen.regions.get(idea.region.id)
+def evidence(graph: Graph, facts: Facts, idea: Idea, known: Known) -> tuple[str, ...]:
+    lines = [*_reference(graph, facts, idea), *_describe_judged(idea, known)]
+    measured = known.regions.get(idea.region.id)
     if idea.because is not None and measured is not None:
-        unit = seen.units.get((idea.region.id, idea.technique.name), measured)
+        unit = known.units.get((idea.region.id, idea.technique.name), measured)
         lines.append(f"{unit.technique}: {idea.because.text}; therefore {_step(idea, unit)}")
-    lines += [f"left alone: {_about(seen.regions[r])}, {found.text}" for r, found in seen.closed.items()]
+    lines += [
+        f"left alone: {_about(known.regions[r])}, {finding.text}" for r, finding in known.closed.items()
+    ]
     return (*lines, idea.technique.why)
 
 
@@ -47,22 +49,24 @@ def _reference(graph: Graph, facts: Facts, idea: Idea) -> list[str]:
     return lines
 
 
-def _judged(idea: Idea, seen: Known) -> list[str]:
-    """What was measured of the region's units, and their share of the best candidate's time."""
+def _describe_judged(idea: Idea, known: Known) -> list[str]:
+    """Describe what was measured of the region's units, and their share of the best candidate's time."""
     lines = [
         f"{name} was measured at {ratio:.2f}x"
-        for (region, name), ratio in seen.ratios.items()
+        for (region, name), ratio in known.ratios.items()
         if region == idea.region.id and ratio
     ]
-    best = seen.best.profile if seen.best is not None else None
+    best = known.best.profile if known.best is not None else None
     in_best = {p.region: p for p in best.regions} if best is not None else {}
-    measured = seen.regions.get(idea.region.id)
+    measured = known.regions.get(idea.region.id)
     if measured is not None:
         lines.append(f"the region's fastest unit, {_about(measured)}: {summary(measured)}")
-    now = in_best.get(idea.region.id)
-    if now is not None and seen.best is not None and seen.best.timing is not None:
-        total = seen.best.timing.median_us
-        lines.append(f"in the fastest candidate it takes {now.seconds * 1e6 / total:.0%} of {total:.0f} us")
+    profile = in_best.get(idea.region.id)
+    if profile is not None and known.best is not None and known.best.timing is not None:
+        total = known.best.timing.median_us
+        lines.append(
+            f"in the fastest candidate it takes {profile.seconds * 1e6 / total:.0%} of {total:.0f} us"
+        )
     return lines
 
 
@@ -74,6 +78,6 @@ def _step(idea: Idea, unit: RegionProfile) -> str:
     return ", ".join(changed) or "the same with its own values"
 
 
-def _about(seen: RegionProfile) -> str:
-    values = " ".join(f"{n}={v}" for n, v in seen.values.items())
-    return f"{seen.technique} ({values})" if values else seen.technique
+def _about(profile: RegionProfile) -> str:
+    values = " ".join(f"{n}={v}" for n, v in profile.values.items())
+    return f"{profile.technique} ({values})" if values else profile.technique

@@ -32,7 +32,7 @@ _RULES = (
 def review(unit: Unit) -> list[str]:
     """Objections to a unit; empty: none."""
     text = _COMMENT.sub(" ", unit.source)
-    found = [why for pattern, why in _RULES if pattern.search(text)]
+    objections = [why for pattern, why in _RULES if pattern.search(text)]
     if not re.search(r"\bunit\s*\(", text):
-        found.append("defines no unit()")
-    return list(dict.fromkeys(found))
+        objections.append("defines no unit()")
+    return list(dict.fromkeys(objections))

@@ -55,11 +55,11 @@ def steps(technique: Technique, found: Sequence[Finding]) -> Iterator[tuple[dict
 
 
 def _neighbour(tunable: Tunable, direction: Direction) -> int | None:
-    above = [v for v in sorted(tunable.domain) if v > tunable.value]
-    below = [v for v in sorted(tunable.domain) if v < tunable.value]
+    larger = [v for v in sorted(tunable.domain) if v > tunable.value]
+    smaller = [v for v in sorted(tunable.domain) if v < tunable.value]
     if direction == "other":
-        above += below
-    return next(iter(below[::-1] if direction == "down" else above), None)
+        larger += smaller
+    return next(iter(smaller[::-1] if direction == "down" else larger), None)
 
 
 def favours(finding: Finding, technique: Technique, measured: RegionProfile) -> bool:
@@ -75,11 +75,11 @@ def favours(finding: Finding, technique: Technique, measured: RegionProfile) -> 
     return finding.kind == "scalar"
 
 
-def flag_order(seen: RegionProfile | None) -> list[str]:
+def flag_order(profile: RegionProfile | None) -> list[str]:
     """Compiler flags worth a try, first what helps most often and what the unit's profile asks for, without what it has already."""
-    if seen is None:
+    if profile is None:
         return list(FLAGS)
-    asked = [FLAG_FOR[f.kind] for f in findings(seen) if f.kind in FLAG_FOR]
+    flags_for_findings = [FLAG_FOR[f.kind] for f in findings(profile) if f.kind in FLAG_FOR]
     wide = "-mprefer-vector-width=512"
-    useless = {wide} if seen.register_bits < 512 or seen.vector_bits == 512 else set()
-    return [flag for flag in dict.fromkeys([FLAGS[0], *asked, *FLAGS]) if flag not in useless]
+    useless = {wide} if profile.register_bits < 512 or profile.vector_bits == 512 else set()
+    return [flag for flag in dict.fromkeys([FLAGS[0], *flags_for_findings, *FLAGS]) if flag not in useless]
