@@ -67,7 +67,6 @@ class _Converter:
         inputs = tuple(i for i in self._inputs() if i.role == "input" or i.name in used)
         graph = Graph(inputs=inputs, nodes=tuple(nodes), outputs=outputs, tree=tree, call=call)
         _refuse_outputs(graph)
-        _refuse_empty(graph)
         return graph
 
     def _device(self) -> str:
@@ -155,21 +154,6 @@ def _refuse_outputs(graph: Graph) -> None:
     if complex_type:
         raise TaskError(
             f"the module returns a {complex_type} tensor, which cannot be judged; use torch.view_as_real"
-        )
-
-
-def _refuse_empty(graph: Graph) -> None:
-    """Every answer is right for an output without elements, and for inputs that all have none."""
-    outputs = [(o.value, graph.specs[o.value]) for o in graph.outputs if o.value is not None]
-    inputs = [(i.name, i.spec) for i in graph.inputs if i.role == "input"]
-    empty = next(((f"output {n}", s) for n, s in outputs if not s.numel), None)
-    if empty is None and inputs and all(not s.numel for _, s in inputs):
-        empty = f"input {inputs[0][0]}", inputs[0][1]
-    if empty is not None:
-        name, spec = empty
-        shape = ",".join(map(str, spec.shape))
-        raise TaskError(
-            f"the {name} has no element ({spec.dtype}[{shape}]), so there is nothing to compare: use sizes above 0"
         )
 
 

@@ -15,6 +15,7 @@ from ..errors import TaskError
 from ..processes.buffers import Scratch
 from ..records import Task, TaskSource, Variant
 from .client import TaskHost
+from .emptiness import refuse_empty
 from .source import parse
 from .suite import load_suite
 from .variants import derive_variants, read_declared_variants
@@ -39,6 +40,7 @@ def load_task(
         read_source(spec), scratch=scratch, timeout=timeout, memory_bytes=memory_bytes, exports=True
     ) as host:
         main = Variant(name="main", overrides=base, graph=host.export(base))
+        refuse_empty(main.graph)
         note = host.note
         tree = parse(host.source.text, host.source.path)
         variants, skipped = read_declared_variants(host, tree, main), ""

@@ -20,6 +20,7 @@ import torch
 from ..errors import TaskError
 from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
 from .convert import tensor_spec
+from .emptiness import refuse_empty
 from .export import describe, export_program, program_graph
 from .flattened import CallShape, refuse_scripted
 from .functions import FunctionModule, as_module, find_called_function
@@ -79,6 +80,7 @@ def export_module(
             exported = export_program(original, args, kwargs, filename)
             refuse_unsteady(exported)
         graph = program_graph(exported, filename)
+        refuse_empty(graph)
         values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
         source = _save(exported.program, graph, values, workdir, name)
         ragged = _make_ragged_variant(original, args, kwargs, filename, graph)
