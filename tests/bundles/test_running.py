@@ -63,7 +63,7 @@ SOURCES = {
 
 def program(folder: Path, *arguments: str, **options: object) -> subprocess.Popen[str]:
     """The bare program, its cache in the folder."""
-    environment = {**os.environ, "WARPSMITH_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "2"}
+    environment = {**os.environ, "WARPSMITH_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, str(BARE), *arguments], cwd=folder, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
@@ -76,10 +76,10 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[[Path], Path]) -> Path:
+def packed(tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[..., Path]) -> Path:
     """A folder with the task, its units, a key, and `b.tar.gz`, a signed bundle of them with one canary."""
     folder = tmp_path_factory.mktemp("packed")
-    with_peaks(folder / "cache")
+    with_peaks(folder / "cache", 1)
     (folder / "scale.py").write_text(TASK)
     (folder / "key").write_text(KEY)
     units = []
