@@ -21,10 +21,10 @@ from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import cuda_unit, is_streamed
 from ...family import Technique, tunable
 from ...gemm.cuda.cuda_matmul import WGMMA_ARCH
-from ...gemm.cuda.split_fp16 import DEPTH
 from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, build_3xfp16_technique
 from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
+from ..schedules.attention_schedule import MaterializedScoresSchedule
 from .materialized_scores import Heads, attention_body
 
 
@@ -58,8 +58,7 @@ class CudaAttention(CudaAnchored):
             3 * 4.0 * prod(attention.raw), DRAM_SHARE
         )  # over the scores, beyond those of products
         tunables = (
-            tunable("HEADS", 64, 16, 128, 32), tunable("BK", DEPTH), tunable("STAGES", 3), tunable("GROUP", 8),
-            tunable("BLOCKS", hardware.sm_count), tunable("SPLIT", 1), stream,
+            *MaterializedScoresSchedule(blocks=hardware.sm_count).tunables(heads=(16, 128, 32)), stream,
         )  # fmt: skip
         why = "both products by warpgroup from scaled halves, weights made as the second one's are split: as exact as float32"
         return [

@@ -8,8 +8,9 @@ from ....progress import counted
 from ....records import Graph, Region, Unit
 from ...cuda_tunables import bottleneck_of, list_memory_tunables, try_lower
 from ...cuda_unit import cuda_unit
-from ...family import Technique, tunable
+from ...family import Technique
 from ..pointwise_pattern import PointwisePattern
+from ..schedules.pointwise_schedule import PointwiseSchedule
 from .pointwise_kernel import pointwise_body
 
 
@@ -21,7 +22,8 @@ class CudaPointwise(PointwisePattern):
         if program is None or program.mode != "pointwise":
             return []
         tunables = (
-            tunable("UNROLL", 1, 2, 4), tunable("BLOCK", 128, 256, 512), *list_memory_tunables(graph, region, program, facts.hardware),
+            *PointwiseSchedule().tunables(unroll=(2, 4), block=(256, 512)),
+            *list_memory_tunables(graph, region, program, facts.hardware),
         )  # fmt: skip
         why = f"{counted(len(region.nodes), 'operation')} in one pass: 16 bytes a load, all loads of a thread under way at once"
         return [Technique("fused", why, bottleneck_of(program), tunables)]

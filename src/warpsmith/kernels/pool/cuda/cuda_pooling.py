@@ -11,21 +11,26 @@ from math import prod
 from ....codegen.cuda.cuda_source import Launch
 from ....codegen.writer import Writer
 from ....facts import Facts
-from ....hardware import Hardware
-from ....records import Graph, Node, Region, Tunable
+from ....records import Graph, Node, Region
 from ...anchored import Anchor, Core, extents
 from ...cuda_anchored import CudaAnchored
-from ...cuda_unit import in_load, power, stream
-from ...family import Technique, tunable
+from ...cuda_unit import in_load, is_streamed, power
+from ...family import Technique
 from ..pool_pattern import PoolingPattern, channels_last
-from ..pool_windows import Pool, Window, read_pool
+from ..pool_windows import Pool, read_pool
+from ..schedules.pool_schedule import (
+    MOST_PLANES,
+    PoolRegisterTiledSchedule,
+    PoolSeparable3dSchedule,
+    PoolThreadGroupSchedule,
+    choose_planes,
+)
 from .pool_register_tiled import emit_pool_register_tiled_kernels
 from .pool_separable_3d import emit_pool_separable_3d_kernels
 from .pool_thread_groups import emit_pool_thread_group_kernels
 
 LARGE = 32  # elements of a window from which on threads may share it
 LONG = 64  # elements across that a thread keeps
-ROWS, BLOCKS = 16, 8  # of the result in a block; a multiprocessor, that go through planes
 THICK = 8  # planes that a thread keeps, and rows that it has under way
 
 
@@ -46,42 +51,42 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         if anchor is None or pool is None:
             return []
         disjoint = all(w.kernel <= w.stride for w in pool.windows)
-        common = (tunable("BLOCK", 128, 256, 512), stream(graph, region, facts.hardware))
+        streamed = is_streamed(graph, region, facts.hardware)
+        others = {"block": (256, 512), "nt": (int(not streamed),)}
         width = in_load(anchor.node.output.spec.dtype)
-        vec = tunable("VEC", width, *(v for v in (width // 2, 1)))
+        widths = (width // 2, 1)
         if channels_last(graph, anchor.node, pool):
             why = "packs of channels; all loads of a small window under way at once"
-            return [Technique("pixels", why, "memory", (tunable("GROUP", 1), vec, *common))]
+            schedule = PoolThreadGroupSchedule(vec=width, nt=int(streamed))
+            return [Technique("pixels", why, "memory", schedule.tunables(vec=widths, **others))]
         taps = self._taps(graph, anchor.node, pool)
         why = "neighbouring threads share a window and walk its taps"
-        shared = Technique("window-per-thread-group", why, "memory", (self._group(pool, taps), *common))
+        group, *groups = (1,) if pool.indices else _list_groups(taps)
+        shared_tunables = PoolThreadGroupSchedule(group, nt=int(streamed)).tunables(group=groups, **others)
+        shared = Technique("window-per-thread-group", why, "memory", shared_tunables)
         across = max((w.kernel - 1) * w.dilation + 1 for w in pool.windows)
         if pool.indices or any(w.adaptive for w in pool.windows) or across > LONG:
             return [shared]
-        span = self._span(pool.windows[-1])
+        (rows, *more_rows), (depth, *more_depths), (packs, *more_packs) = _list_tiles(pool)
+        tile = PoolRegisterTiledSchedule(rows, depth, packs, width, nt=int(streamed))
+        tile_tunables = tile.tunables(
+            rows=more_rows, planes=more_depths, packs=more_packs, vec=widths, **others
+        )
         why = "a box of outputs a thread, which reads each row of the image in packs and combines it once for all of them"
-        boxes = Technique("register-tiled", why, "memory", (*self._box(pool), span, vec, *common), gain=1.2)
+        boxes = Technique("register-tiled", why, "memory", tile_tunables, gain=1.2)
         techniques = [boxes, *([shared] if disjoint and taps >= LARGE else [])]
         if not _marches(pool):
             return techniques
         why = "a block goes through the planes of a volume: rows, then planes in registers, then columns are combined"
         # Neighbouring windows that are dilated have few rows in common: a box of outputs shares little.
         dilated = any(w.dilation > 1 for w in pool.windows[:2])
-        tunables = (
-            self._deep(anchor.node, facts.hardware),
-            tunable("BLOCK", 512, 256, 384),
-            tunable("VEC", 4, 2, 1),
-            common[1],
-        )
+        count = choose_planes(facts.hardware, anchor.node.output.spec.shape)
+        tunables = PoolSeparable3dSchedule(count, nt=int(streamed)).tunables(
+            planes=[n for n in (count // 2, 2 * count) if n <= MOST_PLANES], block=(256, 384), vec=(2, 1),
+            nt=others["nt"],
+        )  # fmt: skip
         planes = Technique("separable-3d", why, "memory", tunables, gain=1.4 if dilated else 1.1)
         return [planes, *techniques] if dilated else [*techniques, planes]
-
-    @staticmethod
-    def _span(window: Window) -> Tunable:
-        """Packs of outputs a thread, across: for two the image's packs are read less often, most of all if windows are long."""
-        if window.stride >= window.kernel:
-            return tunable("PACKS_PER_THREAD", 1)
-        return tunable("PACKS_PER_THREAD", 2, 1) if window.dilation > 1 else tunable("PACKS_PER_THREAD", 1, 2)
 
     @staticmethod
     def _taps(graph: Graph, node: Node, pool: Pool) -> float:
@@ -91,35 +96,6 @@ class CudaPooling(PoolingPattern, CudaAnchored):
         return prod(
             i / max(1, o) if w.adaptive else w.kernel for w, (i, o) in zip(pool.windows, sizes, strict=True)
         )
-
-    @staticmethod
-    def _group(pool: Pool, taps: float) -> Tunable:
-        if pool.indices:
-            return tunable("GROUP", 1)
-        group = min(32, power(taps / 8))
-        return tunable("GROUP", group, *(g for g in (group // 2, 2 * group, group // 4) if 1 <= g <= 32))
-
-    @staticmethod
-    def _box(pool: Pool) -> tuple[Tunable, ...]:
-        """Outputs of a thread below and behind each other: several where windows share rows, planes."""
-        high, deep = (_sharing(pool, d) for d in (1, 2))
-        if high > 1 and pool.windows[-2].dilation == 1:
-            rows = (
-                tunable("ROWS_PER_THREAD", 4, 2, 8, 1) if high >= 2 else tunable("ROWS_PER_THREAD", 2, 1, 4)
-            )
-        else:
-            rows = tunable("ROWS_PER_THREAD", 1, 2, 4)
-        return rows, tunable("PLANES_PER_THREAD", 1, 2) if deep > 1 else tunable("PLANES_PER_THREAD", 1)
-
-    @staticmethod
-    def _deep(node: Node, hardware: Hardware) -> Tunable:
-        """Planes of the result that a block makes: as many as leave enough blocks."""
-        *lead, depth, height, _ = node.output.spec.shape
-        blocks = prod(lead) * -(-height // ROWS)
-        deep = 64
-        while deep > 8 and blocks * -(-depth // deep) < BLOCKS * hardware.sm_count_rounded:
-            deep //= 2
-        return tunable("PLANES_PER_BLOCK", deep, *(d for d in (deep // 2, 2 * deep) if d <= 64))
 
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         pool = read_pool(anchor.graph, anchor.node)
@@ -132,6 +108,24 @@ class CudaPooling(PoolingPattern, CudaAnchored):
             return emit_pool_separable_3d_kernels(top, pool, rank, sizes)
         run = rank - len(pool.windows) - 1 if technique.name == "pixels" else -1
         return emit_pool_thread_group_kernels(top, pool, rank, sizes, run, anchor.names.get(pool.indices, ""))
+
+
+def _list_groups(taps: float) -> tuple[int, ...]:
+    """List numbers of threads that may share a window of so many taps, the best first."""
+    group = min(32, power(taps / 8))
+    return (group, *(g for g in (group // 2, 2 * group, group // 4) if 1 <= g <= 32))
+
+
+def _list_tiles(pool: Pool) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """List outputs of a thread below, behind and (in packs) beside each other, the best first: several where windows share
+    rows or planes; for two packs the image's are read less often, most of all if windows are long."""
+    high, deep = (_sharing(pool, d) for d in (1, 2))
+    rows: tuple[int, ...] = (1, 2, 4)
+    if high > 1 and pool.windows[-2].dilation == 1:
+        rows = (4, 2, 8, 1) if high >= 2 else (2, 1, 4)
+    window = pool.windows[-1]
+    packs: tuple[int, ...] = (2, 1) if window.dilation > 1 else (1, 2)
+    return rows, (1, 2) if deep > 1 else (1,), (1,) if window.stride >= window.kernel else packs
 
 
 def _sharing(pool: Pool, dim: int) -> float:
