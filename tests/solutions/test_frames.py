@@ -83,3 +83,26 @@ def test_what_torch_and_the_library_do_for_themselves_passes(outcome: Outcome) -
         "torch.jit.script(torch.nn.Linear(2, 2))"
     )
     assert outcome(body) == ["passed"]
+
+
+FAILS = "import traceback\n    try: 1 / 0\n    except ZeroDivisionError: "
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["traceback.format_exc()", "traceback.format_exc(limit=1)", "traceback.print_exc(file=sys.stderr)"],
+)
+def test_the_text_of_a_traceback_of_its_own_passes(outcome: Outcome, call: str) -> None:
+    assert outcome(FAILS + call) == ["passed"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "list(traceback.walk_tb(sys.exc_info()[2]))",  # yields frames
+        "traceback.StackSummary._extract_from_extended_frame_gen = lambda frames, **more: list(frames); traceback.format_exc()",
+        "traceback.TracebackException = lambda kind, value, tb, **more: tb.tb_frame; traceback.format_exc()",
+    ],
+)
+def test_a_way_through_the_traceback_module_to_frames_is_refused(outcome: Outcome, call: str) -> None:
+    assert outcome(FAILS + call) == ["refused", "tb_frame"]

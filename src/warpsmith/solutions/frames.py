@@ -22,6 +22,8 @@ EVENTS = frozenset({
 })  # fmt: skip
 ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
 ASKING_FOR_OTHERS = frozenset({inspect.__file__, traceback.__file__})
+# They make text of a traceback and hand out no frame; nothing of the caller's runs in between.
+TEXT_OF_TRACEBACK = frozenset({"format_exc", "print_exc", "format_exception", "print_exception"})
 
 
 def guard(trusted: Sequence[str]) -> Callable[[], str]:
@@ -51,6 +53,11 @@ def guard(trusted: Sequence[str]) -> Callable[[], str]:
 
 def _asker(frame: FrameType | None) -> str:
     """The file of the code that asks; not of the standard library's, when that asks for somebody."""
+    text = False
     while frame is not None and frame.f_code.co_filename in ASKING_FOR_OTHERS:
+        asking = frame.f_code
+        text = asking.co_filename == traceback.__file__ and asking.co_name in TEXT_OF_TRACEBACK
         frame = frame.f_back
+    if text:
+        return traceback.__file__
     return frame.f_code.co_filename if frame is not None else ""
