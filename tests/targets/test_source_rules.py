@@ -31,6 +31,17 @@ from warpsmith.targets.source_rules import HEADERS, find_refusals
         ('extern "C" int f(void) __asm("system");\n', "asm", 1),
         ("#define A as\\\nm\nA;\nasm(1);\n", "asm", 1),
         ("__attribute__((constructor)) void f() {}\n", "construct", 1),
+        (
+            '__attribute__((section("a\\n.incbin \\"/etc/passwd\\"\\n.section b"))) int f() { return 1; }\n',
+            "construct",
+            1,
+        ),
+        (
+            '#define A __section__\n__attribute__((A(".text;.byte 15,5"))) int f() { return 1; }\n',
+            "construct",
+            1,
+        ),
+        ('[[gnu::alias("f")]] int g();\n', "construct", 1),
         ('# 7 "other.cpp"\n', "line", 1),
         ("#line 7\n", "line", 1),
         ('const char* s = R"x(\n)x";\n#include <unistd.h>\n', "include", 3),
@@ -87,3 +98,7 @@ def test_headers_hold_no_paths() -> None:
 
 def test_size() -> None:
     assert "at most" in find_refusals("x" * (2 << 20))[0].message
+
+
+def test_sections_of_openmp_stay() -> None:
+    assert find_refusals("void f() {\n#pragma omp parallel sections\n{\n#pragma omp section\n;\n}\n}\n") == ()

@@ -49,6 +49,10 @@ _FORBIDDEN_CONSTRUCTS = re.compile(
     r"|(?:__attribute__\s*\(\s*\(|gnu\s*::)\s*(?:__)?(?:constructor|destructor|ifunc))"
 )
 
+# Attributes whose text goes into the assembly as it is, directives and all; `#pragma omp section` is none of them.
+_ASSEMBLED_NAMES = re.compile(
+    r"\b(?:__section__|(?<!omp )section|__alias__|alias|__symver__|symver|__weakref__|weakref)\b"
+)
 
 # Names that nvcc's generated code has for itself, or that tell one call from another.
 _CUDA_NAMES = re.compile(
@@ -70,9 +74,15 @@ class Rules:
 
 
 _ANYWHERE = ("construct", _FORBIDDEN_CONSTRUCTS, "is not for units")
+_NO_ASSEMBLED_NAMES = ("construct", _ASSEMBLED_NAMES, "puts text into the assembly: name it otherwise")
 _NO_PASTING = ("pasting", _PASTING, "hides names: write a template")
-CPP = Rules(HEADERS, (("asm", _ASM, "inline assembly hides what a unit calls"), _ANYWHERE, _NO_PASTING))
-CUDA = Rules(CUDA_HEADERS, (_ANYWHERE, ("name", _CUDA_NAMES, "is not for units"), _NO_PASTING), ptx=True)
+CPP = Rules(
+    HEADERS,
+    (("asm", _ASM, "inline assembly hides what a unit calls"), _ANYWHERE, _NO_ASSEMBLED_NAMES, _NO_PASTING),
+)
+CUDA = Rules(
+    CUDA_HEADERS, (_ANYWHERE, _NO_ASSEMBLED_NAMES, ("name", _CUDA_NAMES, "is not for units"), _NO_PASTING), ptx=True
+)  # fmt: skip
 
 
 def find_refusals(source: str, rules: Rules = CPP) -> tuple[Diagnostic, ...]:

@@ -25,6 +25,7 @@ RESERVED = {
     "index", "step", "round", "read_bool", "write_bool", "last", "first", "extent", "total", "typename",
     "register", "at", "length", "acc", "to",
     "batch", "many", "runs", "high", "low", "slot", "slots", "size", "totals", "shares", "inside", "tiles", "blocks", "across", "grain", "tip", "gap", "take",
+    "asm", "section", "alias", "symver", "weakref",  # a source may not have these words
     *(f"{prefix}{i}" for prefix in ("r", "row") for i in range(8)),
 }  # fmt: skip
 
