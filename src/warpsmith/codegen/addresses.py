@@ -56,6 +56,13 @@ class Layout(Addresses):
     def loops(self) -> list[Loop]:
         return [*self.rows, *self.reduces, self.inner]
 
+    def declare_before(self, w: Writer) -> str:
+        """Return the text of `declare`, which goes before what `w` holds; `w` gets the helpers that it calls."""
+        constants = Writer()
+        self.declare(constants)
+        w.helpers |= constants.helpers
+        return constants.text()
+
     def declare(self, w: Writer) -> None:
         """Constants: the extents, the number of rows and of elements a reduction covers, the strides, and
         checks.

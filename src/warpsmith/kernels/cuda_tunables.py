@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from ..codegen.lowering.lower import lower
-from ..codegen.program import Program, Unsupported
+from ..codegen.program import Program
 from ..hardware import Hardware
 from ..records import Graph, Region, Tunable
 from .cuda_unit import pack, stream
 from .family import Bottleneck, tunable
-
-
-def try_lower(graph: Graph, region: Region) -> Program | None:
-    try:
-        return lower(graph, region)
-    except Unsupported:
-        return None
 
 
 def list_memory_tunables(graph: Graph, region: Region, program: Program, hardware: Hardware) -> list[Tunable]:

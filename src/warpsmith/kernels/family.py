@@ -56,7 +56,7 @@ class Family(Protocol):
     def name(self) -> str: ...
 
     def covers(self, graph: Graph, node: Node) -> bool:
-        """Tell whether the node is one that this family grows a region around?"""
+        """Tell whether the node is one that this family grows a region around."""
         ...
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:

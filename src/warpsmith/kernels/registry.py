@@ -38,9 +38,8 @@ def target_of(language: str) -> str:
 
 def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
     """The most specific family of a target that has something to offer for one of the region's nodes."""
-    folds = (
-        match_folded_region(graph, region) is not None
-    )  # the library's map is in it, which others do not write
+    # The library's map is in a region that folds, and other families do not write that.
+    folds = match_folded_region(graph, region) is not None
     for family in families_of(target).values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue

@@ -309,6 +309,14 @@ def lower(graph: Graph, region: Region, single_pass: bool = False) -> Program:
     return Lowering(graph, region, single_pass).program()
 
 
+def try_lower(graph: Graph, region: Region) -> Program | None:
+    """Lower a region as `lower` does; None for one that cannot be lowered."""
+    try:
+        return lower(graph, region)
+    except Unsupported:
+        return None
+
+
 def _check(program: Program) -> None:
     if not program.outputs and not program.ends:
         raise Unsupported("nothing is returned")

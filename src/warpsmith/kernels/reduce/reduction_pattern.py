@@ -24,6 +24,20 @@ class ReductionPattern:
         return base_name(node) in self.ops and not node.op.endswith(".other")
 
 
+@dataclass(frozen=True)
+class ReductionFamily:
+    """A family around a pattern's nodes, whatever the target; a subclass has `techniques` and `write`."""
+
+    pattern: ReductionPattern
+
+    @property
+    def name(self) -> str:
+        return self.pattern.name
+
+    def covers(self, graph: Graph, node: Node) -> bool:
+        return self.pattern.covers(graph, node)
+
+
 class LossPattern(ReductionPattern):
     """A gather is a loss's where it takes one element of each row."""
 

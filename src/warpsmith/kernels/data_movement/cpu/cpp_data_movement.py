@@ -104,7 +104,7 @@ class CppDataMovement(AnchoredFamily):
 
 
 def _worth(graph: Graph, region: Region) -> bool:
-    """Tell whether there is more to it than a copy that ATen makes at the speed of memory?"""
+    """Tell whether there is more to it than a copy that ATen makes at the speed of memory."""
     nodes = [graph.by_name[n] for n in region.nodes]
     if any(base_name(n) in SLOW or (pointwise(n.op) and base_name(n) not in COPIES) for n in nodes):
         return True

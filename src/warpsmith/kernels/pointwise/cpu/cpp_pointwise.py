@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ....codegen.cpp_source import Body
-from ....codegen.lowering.lower import lower
-from ....codegen.program import Unsupported
-from ....codegen.writer import Writer
+from ....codegen.lowering.lower import lower, try_lower
 from ....facts import Facts
 from ....progress import counted
 from ....records import Graph, Region, Unit
@@ -16,11 +14,8 @@ from .pointwise_loops import PointwiseLoops
 
 class CppPointwise(PointwisePattern):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        try:
-            program = lower(graph, region)
-        except Unsupported:
-            return []
-        if program.mode != "pointwise":
+        program = try_lower(graph, region)
+        if program is None or program.mode != "pointwise":
             return []
         heavy = sum(s.cost for s in program.steps) > 40
         tunables = (
@@ -34,7 +29,6 @@ class CppPointwise(PointwisePattern):
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         loops = PointwiseLoops(lower(graph, region))
         loops.write()
-        layout = Writer()
-        loops.layout.declare(layout)
-        loops.w.helpers |= layout.helpers
-        return unit_around(Body(loops.w, before=layout.text()), region, technique, self.name)
+        return unit_around(
+            Body(loops.w, before=loops.layout.declare_before(loops.w)), region, technique, self.name
+        )

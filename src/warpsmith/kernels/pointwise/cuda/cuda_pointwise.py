@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ....codegen.lowering.lower import lower
+from ....codegen.lowering.lower import lower, try_lower
 from ....facts import Facts
 from ....progress import counted
 from ....records import Graph, Region, Unit
-from ...cuda_tunables import bottleneck_of, list_memory_tunables, try_lower
+from ...cuda_tunables import bottleneck_of, list_memory_tunables
 from ...cuda_unit import cuda_unit
 from ...family import Technique
 from ..pointwise_pattern import PointwisePattern

@@ -9,8 +9,8 @@ several elements of a row, and rows whose picked element is an integer or a mask
 from __future__ import annotations
 
 from ....codegen.lowering.axis_relations import base_name
-from ....codegen.lowering.lower import lower
-from ....codegen.program import Program, Unsupported
+from ....codegen.lowering.lower import try_lower
+from ....codegen.program import Program
 from ....facts import Facts
 from ....records import Graph, Region
 from ...family import Shape, Technique, grain_tunable, tunable, vector_tunable
@@ -23,9 +23,8 @@ class CppLoss(CppReduction):
     rows (log-probabilities are given), the picks alone."""
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        try:
-            program = lower(graph, region)
-        except Unsupported:
+        program = try_lower(graph, region)
+        if program is None:
             return []
         if not program.reductions:
             return [_direct(program, facts)] if program.mode != "pointwise" else []

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ....codegen.lowering.lower import lower
+from ....codegen.lowering.lower import lower, try_lower
 from ....codegen.passes import list_scratch_steps
-from ....codegen.program import Program, Unsupported
+from ....codegen.program import Program
 from ....facts import Facts
-from ....records import Graph, Node, Region, Tunable, Unit
+from ....records import Graph, Region, Tunable, Unit
 from ...family import (
     Bottleneck,
     Shape,
@@ -22,31 +20,16 @@ from ...family import (
     unit_around,
     vector_tunable,
 )
-from ..reduction_pattern import ReductionPattern
+from ..reduction_pattern import ReductionFamily
 from .reduction_body import write_reduction
 
 
-@dataclass(frozen=True)
-class CppReduction:
-    pattern: ReductionPattern
-
-    @property
-    def name(self) -> str:
-        return self.pattern.name
-
-    def covers(self, graph: Graph, node: Node) -> bool:
-        return self.pattern.covers(graph, node)
-
+class CppReduction(ReductionFamily):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        try:
-            program = lower(graph, region)
-        except Unsupported:
+        program = try_lower(graph, region)
+        if program is None or not program.reductions:
             return []
-        return (
-            reduction_techniques(graph, region, facts, program, self.pattern.compound)
-            if program.reductions
-            else []
-        )
+        return reduction_techniques(graph, region, facts, program, self.pattern.compound)
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         body = write_reduction(lower(graph, region, technique.single_pass), technique.shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ....codegen.cpp_source import Body
 from ....codegen.program import Program
-from ....codegen.writer import Writer
 from ...family import Shape
 from .cpp_columns import Columns
 from .cpp_rows import Rows
@@ -14,15 +13,12 @@ from .cpp_split_rows import SplitRows
 def write_reduction(program: Program, shape: Shape) -> Body:
     """C++ that is general in all shapes."""
     body, before, workspace = _body(program, shape)
-    layout = Writer()
-    body.layout.declare(layout)
-    stash = ""
+    constants, stash = body.layout.declare_before(body.w), ""
     if "STASH" in workspace:
-        layout.line("constexpr int64_t STASH = STASH_FLOATS;  // scratch for one kept value of one thread")
+        constants += "constexpr int64_t STASH = STASH_FLOATS;  // scratch for one kept value of one thread\n"
         workspace = workspace.replace("STASH", "STASH_FLOATS")
         stash = _stash_floats(body)
-    body.w.helpers |= layout.helpers
-    return Body(body.w, workspace, above=stash, before=layout.text() + before)
+    return Body(body.w, workspace, above=stash, before=constants + before)
 
 
 def _body(program: Program, shape: Shape) -> tuple[Rows | Columns, str, str]:

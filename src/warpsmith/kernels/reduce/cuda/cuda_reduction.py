@@ -7,22 +7,21 @@ where the row waits between passes: in registers, in shared memory, or in device
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from ....codegen.cuda.cuda_source import CudaBody
 from ....codegen.cuda.lanes import CudaLayout
 from ....codegen.lowering.axis_relations import base_name
-from ....codegen.lowering.lower import lower
+from ....codegen.lowering.lower import lower, try_lower
 from ....codegen.passes import passes
 from ....codegen.program import Program
 from ....facts import Facts
 from ....hardware import Hardware
-from ....records import Graph, Node, Region, Tunable, Unit
-from ...cuda_tunables import bottleneck_of, list_memory_tunables, try_lower
+from ....records import Graph, Region, Tunable, Unit
+from ...cuda_tunables import bottleneck_of, list_memory_tunables
 from ...cuda_unit import WIDTH, cuda_unit, in_load, pack, power, smem_kib
 from ...family import Technique, elements_per_reduction, extent_of_group, extent_of_rows, tunable
-from ..reduction_pattern import COMPOUND, NORM, ReductionPattern
+from ..reduction_pattern import COMPOUND, NORM, ReductionFamily
 from ..schedules.persistent_rows_schedule import staying
 from ..schedules.row_reduction_schedule import ClusterReductionSchedule, ReduceSchedule, SmemResidentSchedule
 from .cluster_dsmem import ClusterReduction
@@ -49,17 +48,7 @@ BODIES: Mapping[str, Callable[[Program], CudaBody]] = MappingProxyType({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CudaReduction:
-    pattern: ReductionPattern
-
-    @property
-    def name(self) -> str:
-        return self.pattern.name
-
-    def covers(self, graph: Graph, node: Node) -> bool:
-        return self.pattern.covers(graph, node)
-
+class CudaReduction(ReductionFamily):
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         program = try_lower(graph, region)
         if program is None or program.mode == "pointwise":
