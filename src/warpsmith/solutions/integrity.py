@@ -1,8 +1,8 @@
 """A seal on the functions that measure and copy: they must still be those that were loaded.
 
-In: nothing. Out: a `Seal`, taken before a solution's code runs, that names what was replaced or added since. Whole
-dictionaries are compared: those of `builtins`, of the tensor classes, of the running program and of the judge's modules and
-classes, beside the functions of the standard library and torch that they call. What it cannot stop is bounded by the
+In: nothing. Out: a `Seal`, taken before a solution's code runs, that names what was replaced or added since. The
+dictionaries of the tensor classes are compared whole; of `builtins`, the running program and the judge's modules and classes all
+functions but those with double underscores; of the standard library and torch the functions that they call. What it cannot stop is bounded by the
 supervisor's own clock and by the bytes.
 """
 
