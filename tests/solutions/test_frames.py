@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {source!r})
 import gc, inspect, torch
-from warpsmith.solutions.client import python_folders
+from warpsmith.processes.readable import python_folders
 from warpsmith.solutions.frames import guard
 noted = guard(python_folders())
 secret = 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpsmith.errors import JudgeError
+from warpsmith.processes.sandbox import LANDLOCK_CREATE
 from warpsmith.records import Build, Graph, Unit
 from warpsmith.targets.build_cache import BuildCache, run_confined
 from warpsmith.targets.cpu import CpuTarget
@@ -144,3 +146,16 @@ def test_an_endless_template_stops(target: CpuTarget, graph: Graph, make_unit: C
     build = target.build(make_unit("out0[0] = A<0>::v;", head), graph, "main")
     assert not build.ok
     assert "depth" in " ".join(d.message for d in build.diagnostics)
+
+
+def test_a_command_reads_no_file_of_the_user(tmp_path: Path) -> None:
+    secret, folder = tmp_path / "secret", tmp_path / "build"
+    secret.write_text("of the user")
+    folder.mkdir()
+    (folder / "mine").write_text("of the build")
+    assert run_confined([["cat", "mine"]], folder).output == "of the build"
+    if ctypes.CDLL(None).syscall(LANDLOCK_CREATE, None, 0, 1) < 1:
+        pytest.skip("this kernel has no Landlock")
+    refused = run_confined([["cat", str(secret)]], folder)
+    assert refused.code != 0
+    assert "Permission denied" in refused.output

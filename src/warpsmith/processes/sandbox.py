@@ -88,6 +88,11 @@ def restrict(
     return "+".join(parts)
 
 
+def deny_processes() -> bool:
+    """Start no process from here on, from any thread; returns whether the kernel sees to it."""
+    return sys.platform == "linux" and _seccomp(ctypes.CDLL(None, use_errno=True), True, False)
+
+
 def _limit(memory_bytes: int | None, cpu_seconds: int | None) -> None:
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: FILE_BYTES, resource.RLIMIT_NOFILE: OPEN_FILES}
     if memory_bytes is not None:
@@ -201,24 +206,29 @@ def filter_program(machine: int, network: bool, new_processes: bool) -> list[tup
 
 
 def command(
-    writable: Sequence[Path], *, memory_bytes: int | None, cpu_seconds: int, argv: Sequence[str]
-) -> list[str]:
-    """Return a command line that runs `argv` confined, killed when the calling thread's process dies."""
-    limits = (os.getpid(), cpu_seconds, "" if memory_bytes is None else memory_bytes, len(writable))
-    return [sys.executable, "-I", "-S", __file__, *map(str, (*limits, *writable)), *argv]
+    writable: Sequence[Path], *, memory_bytes: int | None, cpu_seconds: int, argv: Sequence[str],
+    readable: Sequence[Path | str] | None = None,
+) -> list[str]:  # fmt: skip
+    """Return a command line that runs `argv` confined, killed when the calling thread's process dies. `readable` as in `restrict`."""
+    limits = (os.getpid(), cpu_seconds, "" if memory_bytes is None else memory_bytes)
+    counts = (len(writable), "" if readable is None else len(readable))
+    folders = (*writable, *(readable or ()))
+    return [sys.executable, "-I", "-S", __file__, *map(str, (*limits, *counts, *folders)), *argv]
 
 
 def _main(arguments: list[str]) -> None:
-    """Run the command line of `command`: the parent, seconds, bytes, the number of folders, the folders, the command."""
-    parent, seconds, memory, count = arguments[:4]
-    command_start = 4 + int(count)
+    """Run the command line of `command`: the parent, seconds, bytes, two numbers of folders, the folders, the command."""
+    parent, seconds, memory, writable, readable = arguments[:5]
+    middle = 5 + int(writable)
+    end = middle + int(readable or 0)
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL
     if os.getppid() != int(parent):
         os._exit(1)
     restrict(
-        arguments[4:command_start], memory_bytes=int(memory) if memory else None, cpu_seconds=int(seconds)
-    )
-    os.execv(arguments[command_start], arguments[command_start:])
+        arguments[5:middle], memory_bytes=int(memory) if memory else None, cpu_seconds=int(seconds),
+        readable=arguments[middle:end] if readable else None,
+    )  # fmt: skip
+    os.execv(arguments[end], arguments[end:])
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ import secrets
 import select
 import shutil
 import stat
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,9 @@ import psutil
 
 from ..errors import WarpsmithError
 from ..judge.layout import Rows
-from ..judge.timing.timed_process import ForkedWorker, TimedProcess, environment
+from ..judge.timing.timed_process import Block, ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
+from ..processes.readable import SYSTEM, python_folders, tool_folders
 from ..processes.worker import Worker
 
 MODULE = "warpsmith.solutions.zygote"
@@ -32,11 +31,6 @@ LOAD_SECONDS = (
     600.0  # an extension that includes torch's headers takes half a minute to compile on a fast machine
 )
 RUN_SECONDS = 120.0  # a call, and with it what compiles at the first call
-SYSTEM = (
-    "/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin", "/etc", "/opt", "/sys", "/dev/urandom", "/dev/random",
-    "/dev/zero", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems", "/proc/version",
-    "/proc/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/mounts",
-)  # fmt: skip
 
 
 class Forged(WarpsmithError):
@@ -68,10 +62,21 @@ class SolutionProcess(TimedProcess):
     def __init__(self, worker: ForkedWorker, folder: Path, given: Path, keep: Callable[[], Path]) -> None:
         super().__init__("solution", worker, folder)
         self.given, self.keep = given, keep
-        self.other_strides = False
+        self.other_strides = self._is_alone = False
 
     def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS, alone: bool = True) -> float:
         return super().prepare(self._hand(values), warmup, timeout, alone)
+
+    def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
+        """As the base has it. Whatever it needed to start has been started by now: what computes in another process is on
+        nobody's clock.
+        """
+        if not self._is_alone:
+            self.worker.call("deny_processes", 60.0)
+            assert isinstance(self.worker, ForkedWorker)
+            self.worker.zygote.call("end_started", 60.0, pid=self.pid)
+            self._is_alone = True
+        return super().block(n, evictions, seed, fresh)
 
     def run(self, values: Path) -> Path:
         """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
@@ -141,7 +146,7 @@ class Starter:
         self._zygote = Worker(
             MODULE, root / "zygote", env={**passed_on, **environment(threads)}, inherit=False
         )
-        readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(values_folder)]
+        readable = [*SYSTEM, *python_folders(), *tool_folders(), str(values_folder)]
         self._zygote.send(
             "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
         )
@@ -182,28 +187,3 @@ PASSED_ON = (
     "PATH", "HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_", "CUDACXX", "CXX", "CC", "OMP_", "GOMP_", "TORCH_",
     "TRITON_", "MAX_JOBS",
 )  # fmt: skip
-
-
-def python_folders() -> list[str]:
-    """List the folders where Python, its packages and this one lie."""
-    paths = sysconfig.get_paths()
-    folders = {
-        sys.prefix,
-        sys.base_prefix,
-        *(paths[n] for n in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
-    folders |= {str(Path(__file__).parents[1]), str(Path(sys.executable).resolve().parent)}
-    folders |= {p for p in sys.path if p.endswith(("site-packages", "dist-packages"))}
-    folders |= {p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
-    return sorted(folders)
-
-
-def _tool_folders() -> list[str]:
-    """List the folders where compilers and their libraries lie, when that is not below the system's own folders."""
-    folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    for tool in ("nvcc", "g++", "c++", "ninja"):
-        path = shutil.which(tool)
-        if path is not None:
-            folders += [str(Path(path).parent), str(Path(path).resolve().parents[1])]
-    folders += [p for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p]
-    return [p for p in folders if Path(p).is_absolute() and p != "/"]

@@ -32,12 +32,12 @@ from ..judge.timing.stopwatch import Stopwatch, as_bytes, flush_buffer, output_b
 from ..judge.timing.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
-from ..processes.sandbox import restrict
+from ..processes.readable import python_folders
+from ..processes.sandbox import deny_processes, restrict
 from ..processes.worker import serve
 from ..records import Graph, Task
 from ..tasks.values import write_tensors
 from . import hosted
-from .client import python_folders
 from .frames import guard
 from .hosted import OutputRefused, Solution
 from .integrity import Seal
@@ -156,15 +156,28 @@ class SolutionZygote(Zygote):
         return answer
 
     def reap(self, pid: int) -> dict[str, Any]:
-        """Collect a killed child, and kill what it had started and left behind, wherever that moved itself:
-        orphans come to this process."""
+        """Collect a killed child, and kill what it had started."""
         answer = super().reap(pid)
         self.live.discard(pid)
+        self._end_orphans()
+        return answer
+
+    def end_started(self, pid: int) -> dict[str, Any]:
+        """Kill what a child has started, children of theirs too. Returns how many these were."""
+        started = psutil.Process(pid).children(recursive=True)
+        for process in started:
+            process.kill()
+        return {"ended": len(started) + self._end_orphans()}
+
+    def _end_orphans(self) -> int:
+        """Kill what was left behind by who started it, wherever that moved itself: orphans come to this process."""
+        count = 0
         while remaining := [c for c in psutil.Process().children() if c.pid not in self.live]:
             for orphan in remaining:
                 orphan.kill()
                 orphan.wait()
-        return answer
+                count += 1
+        return count
 
     def become(self, folder: Path, threads: int, memory_bytes: int | None) -> None:
         build = folder.parent / "build"
@@ -191,7 +204,7 @@ class SolutionZygote(Zygote):
         return level + (", memory not limited (CUDA)" if cuda else "")
 
     def handlers(self) -> dict[str, Any]:
-        return {"open": self.open_all, "fork": self.fork, "reap": self.reap}
+        return {"open": self.open_all, "fork": self.fork, "reap": self.reap, "end_started": self.end_started}
 
 
 class Child:
@@ -237,11 +250,10 @@ class Child:
         return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda")
 
     def time(self, **fields: Any) -> dict[str, Any]:
-        answer = self.watch.time(**fields)
-        self._expect_seal()
-        return answer
+        return self.watch.time(**fields)
 
     def prepare(self, **fields: Any) -> dict[str, Any]:
+        self._expect_seal()  # here too: a clock check has no time for it
         return self._copyable(self.watch.prepare(**fields))
 
     def again(self, **fields: Any) -> dict[str, Any]:
@@ -268,7 +280,7 @@ class Child:
 
     def handlers(self) -> dict[str, Callable[..., dict[str, Any]]]:
         served: Sequence[tuple[str, Callable[..., dict[str, Any] | None]]] = (
-            ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
+            ("deny_processes", lambda: {"denied": deny_processes()}), ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
             ("time", self.time), ("prepare", self.prepare), ("again", self.again), ("outputs", lambda path: self.watch.outputs(path)),
         )  # fmt: skip
         return {name: self._with_token(handler) for name, handler in served}

@@ -26,6 +26,7 @@ import psutil
 from ..config import CACHE_REMEDY
 from ..errors import JudgeError, ToolchainError
 from ..processes import sandbox
+from ..processes.readable import SYSTEM, python_folders, tool_folders
 from ..processes.worker import kill_tree
 from ..records import Build
 
@@ -133,8 +134,14 @@ class BuildCache:
             ) from error
 
 
+def _list_libraries(commands: Sequence[Sequence[str]]) -> list[str]:
+    """List the folders that the commands are told to take libraries from."""
+    return [argument[2:] for command in commands for argument in command if argument.startswith("-L/")]
+
+
 def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float = TIMEOUT_S) -> CommandRun:
-    """Run commands one after another in `folder` until one fails, confined to it.
+    """Run commands one after another in `folder` until one fails, confined to it: beside it they read only the system's and the
+    compilers' own files.
 
     Standard output and error are read as one text. Raises JudgeError on a full disk, ToolchainError
     when there is no such command.
@@ -142,6 +149,12 @@ def run_confined(commands: Sequence[Sequence[str]], folder: Path, timeout: float
     script = " && ".join(shlex.join(c) for c in commands)
     argv = sandbox.command(
         [folder],
+        readable=[
+            *SYSTEM,
+            *python_folders(),
+            *tool_folders(*(c[0] for c in commands)),
+            *_list_libraries(commands),
+        ],
         memory_bytes=MEMORY_BYTES,
         cpu_seconds=int(2 * timeout) + 1,
         argv=["/bin/sh", "-c", f"{script} 2>&1"],

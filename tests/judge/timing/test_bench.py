@@ -3,7 +3,7 @@ import random
 import shutil
 import subprocess
 from itertools import pairwise
-from math import inf, nan
+from math import inf, nan, prod
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -21,6 +21,7 @@ from warpsmith.judge.timing.bench import BaselineLost, Bench, mean_charged_us
 from warpsmith.judge.timing.bench_worker import Stopwatch
 from warpsmith.judge.timing.input_perturbation import (
     FLOATING,
+    LATE_MOST,
     draw_perturbation,
     elements,
     replay_perturbation,
@@ -121,26 +122,64 @@ class TestContents:
         watch.time(6, False, 1, True)
         assert all(not torch.equal(a, b) for a, b in pairwise(seen))
 
-    def test_integers_and_parameters_stay(self):
-        whole = TensorSpec(shape=(8,), dtype="int64", stride=(1,))
+    def test_parameters_and_short_integers_stay(self):
+        short = TensorSpec(shape=(3,), dtype="int64", stride=(1,))
         inputs = (
-            GraphInput(name="i", spec=whole, role="input", target="i"),
+            GraphInput(name="i", spec=short, role="input", target="i"),
             GraphInput(name="w", spec=SPEC, role="param", target="w"),
             GraphInput(name="x", spec=SPEC, role="input", target="x"),
         )
-        for index, start, end, step in draw_perturbation(random.Random(0), inputs):
-            assert index == 2
-            assert 0 <= start < end <= elements(inputs[2])
-            assert step == 1 or end == elements(inputs[2])
+        for chosen in draw_perturbation(random.Random(0), inputs):
+            for index, start, end, step in chosen:
+                assert index == 2
+                assert 0 <= start < end <= elements(inputs[2])
+                assert step == 1 or end == elements(inputs[2])
 
-    def test_every_long_row_changes(self):
+    @pytest.mark.parametrize("when", ["early", "late"])
+    def test_every_long_row_changes(self, when):
         flags = np.zeros(SPEC.numel, bool)
-        for _, start, end, step in draw_perturbation(
-            random.Random(3), (GraphInput(name="x", spec=SPEC, role="input", target="x"),)
-        ):
+        inputs = (GraphInput(name="x", spec=SPEC, role="input", target="x"),)
+        for _, start, end, step in draw_perturbation(random.Random(3), inputs)[when == "late"]:
             flags[start:end:step] = True
         assert flags[: SPEC.numel // 128 * 128].reshape(-1, 128).any(axis=1).all()
         assert not flags.all()
+
+    def test_late_changes_of_a_large_tensor_are_few(self):
+        large = TensorSpec(shape=(1 << 26,), dtype="float32", stride=(1,))
+        inputs = (GraphInput(name="x", spec=large, role="input", target="x"),)
+        ((_, start, end, step),) = draw_perturbation(random.Random(3), inputs)[1]
+        assert LATE_MOST // 2 <= (end - start) // step <= LATE_MOST
+
+    @given(st.integers(0, 2**32), st.integers(1, 4), st.sampled_from([(40,), (9, 3), (6, 2, 2)]))
+    @settings(max_examples=20, deadline=None)
+    def test_rows_of_integers_change_places(self, seed, calls, shape):
+        whole = torch.arange(prod(shape)).flip(0).reshape(shape)
+        whole[0], whole[1] = whole[1].clone(), whole[0].clone()  # not sorted
+        spec = TensorSpec(shape=shape, dtype="int64", stride=whole.stride())
+        task = relu_task(spec)
+        with Scratch() as scratch:
+            values = scratch.new("values")
+            write_tensors(values, [spec], [whole])
+            seen: list[torch.Tensor] = []
+            watch = Stopwatch(task.graph, Recorder(seen), None)
+            watch.prepare(str(values), 0)
+            watch.time(calls, False, seed, True)
+            chosen = replay_perturbation(task.graph.inputs, seed, calls)
+            rebuilt = write_perturbed(values, task.graph.inputs, chosen, scratch.new("given"))
+            assert torch.equal(open_tensors(rebuilt, [spec])[0], seen[-1])
+            assert sorted(seen[-1].tolist()) == sorted(whole.tolist())  # whole rows
+            assert watch.spoilt_input() == ""
+
+    @pytest.mark.parametrize("values", [[0, 3, 3, 9, 12], [7, 5, 5, 2, 0], [4] * 5])
+    def test_sorted_integers_stay(self, scratch, values):
+        spec = TensorSpec(shape=(5,), dtype="int64", stride=(1,))
+        task, path = relu_task(spec), scratch.new("values")
+        write_tensors(path, [spec], [torch.tensor(values)])
+        seen: list[torch.Tensor] = []
+        watch = Stopwatch(task.graph, Recorder(seen), None)
+        watch.prepare(str(path), 0)
+        watch.time(3, False, 1, True)
+        assert all(t.tolist() == values for t in seen)
 
     def test_addresses_move(self, scratch):
         seen: list[torch.Tensor] = []

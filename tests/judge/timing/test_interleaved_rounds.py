@@ -57,3 +57,16 @@ def test_who_has_rested_is_prepared_anew() -> None:
     mine, other = asked(3, rests=True, moves=3)
     assert mine == ["a", "again", "again"]
     assert other == ["a", "rest"] * 3
+
+
+@pytest.mark.parametrize(
+    ("others_us", "charged_us"),
+    [(4000, 0), (5900, 0), (8000, 2000)],  # usual; within what an idle pool may spin; a thread that computes
+)
+def test_other_threads_work_between_calls_is_charged(others_us: int, charged_us: int) -> None:
+    session = InterleavedRounds([Noting("candidate"), Noting("eager")], [Path("a")], (), Path, cold=True)  # type: ignore[list-item]
+    session.blocks["eager"] = [Block((10_000,) * 5, 0, 1, others_ns=5 * 4_000_000)] * 4
+    session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, others_ns=5 * others_us * 1000)] * 4
+    session.charge_others()
+    assert [b.ns for b in session.blocks["candidate"]] == [(10_000 + charged_us * 1000,) * 5] * 4
+    assert session.blocks["candidate"][0].charged_ns == 5 * charged_us * 1000

@@ -32,12 +32,13 @@ from ...processes.sandbox import restrict
 from ...records import Graph, TensorSpec
 from ...runtime.tensors import open_tensors
 from ..device.memory import KEPT_BYTES
-from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory
+from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory, perturb
 
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
 LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
+LATE_CYCLES = 20_000  # the same for each of the late changes
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
@@ -77,8 +78,11 @@ class CudaStopwatch(Stopwatch):
                 self.result = None
                 self._overwrite()
                 self._reset()
-                self._change(rng)
+                late = self._change(rng)
                 self._lead(evictions)
+                torch.cuda._sleep(LATE_CYCLES * len(late))  # so that their launches leave no gap
+                for change in late:  # no stream, and no thread, has seen what the call will be given
+                    perturb(*change)
                 ns, tail = self._one()
                 times.append(ns)
                 tails.append(tail)

@@ -10,7 +10,7 @@ import math
 import random
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -32,8 +32,10 @@ HOPELESS = 0.7  # every ratio of the first rounds below this ends a search measu
 HOPELESS_ROUNDS = 3
 CLOCK_NOISE = 0.25  # share of a block's wall time that may be unaccounted for …
 CLOCK_SLACK_NS = 3_000_000  # … beyond the round trip of a request on a busy machine
-FLUSH_TRUST = 4.0  # a process may say it spent this many times the baselines' time between calls
-GPU_TRUST = 2.0  # on a GPU, where every process queues the same work between calls
+FLUSH_TRUST = 1.5  # a process may say it spent this many times the baselines' time between calls
+GPU_TRUST = 1.5  # on a GPU, where every process queues the same work between calls
+OTHERS_TRUST = 1.25  # its other threads may work so many times as long between calls as the baselines' …
+OTHERS_SLACK_NS = 1_000_000  # … and this much longer: an idle OpenMP pool of its own spins for a while
 BETWEEN_SHARE = 0.4  # of what the others need between calls, by the supervisor's clock, is the least …
 BETWEEN_SHORT_NS = 500_000  # … where that is more than requests and small copies may take
 GPU_AUDIT = 24  # evictions before a call of an audit: a single one is short beside what its host does
@@ -196,6 +198,19 @@ class InterleavedRounds:
             raise faults[0]
         self._check_gaps()
 
+    def charge_others(self) -> None:
+        """Charge the process under test for what its other threads did between its calls beyond what is usual: whoever computes
+        before the clock starts pays for it.
+        """
+        usual = [median(b.others_ns / len(b.ns) for b in self.blocks[p.name]) for p in self.processes[1:]]
+        if not usual:
+            return
+        allowed = OTHERS_TRUST * max(usual) + OTHERS_SLACK_NS
+        blocks = self.blocks[self.processes[0].name]
+        excess = round(median(b.others_ns / len(b.ns) for b in blocks) - allowed)
+        if excess > 0:
+            self.blocks[self.processes[0].name] = [_charge(b, excess) for b in blocks]
+
     def busy(self) -> str:
         """Whose thread waited for a processor over most of its blocks, and how long; empty when none did.
 
@@ -236,6 +251,12 @@ class InterleavedRounds:
             process.name, outputs, rows, values, self.inputs, replay_perturbation(self.inputs, seed, calls),
             self.new_path("given"),
         )  # fmt: skip
+
+
+def _charge(block: Block, ns: int) -> Block:
+    """Make each call of a block so much longer."""
+    charged_ns = block.charged_ns + ns * len(block.ns)
+    return replace(block, ns=tuple(t + ns for t in block.ns), charged_ns=charged_ns)
 
 
 def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> None:

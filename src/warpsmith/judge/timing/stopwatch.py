@@ -3,8 +3,8 @@ each call.
 
 In: a callable (`Callee`), the values files it is fed from. Out: raw nanoseconds, and the last call's outputs.
 Around each call: private copies of the values at addresses that move from block to block, contents that
-change from call to call, the same warm-up, the same cache eviction, no garbage collection, the previous
-outputs dropped and their memory overwritten before the clock starts, no autograd. This is the processor's
+change from call to call and once more right before the clock starts, the same warm-up, the same cache eviction, no garbage
+collection, the previous outputs dropped and their memory overwritten before the clock starts, no autograd. This is the processor's
 clock; a GPU's is in `cuda_clock.py`.
 """
 
@@ -28,11 +28,12 @@ from ..isolation.arena import POISON
 from ..layout import rows_of
 from . import heap
 from .heap import Holes
-from .input_perturbation import Slice, draw_perturbation
+from .input_perturbation import INTEGER, Slice, draw_perturbation, is_sorted
 
 LINES_IN_PAGE, LINE = 64, 64
 SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
 
+LateChange = tuple[Tensor, int, int, int]  # an input's memory, and a slice of it as `Slice` has it
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
 
 
@@ -76,6 +77,7 @@ class Stopwatch:
         self.shared: list[Tensor] = []
         self.private: list[Tensor] = []
         self.changed: list[Slice] = []
+        self.sorted: set[int] = set()  # integer inputs whose order may mean something
         self.result: Any = None
         self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
         self.holes = Holes(())
@@ -90,6 +92,11 @@ class Stopwatch:
         self.changed, self.private = [], []
         self._clear()
         self.shared = self._load_values(Path(values), specs)
+        self.sorted = {
+            i
+            for i, s in enumerate(specs)
+            if s.dtype in INTEGER and s.numel and is_sorted(memory(self.shared[i]))
+        }
         self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
         self.callee.bind(self.private)
         self._lay_out()
@@ -136,28 +143,34 @@ class Stopwatch:
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """Time n calls, each on new contents drawn from the seed if `fresh`, with caches evicted before it unless
-        `evictions` is 0. Returns their nanoseconds and those spent between them.
+        `evictions` is 0. Returns their nanoseconds, those spent between them, and the processor time that other threads of this
+        process spent between them.
         """
-        times, between, rng = [], 0, random.Random(seed)
+        times, between, others, rng = [], 0, 0, random.Random(seed)
         call, clock = self.callee.call, time.perf_counter_ns
         with torch.no_grad():
             for _ in range(n):
                 begin = clock()
-                if fresh:
+                late: list[LateChange] = []
+                if fresh:  # else a clock check, in which nothing but calls may take time
+                    others -= others_ns()
                     self._drop()
                     self._overwrite()
                     self._reset()
-                    self._change(rng)
+                    late = self._change(rng)
                 if self.flush is not None:
                     for _ in range(evictions):
                         self.flush.sum()
                 self.result = None
+                others += others_ns() if fresh else 0
+                for change in late:
+                    perturb(*change)
                 start = clock()
                 self.result = call()
                 end = clock()
                 times.append(end - start)
                 between += start - begin
-        return {"ns": times, "between_ns": between}
+        return {"ns": times, "between_ns": between, "others_ns": others}
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
         """Write the outputs of the last timed call, or some `rows` of each, from and to, to a new values file. Raises
@@ -208,14 +221,22 @@ class Stopwatch:
                 _spoil(block, word)
                 kept_blocks += [block] if stays else []
 
-    def _change(self, rng: random.Random) -> None:
-        """Undo the last call's change of the inputs, and make the next."""
-        for index, *bounds in self.changed:
-            part = slice(*bounds)
-            memory(self.private[index])[part] = memory(self.shared[index])[part]
-        self.changed = draw_perturbation(rng, self.graph.inputs)
-        for index, *bounds in self.changed:
-            memory(self.private[index])[slice(*bounds)] *= 0.5
+    def _change(self, rng: random.Random) -> list[LateChange]:
+        """Undo the last call's change of the inputs, and make the next; return what is to change right before the clock
+        starts.
+        """
+        for index, start, end, step in self.changed:
+            current = memory(self.private[index])
+            part = slice(start, end, step if current.is_floating_point() else 1)
+            current[part] = memory(self.shared[index])[part]
+        early, late = (
+            [s for s in drawn if s[0] not in self.sorted]
+            for drawn in draw_perturbation(rng, self.graph.inputs)
+        )
+        self.changed = early + late
+        for index, *bounds in early:
+            perturb(memory(self.private[index]), *bounds)
+        return [(memory(self.private[i]), start, end, step) for i, start, end, step in late]
 
     def spoilt_input(self) -> str:
         """The name of the first input that no longer holds what the last call was given, else empty."""
@@ -227,7 +248,7 @@ class Stopwatch:
             expected_memory = memory(self.shared[index]).clone()
             for at, *bounds in self.changed:
                 if at == index:
-                    expected_memory[slice(*bounds)] *= 0.5
+                    perturb(expected_memory, *bounds)
             expected = expected_memory.as_strided(current.shape, current.stride())
             if not bool(((expected == current) | ((expected != expected) & (current != current))).all()):
                 return item.name
@@ -253,6 +274,20 @@ def arrange(
     """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
     outputs = [o for o in graph.outputs if o.value is not None]
     return [next(returned) if o.role == "output" else update(o) for o in outputs]
+
+
+def perturb(flat: Tensor, start: int, end: int, step: int) -> None:
+    """Change a slice of an input's memory, as `input_perturbation.Slice` says."""
+    if flat.is_floating_point():
+        flat[start:end:step] *= 0.5
+    else:
+        rows = flat[start:end].view(-1, step)
+        rows.copy_(rows.flip(0))
+
+
+def others_ns() -> int:
+    """Nanoseconds of processor time that all threads of this process but the calling one have spent so far."""
+    return time.process_time_ns() - time.thread_time_ns()
 
 
 def memory(tensor: Tensor) -> Tensor:

@@ -40,7 +40,10 @@ class Block:
     stalled_ns: int = (
         0  # the same of the process's thread that waited longest; the others wait for it at a barrier
     )
-    charged_ns: int = 0  # of `ns`: for work on a GPU that outlasted the calls
+    charged_ns: int = (
+        0  # of `ns`: for work on a GPU that outlasted the calls, or of other threads before them
+    )
+    others_ns: int = 0  # processor time of the process's other threads between the calls, by its own account
 
 
 class TimedProcess:
@@ -79,7 +82,8 @@ class TimedProcess:
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
         charged = int(_number(answer.get("charged_ns", 0)))
-        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged)
+        others = int(_number(answer.get("others_ns", 0)))
+        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged, others)
 
     def _queue_ns(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
