@@ -68,8 +68,8 @@ class SolutionProcess(TimedProcess):
         return super().prepare(self._hand(values), warmup, timeout, alone)
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
-        """As the base has it. Whatever it needed to start has been started by now: what computes in another process is on
-        nobody's clock.
+        """Time calls as the base does, in a process that is alone. What it needed to start has been started by now: what
+        computes in another process is on nobody's clock.
         """
         if not self._is_alone:
             self.worker.call("deny_processes", 60.0)

@@ -77,11 +77,11 @@ def _list_used(modules: list[ModuleType], classes: list[type]) -> Iterator[tuple
             if isinstance(function, FunctionType):
                 names |= _names_in(function.__code__)
     used: dict[int, Any] = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, ModuleType)}
-    others = [torch.cuda, torch.cuda.Event, torch.cuda.Stream, json.encoder, json.decoder, *used.values()]
-    for other in dict.fromkeys(others):
-        if other not in modules:
-            known = sorted(names | _public(other))
-            yield from ((other, n) for n in known if callable(vars(other).get(n)))
+    watched = [torch.cuda, torch.cuda.Event, torch.cuda.Stream, json.encoder, json.decoder, *used.values()]
+    for owner in dict.fromkeys(watched):
+        if owner not in modules:
+            candidates = sorted(names | _public(owner))
+            yield from ((owner, n) for n in candidates if callable(vars(owner).get(n)))
 
 
 def _public(module: Any) -> set[str]:

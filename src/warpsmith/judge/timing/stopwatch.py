@@ -146,14 +146,14 @@ class Stopwatch:
         `evictions` is 0. Returns their nanoseconds, those spent between them, and the processor time that other threads of this
         process spent between them.
         """
-        times, between, others, rng = [], 0, 0, random.Random(seed)
+        times, between, beside_ns, rng = [], 0, 0, random.Random(seed)
         call, clock = self.callee.call, time.perf_counter_ns
         with torch.no_grad():
             for _ in range(n):
                 begin = clock()
                 late: list[LateChange] = []
                 if fresh:  # else a clock check, in which nothing but calls may take time
-                    others -= others_ns()
+                    beside_ns -= others_ns()
                     self._drop()
                     self._overwrite()
                     self._reset()
@@ -162,7 +162,7 @@ class Stopwatch:
                     for _ in range(evictions):
                         self.flush.sum()
                 self.result = None
-                others += others_ns() if fresh else 0
+                beside_ns += others_ns() if fresh else 0
                 for change in late:
                     perturb(*change)
                 start = clock()
@@ -170,7 +170,7 @@ class Stopwatch:
                 end = clock()
                 times.append(end - start)
                 between += start - begin
-        return {"ns": times, "between_ns": between, "others_ns": others}
+        return {"ns": times, "between_ns": between, "others_ns": beside_ns}
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
         """Write the outputs of the last timed call, or some `rows` of each, from and to, to a new values file. Raises

@@ -82,8 +82,10 @@ class TimedProcess:
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
         charged = int(_number(answer.get("charged_ns", 0)))
-        others = int(_number(answer.get("others_ns", 0)))
-        return Block(ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged, others)
+        return Block(
+            ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged,
+            int(_number(answer.get("others_ns", 0))),
+        )  # fmt: skip
 
     def _queue_ns(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
