@@ -212,3 +212,12 @@ def test_a_killed_baseline_is_restarted(judge: Judge) -> None:
     eager.wait()
     (result,) = judged(judge, "1.0f + 2.0f * tanhf(x[i])")
     assert result.status == "ok", result.reason
+
+
+def test_what_is_much_faster_deployed_than_in_isolation_is_invalid(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.judge.judge.FASTER_DEPLOYED", 1e6)  # nothing is as slow as that
+    result = judge.confirm(candidate(judge, GOOD))
+    assert result.status == "invalid"
+    assert "in isolation" in result.reason

@@ -38,6 +38,9 @@ from .timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, Cloc
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
 MOST_AT_ONCE = 8  # candidates verified at a time
 ROOM_SHARE = 2  # of the memory that is free, one part in so many is for them
+FASTER_DEPLOYED = (
+    0.5  # of what the units take alone, at least, a candidate takes as deployed; 0.8 and more is usual
+)
 Verified = tuple[Verification, float]  # and the seconds that it took
 
 
@@ -174,7 +177,30 @@ class Judge(JudgeSession):
         seconds["time"] = time.monotonic() - start
         verification = replace(verification, checks=verification.checks + checks)
         timing = timing.model_copy(update={"unit_us": verification.unit_us}) if timing else None
+        if confirm and outcome.status == "ok" and timing is not None:
+            outcome = self._compare_with_isolated(candidate, built, cases, timing, verification)
         return self._result(candidate, built, outcome, verification, timing, seconds)
+
+    def _compare_with_isolated(
+        self,
+        candidate: Candidate,
+        built: Built,
+        cases: Sequence[Case],
+        timing: Timing,
+        verification: Verification,
+    ) -> Outcome:
+        """Refuse what is much faster as deployed than its units are in isolation, where they can start no thread and reach nothing.
+        A busy machine may have slowed the isolated runs, so these are repeated once.
+        """
+        for attempt in (verification, None):
+            isolated = attempt or self._verify(candidate, built, cases, True)[0]
+            alone = sum(isolated.least_us.get(u.region.id, 0.0) for u in candidate.compiled)
+            if timing.high_us >= FASTER_DEPLOYED * alone:
+                return Outcome()
+        return Outcome(
+            "invalid",
+            f"deployed: {timing.high_us:.1f} µs as deployed, but its units take {alone:.1f} µs in isolation at the least",
+        )
 
     def _time(
         self, candidate: Candidate, built: Built, confirm: bool

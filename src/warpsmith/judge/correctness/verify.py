@@ -63,7 +63,8 @@ class Verification:
     status: Status = "ok"
     reason: str = ""
     isolation: str = ""
-    unit_us: dict[str, float] = field(default_factory=dict)
+    unit_us: dict[str, float] = field(default_factory=dict)  # region id → median of a call alone
+    least_us: dict[str, float] = field(default_factory=dict)  # the same, the shortest call
     skipped: tuple[str, ...] = ()  # families on which the reference itself is not finite
     unit_balance: dict[str, float] = field(default_factory=dict)  # see `balance.py`; what was measured
 
@@ -152,14 +153,17 @@ class Verifier:
 
     def _alone(self, unit: Unit, runner: Runner, calls: int, skipped: Sequence[str]) -> Verification:
         """Measure a unit alone that is right at a variant's shapes."""
-        unit_us = {unit.region.id: self._alone_us(runner, calls)} if calls else {}
-        shared = self._balance(unit, runner, unit_us)
-        return Verification((), "ok", "", runner.isolation, unit_us, tuple(skipped), shared)
+        microseconds = self._alone_us(runner, calls) if calls else []
+        unit_us = {unit.region.id: float(np.median(microseconds))} if calls else {}
+        return Verification(
+            (), "ok", "", runner.isolation, unit_us, {unit.region.id: min(microseconds)} if calls else {}, tuple(skipped),
+            self._balance(unit, runner, unit_us),
+        )  # fmt: skip
 
-    def _alone_us(self, runner: Runner, calls: int) -> float:
-        """Median microseconds of a call, with nobody else's on the device."""
+    def _alone_us(self, runner: Runner, calls: int) -> list[float]:
+        """Microseconds of some calls, with nobody else's on the device."""
         with self._device_lock.hold_exclusive():
-            return float(np.median(runner.time(calls, True))) / 1e3
+            return [ns / 1e3 for ns in runner.time(calls, True)]
 
     def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
         """Measure how evenly the threads of a timed unit share its work; the last use of its runner."""
@@ -331,5 +335,5 @@ def _join(one: Verification, two: Verification) -> Verification:
     return replace(
         two, checks=one.checks + two.checks, unit_us={**one.unit_us, **two.unit_us},
         isolation=two.isolation or one.isolation, skipped=one.skipped + two.skipped,
-        unit_balance={**one.unit_balance, **two.unit_balance},
+        unit_balance={**one.unit_balance, **two.unit_balance}, least_us={**one.least_us, **two.least_us},
     )  # fmt: skip
