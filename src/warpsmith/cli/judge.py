@@ -30,15 +30,37 @@ def judge(
     zoo: Annotated[
         bool, typer.Option("--zoo", help="Judge every known cheat, and its honest twin, instead.")
     ] = False,
+    attack: Annotated[
+        int | None,
+        typer.Option(
+            "--attack",
+            min=1,
+            max=o.MAX_COUNT,
+            help="Judge so many composed candidates instead, three of four hostile.",
+        ),
+    ] = None,
+    attack_only: Annotated[
+        int | None,
+        typer.Option(
+            "--attack-only", min=0, max=o.MAX_COUNT, metavar="INDEX", help="Judge one of them, and print it."
+        ),
+    ] = None,
+    lanes: Annotated[
+        int, typer.Option("--lanes", min=1, max=64, help="Processes of an attack that judge side by side.")
+    ] = 1,
     quiet: o.QuietOption = False,
 ) -> None:
     """Say whether somebody's kernel is correct, and really faster."""
     printing.expect_writable(json)
     if zoo:
         raise typer.Exit(judge_zoo(target, json, quiet))
+    if attack is not None or attack_only is not None:
+        from .attack import judge_attack
+
+        raise typer.Exit(judge_attack(attack, attack_only, seed, lanes, target, json, quiet))
     if solution is None or task is None:
         raise UsageError(
-            "judge needs a solution and its task: warpsmith judge SOLUTION --task TASK, or --zoo"
+            "judge needs a solution and its task: warpsmith judge SOLUTION --task TASK, or --zoo, or --attack N"
         )
     from ..api import judge_file
 

@@ -1,0 +1,1 @@
+"""The attack service: hostile candidates composed from parametrised families, and honest variants, all of them judged."""
