@@ -17,6 +17,11 @@ def echo(**fields: Any) -> dict[str, Any]:
     return fields
 
 
+def answer_first(**fields: Any) -> dict[str, Any]:
+    """Answer, and fail afterwards where a message says so."""
+    return {**fields, "after": lambda: fail(fields["message"]) if fields["message"] else None}
+
+
 def fail(message: str) -> None:
     raise TaskError(message)
 
@@ -43,4 +48,4 @@ def fork() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve({f.__name__: f for f in (echo, fail, crash, leave, end, hang, fork)})
+    serve({f.__name__: f for f in (echo, answer_first, fail, crash, leave, end, hang, fork)})

@@ -55,6 +55,14 @@ def test_an_error_is_an_answer(worker: Worker) -> None:
     assert worker.call("echo", still="here") == {"still": "here"}
 
 
+def test_what_fails_after_the_answer_answers_the_next_request(worker: Worker) -> None:
+    assert worker.call("answer_first", message="") == {"message": ""}
+    assert worker.call("answer_first", message="too late") == {"message": "too late"}
+    with pytest.raises(WorkerFailed, match="too late"):
+        worker.call("echo")
+    assert worker.call("echo", a=1) == {"a": 1}
+
+
 def test_death_names_the_cause(worker: Worker, tmp_path: Path) -> None:
     with pytest.raises(WorkerDied, match="signal SIGABRT"):
         worker.call("crash")

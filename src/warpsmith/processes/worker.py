@@ -219,24 +219,32 @@ def die_with_parent(parent_pid: int, how: signal.Signals = signal.SIGKILL) -> No
 
 
 def serve(handlers: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
-    """Answer requests until the pipe closes. An exception becomes an error answer of one line."""
+    """Answer requests until the pipe closes. An exception becomes an error answer of one line. An answer's `after`, a function, is
+    called when the answer has been written, which no clock of the other side holds; what it raises answers the next request.
+    """
     request_fd, answer_fd, parent = (int(a) for a in sys.argv[1:4])
     die_with_parent(parent)
+    failure: dict[str, Any] | None = None
     with os.fdopen(request_fd, "rb") as requests:
         for line in requests:
             message = json.loads(line)
-            op = message.pop("op")
-            try:
-                answer = handlers[op](**message) or {}
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the process boundary
-                if not isinstance(error, WarpsmithError):
-                    import traceback
-
-                    traceback.print_exc()
-                answer = {"error": one_line(error), "kind": type(error).__name__}
+            answer = failure or _answer(handlers[message.pop("op")], message)
+            after = answer.pop("after", None)
             data = json.dumps(answer).encode() + b"\n"
             while data:
                 data = data[os.write(answer_fd, data) :]
+            failure = _answer(after, {}) if after is not None else None
+
+
+def _answer(handler: Callable[..., dict[str, Any] | None], fields: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return handler(**fields) or {}
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the process boundary
+        if not isinstance(error, WarpsmithError):
+            import traceback
+
+            traceback.print_exc()
+        return {"error": one_line(error), "kind": type(error).__name__}
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:

@@ -309,6 +309,7 @@ def agree(block: Block, between_most: float) -> None:
     hidden = block.wall_ns - calls_ns - min(block.between_ns, between_most) - block.queued_ns
     if hidden > CLOCK_SLACK_NS + CLOCK_NOISE * block.wall_ns:
         raise ClocksDisagree(
-            f"the process reports {calls_ns / 1e6:.2f} ms of calls, but {hidden / 1e6:.2f} ms more passed "
-            "on the supervisor's clock"
+            f"the process reports {calls_ns / 1e6:.2f} ms of calls and {block.between_ns / 1e6:.2f} ms between them, of which "
+            f"{min(block.between_ns, between_most) / 1e6:.2f} ms are believed, but {hidden / 1e6:.2f} ms more passed on the "
+            "supervisor's clock"
         )
