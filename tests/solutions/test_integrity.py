@@ -68,3 +68,15 @@ def test_replaced_code_of_the_same_function(monkeypatch: pytest.MonkeyPatch) -> 
     seal = Seal()
     monkeypatch.setattr(input_perturbation.draw_perturbation, "__code__", (lambda rng, inputs: []).__code__)
     assert seal.find_broken().endswith(".draw_perturbation")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(torch.Tensor, "__getitem__"), (torch.Tensor, "copy_"), (stopwatch, "memory")]
+)
+def test_what_copies_the_outputs_is_looked_at_first(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    seal = Seal(Stopwatch, take=Stopwatch.outputs)
+    assert seal.find_broken_first() == ""
+    monkeypatch.setattr(owner, name, lambda *_: 0)
+    assert seal.find_broken_first().endswith(f".{name}")

@@ -56,7 +56,11 @@ class Watch(Stopwatch):
     """The judge's stopwatch; outputs are copied when the last call returns, and must not change after it."""
 
     def __init__(
-        self, graph: Graph, callee: Any, flush: Tensor | None, check_seal: Callable[[], None] = lambda: None
+        self,
+        graph: Graph,
+        callee: Any,
+        flush: Tensor | None,
+        check_seal: Callable[[bool], None] = lambda first: None,
     ) -> None:
         super().__init__(graph, callee, flush, output_blocks(graph, graph.returned))
         self._check_seal = check_seal  # before a result is looked at: what is patched then could compute it
@@ -71,14 +75,15 @@ class Watch(Stopwatch):
         with torch.no_grad():
             self.result = self.callee.call()
             self._finish()
-            self._check_seal()
+            self._check_seal(True)
             self.take()
 
     def take_sealed(self) -> None:
         """Copy what the last timed call returned, if the judge's own code is what it was. Raises OutputRefused."""
-        self._check_seal()
+        self._check_seal(True)
         with torch.no_grad():
             self.take()
+        self._check_seal(False)
 
     def take(self) -> None:
         """Copy the outputs as they are now, piece by piece in random order: a thread that is still writing
@@ -132,7 +137,9 @@ class SolutionZygote(Zygote):
         )  # loads what tracing needs, once for all children
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._warm_up()
-        self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch, SolutionZygote, Child)
+        self.seal = Seal(
+            hosted, Solution, Watch, Stopwatch, CudaStopwatch, SolutionZygote, Child, take=Watch.take
+        )
         if device == "cuda":
             self.context_first = not starts_confined(lambda: self._confine([Path.cwd()], Path.cwd(), None))
         if len(os.listdir("/proc/self/task")) > 1:
@@ -140,7 +147,7 @@ class SolutionZygote(Zygote):
         gc.collect()
         gc.freeze()  # or each child's first collection goes through all that is imported, for a fifth of a second
 
-    def make_watch(self, graph: Graph, callee: Any, check_seal: Callable[[], None]) -> Watch:
+    def make_watch(self, graph: Graph, callee: Any, check_seal: Callable[[bool], None]) -> Watch:
         """In a child: as `make_stopwatch`."""
         if self.device == "cpu":
             return Watch(graph, callee, self.flush, check_seal)
@@ -262,10 +269,11 @@ class Child:
             self.watch.callee.leaves(self.watch.result)
         return answer
 
-    def _expect_seal(self) -> None:
-        """Raises Tampered."""
+    def _expect_seal(self, first: bool = False) -> None:
+        """`first`: only of what copies the outputs. Raises Tampered."""
         self._expect_unpeeked()
-        broken = self.zygote.seal.find_broken()
+        seal = self.zygote.seal
+        broken = seal.find_broken_first() if first else seal.find_broken()
         broken = broken or next((f"Watch.{n}" for n in vars(self.watch) if n in dir(Watch)), "")
         if broken:
             raise Tampered(f"tampered: {broken} was replaced, which the measurement relies on")
