@@ -120,6 +120,7 @@ def test_a_limit_that_changed_in_the_middle_is_one_limit_afterwards(
     rows = board(archive.results(record.task_id, "cpu"), record.environment.id, archive.environment, False)
     assert rows
     assert all(row.limit_share == pytest.approx(20.0 / row.median_us) for row in rows)
+    assert {row.peaks for row in rows} == {QUIET.peaks}
 
     # The report: JSON for programs, HTML and the rest for people.
     where = ["--archive", str(archive.path)]

@@ -40,6 +40,7 @@ def view_task(
         graph=list_graph_lines(task.graph), variants=tuple(_variant_line(v.name, v.graph) for v in task.variants[1:]),
         flops=task.graph.flops, least_bytes=floor.least_bytes if floor else task.graph.least_bytes,
         limit_us=floor.seconds * 1e6 if floor else None, bound=floor.bound if floor else "",
+        peaks=floor.peaks if floor else None,
         baselines=baselines, hardware=name_hardware(target),
         regions=tuple(view_region(task.graph, r, regions, peaks, target) for r in regions),
     )  # fmt: skip
