@@ -53,7 +53,7 @@ SPARE_SECONDS = 15  # to end in order
 SAID_EVERY = 30  # seconds: what is done, running, left
 CANARY_SECONDS = 150  # before the end: time enough for the last ones
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current"))  # of a container
-PEAKS = "import pathlib, sys; from warpsmith.judge import limits; limits.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
+PEAKS = "import pathlib, sys; from warpsmith.judge.roofline import peaks; peaks.measure_peaks(pathlib.Path(sys.argv[1]), 1, device='cuda')"
 LEVELS = [f"level{level}/{number}" for level in (2, 1) for number in range(1, 101)]
 
 

@@ -1,7 +1,8 @@
-"""Can this machine run Warpsmith?
+"""Can this machine run Warpsmith, and what is known of its peak rates?
 
-In: the settings. Out: findings, each what was looked at, whether it is well, and a fact or a hint. Nothing is
-changed, apart from the archive and cache folders being made.
+In: the settings. Out: findings, each what was looked at, whether it is well, and a fact or a hint; and the measured
+`Peaks` of each device. Nothing is changed, apart from the archive and cache folders being made, and from peaks that are
+measured where that is asked for.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from . import plugins
+from . import machine, plugins
 from .archive.store import Archive
 from .config import CACHE_REMEDY, Config
 from .errors import WarpsmithError
+from .judge.device.device_lock import DeviceLock, lock_file
+from .judge.roofline.peaks import Peaks, load_peaks, measure_peaks
 from .llm.setup import models_line
 from .places import ArchiveUrl
 from .progress import counted
@@ -38,6 +43,54 @@ def findings(config: Config, target: str = "cpu") -> list[Finding]:
         _python(), _torch(), *_target(target, config), _check_sandbox(), _check_shared_memory(), _check_cache(config.cache),
         _check_archive(config.archive), models_line(),
     ]  # fmt: skip
+
+
+def list_peaks(config: Config, target: str = "cpu") -> dict[str, Peaks | None]:
+    """Load the peaks that judges know of each device that this machine, or the target, has; None where none were measured."""
+    devices = ["cpu", *(["cuda"] if target == "cuda" or machine.gpu() is not None else [])]
+    return {device: load_peaks(config.cache, machine.threads(), device=device) for device in devices}
+
+
+def measure_missing_peaks(
+    config: Config, target: str, progress: Callable[[str], None] = lambda text: None
+) -> Peaks:
+    """Measure the target's peaks where none were measured on a quiet machine. Raises ToolchainError, JudgeError."""
+    device = "cuda" if target == "cuda" else "cpu"
+    with DeviceLock(lock_file(device), progress).hold_exclusive():
+        return measure_peaks(
+            config.cache, machine.threads(), compiler=config.compiler, device=device, progress=progress
+        )
+
+
+def describe_peaks(peaks: Peaks | None) -> str:
+    """Describe the rates, cold and cached ones apart, when they were measured, and under which conditions."""
+    how = "as does `warpsmith doctor --peaks`"
+    if peaks is None:
+        return f"none measured yet: the next run measures them, {how}"
+    cold = ", ".join(f"{kind} {rate / 1e9:.1f}" for kind, rate in peaks.cold.items())
+    cached = ", ".join(f"{size >> 10} KiB {rate / 1e9:.0f}" for size, rate in peaks.cached.items())
+    arithmetic = ", ".join(
+        f"{name} {rate / 1e9:,.0f}"
+        for name, rate in (("FP32", peaks.flops), ("TF32", peaks.tf32), ("16-bit", peaks.narrow)) if rate
+    )  # fmt: skip
+    conditions = [counted(peaks.threads, "thread")] if peaks.threads else []
+    conditions.append("busy machine" if peaks.busy else "quiet machine")
+    waited = max((c.waited for c in peaks.conditions.values()), default=0.0)
+    conditions += [f"at most {waited:.0%} of the time in run queues"] if waited else []
+    conditions += [f"the next run measures again, {how}"] if peaks.busy else []
+    return (
+        f"memory {peaks.memory / 1e9:.1f} GB/s ({cold}); cached {cached or 'not measured'} GB/s; {arithmetic} GFLOP/s; "
+        f"peaks {peaks.used.key} of {peaks.measured_at or 'unknown date'}: {', '.join(conditions)}"
+    )
+
+
+def make_peaks_data(peaks: Peaks) -> dict[str, Any]:
+    """Return the same for programs: bytes and operations per second, each rate with its conditions."""
+    return {
+        **peaks.used.model_dump(mode="json"), "threads": peaks.threads, "cold": peaks.cold, "cached": peaks.cached,
+        "fp32": peaks.flops, "tf32": peaks.tf32, "narrow": peaks.narrow,
+        "conditions": {name: c.model_dump(mode="json") for name, c in peaks.conditions.items()},
+    }  # fmt: skip
 
 
 def _python() -> Finding:

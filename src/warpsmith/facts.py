@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from . import machine
 from .hardware import CPU, Hardware, hardware_of
+from .records import Limit
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,15 @@ class Facts:
     target: str = "cpu"  # what units are written for: "cpu" in C++, "cuda" in CUDA C++
     arch: str = ""  # of the GPU that units are built for, such as "sm_90a"; "" where it is not known
     device: str = ""  # the GPU's name, or the processor's; "" where it is not known
+
+    def by_limit(self, limit: Limit) -> Facts:
+        """Copy them with the rates and the floor of this limit of the whole task."""
+        return replace(
+            self,
+            bandwidth=limit.bytes_per_second,
+            flop_rate=limit.flops_per_second,
+            limit_us=limit.seconds * 1e6,
+        )
 
     @property
     def hardware(self) -> Hardware:

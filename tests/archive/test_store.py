@@ -179,6 +179,37 @@ def test_a_run_keeps_what_it_measured_and_how_it_ended(begun, make):
     assert archive.run("run-1").summary == summary
 
 
+def test_shares_are_by_the_limit_of_the_run_that_shows_them(begun, make):
+    """It was judged by the first limit; its run ended with the second; another run that reused it has the third."""
+    first, second, third = (
+        Limit(
+            seconds=s, least_bytes=1024, flops=128, bytes_per_second=1024 / s, flops_per_second=1e11, bound="memory"
+        )
+        for s in (4e-5, 2e-5, 1e-5)
+    )  # fmt: skip
+    archive, candidate = begun(), make.candidate()
+    begun("run-2")
+    judged = make.ok(candidate, confirmed=True)
+    judged = judged.model_copy(update={"timing": judged.timing.restate(first)})
+    archive.add_confirmation("run-1", candidate, judged)
+    archive.add_result("run-2", candidate, judged, kind="reused")
+    for run, limit in (("run-1", second), ("run-2", third)):
+        archive.note_run(run, limit=limit)
+
+    def limits(entries):
+        assert [e.result.id for e in entries] == [judged.id]
+        assert all(e.result.timing.limit_share == e.result.timing.limit.share(100 / 1.5) for e in entries)
+        return [e.result.timing.limit for e in entries]
+
+    assert limits(archive.run_entries("run-1")) == [second]
+    assert limits(archive.run_entries("run-1", as_judged=True)) == [first]
+    assert limits(archive.run_entries("run-2")) == [third]
+    assert limits(archive.list_kind("winners")) == [second], "elsewhere by that of the run that judged it"
+    assert limits(archive.results(make.task.id, "cpu")) == [second]
+    index = archive.index_judged_results(make.task.id, "cpu", make.environment.id)
+    assert index[candidate.content_key].timing.limit == second
+
+
 def test_runs_are_newest_first_and_found_by_prefix(begun, make):
     archive = begun("abc-1")
     begun("abc-2")

@@ -13,6 +13,7 @@ from bundle_sample import (
     FASTER,
     IDEA,
     KEY,
+    LIMIT,
     TASK,
     WHOLE,
     WRONG,
@@ -24,7 +25,9 @@ from bundle_sample import (
 
 from warpsmith.archive import Archive
 from warpsmith.bundles.importing import Imported, import_results
+from warpsmith.bundles.journal import ResultRow
 from warpsmith.bundles.manifest import BundleError
+from warpsmith.records import UsedPeaks
 from warpsmith.report import render
 
 Write = Callable[..., Path]
@@ -56,6 +59,27 @@ def test_everything_is_in_the_archive_with_lineage_and_machine(written: Write, a
     assert (run.summary.status, run.summary.stages) == ("win", {"ok": 2, "incorrect": 1})
     assert run.summary.best is not None
     assert (run.summary.best.candidate_id, run.summary.best.speedup.median) == (FASTER.id, 2.9)
+
+
+def test_a_limit_that_changed_on_the_way_is_one_limit_here(written: Write, archive: Archive) -> None:
+    """The journal is sealed as it was written; the run has the lowest limit that it knew, and all of its shares."""
+    lower = LIMIT.model_copy(update={"seconds": LIMIT.seconds / 2, "peaks": UsedPeaks(key="better00")})
+    rows = [r for r in WHOLE if isinstance(r, ResultRow)]
+    with_limits = [
+        r.model_copy(update={"result": r.result.model_copy(update={"timing": r.result.timing.restate(limit)})})
+        if r.result.timing is not None else r
+        for r, limit in zip(rows, (LIMIT, lower, lower, lower), strict=True)
+    ]  # fmt: skip
+    run = archive.run(only_run(import_results(archive, written([opening(), *with_limits]))))
+    assert run.limit == lower
+    assert run.summary is not None
+    assert run.summary.best is not None
+    assert (run.summary.limit_us, run.summary.peaks) == (lower.seconds * 1e6, lower.peaks)
+    assert [b.limit_share for b in run.baselines] == [lower.share(100.0)]
+    timings = [e.result.timing for e in archive.run_entries(run.run_id) if e.result.timing is not None]
+    assert {t.limit for t in timings} == {lower}
+    assert all(t.limit_share == lower.share(t.median_us) for t in timings)
+    assert run.summary.best.limit_share == lower.share(run.summary.best.median_us)
 
 
 def test_without_the_key_results_are_unverified(written: Write, archive: Archive) -> None:

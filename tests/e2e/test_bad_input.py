@@ -57,11 +57,13 @@ BAD_TASKS = {
 
 
 @pytest.fixture(name="environment")
-def _environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def _environment(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, with_peaks: Callable[..., Path]
+) -> dict[str, str]:
     """A clean archive a test, and one cache for all, so that the machine's peaks are measured once. Of what
     a search found one candidate is confirmed. One thread: beside other tests, threads would wait for one another most of the time.
     """
-    cache = tmp_path_factory.getbasetemp() / "cache"
+    cache = with_peaks(tmp_path_factory.getbasetemp() / "cache")
     return os.environ | {
         "WARPSMITH_ARCHIVE": str(tmp_path / "archive.db"), "WARPSMITH_CACHE": str(cache), "NO_COLOR": "1",
         "WARPSMITH_CONFIRM": "1", "WARPSMITH_THREADS": "1",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from warpsmith.judge import judge_session
 from warpsmith.judge.correctness.input_families import OWN
 from warpsmith.judge.device.memory import CHECKS
 from warpsmith.judge.judge import Judge
@@ -122,6 +123,29 @@ def test_a_limit_that_is_beaten_is_measured_again_once(judge: Judge, monkeypatch
         assert result.timing is not None, result.reason
         assert asked == [True], "once, since an algorithmic candidate beats a true limit"
         assert (result.timing.limit_share < 1.0) == (number == 1)
+
+
+def test_all_shares_follow_a_limit_that_is_measured_again(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("peaks", "limit", "baselines"):
+        monkeypatch.setattr(judge, name, getattr(judge, name))  # as they were, for the tests that follow
+    before, peaks = judge.limit, judge.peaks
+    faster = {
+        name: {size: 2 * rate for size, rate in getattr(peaks, name).items()}
+        for name in ("read", "copy_", "stream")
+    }
+    better = peaks.model_copy(update={**faster, "flops": 2 * peaks.flops})
+    monkeypatch.setattr(judge_session, "measure_peaks", lambda *_, **__: better)
+    assert judge.remeasure_limit() == judge.limit
+    assert judge.limit.seconds == pytest.approx(before.seconds / 2)
+    assert judge.limit.peaks == better.used != before.peaks
+    (result,) = judged(judge, GOOD)
+    assert result.timing is not None, result.reason
+    assert result.timing.limit == judge.limit
+    shares = [(result.timing.limit_share, result.timing.median_us)]
+    shares += [(b.limit_share, b.median_us) for b in judge.baselines.values() if b.ok]
+    assert all(share == judge.limit.share(us) for share, us in shares)
 
 
 def test_a_round_gives_one_result_each_in_order(judge: Judge) -> None:

@@ -7,7 +7,7 @@ expert, or a language model. Each role may have a brain of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from ..facts import Facts
@@ -38,6 +38,11 @@ class Attempt:
         """Against the best baseline; 0 for anything that is not a correct, timed candidate."""
         ratio = self.result.speedup
         return ratio.median if self.result.status == "ok" and ratio is not None else 0.0
+
+    def restate(self, limit: Limit) -> Attempt:
+        """Copy it with its shares by this limit; itself where they are already."""
+        result = self.result.restate(limit)
+        return self if result is self.result else replace(self, result=result)
 
     def find_profile(self, unit: Unit) -> RegionProfile | None:
         """Find the profile of one of the candidate's units."""

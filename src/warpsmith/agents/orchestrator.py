@@ -91,15 +91,17 @@ class OrchestratorAgent:
         """Take note of a finished round."""
         self.bests.append(situation.best.speedup if situation.best is not None else 0.0)
 
+    def stop_at_limit(self, situation: Situation) -> str | None:
+        """Explain how near its limit the best candidate is; None to go on. A limit from a busy machine may be too high."""
+        timing = situation.best.result.timing if situation.best is not None else None
+        if timing is None or situation.limit.busy or not self.near_limit <= timing.limit_share <= BEATEN:
+            return None
+        return f"the best reached {timing.limit_share:.0%} of the limit"
+
     def stop(self, situation: Situation) -> str | None:
         """Explain why to stop now; None to go on."""
-        best = situation.best
-        if (
-            best is not None
-            and best.result.timing is not None
-            and self.near_limit <= best.result.timing.limit_share <= BEATEN
-        ):
-            return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
+        if (reason := self.stop_at_limit(situation)) is not None:
+            return reason
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:
             return f"no gain in {counted(self.patience, 'round')}"
         advice = self._ask_brain(situation)

@@ -18,7 +18,7 @@ from . import schema as s
 from .engine import Database
 from .entries import Entry
 from .migrations import migrate
-from .rows import load_entries, whole
+from .rows import load_entries, load_limits, whole
 from .text_index import matching_units
 from .views import KINDS, ResultKind, result_kinds
 
@@ -50,10 +50,12 @@ class KernelReader:
     def close(self) -> None:
         self.database.close()
 
-    def entries(self, query: Select[Any]) -> list[Entry]:
-        """Rows of `results` that a query finds, in its order; damaged ones are left out with a warning."""
+    def entries(self, query: Select[Any], as_judged: bool = False) -> list[Entry]:
+        """Rows of `results` that a query finds, in its order; damaged ones are left out with a warning. `as_judged`: see
+        `load_entries`.
+        """
         with self.database.transaction() as connection:
-            return load_entries(connection, connection.execute(query).all())
+            return load_entries(connection, connection.execute(query).all(), as_judged)
 
     def results(self, task_id: str, target: str) -> list[Entry]:
         """Every result of a task, imported ones too, oldest first."""
@@ -70,16 +72,19 @@ class KernelReader:
         r = s.results.c
         condition = (r.task_id == task_id) & (r.target == target) & (r.environment_id == environment)
         query = (
-            select(r.id, r.content_key, r.record)
+            select(r.id, r.number, r.content_key, r.record)
             .where(condition, r.status != "error", r.origin == "local")
             .order_by(r.number)
         )
         with self.database.transaction() as connection:
             results: dict[str, Result] = {}
-            for row in connection.execute(query):
+            rows = connection.execute(query).all()
+            limits = load_limits(connection, rows)
+            for row in rows:
                 result = whole("result", row.id, Result.model_validate_json, row.record)
                 if result is not None:
-                    results[row.content_key] = result
+                    limit = limits.get(row.number)
+                    results[row.content_key] = result.restate(limit) if limit is not None else result
             return results
 
     def winners(

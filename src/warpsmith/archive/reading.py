@@ -97,8 +97,10 @@ class ArchiveReader(KernelReader):
             raise ArchiveError(f"more than one run begins with {run_id}: give more of its id")
         return (exact or matches)[0]
 
-    def run_entries(self, run_id: str) -> list[Entry]:
-        """List what a run judged (or reused), in the order in which it finished."""
+    def run_entries(self, run_id: str, as_judged: bool = False) -> list[Entry]:
+        """List what a run judged (or reused), in the order in which it finished. All shares are of the run's limit; `as_judged`:
+        of the limit as it was known when each was judged.
+        """
         table = s.run_results.c
         query = (
             select(s.results, table.run_id, table.number.label("place"), table.kind, table.elapsed)
@@ -106,7 +108,7 @@ class ArchiveReader(KernelReader):
             .where(table.run_id == run_id)
             .order_by(table.number)
         )
-        return self.entries(query)
+        return self.entries(query, as_judged)
 
     def run_of(self, result_id: str) -> str | None:
         """The id of the run that judged this result, rather than of one that took it over."""

@@ -9,6 +9,7 @@ import json
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -135,9 +136,12 @@ def load_candidates(connection: Connection, ids: Iterable[str]) -> dict[str, Can
     }
 
 
-def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
-    """Rows of `results`, possibly joined with `run_results`, as entries; each candidate is read once."""
+def load_entries(connection: Connection, rows: Iterable[Any], as_judged: bool = False) -> list[Entry]:
+    """Rows of `results`, possibly joined with `run_results`, as entries; each candidate is read once. Their shares of the limit
+    are by the limit of their run, which may have been measured again after they were judged; `as_judged`: by that of then.
+    """
     rows = list(rows)
+    limits = {} if as_judged else load_limits(connection, rows)
     candidates = load_candidates(connection, (row.candidate_id for row in rows))
     hypotheses: dict[str, Hypothesis | None] = {"": None}
     entries = []
@@ -149,12 +153,34 @@ def load_entries(connection: Connection, rows: Iterable[Any]) -> list[Entry]:
         result = whole("result", row.id, Result.model_validate_json, row.record)
         if result is None:
             continue
+        limit = limits.get(row.number)
+        result = result.restate(limit) if limit is not None else result
         hypothesis_id = candidate.lineage.hypothesis
         if hypothesis_id not in hypotheses:
             args = connection, s.hypotheses, Hypothesis, hypothesis_id
             hypotheses[hypothesis_id] = whole("hypothesis", hypothesis_id, load_record, *args)
         entries.append(_entry(row, candidate, result, hypotheses[hypothesis_id]))
     return entries
+
+
+def load_limits(connection: Connection, rows: Sequence[Any]) -> dict[int, Limit]:
+    """Load the limit that belongs to each row of `results`, by its number: of the run that it was asked for, else of the one that
+    judged it.
+    """
+    p, limits = s.run_results.c, dict[int, Limit]()
+    parse = cache(Limit.model_validate_json)
+    for start in range(0, len(rows), AT_ONCE):
+        run_of = {row.number: row._asdict().get("run_id") for row in rows[start : start + AT_ONCE]}
+        query = (
+            select(p.result_number, p.run_id, s.runs.c.limit_record)
+            .join(s.runs, s.runs.c.id == p.run_id)
+            .where(p.result_number.in_(run_of), s.runs.c.limit_record != "")
+            .order_by(p.kind == "reused", p.run_id)
+        )
+        for number, run_id, record in connection.execute(query):
+            if run_of[number] in (None, run_id):
+                limits.setdefault(number, parse(record))
+    return limits
 
 
 def _entry(row: Any, candidate: Candidate, result: Result, hypothesis: Hypothesis | None) -> Entry:

@@ -63,7 +63,8 @@ class AuthorSession:
             keep = self._archive.add_confirmation if result.status == "ok" else self._archive.add_result
             keep(self.run_id, candidate, result)
         self._attempts.append(Attempt(candidate, result))
-        return result
+        self._note_limit()  # which may have been measured again
+        return result.restate(self.judge.limit)
 
     def close(self) -> None:
         """Finish the run and end every process. Safe to call twice."""
@@ -86,7 +87,11 @@ class AuthorSession:
         self._archive.begin_run(
             self.run_id, self.task, self.target.name, self._seed, settings, judge.environment
         )
-        self._archive.note_run(self.run_id, tuple(judge.baselines.values()), judge.limit, judge.admission)
+        self._archive.note_run(self.run_id, admission=judge.admission)
+        self._note_limit()
+
+    def _note_limit(self) -> None:
+        self._archive.note_run(self.run_id, tuple(self.judge.baselines.values()), self.judge.limit)
 
     def _summary(self, run_id: str) -> RunSummary:
         judge, attempts = self.judge, self._attempts
@@ -97,12 +102,12 @@ class AuthorSession:
         reason = "" if won else _why_not(best, attempts, judge.admission.admitted)
         return RunSummary(
             run_id=run_id, task=self.task.name, target=self.target.name, status=status, reason=reason,
-            best=best_of(best) if best is not None else None,
+            best=best_of(best.restate(judge.limit)) if best is not None else None,
             baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
             evaluations=len(attempts), stages=dict(Counter(a.result.status for a in attempts)),
             seconds=round(time.monotonic() - self._started, 2),
             seconds_by_stage={k: round(v, 3) for k, v in judge.seconds.items()},
-            limit_us=judge.limit.seconds * 1e6, seed=self._seed, stopped="its authors handed in no more",
+            limit_us=judge.limit.seconds * 1e6, peaks=judge.limit.peaks, seed=self._seed, stopped="its authors handed in no more",
             admitted=judge.admission.admitted, hardware=judge.environment.hardware,
         )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import Ratio, Record
+from ..records import Ratio, Record, UsedPeaks
 
 
 class TaskRow(Record):
@@ -52,6 +52,7 @@ class TaskView(Record):
     least_bytes: int
     limit_us: float | None = None
     bound: str = ""
+    peaks: UsedPeaks | None = None  # that this limit is computed from
     baselines: dict[str, float] = {}  # name → median microseconds; empty: not measured here yet
     hardware: str = ""
     regions: tuple[RegionView, ...] = ()
@@ -94,6 +95,7 @@ class BoardRow(Record):
     confirmed: bool  # measured again in fresh processes, and no sanitizer objected
     hardware: str
     note: str = ""  # "quarantined" or "judged elsewhere"
+    peaks: UsedPeaks | None = None  # that this limit is computed from
 
 
 class NodeTime(Record):
@@ -115,6 +117,7 @@ class ProfileView(Record):
     nodes: tuple[NodeTime, ...]  # slowest first
     units: tuple[str, ...] = ()  # of the fastest candidates: one line each
     notes: tuple[str, ...] = ()
+    peaks: UsedPeaks | None = None  # that this limit is computed from
 
 
 class VerdictView(Record):
@@ -133,6 +136,7 @@ class VerdictView(Record):
     speedup: tuple[Ratio, ...] = ()  # over each baseline, the best baseline first
     median_us: float | None = None
     limit_share: float = 0.0  # share of the speed-of-light limit
+    peaks: UsedPeaks | None = None  # that this limit is computed from
     labels: tuple[str, ...] = ()
     units: tuple[str, ...] = ()  # nodes of each unit
     parent: str = ""

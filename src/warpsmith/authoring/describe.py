@@ -12,20 +12,21 @@ from typing import Any
 from .. import machine
 from ..config import Config
 from ..errors import JudgeError, ToolchainError
-from ..judge.roofline.limits import Peaks, limit, measure_peaks, region_limit
+from ..judge.roofline.limits import limit, region_limit
+from ..judge.roofline.peaks import Peaks, load_peaks, measure_peaks
 from ..records import Graph, Node, Region, Task, TensorSpec
 from .author_views import Operand, RegionView, TaskView
 from .regions import techniques
 
 
 def find_peaks(config: Config, target: str) -> Peaks | None:
-    """Peak rates of the processor or GPU; None where there is no such device, or no compiler."""
+    """Peak rates of the processor or GPU as a judge knows them by now; None where there is no such device, or no compiler."""
     if target == "cuda" and machine.gpu() is None:
         return None
     try:
-        threads = config.threads or machine.threads()
-        device = "cuda" if target == "cuda" else "cpu"
-        return measure_peaks(config.cache, threads, compiler=config.compiler, device=device)
+        threads, device = machine.threads(), "cuda" if target == "cuda" else "cpu"
+        peaks = load_peaks(config.cache, threads, device=device)
+        return peaks or measure_peaks(config.cache, threads, compiler=config.compiler, device=device)
     except (ToolchainError, JudgeError):
         return None
 
@@ -39,6 +40,7 @@ def view_task(
         graph=list_graph_lines(task.graph), variants=tuple(_variant_line(v.name, v.graph) for v in task.variants[1:]),
         flops=task.graph.flops, least_bytes=floor.least_bytes if floor else task.graph.least_bytes,
         limit_us=floor.seconds * 1e6 if floor else None, bound=floor.bound if floor else "",
+        peaks=floor.peaks if floor else None,
         baselines=baselines, hardware=name_hardware(target),
         regions=tuple(view_region(task.graph, r, regions, peaks, target) for r in regions),
     )  # fmt: skip

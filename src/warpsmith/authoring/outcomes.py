@@ -31,6 +31,7 @@ def view_verdict(
         win=result.win and confirmed, confirmed=correct and confirmed,
         speedup=tuple(ratios), median_us=timing.median_us if timing is not None and correct else None,
         limit_share=timing.limit_share if timing is not None and correct else 0.0,
+        peaks=timing.limit.peaks if timing is not None and timing.limit is not None else None,
         labels=verdict.labels if verdict is not None else (),
         units=tuple(nodes_text(u.region) for u in candidate.units),
         parent=", ".join(candidate.lineage.parents), notes=tuple(notes), hardware=hardware, run=run,
@@ -129,6 +130,7 @@ def _board_row(
         rank=rank, candidate=entry.candidate.id, author=author_of(entry.candidate.lineage),
         technique=technique_of(entry.candidate), speedup=ratio, median_us=timing.median_us,
         limit_share=timing.limit_share, confirmed=timing.confirmed,
+        peaks=timing.limit.peaks if timing.limit is not None else None,
         hardware=environment.hardware if environment is not None else "unknown",
         note="; ".join(n for n in notes if n),
     )  # fmt: skip

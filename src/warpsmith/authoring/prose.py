@@ -30,6 +30,7 @@ def roofline_lines(view: TaskView) -> list[str]:
     if view.limit_us is not None:
         lines.append(
             f"speed-of-light limit on {view.hardware}: {microseconds(view.limit_us)}, {view.bound}-bound"
+            + (f" ({view.peaks.text})" if view.peaks is not None else "")
         )
     lines += [f"baseline {name}: {microseconds(us)}" for name, us in view.baselines.items()]
     if not view.baselines:

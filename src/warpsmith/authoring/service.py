@@ -126,7 +126,7 @@ class AuthoringService(TaskQueries):
         lines = [line for c in candidates for line in outcomes.describe_profiles(c, results)]
         return ProfileView(
             task=task.name, hardware=name_hardware(self.target_name), limit_us=judge.limit.seconds * 1e6,
-            bound=judge.limit.bound, least_bytes=judge.limit.least_bytes, flops=judge.limit.flops,
+            bound=judge.limit.bound, peaks=judge.limit.peaks, least_bytes=judge.limit.least_bytes, flops=judge.limit.flops,
             baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
             nodes=tuple(NodeTime(node=n, op=task.graph.by_name[n].op, us=round(us, 2)) for n, us in slowest),
             units=tuple(dict.fromkeys(lines)),

@@ -13,7 +13,7 @@ from ..archive.entries import Entry, RunRecord
 from ..archive.store import Archive
 from ..config import Config
 from ..errors import UsageError
-from ..judge.roofline.limits import Peaks
+from ..judge.roofline.peaks import Peaks
 from ..knowledge.exemplars import exemplars
 from ..knowledge.index import Index, Passage
 from ..records import Region, Task
@@ -36,7 +36,6 @@ class TaskQueries:
             plugins.load("targets", target)  # raises, and names the known ones
         self.config, self.target_name, self.archive = config, target, Archive(config.archive)
         self._catalog = TaskCatalog(config, self.archive)
-        self._peaks: Peaks | None = None
 
     @cached_property
     def _index(self) -> Index:
@@ -115,9 +114,7 @@ class TaskQueries:
         return next((r for r in runs if r.environment == environment), None)
 
     def _rates(self) -> Peaks | None:
-        if self._peaks is None:
-            self._peaks = find_peaks(self.config, self.target_name)
-        return self._peaks
+        return find_peaks(self.config, self.target_name)
 
     def _propose_regions(self, task: Task) -> tuple[Region, ...]:
         return regions.propose_regions(task.graph, self.target_name)

@@ -69,6 +69,7 @@ def import_results(archive: Archive, folder: Path, key: bytes | None = None, con
     new_results = _add(archive, bundle, parts)
     for part in parts:
         if part.run.summary is not None and archive.run(part.run.run_id).summary is None:
+            archive.note_run(part.run.run_id, part.run.baselines, part.run.limit)
             archive.finish_run(part.run.summary)  # the run came in before, unfinished
         for row in part.results if key else ():
             candidate = bundle.candidates[row.result.candidate_id]
@@ -81,11 +82,13 @@ def _make_part(
     bundle: Bundle, task: Task, environment: Environment, opening: TaskRow, standing: Standing
 ) -> _Part:
     """Make the run of one task on one machine. Its id is the same at each import."""
+    limit = standing.find_limit(task.id)
+    baselines = tuple(b.restate(limit) for b in opening.baselines) if limit is not None else opening.baselines
     settings = {"bundle": bundle.root, "environment": environment.id, "task": task.id}
     run = RunRecord(
         run_id=content_hash(settings)[:12], task_id=task.id, task_name=task.name, target=bundle.manifest.target,
         seed=opening.seed, config=settings, environment=environment, started_at=standing.find_start(task.id),
-        baselines=opening.baselines, limit=opening.limit, admission=opening.admission, origin="imported",
+        baselines=baselines, limit=limit, admission=opening.admission, origin="imported",
     )  # fmt: skip
     results = tuple(r for r in standing.results if r.result.task_id == task.id)
     if standing.is_done(task.id):
@@ -107,11 +110,12 @@ def _summarize(
     status, reason = _conclude(opening, firsts, confirmation)
     return RunSummary(
         run_id=run.run_id, task=run.task_name, target=run.target, status=status, reason=reason,
-        best=best_of(attempt) if attempt is not None else None,
+        best=best_of(attempt.restate(run.limit) if run.limit else attempt) if attempt is not None else None,
         baselines={b.name: b.median_us for b in opening.baselines if b.ok}, evaluations=len(firsts),
         stages=dict(Counter(r.status for r in firsts)),
         seconds=round(sum(sum(r.result.seconds.values()) for r in results), 2),
-        limit_us=opening.limit.seconds * 1e6 if opening.limit is not None else 0.0, seed=opening.seed,
+        limit_us=run.limit.seconds * 1e6 if run.limit is not None else 0.0,
+        peaks=run.limit.peaks if run.limit is not None else None, seed=opening.seed,
         stopped="every candidate of the bundle was judged",
         admitted=opening.admission is None or opening.admission.admitted, hardware=run.environment.hardware,
     )  # fmt: skip

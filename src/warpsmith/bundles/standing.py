@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ..records import Candidate, Result
+from ..records import Candidate, Limit, Result
 from .bundle import Bundle
 from .journal import Pass, ResultRow, TaskRow
 from .manifest import BundleError
@@ -36,6 +36,14 @@ class Standing:
         """Find the newest opening of the task's judge; if it never opened, the newest failure."""
         openings = [r for r in self._openings if r.task_id == task_id]
         return max(openings, key=lambda r: (r.status == "opened", r.at), default=None)
+
+    def find_limit(self, task_id: str) -> Limit | None:
+        """Find the lowest limit that was known of it: rates are the best ever seen, and all shares are of this one."""
+        timings = (r.result.timing for r in self.results if r.result.task_id == task_id)
+        limits = [t.limit for t in timings if t is not None] + [
+            r.limit for r in self._openings if r.task_id == task_id
+        ]
+        return min((x for x in limits if x is not None), key=lambda limit: limit.seconds, default=None)
 
     def find_start(self, task_id: str) -> str:
         """Find when its judge was opened first, ISO 8601 UTC; empty: never tried."""

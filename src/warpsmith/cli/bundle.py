@@ -262,6 +262,8 @@ def print_ended(ended: BundleOutcome, out: Path) -> None:
 def candidate_row(ended: BundleOutcome, candidate: Candidate) -> tuple[str, ...]:
     first, confirmation = ended.standing.find_first(candidate), ended.standing.find_confirmation(candidate)
     shown: Result | None = confirmation or first
+    limit_known = ended.standing.find_limit(candidate.task_id)
+    shown = shown.restate(limit_known) if shown is not None and limit_known is not None else shown
     technique = " + ".join(u.technique or u.family for u in candidate.units)
     name = ended.label(candidate.task_id)
     if shown is None:

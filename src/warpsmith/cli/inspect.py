@@ -76,14 +76,30 @@ def check_task(
 
 
 def doctor(
-    archive: o.ArchiveOption = None, target: o.TargetOption = "cpu", json: o.JsonOption = None
+    archive: o.ArchiveOption = None,
+    target: o.TargetOption = "cpu",
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--peaks", help="Measure the target's peak rates, unless they are known from a quiet machine."
+        ),
+    ] = False,
+    json: o.JsonOption = None,
 ) -> None:
-    """Check whether this machine can run Warpsmith, and what to do where it cannot."""
-    from ..doctor import findings
+    """Check whether this machine can run Warpsmith, and what to do where it cannot; show its measured peak rates."""
+    from ..doctor import describe_peaks, findings, list_peaks, make_peaks_data, measure_missing_peaks
 
-    checks = findings(o.config(archive), target)
+    config = o.config(archive)
+    checks = findings(config, target)
+    if measure:
+        with observer_for(quiet=json == "-") as observer:
+            measure_missing_peaks(config, target, observer.stage)
+    rates = {f"peaks of {device}": peaks for device, peaks in list_peaks(config, target).items()}
+    checks += [(name, True, describe_peaks(peaks)) for name, peaks in rates.items()]
     if json is not None:
-        printing.write_json([{"what": w, "ok": ok, "detail": text} for w, ok, text in checks], json)
+        data = {name: {"peaks": make_peaks_data(peaks)} for name, peaks in rates.items() if peaks is not None}
+        rows = [{"what": w, "ok": ok, "detail": text, **data.get(w, {})} for w, ok, text in checks]
+        printing.write_json(rows, json)
     if json != "-":
         for name, ok, text in checks:
             print(f"{'ok ' if ok else 'NOT'}  {name}: {text}")

@@ -109,6 +109,6 @@ def print_verdict(verdict: SolutionVerdict) -> None:
     if verdict.timing is not None:
         t = verdict.timing
         interval = f"{t.median_us:.0f} us [{t.low_us:.0f}, {t.high_us:.0f}]"
-        print(f"  {interval}, {t.limit_share:.0%} of the speed-of-light limit")
+        print(f"  {interval}, {printing.limit_text(t)}")
     print(f"  isolation: {verdict.isolation or 'none'}")
     print(f"  on {verdict.hardware}, seed {verdict.seed}")

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..errors import UsageError
 from ..progress import counted, duration
-from ..records import Ratio, RunSummary
+from ..records import Ratio, RunSummary, Timing
 
 if TYPE_CHECKING:
     from ..report.pages import Page
@@ -37,6 +37,14 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def ratio_text(ratio: Ratio) -> str:
     return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+
+
+def limit_text(timing: Timing) -> str:
+    """The share of the limit that a time reaches, and what that limit is computed from."""
+    text = f"{timing.limit_share:.0%} of the speed-of-light limit"
+    if timing.limit is None or timing.limit.peaks is None:
+        return text
+    return f"{text} ({timing.limit.seconds * 1e6:.0f} us; {timing.limit.peaks.text})"
 
 
 def write_text(text: str, out: Path | None, told: bool = True) -> None:
@@ -110,7 +118,8 @@ def print_summary(summary: RunSummary) -> None:
         print(f"  {ratio_text(best.speedup_eager)} over {best.speedup_eager.baseline}")
         if best.speedup_rewritten is not None:
             print(f"  {ratio_text(best.speedup_rewritten)} over the reference with the same rewrite in ATen")
-        limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us)"
+        peaks = f"; {summary.peaks.text}" if summary.peaks is not None else ""
+        limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us{peaks})"
         print(f"  {best.median_us:.0f} us, {limit}")
         confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"
         print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")

@@ -35,7 +35,8 @@ from .correctness.workers import Workers
 from .device.device_lock import DeviceLock, lock_file
 from .device.memory import check_memory, count_kept_files
 from .layout import output_names
-from .roofline.limits import Peaks, limit, load_peaks, measure_peaks
+from .roofline.limits import limit
+from .roofline.peaks import Peaks, load_peaks, measure_peaks
 from .timing.baselines import EAGER, NAMES, audit, baseline_names
 from .timing.bench import Bench
 from .timing.interleaved_rounds import TimedSample
@@ -109,7 +110,7 @@ class JudgeSession:
                 timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
                 self.progress("checking what the baselines returned")
                 self._check_baselines()
-                self.baselines = {n: self._with_share(t) for n, t in timings.items()}
+                self.baselines = {n: t.restate(self.limit) for n, t in timings.items()}
                 self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
                 for note in audit(self.baselines, self.limit):
                     self.progress(note)
@@ -120,13 +121,20 @@ class JudgeSession:
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
             cache, threads = self._peaks_cache, self.environment.threads
-            peaks = None if refresh else load_peaks(cache, threads, device=self.device)
-            if peaks is None:
+            peaks = load_peaks(cache, threads, device=self.device)
+            if peaks is None or peaks.busy or refresh:
                 with self.device_lock.hold_exclusive():
                     peaks = measure_peaks(
-                        cache, threads, compiler=self._compiler, refresh=refresh, device=self.device
-                    )
+                        cache, threads, compiler=self._compiler, refresh=refresh, device=self.device,
+                        progress=self.progress,
+                    )  # fmt: skip
             self.peaks, self.limit = peaks, limit(self.task.graph, peaks, cold=True)
+            self.baselines = {name: timing.restate(self.limit) for name, timing in self.baselines.items()}
+
+    def remeasure_limit(self) -> Limit:
+        """Measure the peaks once more, for whoever would stop because of the limit. Raises ToolchainError, JudgeError."""
+        self._measure_limit(refresh=True)
+        return self.limit
 
     def _profile(self) -> None:
         main = str(self.evidence.values(self._own))
@@ -224,7 +232,7 @@ class JudgeSession:
             sample.remove()
             if not check.ok:
                 self.bench.pool.drop_rewritten(f"it gives other values than eager ({check.detail})")
-        timing = self.bench.pool.timings[REWRITTEN] = self._with_share(self.bench.pool.timings[REWRITTEN])
+        timing = self.bench.pool.timings[REWRITTEN]
         if not timing.ok:
             self.progress(f"note: no rewritten reference: {timing.reason}")
 
@@ -232,11 +240,6 @@ class JudgeSession:
         """Seconds after which a unit hangs: a thousand times as long as the whole module takes, within limits."""
         slowest = max(t.median_us for t in self.baselines.values() if t.ok) * 1e-6
         return min(Limits.timeout, max(MIN_PATIENCE_S, 1000 * slowest))
-
-    def _with_share(self, timing: BaselineTiming) -> BaselineTiming:
-        if not timing.ok or not timing.median_us:
-            return timing
-        return timing.model_copy(update={"limit_share": self.limit.seconds * 1e6 / timing.median_us})
 
     def _fresh_values(self, count: int = 2) -> None:
         """New own inputs for the main shapes; those of the round before are dropped."""

@@ -25,7 +25,7 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.target import Target
-from .summary import Ground, Outcome, Spent, load_ground, summarize
+from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
@@ -71,7 +71,7 @@ def replay(
     meter = Meter(budget.model_copy(update={"seconds": None}))
     chats = open_replayed_chats(config, meter, archive, record.run_id, record.seed)
     memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
-    entries = archive.run_entries(record.run_id)
+    entries = archive.run_entries(record.run_id, as_judged=True)
     reused = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
 
     recorded = RecordedResults(entries)
@@ -84,6 +84,7 @@ def replay(
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
+        remeasure=lambda: record.limit or ground.limit,
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
@@ -92,6 +93,7 @@ def replay(
     )  # its time may have ended before
     best = confirm(search, limit, lambda attempt: None)
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
+    ground = settle_limit(ground, record.limit or ground.limit, search.limit)
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)
 
 

@@ -38,7 +38,16 @@ from ..search.selection import worth_of
 from ..targets.target import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
-from .summary import Ground, Outcome, Spent, facts_record, load_ground, make_ground, summarize
+from .summary import (
+    Ground,
+    Outcome,
+    Spent,
+    facts_record,
+    load_ground,
+    make_ground,
+    settle_limit,
+    summarize,
+)
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
@@ -89,7 +98,10 @@ class Run:
                     else None
                 )
                 search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
+                search.remeasure = judge.remeasure_limit
                 stopped, best = self._search_and_confirm(run_id, search)
+            ground = settle_limit(ground, judge.limit, search.limit)
+            self.archive.note_run(run_id, ground.baselines, ground.limit)
             spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
             summary = summarize(run_id, search, ground, best, stopped, spent, memory)
             changes = {"base_url": self.config.base_url or ""} if chats else {}
@@ -99,7 +111,7 @@ class Run:
         else:
             self.archive.finish_run(summary)
         self.observer.finish(summary)
-        return Outcome(summary, best)
+        return Outcome(summary, best.restate(ground.limit) if best is not None else None)
 
     def replay(self, run_id: str) -> Outcome:
         """A recorded run of this task again, from its record alone. Raises UsageError when it cannot be."""
@@ -145,7 +157,9 @@ class Run:
         recorded = load_ground(record) if record.environment == judge.environment else None
         self.archive.note_run(run_id, current.baselines, admission=current.admission)
         if recorded is None:
-            self.archive.note_run(run_id, limit=current.limit, facts=facts_record(current.facts))
+            self.archive.note_run(
+                run_id, limit=current.limit, facts=facts_record(current.facts, current.limit)
+            )
             return current
         return Ground(
             recorded.facts, recorded.limit, current.baselines, current.admission, current.environment
@@ -161,7 +175,7 @@ class Run:
         chats: Mapping[Role, Chat],
         memory: Memory | None,
     ) -> Search:
-        entries = [e for e in self.archive.run_entries(run_id) if e.kind != "confirmation"]
+        entries = [e for e in self.archive.run_entries(run_id, as_judged=True) if e.kind != "confirmation"]
         began = self.archive.run(run_id).started_at
         transfer_seeds = ArchiveTransferSeeds(
             self.archive, self.target.name, before=began, task_id=self.task.id

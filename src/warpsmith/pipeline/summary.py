@@ -54,12 +54,20 @@ def make_ground(judge: Judge) -> Ground:
     return Ground(facts_of(judge), judge.limit, baselines, judge.admission, judge.environment)
 
 
+def settle_limit(ground: Ground, *limits: Limit) -> Ground:
+    """The ground with the lowest of the limits, since rates are the best ever seen, and with every share by that one."""
+    limit = min(limits, key=lambda limit: limit.seconds)
+    baselines = tuple(b.restate(limit) for b in ground.baselines)
+    return replace(ground, limit=limit, baselines=baselines)
+
+
 def load_ground(run: RunRecord) -> Ground | None:
     """None for a run that did not keep all of it: an earlier version's, or one that was killed before."""
     facts = facts_from(run.facts)
     if facts is None or run.limit is None or run.admission is None:
         return None
-    return Ground(facts, run.limit, run.baselines, run.admission, run.environment)
+    limit = Limit.model_validate(run.facts[BEGAN_WITH]) if BEGAN_WITH in run.facts else run.limit
+    return Ground(facts, limit, run.baselines, run.admission, run.environment)
 
 
 def facts_of(judge: Judge) -> Facts:
@@ -68,23 +76,24 @@ def facts_of(judge: Judge) -> Facts:
     fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
     return replace(
         local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), device=judge.environment.device,
-        threads=judge.environment.threads,
-        bandwidth=judge.limit.bytes_per_second,
-        flop_rate=judge.limit.flops_per_second, node_us=node_us,
-        total_us=fastest, limit_us=judge.limit.seconds * 1e6,
-    )  # fmt: skip
+        threads=judge.environment.threads, node_us=node_us, total_us=fastest,
+    ).by_limit(judge.limit)  # fmt: skip
 
 
 LATER_FACTS = {"target", "arch", "device", "registers"}  # which older runs did not record
 
 
-def facts_record(facts: Facts) -> dict[str, Any]:
-    return asdict(facts)
+BEGAN_WITH = "limit"  # which the run began with: its record has the one that it ended with
+
+
+def facts_record(facts: Facts, limit: Limit | None = None) -> dict[str, Any]:
+    """Write down what agents reason from. `limit`: the one that a run begins with, for whoever resumes or replays it."""
+    return asdict(facts) | ({BEGAN_WITH: limit.model_dump(mode="json")} if limit is not None else {})
 
 
 def facts_from(record: dict[str, Any]) -> Facts | None:
-    names = {f.name for f in fields(Facts)}
-    return Facts(**record) if names - LATER_FACTS <= set(record) <= names else None
+    names, values = {f.name for f in fields(Facts)}, {k: v for k, v in record.items() if k != BEGAN_WITH}
+    return Facts(**values) if names - LATER_FACTS <= set(values) <= names else None
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,8 @@ class Spent:
 def summarize(
     run_id: str, search: Search, ground: Ground, best: Attempt | None, stopped: str, spent: Spent, memory: Memory | None
 ) -> RunSummary:  # fmt: skip
-    """Without what only a judge knows: `seconds`, `seconds_by_stage`."""
+    """Without what only a judge knows: `seconds`, `seconds_by_stage`. `ground` has the limit that the run ended with."""
+    best = best.restate(ground.limit) if best is not None else None
     stages: Counter[str] = Counter(a.result.status for a in search.attempts if search.is_judged_here(a))
     status, reason = status_of(
         search, best, ground.admission.admitted, _nothing(memory, stopped, len(spent.exchanges))
@@ -116,7 +126,7 @@ def summarize(
         run_id=run_id, task=search.task.name, target=search.target, status=status, reason=reason,
         best=best_of(best) if best is not None else None,
         baselines={b.name: b.median_us for b in (*ground.baselines, *_rewritten(best)) if b.ok},
-        evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, seed=search.seed,
+        evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, peaks=ground.limit.peaks, seed=search.seed,
         stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.hardware, fault=search.fault,
         threads=ground.environment.threads,
         tokens=spent.tokens, usd=spent.usd, exchanges=len(spent.exchanges),

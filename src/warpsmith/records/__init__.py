@@ -3,6 +3,7 @@
 from .candidate import Candidate, Hypothesis, Lineage, Region, Tunable, Unit
 from .exchange import ROLES, Exchange, Lesson, Role, Usage
 from .graph import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
+from .limit import Limit, UsedPeaks
 from .record import Record, content_hash
 from .result import (
     STATUSES,
@@ -13,7 +14,6 @@ from .result import (
     Diagnostic,
     Environment,
     KernelResources,
-    Limit,
     Profile,
     Ratio,
     RegionProfile,
@@ -29,5 +29,5 @@ __all__ = [
     "ITEM_BYTES", "ROLES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
     "Diagnostic", "Elite", "Environment", "Exchange", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "IslandUse",
     "KernelResources", "Lesson", "Limit", "Lineage", "Migration", "Node", "OperatorUse", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "Role", "RunSummary", "Status", "Task",
-    "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "Value", "Variant", "Verdict", "content_hash",
+    "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "UsedPeaks", "Value", "Variant", "Verdict", "content_hash",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
+from .limit import Limit
 from .named import NamedRecord
 from .record import Record
 from .technique_names import current_technique, current_values
@@ -108,6 +109,12 @@ class BaselineTiming(Record):
     reason: str = ""  # why not ok
     limit_share: float = 0.0
 
+    def restate(self, limit: Limit) -> BaselineTiming:
+        """Copy it with its share of this limit."""
+        if not self.ok or not self.median_us:
+            return self
+        return self.model_copy(update={"limit_share": limit.share(self.median_us)})
+
 
 class Timing(Record):
     median_us: float  # whole module, as deployed
@@ -120,6 +127,7 @@ class Timing(Record):
     warm_us: float | None = None
     wall_share: float = 1.0  # sum of the process's own times over the supervisor's wall clock
     limit_share: float = 0.0  # speed-of-light floor over median
+    limit: Limit | None = None  # that floor; None: from before results named it
     confirmed: bool = False  # measured again in fresh processes
     drift: float = 0.0  # spread of the baseline over the run
     isolation: str = ""  # which level was in force in the candidate's timing process
@@ -130,6 +138,12 @@ class Timing(Record):
 
     def ratio(self, baseline: str) -> Ratio | None:
         return next((r for r in self.ratios if r.baseline == baseline), None)
+
+    def restate(self, limit: Limit) -> Timing:
+        """Copy it with its shares of this limit."""
+        rewritten = self.rewritten.restate(limit) if self.rewritten is not None else None
+        shares = {"limit": limit, "limit_share": limit.share(self.median_us), "rewritten": rewritten}
+        return self.model_copy(update=shares)
 
     @property
     def best(self) -> Ratio | None:
@@ -166,6 +180,19 @@ class RegionProfile(NamedRecord):
         """Its values by the names that the technique's tunables have today."""
         return current_values(self.family, self.technique, self.values)
 
+    def restate(self, before: Limit, after: Limit) -> RegionProfile:
+        """Copy it with its share by the rates of another limit of the same task: what bounds the region scales as that rate."""
+        bytes_s, flops_s = self.least_bytes / after.bytes_per_second, self.flops / after.flops_per_second
+        seconds = self.limit_share * self.seconds
+        if self.bottleneck == "memory":
+            bytes_s = seconds * before.bytes_per_second / after.bytes_per_second
+        else:
+            flops_s = seconds * before.flops_per_second / after.flops_per_second
+        share = max(bytes_s, flops_s) / self.seconds
+        return self.model_copy(
+            update={"limit_share": share, "bottleneck": "compute" if flops_s > bytes_s else "memory"}
+        )
+
 
 class Profile(Record):
     regions: tuple[RegionProfile, ...] = ()
@@ -196,6 +223,22 @@ class Result(Record):
             raise ValueError("a failed result says why")
         return self
 
+    def restate(self, limit: Limit) -> Result:
+        """Copy it with every share by this limit, the one that stands beside it where it is shown. It is the same result and
+        keeps its id. A result that names no limit stays as it was written.
+        """
+        timing = self.timing
+        if timing is None or timing.limit is None or timing.limit == limit:
+            return self
+        before, profile = timing.limit, self.profile
+        if profile is not None:
+            profile = profile.model_copy(
+                update={"regions": tuple(r.restate(before, limit) for r in profile.regions)}
+            )
+        copy = self.model_copy(update={"timing": timing.restate(limit), "profile": profile})
+        copy.__dict__["id"] = self.id
+        return copy
+
     @property
     def speedup(self) -> Ratio | None:
         return self.timing.best if self.timing is not None else None
@@ -218,17 +261,6 @@ class Admission(Record):
     unchecked: tuple[
         str, ...
     ] = ()  # what a bound of time left out; who is not admitted for that has no reason
-
-
-class Limit(Record):
-    """Speed-of-light floor of a task on this machine."""
-
-    seconds: float
-    least_bytes: int
-    flops: int
-    bytes_per_second: float
-    flops_per_second: float
-    bound: Literal["memory", "compute"]
 
 
 class Environment(Record):

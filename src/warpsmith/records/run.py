@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
+from .limit import UsedPeaks
 from .record import Record
 from .result import Ratio
 from .technique_names import current_branch
@@ -104,7 +105,8 @@ class RunSummary(Record):
     stages: dict[str, int] = {}  # counts by Result.status
     seconds: float = 0.0
     seconds_by_stage: dict[str, float] = {}
-    limit_us: float = 0.0
+    limit_us: float = 0.0  # which every share of the summary is of
+    peaks: UsedPeaks | None = None  # that this limit is computed from
     seed: int = 0
     stopped: str = ""  # why the search stopped
     admitted: bool = True

@@ -9,7 +9,19 @@ from .scores import BASELINES, SuiteTask, find_verified_speedup, kind
 from .tables import Grid
 
 TEXTS = frozenset(
-    {"task", "target", "run", "status", "kind", "labels", "best_baseline", "label", "hardware", "reason"}
+    {
+        "task",
+        "target",
+        "run",
+        "status",
+        "kind",
+        "labels",
+        "best_baseline",
+        "label",
+        "hardware",
+        "reason",
+        "peaks",
+    }
 )
 
 
@@ -32,7 +44,7 @@ def _row(sample: int, run: RunSummary) -> dict[str, str]:
         "labels": " ".join(best.labels) if best else "", "label": best.label if best else "",
         "best_baseline": best.speedup.baseline if best else "", **speedups,
         "median_us": f"{best.median_us:.6g}" if best else "", "limit_us": f"{run.limit_us:.6g}",
-        "limit_share": f"{best.limit_share:.6g}" if best else "", "judged": str(run.evaluations),
+        "limit_share": f"{best.limit_share:.6g}" if best else "", "peaks": run.peaks.key if run.peaks else "", "judged": str(run.evaluations),
         "correct": str(run.stages.get("ok", 0)), "seconds": f"{run.seconds:.6g}", "seed": str(run.seed),
         "tokens": str(run.tokens), "usd": "" if run.usd is None else f"{run.usd:.6g}", "hardware": run.hardware,
         "reason": run.reason or run.fault,

@@ -116,7 +116,8 @@ def environment(report: Report) -> Grid:
     if report.limit is not None:
         bandwidth, arithmetic = report.limit.bytes_per_second / 1e9, report.limit.flops_per_second / 1e9
         rate = f"{bandwidth:.1f} GB/s, {arithmetic:.0f} GFLOP/s"
-        rows.append(("measured peaks", rate))
+        used = report.limit.peaks
+        rows.append(("measured peaks", f"{rate}; {used.text}" if used is not None else rate))
         bound = f"{microseconds(report.limit.seconds * 1e6)} ({report.limit.bound}-bound)"
         rows.append(("limit of this task", bound))
     if report.claim is not None and report.claim.isolation:

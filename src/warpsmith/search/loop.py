@@ -34,6 +34,7 @@ class Search:
     """One run on one task. `known` holds results judged before, by content key: they are taken, never judged again.
 
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
+    `remeasure` measures the limit once more, which is done once before the search stops because of it; None: it stands.
     """
 
     task: Task
@@ -48,6 +49,7 @@ class Search:
     own: Collection[str] = frozenset()
     seed: int = 0
     methods: Methods = field(default_factory=Methods)
+    remeasure: Callable[[], Limit] | None = None
     fault: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     round: int = 0
@@ -82,7 +84,10 @@ class Search:
             )
             idle = 0 if led or proposals else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
-                return "no new idea left" + self._describe_settled()
+                settled = self._describe_settled()
+                if settled and self._measure_limit_again() and self._describe_settled() != settled:
+                    continue
+                return "no new idea left" + settled
             for attempt in self._judge(proposals):
                 self._follow_up(attempt)
             self.methods.population.migrate(self.round)
@@ -110,17 +115,46 @@ class Search:
         return self.meter.find_reached_limit() is not None and self.situation().best is not None
 
     def _stop(self, situation: Situation) -> str | None:
-        return self.team.orchestrator.stop(situation) or self.methods.steering.stop(situation)
+        """Why to stop now. Where that is the limit, it is measured once more before: it may turn out lower."""
+        orchestrator, steering = self.team.orchestrator, self.methods.steering
+        at_limit = orchestrator.stop_at_limit(situation) is not None
+        reason = orchestrator.stop(situation)
+        if reason is None:
+            reason = steering.stop(situation)
+            at_limit = reason is not None
+        if not at_limit or not self._measure_limit_again():
+            return reason
+        situation = self.situation()
+        return orchestrator.stop(situation) or steering.stop(situation)
+
+    def _measure_limit_again(self) -> bool:
+        """Return whether it was: once a search, where somebody can."""
+        remeasure, self.remeasure = self.remeasure, None
+        if remeasure is None:
+            return False
+        self.take_limit(remeasure())
+        return True
+
+    def take_limit(self, limit: Limit) -> None:
+        """Go on by a limit that was measured since, unless it is worse: peaks are the best ever seen. All that was computed from the one
+        before follows.
+        """
+        if limit == self.limit or limit.seconds > self.limit.seconds:
+            return
+        self.limit = limit
+        self.facts = self.facts.by_limit(limit)
+        self.attempts[:] = [a.restate(limit) for a in self.attempts]
+        self.methods.population.replace({a.candidate.content_key: a for a in self.attempts})
 
     def _describe_settled(self) -> str:
         """Which regions were left alone, for the reason to stop."""
-        closed = list_settled(a.result for a in self.attempts)
+        closed = list_settled(a.result for a in self.attempts) if not self.limit.busy else {}
         return f"; near its limit: {counted(len(closed), 'region')}" if closed else ""
 
     def situation(self) -> Situation:
         return Situation(
             self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
-            steered=self.methods.steering.on,
+            steered=self.methods.steering.on and not self.limit.busy,
         )  # fmt: skip
 
     @property
@@ -196,9 +230,12 @@ class Search:
         simpler = simpler and best is not None and code_size(attempt.candidate) < code_size(best.candidate)
         self._ledger.note(attempt, judged, simpler and attempt.candidate.lineage.operator == "simplify")
         self.attempts.append(attempt)
-        self.methods.population.add(attempt, self._islands[key])
         self.meter.evaluations += judged
         self.record(attempt)
+        if judged and result.timing is not None and result.timing.limit is not None:
+            self.take_limit(result.timing.limit)
+        attempt = self.attempts[-1] = attempt.restate(self.limit)
+        self.methods.population.add(attempt, self._islands[key])
         return attempt
 
     def _follow_up(self, attempt: Attempt) -> None:

@@ -8,6 +8,7 @@ descent that works differently lives on. Islands form a ring; at a migration eac
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -70,6 +71,13 @@ class Island:
             self.cells[cell] = attempt
         return True
 
+    def replace(self, attempts: Mapping[str, Attempt], by: By) -> None:
+        """Put these attempts, by content key, in the place of members: their profiles may say something else of them now."""
+        members = [attempts.get(key, attempt) for key, attempt in self.members.items()]
+        self.members, self.cells = {}, {}
+        for attempt in members:
+            self.add(attempt, by)
+
 
 class Population:
     """`islands`: how many. `migrate_every`: rounds from one migration to the next. `elites`: whether parents are the best of each
@@ -91,6 +99,11 @@ class Population:
         """Add an attempt, unless it failed. `island` counts round: any number will do."""
         if attempt.speedup > 0:
             self.islands[island % len(self.islands)].add(attempt, self._by)
+
+    def replace(self, attempts: Mapping[str, Attempt]) -> None:
+        """Put these attempts, by content key, in the place of members that are the same candidates."""
+        for island in self.islands:
+            island.replace(attempts, self._by)
 
     def best(self, island: int | None = None) -> Attempt | None:
         """Return the best of one island, or of all."""

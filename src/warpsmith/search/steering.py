@@ -19,7 +19,8 @@ __all__ = ["REST", "Room", "Savings", "Steering", "proportional"]
 
 class Steering:
     """`worth`: factor on the whole task below which gains are not worth going on. Off: every region is open and gets the same
-    number of candidates, and nothing stops the run.
+    number of candidates, and nothing stops the run. A limit that was measured on a busy machine may be too high: it closes no
+    region and stops nothing.
     """
 
     def __init__(self, worth: float = 1.02, on: bool = True) -> None:
@@ -34,7 +35,9 @@ class Steering:
         return room.rooms() if room is not None else []
 
     def open(self, situation: Situation, region_id: str) -> bool:
-        return not self.on or region_id not in list_settled(a.result for a in situation.attempts)
+        return not self._trusts(situation) or region_id not in list_settled(
+            a.result for a in situation.attempts
+        )
 
     def split(self, situation: Situation, n: int) -> dict[str, int]:
         """Share `n` candidates among the regions, by the logarithm of its gain; REST stands for regions that have no unit in
@@ -48,14 +51,18 @@ class Steering:
 
     def stop(self, situation: Situation) -> str | None:
         """Why to stop now: the best gain still possible is below `worth`. None to go on, or where nothing is known."""
+        self.saved.stopped = ""
         room = self._find_headroom(situation)
-        if not self.on or room is None or room.possible() >= self._worth:
+        if not self._trusts(situation) or room is None or room.possible() >= self._worth:
             return None
         self.saved.stopped = f"at most {room.possible():.2f}x left in the regions worked on"
         return self.saved.stopped
 
+    def _trusts(self, situation: Situation) -> bool:
+        return self.on and not situation.limit.busy
+
     def _find_headroom(self, situation: Situation) -> Headroom | None:
-        room = headroom(situation, self.on)
+        room = headroom(situation, self._trusts(situation))
         if room is not None:
             for region in room.closed:
                 self.saved.close(room.regions[region], room.seen[region].limit_share, situation.round)

@@ -176,10 +176,10 @@ class SolutionJudge(JudgeSession):
             return
         finally:
             self._starter.empty()
-        share = self.limit.seconds * 1e6 / run.timing.median_us
-        finding.timing = run.timing.model_copy(update={"limit_share": share, "confirmed": not self.quick})
+        finding.timing = run.timing.model_copy(update={"confirmed": not self.quick})
         self.progress("checking what the timed calls returned")
         finding.fault = self._wrong_sample(finding, run.samples) or self._below_floor(run.timing)
+        finding.timing = finding.timing.restate(self.limit)  # which may have been measured again
 
     def _wrong_sample(self, finding: _Finding, samples: Sequence[TimedSample]) -> Fault | None:
         checker, case = finding.trial.checker, Case(self.task.main.name, OWN, self._draw())

@@ -1,20 +1,7 @@
-import platform
-import re
-import subprocess
-
 import pytest
 
-from warpsmith import machine
-from warpsmith.errors import ToolchainError
-from warpsmith.judge.roofline.limits import (
-    FLAGS,
-    SOURCE,
-    Peaks,
-    hard_floor,
-    limit,
-    measure_peaks,
-    region_limit,
-)
+from warpsmith.judge.roofline.limits import hard_floor, limit, region_limit
+from warpsmith.judge.roofline.peaks import Peaks
 from warpsmith.records import Graph, GraphInput, GraphOutput, Node, Region, TensorSpec, Value
 
 KIB, GB = 1 << 10, 1e9
@@ -122,59 +109,9 @@ def test_region_counts_its_own_edges():
     assert region_limit(both, region, PEAKS).least_bytes == BIG.nbytes + 4
 
 
-def test_bandwidth_never_rises_with_size():
-    rates = [PEAKS.bandwidth(s) for s in (1, 128 * KIB, 1 << 20, 1 << 26, 1 << 30)]
-    assert rates == sorted(rates, reverse=True)
-    assert rates[0] == 200 * GB
-    assert PEAKS.memory == 40 * GB
-
-
-def test_merging_keeps_the_better_of_each_rate():
-    other = PEAKS.model_copy(update={"flops": 50 * GB, "read": {128 * KIB: 300 * GB, 1 << 26: 10 * GB}})
-    merged = PEAKS.merge(other)
-    assert (merged.flops, merged.read) == (100 * GB, {128 * KIB: 300 * GB, 1 << 26: 20 * GB})
-
-
-def test_real_peaks_are_sane_and_cached(tmp_path):
-    first = measure_peaks(tmp_path, 1)
-    assert first.flops > 1e8
-    assert 1e8 < first.memory <= first.bandwidth(1)
-    assert measure_peaks(tmp_path, 1) == first
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="architectures of x86")
-@pytest.mark.parametrize(("arch", "register", "chains"), [("x86-64-v3", "ymm", 12), ("x86-64-v4", "zmm", 16)])
-def test_multiply_adds_are_measured_in_registers(tmp_path, arch, register, chains):
-    """With more sums than there are registers they go through memory: an AVX2 machine once had 4% of its rate."""
-    flags = [f"-march={arch}" if f == "-march=native" else f for f in FLAGS]
-    command = [machine.find_compiler(), *flags, "-S", str(SOURCE), "-o", str(tmp_path / "stream.s")]
-    subprocess.run(command, check=True)
-    lines = (tmp_path / "stream.s").read_text().splitlines()
-    found = [line for line in lines if re.search(r"\tvfmadd\d+ps\t", line)]
-    assert len(found) == chains
-    assert all(line.count(f"%{register}") == 3 for line in found), found
-
-
-def test_a_spoilt_cache_is_measured_again(tmp_path):
-    measure_peaks(tmp_path, 1)
-    (file,) = tmp_path.iterdir()
-    file.write_text("{")
-    assert measure_peaks(tmp_path, 1).flops > 0
-
-
-def test_without_a_compiler(tmp_path):
-    with pytest.raises(ToolchainError, match="compiler"):
-        measure_peaks(tmp_path, 1, compiler="no-such-compiler")
-
-
-def test_a_compiler_that_fails_says_why(tmp_path):
-    fake = tmp_path / "g++"
-    fake.write_text(
-        "#!/bin/sh\necho 'stream.cpp:1:1: note: here' >&2; echo 'x.h:3: fatal error: no omp.h' >&2; exit 1"
-    )
-    fake.chmod(0o755)
-    with pytest.raises(
-        ToolchainError, match=r"g\+\+ fails: x.h:3: fatal error: no omp.h; `warpsmith doctor`"
-    ):
-        measure_peaks(tmp_path, 1, compiler=str(fake))
+def test_a_limit_names_the_peaks_that_it_used():
+    assert limit(RELU, PEAKS).peaks == PEAKS.used
+    assert PEAKS.used.busy, "nobody noted that the machine was quiet"
+    quiet = PEAKS.model_copy(update={"quiet": tuple(PEAKS.rates)})
+    assert not limit(RELU, quiet).busy
+    assert quiet.used.key == PEAKS.used.key != PEAKS.model_copy(update={"flops": 1.0}).used.key

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.judge.roofline.limits import Peaks
+from warpsmith.judge.roofline.peaks import Peaks
 from warpsmith.judge.roofline.region_profiles import region_profiles
 from warpsmith.records import Candidate, Tunable, Unit
 from warpsmith.testing import chain_graph, chain_region

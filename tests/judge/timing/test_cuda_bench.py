@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from warpsmith.errors import WarpsmithError
-from warpsmith.judge.roofline.limits import hard_floor, limit, measure_peaks
+from warpsmith.judge.roofline.limits import hard_floor, limit
+from warpsmith.judge.roofline.peaks import measure_peaks
 from warpsmith.judge.timing.baselines import baseline_names
 from warpsmith.judge.timing.bench import Bench
 from warpsmith.judge.timing.cuda_clock import CudaStopwatch, make_stopwatch

@@ -11,7 +11,8 @@ import torch
 from warpsmith import machine
 from warpsmith.errors import JudgeError
 from warpsmith.judge.device import gpu_state
-from warpsmith.judge.roofline.limits import Peaks, limit, measure_peaks
+from warpsmith.judge.roofline.limits import limit
+from warpsmith.judge.roofline.peaks import Peaks, measure_peaks
 from warpsmith.judge.timing import cuda_clock
 from warpsmith.judge.timing.baselines import audit, baseline_names
 from warpsmith.judge.timing.bench import Bench

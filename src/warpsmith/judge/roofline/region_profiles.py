@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from ... import machine
 from ...records import Candidate, Graph, Profile, RegionProfile, Unit
-from .limits import Peaks, region_limit
+from .limits import region_limit
+from .peaks import Peaks
 
 FLOAT_BITS = 32
 

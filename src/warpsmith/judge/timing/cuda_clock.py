@@ -161,14 +161,9 @@ class CudaStopwatch(Stopwatch):
         """Wait until no other context has work for the device: contexts take slices of milliseconds, so that with one
         at work even nothing takes that long. Says whether it came to that; if not, the next time it waits less.
         """
-        deadline, quick = time.monotonic() + self._patience, 0
-        while quick < QUIET_CALLS and time.monotonic() < deadline:
-            start = time.perf_counter_ns()
-            self._nothing.zero_()
-            torch.cuda.synchronize()
-            quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
-        self._patience = QUIET_MAX_S if quick == QUIET_CALLS else QUIET_MIN_S
-        return quick == QUIET_CALLS
+        quiet = wait_until_quiet(self._nothing, self._patience)
+        self._patience = QUIET_MAX_S if quiet else QUIET_MIN_S
+        return quiet
 
     def _clear(self) -> None:
         torch.cuda.synchronize()
@@ -199,6 +194,18 @@ class CudaStopwatch(Stopwatch):
 
     def _finish(self) -> None:
         torch.cuda.synchronize()
+
+
+def wait_until_quiet(nothing: Tensor, seconds: float) -> bool:
+    """Wait for so long until kernels that do `nothing` end at once, as they do where no other context has work; return
+    whether it came to that."""
+    deadline, quick = time.monotonic() + seconds, 0
+    while quick < QUIET_CALLS and time.monotonic() < deadline:
+        start = time.perf_counter_ns()
+        nothing.zero_()
+        torch.cuda.synchronize()
+        quick = quick + 1 if time.perf_counter_ns() - start < QUIET_NS else 0
+    return quick == QUIET_CALLS
 
 
 def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.Event) -> float:
