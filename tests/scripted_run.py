@@ -115,6 +115,10 @@ class StubExecutor:
         for candidate in candidates:
             yield _placed(scripted_result(candidate, speed(candidate)), candidate)
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            yield _placed(scripted_result(candidate, speed(candidate)), candidate)
+
     def confirm(self, candidate: Candidate) -> Result:
         result = _placed(scripted_result(candidate, speed(candidate)), candidate)
         assert result.timing is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..progress import counted
+from ..records.intervals import find_sure_share
 from .base import Advice, OrchestratorBrain, RoundPlan, Situation
 from .findings import BEATEN
 
@@ -18,7 +19,7 @@ WORTH = 1.01  # a round whose best is not 1% better than the last made no progre
 
 
 class OrchestratorAgent:
-    """The built-in rules. `history` of best speedups per round decides; near the limit or without progress it stops.
+    """The built-in rules. `history` of the bests' low ends per round decides; near the limit or without progress it stops.
 
     `seeds`: whether the first round fills whole cuts of the graph at once, as suits a brain that seldom fails; else it tries
     one unit at a time.
@@ -89,7 +90,7 @@ class OrchestratorAgent:
 
     def end_round(self, situation: Situation) -> None:
         """Take note of a finished round."""
-        self.bests.append(situation.best.speedup if situation.best is not None else 0.0)
+        self.bests.append(situation.best.worth if situation.best is not None else 0.0)
 
     def stop(self, situation: Situation) -> str | None:
         """Explain why to stop now; None to go on."""
@@ -97,7 +98,8 @@ class OrchestratorAgent:
         if (
             best is not None
             and best.result.timing is not None
-            and self.near_limit <= best.result.timing.limit_share <= BEATEN
+            and self.near_limit <= find_sure_share(best.result.timing)
+            and best.result.timing.limit_share <= BEATEN
         ):
             return f"the best reached {best.result.timing.limit_share:.0%} of the limit"
         if len(self.bests) > self.patience and self.bests[-1] < WORTH * self.bests[-1 - self.patience]:

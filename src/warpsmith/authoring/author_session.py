@@ -107,9 +107,9 @@ class AuthorSession:
         )  # fmt: skip
 
 
-def _rank(attempt: Attempt) -> tuple[bool, float]:
+def _rank(attempt: Attempt) -> tuple[bool, float, float]:
     timing = attempt.result.timing
-    return timing is not None and timing.confirmed, attempt.speedup
+    return timing is not None and timing.confirmed, *attempt.rank
 
 
 def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> str:

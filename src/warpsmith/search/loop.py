@@ -34,6 +34,7 @@ class Search:
     """One run on one task. `known` holds results judged before, by content key: they are taken, never judged again.
 
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
+    `busy`: why the machine was too busy to confirm anything.
     """
 
     task: Task
@@ -49,6 +50,7 @@ class Search:
     seed: int = 0
     methods: Methods = field(default_factory=Methods)
     fault: str = ""
+    busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     round: int = 0
 
