@@ -119,6 +119,9 @@ class StubExecutor:
         for candidate in candidates:
             yield _placed(scripted_result(candidate, speed(candidate)), candidate)
 
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return True
+
     def confirm(self, candidate: Candidate) -> Result:
         result = _placed(scripted_result(candidate, speed(candidate)), candidate)
         assert result.timing is not None

@@ -130,7 +130,6 @@ def threads() -> int:
     return int(setting) if setting.isdigit() and int(setting) > 0 else physical_cores()
 
 
-@functools.cache
 def wait_until_quiet(seconds: float, threads: int, device: str = "cpu") -> bool:
     """Wait until the processors have room for so many threads, or the GPU has no work, `seconds` at most; return whether it is so.
 
@@ -150,6 +149,7 @@ def wait_until_quiet(seconds: float, threads: int, device: str = "cpu") -> bool:
     return False
 
 
+@functools.cache
 def cpu_name() -> str:
     for line in _read(Path("/proc/cpuinfo")).splitlines():
         key, _, value = line.partition(":")
