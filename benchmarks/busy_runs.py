@@ -40,7 +40,7 @@ TASKS = (
 QUIET, BUSY = "quiet", "busy"
 LIMIT_FACTOR, LIMIT_EXTRA_S = 4, 600  # of a run's time: after so long it is killed
 SPIN = "import os, sys\nos.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
-LAST_LINES = 5
+LAST_LINES = 15
 Row = dict[str, Any]
 
 
