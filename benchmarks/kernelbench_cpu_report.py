@@ -18,7 +18,7 @@ from warpsmith.report.tables import Grid
 from warpsmith.report.wording import baseline_name, interval, share
 
 Row = dict[str, Any]
-STATUSES = ("win", "no-win", "quarantined", "refused", "failed", "error")
+STATUSES = ("win", "no-win", "too-busy", "quarantined", "refused", "failed", "error")
 FAILURES = 40  # kinds of failed candidates listed
 
 

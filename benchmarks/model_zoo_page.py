@@ -11,10 +11,17 @@ from warpsmith.report.tables import Grid
 from warpsmith.report.wording import baseline_name, share
 
 Row = dict[str, Any]
-STATUSES = ("win", "no-win", "failed", "not covered", "refused", "wrong", "error", "timeout")
-VERDICTS = ("win", "no-win", "failed", "not covered")  # the run went to its end and the module answers right
+STATUSES = ("win", "no-win", "too-busy", "failed", "not covered", "refused", "wrong", "error", "timeout")
+VERDICTS = (
+    "win",
+    "no-win",
+    "too-busy",
+    "failed",
+    "not covered",
+)  # the run went to its end and the module answers right
 MEANINGS = {
     "win": "faster than the best baseline, its interval above 1",
+    "too-busy": "judged, and the machine was too busy to tell: the original runs",
     "no-win": "judged, not faster: the original runs",
     "failed": "no candidate was right and confirmed: the original runs",
     "not covered": "the expert has nothing for this graph: the original runs",

@@ -118,6 +118,13 @@ class StubExecutor:
         for candidate in candidates:
             yield _placed(scripted_result(candidate, speed(candidate)), candidate)
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            yield _placed(scripted_result(candidate, speed(candidate)), candidate)
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return True
+
     def confirm(self, candidate: Candidate) -> Result:
         result = _placed(scripted_result(candidate, speed(candidate)), candidate)
         assert result.timing is not None

@@ -418,7 +418,7 @@ def test_live_line_shows_the_best_and_ends() -> None:
         "1.23x compile",
         "left",
         "[1/3] softmax",
-        "1.52x over compile",
+        "1.52x [1.47, 1.58] over compile",
     ):
         assert part in text
 
@@ -439,3 +439,23 @@ def test_a_win_over_a_slow_baseline_says_so(capsys: pytest.CaptureFixture[str]) 
     assert "reaches only" not in capsys.readouterr().out
     printing.print_summary(summary(limit_us=10.0))
     assert "The best baseline reaches only 0.81% of the machine's limit" in capsys.readouterr().out
+
+
+def test_a_run_that_was_too_busy_to_tell_says_so_and_prints_no_median(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    over = Ratio(baseline="eager", median=3.33, low=0.0, high=9.0)
+    best = summary().best
+    assert best is not None
+    busy = summary("too-busy", reason="the machine was too busy to confirm anything: a process waited")
+    busy = busy.model_copy(update={"best": best.model_copy(update={"speedup": over, "speedup_eager": over})})
+    printing.print_summary(busy)
+    printing.print_table([busy, summary()])
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "softmax: too-busy (the machine was too busy to confirm anything: a process waited)\n"
+    )
+    assert "  unknown (too noisy: 0.00 to 9.00) over eager, the best baseline\n" in told
+    assert told.count("run the same command again when the machine is quiet") == 2
+    assert "3.33" not in told + closing_line(busy)
+    assert closing_line(busy).startswith("softmax: too-busy: unknown (too noisy: 0.00 to 9.00) over eager, ")

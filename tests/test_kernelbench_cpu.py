@@ -67,9 +67,9 @@ def test_the_page_counts_a_task_without_a_claimed_win_as_one() -> None:
         {"task": "level2/2_D", "status": "error", "reason": "not done in 9 s", "log": ["searching"], **RUN},
     ]
     page = markdown(rows, "--levels 1 2", left=3)
-    assert "| level1 | 2 | 1 | 0 | 1 | 0 | 0 | 0 | 2.00× | 2.83× | 4.00× | 8.00× |" in page
-    assert "| level2 | 2 | 0 | 0 | 0 | 1 | 0 | 1 | 1.00× | 1.00× | — | — |" in page
-    assert "| all | 4 | 1 | 0 | 1 | 1 | 0 | 1 | 1.41× | 1.68× | 4.00× | 8.00× |" in page
+    assert "| level1 | 2 | 1 | 0 | 0 | 1 | 0 | 0 | 0 | 2.00× | 2.83× | 4.00× | 8.00× |" in page
+    assert "| level2 | 2 | 0 | 0 | 0 | 0 | 1 | 0 | 1 | 1.00× | 1.00× | — | — |" in page
+    assert "| all | 4 | 1 | 0 | 0 | 1 | 1 | 0 | 1 | 1.41× | 1.68× | 4.00× | 8.00× |" in page
     assert "6 ok, 2 incorrect" in page
     assert "3 tasks have not been run yet" in page
     assert page.index("level1/9\\_A") < page.index("level1/10\\_B")  # by number

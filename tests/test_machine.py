@@ -117,3 +117,29 @@ def test_results_of_a_gpu_are_not_said_to_be_a_processors(
     monkeypatch.setattr(machine, "gpu", lambda: gpu)
     assert machine.describe(device="cuda").hardware == named
     assert machine.describe().hardware == machine.cpu_name()
+
+
+@pytest.mark.parametrize(("others", "threads", "quiet"), [(0.05, 2, True), (1.0, 2, False), (1.0, 1, True)])
+def test_a_machine_is_quiet_when_its_processors_have_room(
+    monkeypatch: pytest.MonkeyPatch, others: float, threads: int, quiet: bool
+) -> None:
+    """Two processors, of which others use so much; a look takes two seconds."""
+    now = [0.0]
+
+    def look(seconds: float, percpu: bool) -> list[float]:
+        now[0] += seconds
+        return [100.0 * others, 0.0]
+
+    monkeypatch.setattr(machine.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(machine.psutil, "cpu_percent", look)
+    monkeypatch.setattr(machine, "affinity", lambda: (0, 1))
+    assert machine.wait_until_quiet(7.0, threads) is quiet
+    assert now[0] == (2.0 if quiet else 7.0)
+
+
+def test_a_gpu_is_quiet_when_it_has_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter(["90", "80", "0"])
+    monkeypatch.setattr(machine.psutil, "cpu_percent", lambda seconds, percpu: [100.0])
+    monkeypatch.setattr(machine, "query_gpu", lambda fields: [next(used)])
+    assert machine.wait_until_quiet(600.0, 1, "cuda")
+    assert list(used) == []

@@ -23,7 +23,7 @@ from warpsmith.errors import (
 )
 from warpsmith.pipeline.suite import Suite, play_suite
 from warpsmith.progress import SilentObserver
-from warpsmith.records import Budget, RunSummary
+from warpsmith.records import Budget, Candidate, Result, RunSummary
 from warpsmith.testing import chain_task
 
 
@@ -219,3 +219,25 @@ def test_samples_judge_for_themselves_and_other_runs_take_what_is_there(stubbed:
     reused = [sum(e.kind == "reused" for e in archive.run_entries(s.run_id)) for s in runs]
     assert reused[:3] == [0, 0, 0]
     assert reused[3] > 0
+
+
+def test_a_run_on_a_machine_that_was_too_busy_is_played_again(
+    stubbed: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = scripted_run.StubExecutor.confirm
+
+    def confirm_beside_others(self: Any, candidate: Candidate) -> Result:
+        result = quiet(self, candidate)
+        ratios = tuple(r.model_copy(update={"low": 0.0}) for r in result.timing.ratios)
+        timing = result.timing.model_copy(update={"ratios": ratios, "busy": "a process waited"})
+        return result.model_copy(update={"timing": timing})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scripted_run.StubExecutor, "confirm", confirm_beside_others)
+        spoilt = searched(stubbed, seed=0)
+    assert [(s.status, s.reason) for s in spoilt] == 2 * [
+        ("too-busy", "the machine was too busy to confirm anything: a process waited")
+    ]
+    again = searched(stubbed, seed=0)
+    assert [s.status for s in again] == ["win", "win"]
+    assert searched(stubbed, seed=0) == again

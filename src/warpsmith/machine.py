@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,6 +25,9 @@ from .records import Environment
 
 CPU_DIR = Path("/sys/devices/system/cpu")
 CACHE_DEFAULT = {"L1": 32 << 10, "L2": 1 << 20, "L3": 32 << 20}  # where the system does not say
+LOOK_S = 2.0  # over which the load of the processors is averaged
+BUSY_PROCESSORS = 0.25  # that others may use on a machine that counts as quiet
+BUSY_GPU_PERCENT = 5.0
 COMPILERS = ("g++", "c++", "clang++")
 UNNAMED_GPU = "an NVIDIA GPU that nvidia-smi does not name"
 NO_COMPILER = "no C++ compiler: install g++ (apt install g++) or set WARPSMITH_COMPILER to the path of one"
@@ -124,6 +128,25 @@ def threads() -> int:
     physical cores."""
     setting = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(setting) if setting.isdigit() and int(setting) > 0 else physical_cores()
+
+
+def wait_until_quiet(seconds: float, threads: int, device: str = "cpu") -> bool:
+    """Wait until the processors have room for so many threads, or the GPU has no work, `seconds` at most; return whether it is so.
+
+    The caller has nothing running meanwhile: what is busy is another's.
+    """
+    deadline = time.monotonic() + seconds
+    while (seconds_left := deadline - time.monotonic()) > 0:
+        percents = psutil.cpu_percent(min(LOOK_S, seconds_left), percpu=True)
+        if device != "cpu":
+            used = query_gpu(["utilization.gpu"])
+            quiet = used is None or float(used[0]) <= BUSY_GPU_PERCENT
+        else:
+            idle = sum(100.0 - percents[cpu] for cpu in affinity() if cpu < len(percents)) / 100.0
+            quiet = idle >= min(threads, len(affinity())) - BUSY_PROCESSORS
+        if quiet:
+            return True
+    return False
 
 
 @functools.cache

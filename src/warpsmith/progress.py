@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 from .records import RunSummary
+from .records.intervals import describe_ratio, is_unknown
 
 PLAIN_INTERVAL_S = 2.0  # between two plain lines about evaluations
 
@@ -189,10 +190,10 @@ def closing_line(summary: RunSummary) -> str:
     best = summary.best
     if best is None or summary.status == "failed":
         return f"{summary.task}: {summary.status}: {summary.reason or summary.stopped}"
-    s = best.speedup
+    limit = f", {best.limit_share:.0%} of the limit" if not is_unknown(best.speedup) else ""
     return (
-        f"{summary.task}: {summary.status}: {s.median:.2f}x over {s.baseline} [{s.low:.2f}, {s.high:.2f}], "
-        f"{best.limit_share:.0%} of the limit, {summary.evaluations} judged in {duration(summary.seconds)}"
+        f"{summary.task}: {summary.status}: {describe_ratio(best.speedup)} over {best.speedup.baseline}{limit}, "
+        f"{summary.evaluations} judged in {duration(summary.seconds)}"
     )
 
 

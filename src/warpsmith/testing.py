@@ -158,6 +158,13 @@ class ScriptedExecutor:
             return result
         return result.model_copy(update={"timing": result.timing.model_copy(update={"confirmed": True})})
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            yield scripted_result(candidate, self.speed(candidate))
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return True
+
 
 def chain_candidate(technique: str, source: str = "") -> Candidate:
     """One unit for the first two nodes of `chain_task`; what it is called tells it from others."""

@@ -193,6 +193,17 @@ def test_a_region_that_lies_is_refused(judge: Judge) -> None:
         assert result.status == "refused", result.reason
 
 
+def test_what_was_verified_is_timed_again_and_what_the_timed_calls_return_is_checked(judge: Judge) -> None:
+    good, wrong = judge.remeasure([candidate(judge, GOOD), candidate(judge, "tanhf(x[i]) * 2.0f")])
+    assert good.status == "ok"
+    assert good.timing is not None
+    assert good.timing.ratio("eager") is not None
+    assert not good.timing.confirmed
+    assert "verify" not in good.seconds
+    assert wrong.status == "incorrect"
+    assert "in a timed run" in wrong.reason
+
+
 def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
     judged(judge, "tanhf(x[i]) + tanhf(x[i]) + 1.0f")
     old = judge.bench.pool.timings["eager"]

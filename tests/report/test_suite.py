@@ -171,3 +171,23 @@ def test_every_format_tells_the_same_tasks_and_what_is_left():
 def test_an_empty_suite_is_a_page_too():
     assert "0 of 0 tasks won" in write(suite_page([]), "text")
     assert write(suite_page([]), "csv").strip() == ""
+
+
+def test_a_run_that_was_too_busy_to_tell_is_neither_won_nor_lost_and_shows_no_median() -> None:
+    over = ratio("compile", 3.0, high=9.0).model_copy(update={"low": 0.0})
+    busy = summary(
+        "e", 3.0, status="too-busy", reason="the machine was too busy to confirm anything: it waited"
+    )
+    best = busy.best.model_copy(update={"speedup": over, "speedup_eager": over, "ratios": (over,)})
+    page = suite_table([*SUITE, busy.model_copy(update={"best": best})])
+    assert (
+        "1 of 5 tasks won, 2 without a win (0 of them quarantined), 1 that the machine was too busy to tell, 1 failed"
+        in page
+    )
+    (line,) = (x for x in page.splitlines() if x.startswith("| e |") and "unknown" in x and "r-e" in x)
+    assert "unknown (too noisy: 0.00 to 9.00)" in line
+    assert "3.00" not in page
+    totals = score([busy.model_copy(update={"best": best})])
+    assert (totals.too_busy, totals.wins, totals.no_wins, totals.geomean_best) == (1, 0, 0, 1.0)
+    assert totals.at_k[0].pass_at_k == 1.0  # it is correct
+    assert not [m for m in totals.means if m.among == "correct"]

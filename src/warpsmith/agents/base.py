@@ -6,6 +6,7 @@ expert, or a language model. Each role may have a brain of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
@@ -23,6 +24,8 @@ from ..records import (
     Task,
     Unit,
 )
+from ..records.intervals import find_worth
+from .findings import BEATEN
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,16 @@ class Attempt:
         """Copy it with its shares by this limit; itself where they are already."""
         result = self.result.restate(limit)
         return self if result is self.result else replace(self, result=result)
+
+    @property
+    def worth(self) -> float:
+        """The sure part of the speedup, the low end of its interval; 0 for anything that is not a correct, timed candidate."""
+        return find_worth(self.result.speedup) if self.speedup > 0 else 0.0
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The order of attempts: by what is sure; where nothing is, by the median."""
+        return self.worth, self.speedup
 
     def find_profile(self, unit: Unit) -> RegionProfile | None:
         """Find the profile of one of the candidate's units."""
@@ -68,7 +81,20 @@ class Situation:
 
     @property
     def best(self) -> Attempt | None:
-        return max((a for a in self.attempts if a.speedup > 0), key=lambda a: a.speedup, default=None)
+        """The attempt with the highest low end; not the luckiest median."""
+        return max((a for a in self.attempts if a.speedup > 0), key=lambda a: a.rank, default=None)
+
+    @property
+    def most_gain(self) -> float:
+        """The speedup over the best baseline at the physical limit, which no promise exceeds; infinite where it is not known, or was beaten."""
+        timings = [a.result.timing for a in self.attempts if a.speedup > 0]
+        beaten = any(t is not None and t.limit_share > BEATEN for t in timings)
+        limit_us = self.limit.seconds * 1e6
+        return (
+            self.facts.total_us / limit_us
+            if limit_us > 0 and self.facts.total_us > 0 and not beaten
+            else math.inf
+        )
 
 
 @dataclass(frozen=True)

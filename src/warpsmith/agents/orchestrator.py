@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..progress import counted
+from ..records.intervals import find_sure_share
 from .base import Advice, OrchestratorBrain, RoundPlan, Situation
 from .findings import BEATEN
 
@@ -18,7 +19,7 @@ WORTH = 1.01  # a round whose best is not 1% better than the last made no progre
 
 
 class OrchestratorAgent:
-    """The built-in rules. `history` of best speedups per round decides; near the limit or without progress it stops.
+    """The built-in rules. `history` of the bests' low ends per round decides; near the limit or without progress it stops.
 
     `seeds`: whether the first round fills whole cuts of the graph at once, as suits a brain that seldom fails; else it tries
     one unit at a time.
@@ -89,12 +90,14 @@ class OrchestratorAgent:
 
     def end_round(self, situation: Situation) -> None:
         """Take note of a finished round."""
-        self.bests.append(situation.best.speedup if situation.best is not None else 0.0)
+        self.bests.append(situation.best.worth if situation.best is not None else 0.0)
 
     def stop_at_limit(self, situation: Situation) -> str | None:
         """Explain how near its limit the best candidate is; None to go on. A limit from a busy machine may be too high."""
         timing = situation.best.result.timing if situation.best is not None else None
-        if timing is None or situation.limit.busy or not self.near_limit <= timing.limit_share <= BEATEN:
+        if timing is None or situation.limit.busy:
+            return None
+        if find_sure_share(timing) < self.near_limit or timing.limit_share > BEATEN:
             return None
         return f"the best reached {timing.limit_share:.0%} of the limit"
 

@@ -17,7 +17,7 @@ class ReasoningAgent:
         return self.brain.plans(situation.graph, situation.facts)[:count]
 
     def propose(self, situation: Situation, k: int) -> list[Hypothesis]:
-        """Propose at most `k`, not yet tried; no region takes more than half of them while others wait."""
+        """Propose at most `k`, not yet tried; no region takes more than half of them while others wait. None promises more than the limit leaves."""
         tried = {idea_key(a.hypothesis) for a in situation.attempts if a.hypothesis is not None}
         fresh = [h for h in self.brain.hypotheses(situation, 3 * k) if idea_key(h) not in tried]
         fresh.sort(key=lambda h: -h.expected_gain)
@@ -29,7 +29,13 @@ class ReasoningAgent:
                 chosen.append(hypothesis)
                 counts[hypothesis.region.id] += 1
         remainder = [h for h in fresh if h not in chosen]
-        return (chosen + remainder)[:k]
+        return [_cap_promise(h, situation.most_gain) for h in (chosen + remainder)[:k]]
+
+
+def _cap_promise(hypothesis: Hypothesis, most_gain: float) -> Hypothesis:
+    if hypothesis.expected_gain <= most_gain:
+        return hypothesis
+    return hypothesis.model_copy(update={"expected_gain": round(most_gain, 3)})
 
 
 def idea_key(hypothesis: Hypothesis) -> tuple[object, ...]:

@@ -21,8 +21,9 @@ from ..executors.local import LocalExecutor
 from ..judge.judge import Judge
 from ..pipeline import best_of
 from ..processes.buffers import Scratch
-from ..records import Candidate, Result, RunSummary, Task
+from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
+from ..search.confirmation import explain_noise
 from ..targets.target import Target
 
 
@@ -97,9 +98,16 @@ class AuthorSession:
         judge, attempts = self.judge, self._attempts
         best = max((a for a in attempts if a.speedup > 0), key=_rank, default=None)
         won = best is not None and best.result.win and judge.admission.admitted
-        status: Literal["win", "no-win", "failed"]
+        status: Literal["win", "no-win", "too-busy", "failed"]
         status = "win" if won else "no-win" if best is not None else "failed"
         reason = "" if won else _why_not(best, attempts, judge.admission.admitted)
+        if (
+            best is not None
+            and not won
+            and judge.admission.admitted
+            and (noise := explain_noise(best.result))
+        ):
+            status, reason = TOO_BUSY, f"the machine was too busy to confirm anything: {noise}"
         return RunSummary(
             run_id=run_id, task=self.task.name, target=self.target.name, status=status, reason=reason,
             best=best_of(best.restate(judge.limit)) if best is not None else None,
@@ -112,9 +120,9 @@ class AuthorSession:
         )  # fmt: skip
 
 
-def _rank(attempt: Attempt) -> tuple[bool, float]:
+def _rank(attempt: Attempt) -> tuple[bool, float, float]:
     timing = attempt.result.timing
-    return timing is not None and timing.confirmed, attempt.speedup
+    return timing is not None and timing.confirmed, *attempt.rank
 
 
 def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..knowledge.index import Passage
 from ..records import Ratio
+from ..records.intervals import describe_ratio
 from ..report.wording import microseconds
 from .author_views import AttemptRow, BoardRow, Operand, RegionView, TaskView, VerdictView
 
@@ -115,7 +116,7 @@ def verdict_lines(view: VerdictView) -> list[str]:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] over {ratio.baseline}"
+    return f"{describe_ratio(ratio)} over {ratio.baseline}"
 
 
 def _operand_row(o: Operand) -> str:

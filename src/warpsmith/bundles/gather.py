@@ -14,6 +14,7 @@ from ..archive import Archive, Entry
 from ..authoring.answers import Answer, make_candidate, read_answer
 from ..authoring.folder import read_folder
 from ..records import Candidate, Hypothesis, Task
+from ..records.intervals import find_worth
 from .manifest import BundleError
 
 
@@ -93,5 +94,4 @@ class Gathered:
 
 
 def _speed(entry: Entry) -> float:
-    speedup = entry.result.speedup
-    return speedup.median if entry.result.status == "ok" and speedup is not None else 0.0
+    return find_worth(entry.result.speedup) if entry.result.status == "ok" else 0.0

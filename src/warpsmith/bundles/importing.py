@@ -22,8 +22,9 @@ from ..archive import Archive, import_jsonl
 from ..archive.entries import Kind, RunRecord
 from ..archive.transfer import FORMAT
 from ..pipeline import best_of
-from ..records import Environment, Record, Result, RunSummary, Task, content_hash
+from ..records import TOO_BUSY, Environment, Record, Result, RunSummary, Task, content_hash
 from ..records.result import NO_WIN_QUARANTINED
+from ..search.confirmation import explain_noise
 from .bundle import Bundle, read_bundle
 from .journal import ROWS, ResultRow, TaskRow, read_rows
 from .running import COPY
@@ -123,7 +124,7 @@ def _summarize(
 
 def _conclude(
     opening: TaskRow, firsts: Sequence[Result], confirmation: Result | None
-) -> tuple[Literal["win", "no-win", "failed"], str]:
+) -> tuple[Literal["win", "no-win", "too-busy", "failed"], str]:
     """Conclude status and reason as a run on this machine would."""
     if opening.reason:
         return "failed", opening.reason
@@ -138,6 +139,8 @@ def _conclude(
         return "no-win", NO_WIN_QUARANTINED
     if confirmation.win:
         return "win", ""
+    if noise := explain_noise(confirmation):
+        return TOO_BUSY, f"the machine was too busy to confirm anything: {noise}"
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
 
 

@@ -26,6 +26,7 @@ from ..machine import describe, gpu
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import Candidate, Environment, Result, Task
+from ..records.intervals import describe_ratio, find_worth
 from ..targets.target import Target
 from .bundle import Bundle, read_bundle
 from .container import write_files
@@ -220,10 +221,10 @@ class _BundleRun:
         self.journal.append(ResultRow(phase=phase, result=result.model_copy(update={"builds": builds})))
         results = [r.result for r in self.standing().results]
         speeds = [r.speedup for r in results if r.speedup is not None and r.task_id == result.task_id]
-        best = max(speeds, key=lambda s: s.median, default=None)
+        best = max(speeds, key=find_worth, default=None)
         self.observer.evaluated(
             len({r.candidate_id for r in results}), sum(len(ids) for ids in self.selection.values()), result.status,
-            f"{best.median:.2f}x {best.baseline}" if best is not None else "",
+            f"{describe_ratio(best)} {best.baseline}" if best is not None else "",
             self.deadline - time.monotonic() if self.deadline is not None else None,
         )  # fmt: skip
 

@@ -15,10 +15,16 @@ from rich.text import Text
 
 from ..errors import UsageError
 from ..progress import counted, duration
-from ..records import Ratio, RunSummary, Timing
+from ..records import TOO_BUSY, Ratio, RunSummary, Timing
+from ..records.intervals import describe_ratio, is_unknown
 
 if TYPE_CHECKING:
     from ..report.pages import Page
+
+
+TRY_AGAIN = (
+    "neither a win nor none: run the same command again when the machine is quiet, or give it more time"
+)
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -36,7 +42,8 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def ratio_text(ratio: Ratio) -> str:
-    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+    """A speedup with its interval; one that is too noisy to tell anything is called unknown."""
+    return describe_ratio(ratio)
 
 
 def limit_text(timing: Timing) -> str:
@@ -118,9 +125,10 @@ def print_summary(summary: RunSummary) -> None:
         print(f"  {ratio_text(best.speedup_eager)} over {best.speedup_eager.baseline}")
         if best.speedup_rewritten is not None:
             print(f"  {ratio_text(best.speedup_rewritten)} over the reference with the same rewrite in ATen")
-        peaks = f"; {summary.peaks.text}" if summary.peaks is not None else ""
-        limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us{peaks})"
-        print(f"  {best.median_us:.0f} us, {limit}")
+        if not is_unknown(best.speedup):
+            peaks = f"; {summary.peaks.text}" if summary.peaks is not None else ""
+            limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us{peaks})"
+            print(f"  {best.median_us:.0f} us, {limit}")
         confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"
         print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")
     for line in summary.left:
@@ -139,6 +147,8 @@ def print_summary(summary: RunSummary) -> None:
     print(f"  {summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
     if summary.stopped:
         print(f"  stopped: {summary.stopped}")
+    if summary.status == TOO_BUSY:
+        print(f"  {TRY_AGAIN}")
     if summary.exchanges:
         cost = "price not known" if summary.usd is None else f"${summary.usd:.4f}"
         print(
@@ -156,7 +166,8 @@ def print_table(summaries: Sequence[RunSummary]) -> None:
     for s in summaries:
         best = s.best
         over = f"{ratio_text(best.speedup)} {best.speedup.baseline}" if best else ""
-        eager, limit = (ratio_text(best.speedup_eager), f"{best.limit_share:.0%}") if best else ("", "")
+        eager = ratio_text(best.speedup_eager) if best else ""
+        limit = f"{best.limit_share:.0%}" if best and not is_unknown(best.speedup) else ""
         note = s.reason or (best.label if best else "")
         rows.append(
             (s.task, s.status, over, eager, limit, str(s.evaluations), duration(s.seconds), s.run_id, note)
@@ -176,5 +187,7 @@ def print_table(summaries: Sequence[RunSummary]) -> None:
     for hardware in dict.fromkeys(s.hardware for s in summaries if s.hardware):
         print(f"on {hardware}")
     print("limit: share of the task's speed-of-light floor on this machine; [low, high]: confidence interval")
+    if any(s.status == TOO_BUSY for s in summaries):
+        print(f"too-busy: {TRY_AGAIN}")
     if any(s.run_id for s in summaries):
         print("proof of a run: warpsmith report RUN --format html --out report.html")

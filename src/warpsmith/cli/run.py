@@ -41,7 +41,11 @@ def optimize(
         typer.Option("--replay", metavar="RUN", help="Search again from the record of a run alone."),
     ] = None,
 ) -> None:
-    """Search for a faster, verified implementation of each TASK."""
+    """Search for a faster, verified implementation of each TASK.
+
+    Ends with 0 where every task was verified, won or not. Where the machine was too busy to tell (status too-busy, exit code 0 as for
+    no-win) the same command tries again.
+    """
     from ..api import optimize_task
 
     printing.expect_writable(json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..progress import observer_for
-from ..records import Ratio
+from ..records.intervals import find_worth
 from . import options as o
 
 if TYPE_CHECKING:
@@ -75,9 +75,5 @@ def find_confirmed_win(archive: Archive, run: RunRecord) -> Entry | None:
     ]  # fmt: skip
     claimed = run.summary.best.candidate_id if run.summary and run.summary.best else ""
     return max(
-        win_entries, key=lambda e: (e.candidate.id == claimed, _median(e.result.speedup)), default=None
+        win_entries, key=lambda e: (e.candidate.id == claimed, find_worth(e.result.speedup)), default=None
     )
-
-
-def _median(ratio: Ratio | None) -> float:
-    return ratio.median if ratio else 0.0

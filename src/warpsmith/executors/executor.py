@@ -16,3 +16,11 @@ class Executor(Protocol):
     def confirm(self, candidate: Candidate) -> Result:
         """Judge once more in fresh processes with fresh seeds, against every baseline."""
         ...
+
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Time candidates that were correct once more, one right after the other, as a search does; never from a record of earlier times."""
+        ...
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        """Wait until nothing else keeps the machine busy, `seconds` at most; return whether it is quiet."""
+        ...

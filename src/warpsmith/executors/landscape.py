@@ -54,6 +54,12 @@ class LandscapeExecutor:
             return result
         return result.model_copy(update={"timing": result.timing.model_copy(update={"confirmed": True})})
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        return self.run(candidates)
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return True
+
     def draw_speedup(self, points: Sequence[Point]) -> float:
         """Draw the measured speedup of disjoint units that are not in a candidate; 0 when one of them fails."""
         if any(p.status != "ok" for p in points):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
+from ..machine import wait_until_quiet
 from ..profile.code_profile import CodeProfiler
 from ..profile.demote import sanitize_winner
 from ..records import Candidate, Result
@@ -26,6 +27,16 @@ class LocalExecutor:
             result = self._code_profiler.complete(next(results), candidate)
             self.seconds += time.monotonic() - start
             yield result
+
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        start = time.monotonic()
+        for result in self.judge.remeasure(candidates):
+            self.seconds += time.monotonic() - start
+            yield result
+            start = time.monotonic()
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return wait_until_quiet(seconds, self.judge.environment.threads, self.judge.device)
 
     def confirm(self, candidate: Candidate) -> Result:
         """Judge again in fresh processes; a win must also pass the sanitizers."""

@@ -27,6 +27,12 @@ class ReplayExecutor:
             return result
         return result.model_copy(update={"timing": result.timing.model_copy(update={"confirmed": True})})
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        return self.run(candidates)
+
+    def wait_until_quiet(self, seconds: float) -> bool:
+        return True
+
 
 def _not_recorded(candidate: Candidate) -> Result:
     return Result(

@@ -74,6 +74,32 @@ class Judge(JudgeSession):
         for candidate, build, verification in zip(batch, built, verified, strict=True):
             yield self._judge_one(candidate, build, cases, confirm=False, verified=verification)
 
+    def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Time candidates that were verified once more against the search's baselines, with fresh inputs, and check what the timed calls return.
+
+        They are not verified again: whatever wins is, when it is confirmed.
+        """
+        batch = list(candidates)
+        self._fresh_baselines = False
+        built = self._build(batch, (self.task.main.name,))
+        with self._guard_trusted("no fresh inputs"):
+            self._fresh_values()
+        for candidate, build in zip(batch, built, strict=True):
+            yield self._remeasure_one(candidate, build)
+
+    def _remeasure_one(self, candidate: Candidate, built: Built) -> Result:
+        """A trusted process that is lost costs this measurement, nothing else."""
+        if built.status != "ok":
+            return self._result(candidate, built, Outcome(built.status, built.reason))
+        start = time.monotonic()
+        try:
+            outcome, timing, checks = self._time(candidate, built, confirm=False)
+        except (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost) as error:
+            self._revive(isinstance(error, BaselineLost))
+            return self._result(candidate, built, Outcome("error", str(error)))
+        verification, seconds = Verification(checks=checks), {"time": time.monotonic() - start}
+        return self._result(candidate, built, outcome, verification, timing, seconds)
+
     def confirm(self, candidate: Candidate) -> Result:
         """A fresh run: processes, seeds and samples share nothing with the search. Confirmations in a row
         share the fresh baselines.

@@ -46,12 +46,17 @@ class RecordEnds(Exception):
 
 
 class RecordedResults(ReplayExecutor):
-    """Also what confirmations measured, where there were any."""
+    """Also what confirmations measured, where there were any; of one that was repeated the last."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         judged = {e.candidate.content_key: e.result for e in entries if e.kind != "confirmation"}
         super().__init__(judged, missing=_ends)
         self.confirmations = {e.candidate.content_key: e.result for e in entries if e.kind == "confirmation"}
+
+    def list_leaders(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """List the attempts that were confirmed, in that order."""
+        by_key = {a.candidate.content_key: a for a in attempts}
+        return [by_key[key] for key in self.confirmations if key in by_key]
 
     def confirm(self, candidate: Candidate) -> Result:
         return self.confirmations.get(candidate.content_key) or super().confirm(candidate)
@@ -78,7 +83,7 @@ def replay(
 
     def keep(attempt: Attempt) -> None:
         if memory is not None:
-            before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
+            before = max((a.worth for a in search.attempts if a is not attempt), default=0.0)
             memory.observe(attempt, before)
 
     search = Search(
@@ -88,10 +93,10 @@ def replay(
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
-    limit = min(
-        config.confirm, len(recorded.confirmations) or config.confirm
-    )  # its time may have ended before
-    best = confirm(search, limit, lambda attempt: None)
+    leaders = recorded.list_leaders(
+        search.attempts
+    )  # as many as were confirmed: its time may have ended before
+    best = confirm(search, len(leaders) or config.confirm, lambda attempt: None, leaders=leaders or None)
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
     ground = settle_limit(ground, record.limit or ground.limit, search.limit)
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)

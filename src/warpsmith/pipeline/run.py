@@ -29,12 +29,12 @@ from ..llm.setup import check, open_chats
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
-from ..records import Budget, Result, Role, RunSummary, Task
+from ..records import TOO_BUSY, Budget, Result, Role, RunSummary, Task
 from ..search.confirmation import confirm, describe_speedup
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
-from ..search.selection import worth_of
+from ..search.remeasure import REMEASURE_SHARE
 from ..targets.target import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
@@ -88,9 +88,8 @@ class Run:
             judge.open()
             ground = self._begin(run_id, seed, judge)
             meter.started = started
-            meter.keep_for_confirmation(
-                judge.seconds.get("baselines", 0.0)
-            )  # which it starts and times afresh
+            # A confirmation starts and times the baselines afresh; before it the leaders are timed again.
+            meter.keep_for_confirmation((1 + REMEASURE_SHARE) * judge.seconds.get("baselines", 0.0))
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
                     make_memory(self.config, self.archive, run_id, self.task, self.target.name)
@@ -121,12 +120,13 @@ class Run:
         return outcome
 
     def find_finished(self) -> RunSummary | None:
-        """The summary of the newest finished run with the same settings on this machine, if there is one."""
+        """The summary of the newest finished run with the same settings on this machine, if there is one that said anything."""
         environment = describe(getattr(self.target, "compiler", None), unit_device(self.target))
         settings = self._settings()
         for run in self.archive.runs(self.task.id):
-            if run.summary is not None and run.config == settings and run.environment == environment:
-                return run.summary
+            summary = run.summary if run.config == settings and run.environment == environment else None
+            if summary is not None and summary.status != TOO_BUSY:
+                return summary
         return None
 
     def _identity(self) -> tuple[str, int]:
@@ -224,11 +224,11 @@ class Run:
         kind: Kind = "reused" if stored is attempt.result else "search"
         self.archive.add_result(run_id, attempt.candidate, attempt.result, attempt.hypothesis, kind=kind)
         if memory is not None:
-            before = max((a.speedup for a in search.attempts if a is not attempt), default=0.0)
+            before = max((a.worth for a in search.attempts if a is not attempt), default=0.0)
             memory.observe(attempt, before)
-        meter, best = search.meter, max(search.attempts, key=worth_of)
+        meter, best = search.meter, max(search.attempts, key=lambda a: a.rank)
         text = "nothing faster yet" if meter.tokens else ""
-        if best.result.speedup is not None and worth_of(best) > 0:
+        if best.speedup > 0:
             text = describe_speedup(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")

@@ -16,6 +16,7 @@ from ..archive.entries import RunRecord
 from ..facts import Facts, local_facts
 from ..judge.judge import Judge
 from ..records import (
+    TOO_BUSY,
     Admission,
     BaselineTiming,
     Best,
@@ -156,7 +157,7 @@ def status_of(
     admitted: bool,
     nothing: str = "the expert covers no part of this graph",
 ) -> tuple[Any, str]:
-    """("win" | "no-win" | "failed", why). `nothing`: why nothing was judged, if so."""
+    """("win" | "no-win" | "too-busy" | "failed", why). `nothing`: why nothing was judged, if so."""
     if not any(a.speedup > 0 for a in search.attempts):
         why = Counter(a.result.reason for a in search.attempts if a.result.reason).most_common(1)
         return "failed", f"nothing valid was produced: {why[0][0]}" if why else search.fault or nothing
@@ -166,6 +167,8 @@ def status_of(
         return "no-win", NO_WIN_QUARANTINED
     if best.result.win:
         return "win", ""
+    if search.busy:
+        return TOO_BUSY, f"the machine was too busy to confirm anything: {search.busy}"
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
 
 

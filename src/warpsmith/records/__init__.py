@@ -22,11 +22,11 @@ from .result import (
     Timing,
     Verdict,
 )
-from .run import Best, Budget, Elite, IslandUse, Migration, OperatorUse, RunSummary, Translation
+from .run import TOO_BUSY, Best, Budget, Elite, IslandUse, Migration, OperatorUse, RunSummary, Translation
 from .task import Task, TaskSource, Variant
 
 __all__ = [
-    "ITEM_BYTES", "ROLES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
+    "ITEM_BYTES", "ROLES", "STATUSES", "TOO_BUSY", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
     "Diagnostic", "Elite", "Environment", "Exchange", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "IslandUse",
     "KernelResources", "Lesson", "Limit", "Lineage", "Migration", "Node", "OperatorUse", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "Role", "RunSummary", "Status", "Task",
     "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "UsedPeaks", "Value", "Variant", "Verdict", "content_hash",

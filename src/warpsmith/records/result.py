@@ -133,6 +133,7 @@ class Timing(Record):
     isolation: str = ""  # which level was in force in the candidate's timing process
     charged_us: float = 0.0  # to a call on average, for work on a GPU that outlasted it
     rivals_charged_us: float = 0.0  # the same of the baselines beside it
+    busy: str = ""  # why the machine was too busy for a claim: the ratios then have no lower end
     gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls
     rewritten: BaselineTiming | None = None  # the reference with an algorithmic candidate's own rewrite
 

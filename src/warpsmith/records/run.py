@@ -14,6 +14,11 @@ from .technique_names import current_branch
 Branch = Annotated[str, AfterValidator(current_branch)]  # families and techniques by today's names
 
 
+TOO_BUSY: Literal["too-busy"] = (
+    "too-busy"  # the status of a run that could confirm nothing, neither a win nor none
+)
+
+
 class Budget(Record):
     """The limits of one run. None is no limit; the first limit that is reached ends the search.
 
@@ -97,7 +102,7 @@ class RunSummary(Record):
     run_id: str
     task: str
     target: str
-    status: Literal["win", "no-win", "failed"]
+    status: Literal["win", "no-win", "too-busy", "failed"]
     reason: str = ""
     best: Best | None = None
     baselines: dict[str, float] = {}  # name → median microseconds

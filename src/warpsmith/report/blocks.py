@@ -76,14 +76,14 @@ class TreeNode(Record):
     label: str
     operator: str
     status: str
-    speedup: float  # median against the best baseline; 0 when not timed
+    speedup: float  # against the best baseline: the median, or what is sure where that is unknown; 0 when not timed
     on_path: bool  # the claimed candidate or an ancestor of it
 
 
 class ProgressPoint(Record):
     evaluations: int
-    speedup: float  # 0: nothing valid
-    best: float  # best so far, search measurements only
+    speedup: float  # the median, or what is sure where that is unknown; 0: nothing valid
+    best: float  # the highest low end of an interval so far, search measurements only
     candidate_id: str = ""
 
 
@@ -185,7 +185,7 @@ class Report(Record):
     run_id: str
     task: str
     target: str
-    status: str  # "win", "no-win", "failed", "unfinished"
+    status: str  # "win", "no-win", "too-busy", "failed", "unfinished"
     headline: str
     reason: str
     started_at: str

@@ -8,7 +8,7 @@ from collections import Counter
 
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
-from ..records import STATUSES, Environment
+from ..records import STATUSES, TOO_BUSY, Environment
 from . import exchanges, wording
 from .blocks import BaselineRow, Claim, Report
 from .chain import chain
@@ -19,6 +19,7 @@ from .parts import (
     checks,
     evidence,
     failures,
+    find_entry_worth,
     lineage,
     progress,
     roofline,
@@ -72,7 +73,7 @@ def find_claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
     if run.summary is not None:
         return None
     timed = [e for e in entries if e.result.status == "ok"]
-    return max(timed, key=lambda e: (_is_confirmed(e), _speedup(e)), default=None)
+    return max(timed, key=lambda e: (_is_confirmed(e), find_entry_worth(e)), default=None)
 
 
 def _claim(entry: Entry, environment: Environment) -> Claim | None:
@@ -111,7 +112,7 @@ def _headline(task: str, status: str, claim: Claim | None, reason: str) -> str:
         return (
             f"{task}: no valid result ({reason})" if status != "unfinished" else f"{task}: nothing valid yet"
         )
-    prefix = {"win": "", "unfinished": "so far "}.get(status, "no win: ")
+    prefix = {"win": "", "unfinished": "so far ", TOO_BUSY: "too busy to tell: "}.get(status, "no win: ")
     suffix = "" if claim.confirmed else ", not yet confirmed"
     return f"{task}: {prefix}{claim.text}{suffix}"
 
@@ -138,8 +139,3 @@ def _stages(entries: list[Entry]) -> dict[str, int]:
 
 def _is_confirmed(entry: Entry) -> bool:
     return entry.result.timing is not None and entry.result.timing.confirmed
-
-
-def _speedup(entry: Entry) -> float:
-    ratio = entry.result.speedup
-    return ratio.median if ratio is not None else 0.0

@@ -16,6 +16,7 @@ from ..agents.findings import findings, summary
 from ..archive import Entry
 from ..records import Hypothesis
 from .blocks import ChainStep
+from .parts import find_entry_worth
 from .wording import baseline_name, interval, label, share
 
 TITLE = "What was tried, why, and what it taught"
@@ -24,13 +25,13 @@ TITLE = "What was tried, why, and what it taught"
 def chain(entries: Sequence[Entry]) -> tuple[ChainStep, ...]:
     """In the order in which the hypotheses were first judged."""
     groups: dict[tuple[str, str], list[Entry]] = {}
-    bests: dict[tuple[str, str], float] = {}  # the fastest median before the group began
+    bests: dict[tuple[str, str], float] = {}  # what was sure of the fastest before the group began
     best = 0.0
     for entry in (e for e in entries if e.kind != "confirmation"):
         key = (entry.candidate.lineage.hypothesis, entry.candidate.lineage.branch)
         groups.setdefault(key, []).append(entry)
         bests.setdefault(key, best)
-        best = max(best, _speedup(entry))
+        best = max(best, find_entry_worth(entry))
     said: set[str] = set()
     steps = [_step(n, group, said, bests[key]) for n, (key, group) in enumerate(groups.items(), 1)]
     nodes = [_nodes(group) for group in groups.values()]
@@ -61,9 +62,11 @@ def heading(step: ChainStep) -> str:
 
 
 def _step(number: int, group: list[Entry], told: set[str], best: float) -> ChainStep:
-    """`told`: evidence that earlier steps printed, which grows. `best`: the fastest median before it."""
+    """`told`: evidence that earlier steps printed, which grows. `best`: what was sure of the fastest before it."""
     first, idea = group[0].candidate.lineage, _idea(group[0])
-    fastest = max((e for e in group if _speedup(e) > 0), key=_speedup, default=None)
+    fastest = max(
+        (e for e in group if _speedup(e) > 0), key=lambda e: (find_entry_worth(e), _speedup(e)), default=None
+    )
     timing = fastest.result.timing if fastest is not None else None
     said = idea.evidence if idea is not None else (first.reason,) if first.reason else ()
     fresh = tuple(dict.fromkeys(text for text in said if text not in told))
@@ -83,7 +86,7 @@ def _learnt(group: list[Entry], fastest: Entry | None, idea: Hypothesis | None, 
         (status, reason), _ = Counter((e.result.status, e.result.reason) for e in group).most_common(1)[0]
         yield f"{status}: {reason}"
         return
-    yield _describe_comparison(_speedup(fastest), best)
+    yield _describe_comparison(find_entry_worth(fastest), best)
     profile = fastest.result.profile
     for region_profile in profile.regions if profile is not None else ():
         if idea is None or region_profile.region == idea.region.id:
@@ -97,8 +100,8 @@ def _describe_comparison(speed: float, best: float) -> str:
     if not best:
         return "the first that is correct"
     if speed > best:
-        return f"faster than anything before it ({best:.2f}×)"
-    return f"no faster than the best before it ({best:.2f}×)"
+        return f"surely at {speed:.2f}×, more than anything before it ({best:.2f}×)"
+    return f"surely at {speed:.2f}×, no more than the best before it ({best:.2f}×)"
 
 
 def _followers(step: ChainStep, steps: Sequence[ChainStep], nodes: Sequence[set[str]]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from ..progress import counted
 from ..records import Exchange, Translation
 from .blocks import ExchangeRow, Report
 from .tables import Grid
+from .wording import speed
 
 
 def rows(exchanges: Sequence[Exchange], entries: Sequence[Entry]) -> tuple[ExchangeRow, ...]:
@@ -136,9 +137,7 @@ def _describe_outcome(found: Sequence[Entry]) -> str:
     first = min(judged, key=lambda e: e.number)
     ratio = first.result.speedup if first.result.status == "ok" else None
     outcome = (
-        f"correct, {ratio.median:.2f}×"
-        if ratio is not None
-        else f"{first.result.status}: {first.result.reason}"
+        f"correct, {speed(ratio)}" if ratio is not None else f"{first.result.status}: {first.result.reason}"
     )
     suffix = f", and {counted(len(judged) - 1, 'variant')}" if len(judged) > 1 else ""
     return one_line(f"#{first.number} {outcome}", 160) + suffix

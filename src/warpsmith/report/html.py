@@ -13,12 +13,13 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
 from ..progress import counted
+from ..records.intervals import is_unknown
 from . import chain, plots, tables
 from .blocks import Report, Source
 from .fragments import card, grid_html, style
 from .grids import MAIN, lines
 from .lineage_svg import lineage_svg
-from .wording import interval, microseconds, share
+from .wording import interval, microseconds, share, speed
 
 
 def render_html(report: Report) -> str:
@@ -52,7 +53,7 @@ def _header(report: Report) -> str:
         hero = '<div class="big none">no valid result</div>'
         say = f"<p>{escape(report.reason)}</p>"
     else:
-        hero = f'<div class="big">{claim.speedup.median:.2f}×</div>'
+        hero = f'<div class="big">{escape(speed(claim.speedup))}</div>'
         chips = "".join(f'<span class="chip">{escape(text)}</span>' for text in claim.labels)
         eager = f'<p class="soft">Against eager: {escape(claim.eager_text)}.</p>' if claim.eager_text else ""
         why = f"<p>{escape(report.reason)}</p>" if report.reason else ""
@@ -63,11 +64,12 @@ def _header(report: Report) -> str:
 
 def _facts(report: Report) -> str:
     claim, facts = report.claim, []
-    if claim is not None:
+    if claim is not None and not is_unknown(claim.speedup):
         facts += [
             ("median time", microseconds(claim.median_us)),
             ("of the machine's limit", share(claim.limit_share)),
         ]
+    if claim is not None:
         facts.append(("confirmed in fresh processes", "yes" if claim.confirmed else "no"))
     facts += [("candidates judged", str(report.evaluations)), ("wall time", f"{report.seconds:.0f} s")]
     cells = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts)

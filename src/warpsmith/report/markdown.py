@@ -11,6 +11,7 @@ from . import chain, tables
 from .blocks import Report, Source
 from .grids import grids, lines
 from .tables import Grid
+from .wording import speed
 
 
 def render_markdown(report: Report) -> str:
@@ -73,7 +74,7 @@ def _evidence(report: Report) -> list[str]:
         return []
     lines = ["## How the winner came about"]
     for number, step in enumerate(report.evidence, 1):
-        measured = f", measured {step.measured.median:.2f}×" if step.measured else ""
+        measured = f", measured {speed(step.measured)}" if step.measured else ""
         expected = f", expected {step.expected_gain:.2f}×" if step.expected_gain else ""
         items = [
             f"{number}. **{escape(step.label)}** ({step.operator}, {escape(step.model)}{expected}{measured})"

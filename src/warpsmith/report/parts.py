@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..records import STATUSES
+from ..records.intervals import find_point, find_worth
 from .blocks import (
     Attempt,
     CheckRow,
@@ -60,11 +61,10 @@ def lineage(entries: list[Entry], best: Entry | None) -> tuple[TreeNode, ...]:
 
 
 def progress(entries: list[Entry]) -> tuple[ProgressPoint, ...]:
-    """Speedup over the best baseline by evaluation. Confirmations are left out: they judge nothing new."""
+    """Speedup over the best baseline by evaluation, and the best so far by what is sure of it. Confirmations are left out: they judge nothing new."""
     points, best = [], 0.0
     for count, entry in enumerate((e for e in entries if e.kind != "confirmation"), 1):
-        speedup = _speedup(entry)
-        best = max(best, speedup)
+        speedup, best = _speedup(entry), max(best, find_entry_worth(entry))
         points.append(
             ProgressPoint(evaluations=count, speedup=speedup, best=best, candidate_id=entry.candidate.id)
         )
@@ -219,4 +219,9 @@ def _detail(entry: Entry) -> str:
 
 def _speedup(entry: Entry) -> float:
     ratio = entry.result.speedup
-    return ratio.median if entry.result.status == "ok" and ratio is not None else 0.0
+    return find_point(ratio) if entry.result.status == "ok" and ratio is not None else 0.0
+
+
+def find_entry_worth(entry: Entry) -> float:
+    """Return what is sure of an entry's speedup; 0 for one that is not correct."""
+    return find_worth(entry.result.speedup) if entry.result.status == "ok" else 0.0

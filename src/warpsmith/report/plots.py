@@ -11,6 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from ..records.intervals import find_point, is_unknown
 from .blocks import Claim, Report
 from .wording import baseline_name, interval
 
@@ -50,7 +51,7 @@ def _progress(report: Report) -> go.Figure:
     )  # fmt: skip
     figure.add_scatter(
         x=[p.evaluations for p in report.progress], y=[p.best or None for p in report.progress], mode="lines",
-        name="best so far in the search", line={"color": BLUE, "width": 2.5, "shape": "hv"}, hoverinfo="skip",
+        name="best so far in the search, for sure", line={"color": BLUE, "width": 2.5, "shape": "hv"}, hoverinfo="skip",
     )  # fmt: skip
     if failed:
         figure.add_scatter(
@@ -72,15 +73,16 @@ def _plot_claimed(report: Report, claim: Claim) -> dict[str, Any]:
     """The claimed candidate where it was first judged, at the claimed speedup with its interval: what the
     search measured there is the best of many noisy numbers.
     """
-    ratio, last = claim.speedup, report.progress[-1].evaluations
+    ratio, middle, last = claim.speedup, find_point(claim.speedup), report.progress[-1].evaluations
     evaluations = next((p.evaluations for p in report.progress if p.candidate_id == claim.candidate_id), last)
     bars = {
-        "type": "data", "symmetric": False, "array": [ratio.high - ratio.median],
-        "arrayminus": [ratio.median - ratio.low], "color": GREEN, "thickness": 2, "width": 6,
+        "type": "data", "symmetric": False, "array": [ratio.high - middle],
+        "arrayminus": [middle - ratio.low], "color": GREEN, "thickness": 2, "width": 6,
     }  # fmt: skip
     name = "winner, confirmed" if claim.confirmed and claim.win else "no win, confirmed"
+    name = "unknown: too noisy" if is_unknown(ratio) and not claim.win else name
     return {
-        "x": [evaluations], "y": [ratio.median], "error_y": bars, "mode": "markers",
+        "x": [evaluations], "y": [middle], "error_y": bars, "mode": "markers",
         "name": f"{name if claim.confirmed else 'best, not confirmed'} (95% interval)",
         "marker": {"color": GREEN, "size": 15, "symbol": "star"},
         "hovertemplate": f"#%{{x}}: {interval(ratio)}<extra></extra>",

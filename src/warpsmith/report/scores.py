@@ -14,7 +14,8 @@ from statistics import median
 from typing import Any
 
 from ..judge.timing.stats import geometric_mean
-from ..records import Ratio, Record, RunSummary
+from ..records import TOO_BUSY, Ratio, Record, RunSummary
+from ..records.intervals import find_point, is_unknown
 from . import metrics
 
 BASELINES = ("best", "eager", "compile", "compile-max-autotune")  # "best": of each task its own fastest one
@@ -50,6 +51,7 @@ class Totals(Record):
     wins: int
     no_wins: int
     failed: int
+    too_busy: int = 0  # neither a win nor none: the machine was too busy to tell
     quarantined: int  # among those without a win: a wrong answer passes on them
     kinds: dict[str, int]  # wins by their label: kernel, algorithmic, library
     geomean_best: float  # over all tasks; one without a win counts 1
@@ -109,13 +111,13 @@ def compute_deployed_speedup(summary: RunSummary, over: str = "best") -> float |
     if summary.status != "win":
         return 1.0
     ratio = find_verified_speedup(summary, over)
-    return ratio.median if ratio is not None else None
+    return find_point(ratio) if ratio is not None else None
 
 
 def speed(summary: RunSummary) -> float:
-    """Return the speedup as the metrics count it: 0 for a sample that is not correct."""
+    """Return the speedup as the metrics count it: 0 for a sample that is not correct, what is sure of one that is unknown."""
     ratio = find_verified_speedup(summary)
-    return ratio.median if ratio is not None else 0.0
+    return find_point(ratio) if ratio is not None else 0.0
 
 
 def kind(summary: RunSummary) -> str:
@@ -135,6 +137,7 @@ def score(summaries: Sequence[RunSummary]) -> Totals:
     return Totals(
         tasks=len(tasks), samples=min((len(t.runs) for t in tasks), default=0), wins=wins,
         no_wins=sum(s.status == "no-win" for s in shown), failed=sum(s.status == "failed" for s in shown),
+        too_busy=sum(s.status == TOO_BUSY for s in shown),
         quarantined=sum(not s.admitted for s in shown), kinds=kinds,
         geomean_best=geometric_mean(_list_deployed_speedups(shown, "best")),
         geomean_eager=geometric_mean(_list_deployed_speedups(shown, "eager")),
@@ -156,7 +159,7 @@ def suite_totals(summaries: Sequence[RunSummary]) -> dict[str, Any]:
 
 def _fast(shown: Sequence[RunSummary], over: str, sure: bool = False) -> dict[str, float]:
     ratios = [find_verified_speedup(s, over) for s in shown]
-    speedups = [0.0 if r is None else r.low if sure else r.median for r in ratios]
+    speedups = [0.0 if r is None else r.low if sure else find_point(r) for r in ratios]
     return {str(p): metrics.fast_p(speedups, p) for p in THRESHOLDS}
 
 
@@ -168,7 +171,8 @@ def _at_k(tasks: Sequence[SuiteTask]) -> tuple[AtK, ...]:
 
 def _drawn(tasks: Sequence[SuiteTask], k: int) -> AtK:
     speedups = [[speed(s) for s in t.runs] for t in tasks]
-    passed = [metrics.pass_at_k(len(s), sum(v > 0 for v in s), k) for s in speedups]
+    correct = [sum(find_verified_speedup(s) is not None for s in t.runs) for t in tasks]
+    passed = [metrics.pass_at_k(len(s), c, k) for s, c in zip(speedups, correct, strict=True)]
     resources = [[_resources(s) for s in t.runs] for t in tasks]
     efficient = metrics.mean(
         [metrics.efficiency_at_k(s, r, k) for s, r in zip(speedups, resources, strict=True)]
@@ -195,12 +199,12 @@ def _means(shown: Sequence[RunSummary]) -> list[Mean]:
         if measured:
             means.append(_mean(over, "all tasks", _list_deployed_speedups(shown, over)))
             ratios = [find_verified_speedup(s, over) for s in shown]
-            means.append(_mean(over, "correct", [r.median for r in ratios if r is not None]))
+            means.append(_mean(over, "correct", _list_known(ratios)))
     for name in ("", *KINDS):
         among = [s for s in shown if s.status == "win" and name in ("", kind(s))]
         means.append(_mean("best", f"{name} wins".strip(), _list_deployed_speedups(among, "best")))
     rewritten = [find_verified_speedup(s, "rewritten") for s in shown if kind(s) == "algorithmic"]
-    means.append(_mean("rewritten", "algorithmic wins", [r.median for r in rewritten if r is not None]))
+    means.append(_mean("rewritten", "algorithmic wins", _list_known(rewritten)))
     return [m for m in means if m.tasks]
 
 
@@ -211,6 +215,11 @@ def _mean(over: str, among: str, speedups: list[float]) -> Mean:
         low=interval.low if several else None, high=interval.high if several else None,
         median=median(speedups) if speedups else 1.0,
     )  # fmt: skip
+
+
+def _list_known(ratios: Sequence[Ratio | None]) -> list[float]:
+    """List the medians, without those that are unknown."""
+    return [r.median for r in ratios if r is not None and not is_unknown(r)]
 
 
 def _list_deployed_speedups(shown: Sequence[RunSummary], over: str) -> list[float]:

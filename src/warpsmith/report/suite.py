@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ..progress import counted, duration
 from ..records import Best, RunSummary
+from ..records.intervals import is_unknown
 from .pages import Page, write_json, write_markdown
 from .scores import AtK, Mean, SuiteTask, Totals, find_verified_speedup, score, tasks_of
 from .suite_rows import rows
@@ -46,9 +47,10 @@ def suite_json(summaries: Sequence[RunSummary]) -> str:
 
 def _lead(summaries: Sequence[RunSummary], totals: Totals, left: int) -> list[str]:
     machines = sorted({s.hardware for s in summaries if s.hardware})
+    busy = f", {totals.too_busy} that the machine was too busy to tell" if totals.too_busy else ""
     lead = [
         f"{totals.wins} of {totals.tasks} tasks won, {totals.no_wins} without a win "
-        f"({totals.quarantined} of them quarantined), {totals.failed} failed. "
+        f"({totals.quarantined} of them quarantined){busy}, {totals.failed} failed. "
         f"Geometric mean over all tasks: {totals.geomean_best:.2f}× the best baseline, "
         f"{totals.geomean_eager:.2f}× eager (no valid win counts 1.0).",
         f"Measured on {', '.join(machines) or 'an unnamed machine'}. "
@@ -93,9 +95,11 @@ def _tasks(title: str, tasks: Sequence[SuiteTask]) -> Grid:
 def _task(task: SuiteTask, several: bool) -> tuple[str, ...]:
     s, b = task.shown, task.shown.best
     correct = f"{sum(find_verified_speedup(r) is not None for r in task.runs)}/{len(task.runs)}"
+    is_known = b is not None and not is_unknown(b.speedup)
     measured = (
         (interval(b.speedup), baseline_name(b.speedup.baseline), interval(b.speedup_eager),
-         microseconds(b.median_us), share(b.limit_share), _labels(b)) if b else ("—",) * 6
+         microseconds(b.median_us) if is_known else "—", share(b.limit_share) if is_known else "—", _labels(b))
+        if b else ("—",) * 6
     )  # fmt: skip
     spent = str(sum(r.evaluations for r in task.runs)), f"{sum(r.seconds for r in task.runs):.0f} s"
     return (s.task, s.status, *((correct,) if several else ()), *measured, *spent, s.run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..records.intervals import is_unknown
 from .blocks import Report
 from .wording import baseline_name, interval, microseconds, share
 
@@ -39,9 +40,10 @@ def baselines(report: Report) -> Grid:
     if claim is not None:
         time = f"[{microseconds(claim.low_us)}, {microseconds(claim.high_us)}]"
         strong.add(len(rows))
-        rows.append(
-            (f"warpsmith: {claim.label}", microseconds(claim.median_us), time, share(claim.limit_share), "")
-        )
+        middle = (microseconds(claim.median_us), time, share(claim.limit_share))
+        if is_unknown(claim.speedup):
+            middle = ("unknown", time, "")
+        rows.append((f"warpsmith: {claim.label}", *middle, ""))
     columns = ("what", "median", "95% interval", "of the limit", "our speedup over it")
     return Grid("Baselines", columns, tuple(rows), frozenset({1, 2, 3, 4}), frozenset(strong))
 

@@ -14,9 +14,16 @@ from . import chain, tables
 from .blocks import Report, TreeNode
 from .grids import grids, lines
 from .tables import Grid
+from .wording import speed
 
 WIDTH = 120
-COLOURS = {"win": "bold green", "no-win": "bold yellow", "failed": "bold red", "unfinished": "bold yellow"}
+COLOURS = {
+    "win": "bold green",
+    "no-win": "bold yellow",
+    "too-busy": "bold yellow",
+    "failed": "bold red",
+    "unfinished": "bold yellow",
+}
 
 
 def render_text(report: Report, width: int = WIDTH) -> str:
@@ -94,7 +101,7 @@ def _evidence(report: Report) -> RenderableType:
     lines: list[RenderableType] = [Text("How the winner came about", style="bold")]
     for step in report.evidence:
         gain = f", expected {step.expected_gain:.2f}×" if step.expected_gain else ""
-        measured = f", measured {step.measured.median:.2f}×" if step.measured else ""
+        measured = f", measured {speed(step.measured)}" if step.measured else ""
         bound = f" ({step.bottleneck}-bound)" if step.bottleneck else ""
         lines.append(Text(f"  {step.label} [{step.operator}, {step.model}]{bound}{gain}{measured}"))
         lines += [Padding(Text(line), (0, 0, 0, 6)) for line in (step.reason, *step.evidence) if line]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..progress import counted
 from ..records import Candidate, Environment, Ratio
+from ..records.intervals import describe_ratio, describe_speed, is_unknown
 
 FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
 BASELINE_NAMES = {
@@ -30,7 +31,12 @@ def microseconds(value: float) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    return f"{ratio.median:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return describe_ratio(ratio, "×")
+
+
+def speed(ratio: Ratio) -> str:
+    """A speedup where there is no room for its interval."""
+    return describe_speed(ratio, "×")
 
 
 def hardware(environment: Environment) -> str:
@@ -43,6 +49,8 @@ def share(value: float) -> str:
 
 def claim(ratio: Ratio, environment: Environment, limit_share: float) -> str:
     """A speedup with its confidence interval, baseline, hardware and share of the physical limit."""
+    if is_unknown(ratio):
+        return f"{interval(ratio)} over {baseline_name(ratio.baseline)} on {hardware(environment)}"
     return (
         f"{ratio.median:.2f}× {baseline_name(ratio.baseline)} "
         f"(95% interval {ratio.low:.2f} to {ratio.high:.2f}) "

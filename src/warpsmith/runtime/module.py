@@ -19,6 +19,7 @@ import torch
 from ..errors import TaskError
 from ..machine import make_processor_key
 from ..records import Graph, GraphInput, Region, RunSummary
+from ..records.intervals import describe_speed
 from ..tasks.functions import as_module, find_called_function
 from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
@@ -135,7 +136,7 @@ class OptimizedModule(torch.nn.Module):
             return f"no faster version: the original runs{f' ({why})' if why else ''}"
         ratio = best.speedup
         return (
-            f"{ratio.median:.2f}x over {ratio.baseline} (95% {ratio.low:.2f}-{ratio.high:.2f}), "
+            f"{describe_speed(ratio)} over {ratio.baseline} (95% {ratio.low:.2f}-{ratio.high:.2f}), "
             f"{best.median_us:.0f} us, {best.limit_share:.0%} of the physical limit, "
             f"on {self.summary.hardware or 'this machine'}; {', '.join(best.labels)}"
         )

@@ -35,6 +35,7 @@ class Search:
 
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
     `remeasure` measures the limit once more, which is done once before the search stops because of it; None: it stands.
+    `busy`: why the machine was too busy to confirm anything.
     """
 
     task: Task
@@ -51,6 +52,7 @@ class Search:
     methods: Methods = field(default_factory=Methods)
     remeasure: Callable[[], Limit] | None = None
     fault: str = ""
+    busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     round: int = 0
 

@@ -15,7 +15,8 @@ from itertools import combinations
 from ..agents.base import Attempt
 from ..agents.findings import findings
 from ..records import Elite, IslandUse, Migration, RegionProfile, Unit
-from .selection import By, beats, pick, worth_of
+from ..records.intervals import find_point
+from .selection import By, beats, pick, rank_of
 
 # What a finding says of the bottleneck of a unit; what is not here is as its limit: memory or compute.
 CLASS = {
@@ -53,6 +54,13 @@ def alone_us(attempt: Attempt, unit: Unit) -> float:
     return timing.unit_us.get(unit.region.id, float("inf")) if timing is not None else float("inf")
 
 
+def sure_alone_us(attempt: Attempt, unit: Unit) -> float:
+    """Microseconds of a unit alone that it surely does not exceed: as uncertain as the candidate's time, which was measured in the same minute."""
+    timing = attempt.result.timing
+    noise = timing.high_us / timing.median_us if timing is not None and timing.median_us > 0 else 1.0
+    return alone_us(attempt, unit) * max(1.0, noise)
+
+
 @dataclass
 class Island:
     """The attempts of one island that worked. `cells`: the best of each behaviour."""
@@ -67,7 +75,7 @@ class Island:
             return False
         self.members[key] = attempt
         cell = cell_of(attempt)
-        if cell not in self.cells or worth_of(attempt, by) > worth_of(self.cells[cell], by):
+        if cell not in self.cells or rank_of(attempt, by) > rank_of(self.cells[cell], by):
             self.cells[cell] = attempt
         return True
 
@@ -110,7 +118,7 @@ class Population:
         candidates = (
             self._everyone() if island is None else self.islands[island % len(self.islands)].members.values()
         )
-        return max(candidates, key=lambda a: worth_of(a, self._by), default=None)
+        return max(candidates, key=lambda a: rank_of(a, self._by), default=None)
 
     @property
     def cells(self) -> dict[Cell, Attempt]:
@@ -118,7 +126,7 @@ class Population:
         cells: dict[Cell, Attempt] = {}
         for island in self.islands:
             for cell, attempt in island.cells.items():
-                if cell not in cells or worth_of(attempt, self._by) > worth_of(cells[cell], self._by):
+                if cell not in cells or rank_of(attempt, self._by) > rank_of(cells[cell], self._by):
                     cells[cell] = attempt
         return cells
 
@@ -169,7 +177,7 @@ class Population:
         island = self.islands[number]
         best = self.best(number)
         return IslandUse(
-            candidates=len(island.members), best=best.speedup if best is not None else 0.0,
+            candidates=len(island.members), best=_find_point(best) if best is not None else 0.0,
             label=best.candidate.lineage.branch if best is not None else "",
             elites=tuple(_elite(cell, a) for cell, a in sorted(island.cells.items())),
             arrived=tuple(m for m in self.migrations if m.target == number),
@@ -202,6 +210,11 @@ def complement(one: Attempt, other: Attempt) -> float:
     return saved
 
 
+def _find_point(attempt: Attempt) -> float:
+    ratio = attempt.result.speedup
+    return find_point(ratio) if ratio is not None else 0.0
+
+
 def _bottleneck(attempt: Attempt) -> str:
     """Measured where the candidate was profiled, else what its hypothesis says."""
     profile = attempt.result.profile
@@ -219,5 +232,5 @@ def _class(seen: RegionProfile) -> str:
 def _elite(cell: Cell, attempt: Attempt) -> Elite:
     return Elite(
         bottleneck=cell.bottleneck, technique=cell.technique, cover=cell.cover,
-        candidate_id=attempt.candidate.id, speedup=attempt.speedup,
+        candidate_id=attempt.candidate.id, speedup=_find_point(attempt),
     )  # fmt: skip

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ..agents.base import RoundPlan
+from ..agents.base import Attempt, RoundPlan
 from ..llm.chat import BudgetSpent
 from .methods import Methods
 from .operators import Operator, Proposal, SearchContext
 from .operators.predict import Predict
+from .selection import By, worth_of
 from .steering import proportional
 
 MAX_PER_ROUND = 12  # candidates judged in one round at the most
@@ -158,7 +159,7 @@ def _ask_operator(
         return fresh(operator.name, operator.propose(context, n + had), n)
     leaders = context.leaders()
     weights = {
-        str(number): 0.5**rank * (leader.speedup / leaders[0][1].speedup) ** 2
+        str(number): 0.5**rank * _compare_worth(leader, leaders[0][1], context.by) ** 2
         for rank, (number, leader) in enumerate(leaders)
     }
     proposals: list[Proposal] = []
@@ -168,3 +169,8 @@ def _ask_operator(
             operator.name, operator.propose(replace(context, island=island), count + had), count
         )
     return proposals
+
+
+def _compare_worth(one: Attempt, first: Attempt, by: By) -> float:
+    """Return what is sure of one speedup over what is sure of the first's; where nothing is sure of either they count alike."""
+    return worth_of(one, by) / worth_of(first, by) if worth_of(first, by) > 0 else 1.0

@@ -14,6 +14,7 @@ from typing import Literal
 
 from ..agents.base import Attempt
 from ..records import Ratio
+from ..records.intervals import is_surely_faster
 
 By = Literal["interval", "point"]
 SIDE = 1.96  # standard deviations from the median to either end of a 95% interval
@@ -23,13 +24,13 @@ def beats(one: Attempt, other: Attempt) -> bool:
     """Surely faster: the intervals do not overlap. Whatever works beats what failed; a failure beats nothing."""
     if one.speedup <= 0:
         return False
-    return other.speedup <= 0 or _ratio(one).low > _ratio(other).high
+    return other.speedup <= 0 or is_surely_faster(_ratio(one), _ratio(other))
 
 
 def rank_attempts(attempts: Iterable[Attempt], by: By = "interval") -> list[Attempt]:
     """The correct and timed ones, best first: by the interval's low end, or by its median. The earlier of equals is first."""
     working = [a for a in attempts if a.speedup > 0]
-    return sorted(working, key=lambda a: -worth_of(a, by))
+    return sorted(working, key=lambda a: rank_of(a, by), reverse=True)
 
 
 def pick(attempts: Sequence[Attempt], n: int, rng: random.Random, by: By = "interval") -> list[Attempt]:
@@ -42,9 +43,19 @@ def pick(attempts: Sequence[Attempt], n: int, rng: random.Random, by: By = "inte
 
 def worth_of(attempt: Attempt, by: By = "interval") -> float:
     """Return the number that an attempt is ranked by; 0 for one that failed."""
-    if attempt.speedup <= 0:
-        return 0.0
-    return _ratio(attempt).low if by == "interval" else attempt.speedup
+    return attempt.worth if by == "interval" else attempt.speedup
+
+
+def rank_of(attempt: Attempt, by: By = "interval") -> tuple[float, float]:
+    """Return the key that attempts are ranked by, the highest first: what is sure, then the median; or the median alone."""
+    return attempt.rank if by == "interval" else (attempt.speedup, 0.0)
+
+
+def reach_of(attempt: Attempt, by: By = "interval") -> float:
+    """Return the most that a speedup may be: the high end of its interval, within the physical limit; or its median."""
+    if attempt.speedup <= 0 or by == "point":
+        return attempt.speedup
+    return max(attempt.speedup, min(_ratio(attempt).high, _bound_speedup(attempt)))
 
 
 def draw(ratio: Ratio, rng: random.Random) -> float:

@@ -159,7 +159,7 @@ TRAJECTORIES = (
     Column("prompt", "string", "the module, and what to write"),
     Column("run_id", "string", "id of the run"),
     Column("seed", "int", "of the run"),
-    Column("outcome", "string", "`win`, `no-win`, `failed`; `unfinished`"),
+    Column("outcome", "string", "`win`, `no-win`, `too-busy`, `failed`; `unfinished`"),
     Column("reward", "float", "highest reward of a step"),
     Column("steps", "steps", "every candidate in the order in which it was judged"),
     Column("signatures", "string", "of all regions in it, one a line"),

@@ -293,9 +293,10 @@ class TestBusyMachine:
         fast.name, fast.isolation = "candidate", ""
         session.processes = [fast, eager]
         session.blocks["candidate"] = [Block((100_000,) * 4, 0, 400_000)] * 3
-        for busy in (False, True):
+        for busy in ("", "a process waited"):
             found = Bench._timing(Mock(device="cpu", flush_bytes=0), session, fast, [1], False, busy)
-            assert (found.ratios[0].low > 1) is not busy
+            assert (found.ratios[0].low > 1) is not bool(busy)
+            assert found.busy == busy
 
 
 class TestClocks:

@@ -18,6 +18,7 @@ from ...kernels.family import Family, Technique
 from ...kernels.fold.fold import FOLD
 from ...kernels.registry import family_of
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
+from ...records.intervals import find_worth
 from ..findings import Finding, fastest, findings, list_settled
 from .planner import Plan
 from .steps import favours, steps
@@ -78,7 +79,7 @@ def summarise_history(history: History, steered: bool = True) -> Known:
             if key not in units or profile.seconds < units[key].seconds:
                 units[key] = profile
     timed = [r for r in results if r.status == "ok" and r.speedup is not None and r.profile is not None]
-    best = max(timed, key=lambda r: r.speedup.median if r.speedup else 0.0, default=None)
+    best = max(timed, key=lambda r: find_worth(r.speedup), default=None)
     return Known(_ratios(history), units, fastest(results), list_settled(results) if steered else {}, best)
 
 
@@ -218,11 +219,13 @@ def variants(technique: Technique) -> list[Technique]:
 
 
 def _ratios(history: History) -> dict[tuple[str, str], float]:
-    """(region, technique) → best speedup over the best baseline; 0 when everything tried of it failed."""
+    """(region, technique) → what is sure of its best speedup over the best baseline; 0 when everything tried of it failed."""
     ratios: dict[tuple[str, str], float] = {}
     for hypothesis, result in history:
         if hypothesis is not None:
-            ratio = result.speedup.median if result.status == "ok" and result.speedup is not None else 0.0
+            ratio = find_worth(result.speedup) if result.status == "ok" else 0.0
+            if ratio == 0.0 and result.status == "ok":
+                continue  # it works, and nothing is known of its speed
             key = (hypothesis.region.id, hypothesis.technique)
             ratios[key] = max(ratios.get(key, 0.0), ratio)
     return ratios

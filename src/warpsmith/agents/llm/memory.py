@@ -93,7 +93,7 @@ class Memory:
         self._repairs[repaired.code_key] = Repair(failure, tuple(lessons), failing)
 
     def observe(self, attempt: Attempt, best_before: float) -> None:
-        """Learn from one more judged candidate. `best_before`: the best speedup until then, 0 if there was none."""
+        """Learn from one more judged candidate. `best_before`: what was sure of the best speedup until then, 0 if there was none."""
         self.settle()
         for unit in attempt.candidate.units:
             repair = self._repairs.pop(unit.code_key, None)
@@ -115,7 +115,7 @@ def gain_of(attempt: Attempt, best_before: float) -> float:
     """Return what an attempt was worth, from 0 to 1: correct is worth something, faster than all before it more."""
     if attempt.speedup <= 0:
         return 0.0
-    return 1.0 if attempt.speedup > best_before else 0.3
+    return 1.0 if attempt.worth > best_before else 0.3
 
 
 def has_ended(failure: str, attempt: Attempt) -> bool:

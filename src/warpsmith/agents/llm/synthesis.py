@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...llm.chat import BudgetSpent
 from ...records import Graph, Hypothesis, Unit
+from ...records.intervals import describe_speed
 from ..base import Attempt, Situation
 from ..failures import failure_of
 from . import telling
@@ -97,7 +98,7 @@ class LlmSynthesis:
 def parent_of(hypothesis: Hypothesis, situation: Situation | None) -> Unit | None:
     """The unit for the same region of the fastest candidate that has one."""
     timed = [a for a in _attempts(situation) if a.speedup > 0 and _unit(a, hypothesis) is not None]
-    best = max(timed, key=lambda a: a.speedup, default=None)
+    best = max(timed, key=lambda a: a.rank, default=None)
     return _unit(best, hypothesis) if best is not None else None
 
 
@@ -106,7 +107,8 @@ def _attempts(situation: Situation | None) -> tuple[Attempt, ...]:
 
 
 def outcome_text(attempt: Attempt) -> str:
-    return f"{attempt.speedup:.2f}x" if attempt.speedup > 0 else failure_of(attempt.result)
+    ratio = attempt.result.speedup if attempt.speedup > 0 else None
+    return describe_speed(ratio) if ratio is not None else failure_of(attempt.result)
 
 
 def _unit(attempt: Attempt, hypothesis: Hypothesis) -> Unit | None:

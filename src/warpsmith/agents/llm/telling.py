@@ -9,6 +9,7 @@ from typing import Any
 from ...facts import Facts
 from ...hardware import SMEM_KIB_PER_BLOCK
 from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
+from ...records.intervals import describe_speed
 from ..base import Attempt, Situation
 from ..failures import failure_of
 from ..findings import findings, summary
@@ -128,7 +129,7 @@ def _attempt_text(attempt: Attempt) -> str:
     techniques = "; ".join(f"{u.technique or u.family} {_values(u)}".strip() for u in attempt.candidate.units)
     ratio = attempt.result.speedup
     if attempt.speedup > 0 and ratio is not None:
-        return f"round {lineage.round} {lineage.operator}: {techniques}: correct, {ratio.median:.2f}x of {ratio.baseline}"
+        return f"round {lineage.round} {lineage.operator}: {techniques}: correct, {describe_speed(ratio)} of {ratio.baseline}"
     return f"round {lineage.round} {lineage.operator}: {techniques}: {failure_of(attempt.result)}"
 
 
@@ -158,7 +159,7 @@ def standing_text(attempt: Attempt, unit: Unit) -> str:
     us = timing.unit_us.get(unit.region.id)
     alone = f"{us:.0f} us alone, " if us is not None else ""
     standing = (
-        f"in a candidate at {ratio.median:.2f}x of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
+        f"in a candidate at {describe_speed(ratio)} of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
     )
     return f"- {name}: {alone}{standing}"
 
@@ -174,4 +175,4 @@ def best_text(situation: Situation) -> str:
         return ""
     ratio = best.result.speedup
     share = best.result.timing.limit_share if best.result.timing is not None else 0.0
-    return f"{ratio.median:.2f}x over {ratio.baseline}, {share:.0%} of the limit."
+    return f"{describe_speed(ratio)} over {ratio.baseline}, {share:.0%} of the limit."

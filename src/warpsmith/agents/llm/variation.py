@@ -48,7 +48,7 @@ class LlmVariation:
         """One question, whatever `m`. Raises BudgetSpent, ModelError."""
         if m < 1 or not all(unit.compiled for _, unit in parents):
             return []
-        ordered = sorted(parents, key=lambda p: -p[0].speedup)
+        ordered = sorted(parents, key=lambda p: p[0].rank, reverse=True)
         system, prompt = self._crossover_prompt(situation, ordered)
         combined = self._ask(situation, system, prompt, ordered[0][1])
         return [combined] if combined is not None else []

@@ -126,15 +126,15 @@ class Bench:
         count, calls = session.plan(expected, seconds * len(expected) / 2, rounds)
         timed.run(count, calls, race=rounds is None, checks=checks)
         timed.agree()
-        busy = timed.busy() if rounds is not None else ""  # a search goes on, but nothing is claimed
-        if busy:
+        busy = timed.busy()  # a search goes on, but nothing is sure of what it measured
+        if busy and rounds is not None:
             session.progress(f"the machine is too busy for a claim: {busy}")
         steps = len(self.task.graph.nodes) + 1 if launches is None else launches
         warm = self._compare_with_batch(timed, process, warm, steps if cuda else 0)
         for opponent in opponents if cuda and not timed.rests else ():
             opponent.rest()
         timed.charge_others()
-        timing = self._timing(timed, process, list(warm.ns), cold, busy=bool(busy))
+        timing = self._timing(timed, process, list(warm.ns), cold, busy)
         if cuda and rounds is not None:  # asking takes too long for a search
             timing = timing.model_copy(update={"gpu_state": gpu_state.read()})
         return BenchRun(timing, tuple(timed.samples), timed.blocks)
@@ -153,9 +153,9 @@ class Bench:
         return batch
 
     def _timing(
-        self, timed: InterleavedRounds, process: TimedProcess, warm: list[int], cold: bool, busy: bool
+        self, timed: InterleavedRounds, process: TimedProcess, warm: list[int], cold: bool, busy: str
     ) -> Timing:
-        """`busy`: the baselines may have done nothing but wait, so the ratios have no lower end."""
+        """`busy`: why the baselines may have done nothing but wait; the ratios then have no lower end."""
         blocks = timed.blocks[process.name]
         candidate_ns = [b.ns for b in blocks]
         time = stats.typical(candidate_ns)
@@ -173,6 +173,7 @@ class Bench:
             samples=sum(len(b) for b in candidate_ns), ratios=tuple(ratios), warm_us=median(warm) / 1e3,
             wall_share=min(accounted, 1.0), drift=drift, isolation=process.isolation, charged_us=mean_charged_us(blocks),
             rivals_charged_us=mean_charged_us([b for p in timed.processes[1:] for b in timed.blocks[p.name]]),
+            busy=busy,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -15,12 +15,14 @@ from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Region, Unit
 from ..experience import Experience
 from ..population import Population, alone_us
-from ..selection import By, rank_attempts
+from ..selection import By, rank_attempts, reach_of, worth_of
 from ..steering import Steering
 from ..team import Team
 
 EVERYONE = 1 << 30
-MIN_PARENT_SHARE = 0.6  # share of the best speedup below which a candidate is no parent
+MIN_PARENT_SHARE = (
+    0.6  # share of what is sure of the best speedup: a candidate that cannot reach it is no parent
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class SearchContext:
 
     def _hopeful(self, attempt: Attempt) -> bool:
         best = self.population.best()
-        return best is not None and attempt.speedup >= MIN_PARENT_SHARE * best.speedup
+        return best is not None and reach_of(attempt, self.by) >= MIN_PARENT_SHARE * worth_of(best, self.by)
 
     def leaders(self) -> list[tuple[int, Attempt]]:
         """The best of each island that has one, best island first."""

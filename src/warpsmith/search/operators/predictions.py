@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...agents.base import Attempt
-from ...kernels.costs import node_us, predict_us
+from ...kernels.costs import node_us, predict_us, region_bytes
 from ...records import Region, Unit
 from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
 from ..tuner import every_setting, with_values
@@ -50,6 +50,10 @@ class CandidateSpace:
             if units:
                 level = math.log(max(1.0, predict_us(self.graph, region, self.facts))) + ABOVE
                 self.pools[region.id] = experience.pool(region.id, units, level)
+
+    def find_least_log_us(self, region: str) -> float:
+        """The logarithm of the least microseconds that a region's bytes take."""
+        return _log(region_bytes(self.graph, self.regions[region]) / self.facts.bandwidth * 1e6)
 
     def aten_us(self, attempts: Sequence[Attempt]) -> tuple[float, dict[str, float]]:
         """Return ATen's time for the whole reference, and for each region. Operations take longer in a candidate, where caches are cold, than
@@ -92,6 +96,11 @@ class Predictions:
                 excluded = unit_key in judged or unit_key in known
                 estimates[at] = logs.get(unit_key, math.inf if excluded else estimates[at])
             order = [int(at) for at in np.argsort(estimates, kind="stable")]
+            floor_log_us = offer.find_least_log_us(region)
+            for at, unit_key in enumerate(
+                keys
+            ):  # no promise exceeds the region's limit; what was measured is none
+                estimates[at] = estimates[at] if unit_key in logs else max(estimates[at], floor_log_us)
             self._logs[region] = estimates
             self._new[region] = [at for at in order if keys[at] not in logs and estimates[at] < math.inf]
 
@@ -117,7 +126,7 @@ class Predictions:
 
     def _covers(self) -> Iterator[PredictedCandidate]:
         """Each cut without the regions that ATen does faster, and with those of other cuts that fit in beside it."""
-        first = {region: int(np.argmin(logs)) for region, logs in self._logs.items()}
+        first = {region: self._find_first(region) for region in self._logs}
         saved = {region: self._compute_saving(region, at) for region, at in first.items()}
         by_gain = sorted((r for r in saved if saved[r] > 0), key=lambda r: -saved[r])
         for number, plan in enumerate(self._offer.plans):
@@ -130,6 +139,12 @@ class Predictions:
                     covered.update(nodes)
             if cover:
                 yield PredictedCandidate(_log(self._total - sum(saved[r] for r in cover)), number, cover)
+
+    def _find_first(self, region: str) -> int:
+        """The fastest unit of a region; of those that are promised the limit the one that would exceed it by most."""
+        logs, new = self._logs[region], self._new[region]
+        fastest = int(np.argmin(logs))
+        return new[0] if new and logs[new[0]] == logs[fastest] else fastest
 
     def _vary(self, promise: PredictedCandidate, n: int) -> Iterator[PredictedCandidate]:
         for region, at in promise.cover.items():

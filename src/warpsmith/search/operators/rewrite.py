@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Unit
+from ..selection import worth_of
 from .base import MIN_PARENT_SHARE, Proposal, SearchContext, insert
 
 
@@ -30,7 +31,11 @@ class Rewrite:
     def _promises(self, context: SearchContext, hypothesis: Hypothesis) -> bool:
         """Return whether it may come near the best so far, by its own word. A model's word on that is no measure."""
         best = context.population.best()
-        return context.asks or best is None or hypothesis.expected_gain >= MIN_PARENT_SHARE * best.speedup
+        return (
+            context.asks
+            or best is None
+            or hypothesis.expected_gain >= MIN_PARENT_SHARE * worth_of(best, context.by)
+        )
 
 
 def place(

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 
 from ...agents.base import Attempt
 from ...records import Candidate, Lineage, Unit
+from ...records.intervals import is_unknown
 from ..population import alone_us
 from ..selection import beats, worth_of
 from .base import Proposal, SearchContext, swap
 
-EQUAL = 0.99  # share of the best's median from which on a candidate that it does not surely beat is as fast
+EQUAL = 0.99  # share of what is sure of the best from which on a candidate that it does not surely beat is as fast
 AS_FAST = 1.02  # a unit's time over another's, alone
 IDLE = 0.95  # a unit that takes this share of ATen's time saves nothing
 FLAG, TUNABLE = 20, 10  # what a flag and a tunable count as, in characters
@@ -97,14 +98,13 @@ def _size(unit: Unit) -> int:
 
 
 def as_fast(one: Attempt, best: Attempt) -> bool:
-    """Not slower, as far as the intervals say, and hardly so by the medians."""
-    return one.speedup >= EQUAL * best.speedup and not beats(best, one)
+    """Not slower, as far as the intervals say, and hardly so by their low ends. An unknown speedup is equal to none."""
+    if one.result.speedup is None or is_unknown(one.result.speedup):
+        return False
+    return worth_of(one) >= EQUAL * worth_of(best) and not beats(best, one)
 
 
 def simplest_first(ranked: list[Attempt]) -> list[Attempt]:
-    """Order those that are as fast as the first by how much code they have; leave the others behind them as they were. As fast by the
-    low ends, too: a wide interval overlaps with any.
-    """
-    surely = EQUAL * worth_of(ranked[0])
-    equal = [a for a in ranked if as_fast(a, ranked[0]) and worth_of(a) >= surely]
+    """Order those that are as fast as the first by how much code they have; leave the others behind them as they were."""
+    equal = [a for a in ranked if a is ranked[0] or as_fast(a, ranked[0])]
     return [*sorted(equal, key=lambda a: code_size(a.candidate)), *(a for a in ranked if a not in equal)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median_low
 
 from ...agents.base import Attempt
 from ...records import Lineage, Unit
-from ..population import alone_us
-from ..tuner import Values
+from ..population import sure_alone_us
+from ..tuner import Key, Values, key_of
 from .base import EVERYONE, Proposal, SearchContext, changes, swap
 
 PARENTS = 3
@@ -43,8 +44,10 @@ class Tune:
 
 
 def list_tried_values(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Values, float]]:
-    """Settings of the same source that were judged, with the speed of the unit alone (0 when it failed)."""
-    tried: list[tuple[Values, float]] = []
+    """Settings of the same source that were judged, with what is sure of the unit's speed alone (0 when it failed); of one that was
+    measured several times the middle speed, so that many tries make none of them lucky.
+    """
+    speeds: dict[Key, list[float]] = {}
     for attempt in attempts:
         for sibling in attempt.candidate.units:
             if (
@@ -52,6 +55,7 @@ def list_tried_values(attempts: Sequence[Attempt], unit: Unit) -> list[tuple[Val
                 and sibling.source == unit.source
                 and sibling.flags == unit.flags
             ):
-                us = alone_us(attempt, sibling)
-                tried.append((sibling.values, 1.0 / us if 0 < us < float("inf") else 0.0))
-    return tried
+                us = sure_alone_us(attempt, sibling)
+                worked = [1.0 / us] if 0 < us < float("inf") else []
+                speeds.setdefault(key_of(sibling.values), []).extend(worked)
+    return [(dict(key), median_low(worked) if worked else 0.0) for key, worked in speeds.items()]
