@@ -30,7 +30,7 @@ from .device import gpu_state
 from .device.memory import count_checked_calls, estimate_bytes
 from .device.patience import NO_MEMORY
 from .judge_session import JudgeSession
-from .labels import labels
+from .labels import explain_doubt, labels
 from .roofline.limits import hard_floor
 from .roofline.region_profiles import region_profiles
 from .timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
@@ -254,11 +254,12 @@ class Judge(JudgeSession):
     ) -> Result:  # fmt: skip
         verdict = None
         if verification is not None:
+            doubt = explain_doubt(candidate, self.task.graph, self.limit, verification.unit_us)
             verdict = Verdict(
                 correct=verification.ok and all(c.ok for c in verification.checks),
                 checks=verification.checks, isolation=verification.isolation,
                 labels=labels(candidate, self.task.graph, self.limit, verification.unit_us),
-                reasons=(outcome.reason,) if outcome.reason else (),
+                reasons=tuple(filter(None, (outcome.reason, doubt))),
             )  # fmt: skip
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id,

@@ -156,6 +156,8 @@ def status_of(
         return "no-win", NO_WIN_QUARANTINED
     if best.result.win:
         return "win", ""
+    if best.result.verdict is not None and best.result.verdict.reasons:
+        return "no-win", best.result.verdict.reasons[0]
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
 
 

@@ -6,6 +6,7 @@ from .graph import ITEM_BYTES, Graph, GraphInput, GraphOutput, Node, TensorSpec,
 from .record import Record, content_hash
 from .result import (
     STATUSES,
+    UNEXPLAINED,
     Admission,
     BaselineTiming,
     Build,
@@ -26,7 +27,7 @@ from .run import Best, Budget, Elite, IslandUse, Migration, OperatorUse, RunSumm
 from .task import Task, TaskSource, Variant
 
 __all__ = [
-    "ITEM_BYTES", "ROLES", "STATUSES", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
+    "ITEM_BYTES", "ROLES", "STATUSES", "UNEXPLAINED", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
     "Diagnostic", "Elite", "Environment", "Exchange", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "IslandUse",
     "KernelResources", "Lesson", "Limit", "Lineage", "Migration", "Node", "OperatorUse", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "Role", "RunSummary", "Status", "Task",
     "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "Value", "Variant", "Verdict", "content_hash",

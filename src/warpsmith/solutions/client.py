@@ -25,6 +25,7 @@ from ..judge.layout import Rows
 from ..judge.timing.timed_process import ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker
+from .sampler import name_samples
 
 MODULE = "warpsmith.solutions.zygote"
 OPEN_SECONDS = 120.0
@@ -100,13 +101,17 @@ class SolutionProcess(TimedProcess):
         return pages
 
     def trace(self, values: Path) -> dict[str, Any]:
-        return self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
+        """Return what one call runs, and by object where repeated calls spend their time (`samples`)."""
+        answer = self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
+        pages = {str(k): int(v) for k, v in dict(answer.get("sampled") or {}).items()}
+        answer["samples"] = name_samples(pages, self._read_maps(), self.folder.parent)
+        return answer
 
     def list_mapped_objects(self, folder: Path) -> list[str]:
         """Executable files of a folder that are mapped into the process now, by their path in it; as the kernel
         says. Also executable memory files, which have no folder."""
         paths = set()
-        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+        for line in self._read_maps().splitlines():
             fields = line.split(maxsplit=5)
             if len(fields) == 6 and "x" in fields[1]:
                 path = fields[5].removesuffix(" (deleted)")
@@ -115,6 +120,9 @@ class SolutionProcess(TimedProcess):
                 elif path.startswith("/memfd:"):
                     paths.add(path.lstrip("/"))
         return sorted(paths)
+
+    def _read_maps(self) -> str:
+        return Path(f"/proc/{self.pid}/maps").read_text()
 
     def _hand(self, values: Path) -> Path:
         """The same file under another name (a link: no copy), in the folder that may be read."""
@@ -132,8 +140,9 @@ class Starter:
     """
 
     def __init__(
-        self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str
-    ) -> None:
+        self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str,
+        sampler: Path | None = None,
+    ) -> None:  # fmt: skip
         self.root, self.scratch, self.threads = root, scratch, threads
         self.given = values_folder = scratch.new("given")
         values_folder.mkdir()
@@ -143,8 +152,9 @@ class Starter:
         )
         readable = [*SYSTEM, *python_folders(), *_tool_folders(), str(values_folder)]
         self._zygote.send(
-            "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
-        )
+            "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device,
+            sampler=None if sampler is None else str(sampler),
+        )  # fmt: skip
         self._ready = False
         self._count = 0
 

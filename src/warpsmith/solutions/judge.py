@@ -24,7 +24,7 @@ from ..judge.correctness.input_families import OWN
 from ..judge.correctness.plan import MAIN_SEARCH
 from ..judge.device.memory import count_checked_calls
 from ..judge.judge_session import BASELINES, JudgeSession
-from ..judge.labels import UNIT_CLOCK_SLACK, precision
+from ..judge.labels import explain_too_fast, is_too_fast, precision
 from ..judge.roofline.limits import hard_floor
 from ..judge.timing.bench import CONFIRM_ROUNDS
 from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
@@ -32,8 +32,9 @@ from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
 from ..targets.target import Target
 from ..tasks.client import TaskHost
-from .classify import classify
+from .classify import classify, list_run_labels
 from .client import OPEN_SECONDS, Starter
+from .sampler import build_sampler
 from .source import read_solution
 from .trial import VALUE_RULES, Context, Fault, Found, Trial, fault_of
 from .verdict import Label, SolutionVerdict, Trace, Traced
@@ -86,6 +87,7 @@ class SolutionJudge(JudgeSession):
             Starter(
                 graphs, self._root, self.scratch, threads=self.environment.threads,
                 flush_bytes=self.bench.session.flush_bytes, device=self.device,
+                sampler=build_sampler(self._peaks_cache, self._compiler) if self.device == "cpu" else None,
             )
         )  # fmt: skip
 
@@ -224,13 +226,14 @@ class SolutionJudge(JudgeSession):
         )  # fmt: skip
         finding.label, why = classify(finding.trace, self.device)
         finding.notes.append(why)
-        if finding.label == "kernel" and finding.timing is not None and self._too_fast(finding.timing):
-            finding.label = "algorithmic"
-            finding.notes.append("the reference's operations take longer than this on this machine")
-
-    def _too_fast(self, timing: Timing) -> bool:
-        rate = self.limit.flops_per_second
-        return bool(rate) and self.task.graph.flops / rate > UNIT_CLOCK_SLACK * timing.median_us * 1e-6
+        flops, timing = self.task.graph.flops, finding.timing
+        if (
+            finding.label == "kernel"
+            and timing is not None
+            and is_too_fast(flops, self.limit, timing.median_us)
+        ):
+            finding.label = "unexplained"
+            finding.notes.append(explain_too_fast(flops, self.limit, timing.median_us))
 
     def _reference_trace(self) -> Traced:
         """Trace the task's own module, once, in a process of its own."""
@@ -253,6 +256,8 @@ class SolutionJudge(JudgeSession):
             "specialised" if measured.refused else "general",
             "deterministic" if measured.deterministic else "nondeterministic",
             precision(self.task.graph), *(("other-strides",) if measured.other_strides else ()),
+            *(("ignores-parameters",) if finding.trial.parameters == "seed" else ()),
+            *(list_run_labels(finding.trace) if finding.trace is not None else ()),
             *(() if admitted else ("quarantined",)),
         )  # fmt: skip
         reasons = [fault.reason] if fault else []

@@ -41,7 +41,8 @@ from .client import python_folders
 from .frames import guard
 from .hosted import OutputRefused, Solution
 from .integrity import Seal
-from .tracing import trace
+from .sampler import Sampler
+from .tracing import Recorder, trace
 
 PIECES, PIECE_BYTES = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
 PR_SET_CHILD_SUBREAPER = 36
@@ -122,18 +123,20 @@ class CudaWatch(Watch, CudaStopwatch):
 class SolutionZygote(Zygote):
     """`graph` of the base is not used: each child is told its variant."""
 
-    def open_all(self, graphs: str, readable: list[str], flush_bytes: int, device: str) -> None:
+    def open_all(
+        self, graphs: str, readable: list[str], flush_bytes: int, device: str, sampler: str | None = None
+    ) -> None:
         torch.set_num_threads(1)
         named = json.loads(Path(graphs).read_text())
         self.graphs = {name: Graph.model_validate(graph) for name, graph in named.items()}
+        self.sampler = Sampler(Path(sampler)) if sampler is not None else None
         self.readable, self.device = [Path(p) for p in readable], device
         self.trusted = python_folders()
         self.flush_bytes = flush_bytes
         self.flush = flush_buffer(flush_bytes) if device == "cpu" else None  # as in the base
         self.live: set[int] = set()
-        trace(
-            lambda: torch.ones(8).cumsum(0), (), cuda=False
-        )  # loads what tracing needs, once for all children
+        with Recorder():
+            torch.ones(8).cumsum(0)  # loads what tracing needs, once for all children
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._warm_up()
         self.seal = Seal(hosted, Solution, Watch, Stopwatch, CudaStopwatch, SolutionZygote, Child)
@@ -234,7 +237,9 @@ class Child:
 
     def trace(self, values: str) -> dict[str, Any]:
         self.watch.prepare(values, 1, alone=False)
-        return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda")
+        return trace(
+            self.watch.callee.call, self.watch.private, self.zygote.device == "cuda", self.zygote.sampler
+        )
 
     def time(self, **fields: Any) -> dict[str, Any]:
         answer = self.watch.time(**fields)
