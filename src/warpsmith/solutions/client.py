@@ -74,11 +74,13 @@ class SolutionProcess(TimedProcess):
     def prepare(self, values: Path, warmup: int, timeout: float = RUN_SECONDS, alone: bool = True) -> float:
         return super().prepare(self._hand(values), warmup, timeout, alone)
 
-    def run(self, values: Path) -> Path:
-        """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
-        that its outputs broke."""
+    def run(self, values: Path, strided: bool = False) -> Path:
+        """One call; returns a values file of its outputs. `strided`: inputs are views that are not contiguous. Raises
+        WorkerFailed with what it raised, or the rule that its outputs broke."""
         values_path, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
-        answer = self.worker.call("run", RUN_SECONDS, values=str(values_path), path=str(path))
+        answer = self.worker.call(
+            "run", RUN_SECONDS, values=str(values_path), path=str(path), strided=strided
+        )
         self.other_strides |= answer.get("other_strides") is True
         return self._collect(path)
 
@@ -99,6 +101,11 @@ class SolutionProcess(TimedProcess):
             self.close()
             raise Forged(f"the file of its outputs is none: {error.strerror or error}") from error
         return pages
+
+    def takes_strided(self, values: Path) -> bool:
+        """Return whether one call takes inputs that are not contiguous."""
+        answer = self.worker.call("takes_strided", RUN_SECONDS, values=str(self._hand(values)))
+        return answer.get("takes") is True
 
     def trace(self, values: Path) -> dict[str, Any]:
         """Return what one call runs, and by object where repeated calls spend their time (`samples`)."""

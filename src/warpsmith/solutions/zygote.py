@@ -39,7 +39,7 @@ from ..tasks.values import write_tensors
 from . import hosted
 from .client import python_folders
 from .frames import guard
-from .hosted import OutputRefused, Solution
+from .hosted import OutputRefused, Solution, stride_inputs
 from .integrity import Seal
 from .sampler import Sampler
 from .tracing import Recorder, trace
@@ -65,9 +65,11 @@ class Watch(Stopwatch):
         sizes = [extent_bytes(s) for s in self.specs]
         self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
 
-    def run(self, values: str) -> None:
-        """One call on the values of a file, in recycled memory that holds NaN."""
+    def run(self, values: str, strided: bool = False) -> None:
+        """One call on the values of a file, in recycled memory that holds NaN. `strided`: inputs as views that are not contiguous."""
         self.prepare(values, 0, alone=False)
+        if strided:
+            stride_inputs(self.callee)
         self._overwrite()
         with torch.no_grad():
             self.result = self.callee.call()
@@ -229,11 +231,25 @@ class Child:
         self._expect_seal()
         steady_state(self.threads)
 
-    def run(self, values: str, path: str) -> dict[str, Any]:
-        self.watch.run(values)
+    def run(self, values: str, path: str, strided: bool = False) -> dict[str, Any]:
+        self.watch.run(values, strided)
         self._expect_seal()
         self.watch.outputs(path)
         return {"other_strides": getattr(self.watch.callee, "other_strides", False)}
+
+    def takes_strided(self, values: str) -> dict[str, Any]:
+        """For the reference: whether it takes views of its inputs that are not contiguous, which it must not write to."""
+        callee: Any = self.watch.callee
+        if any(o.role == "input_update" for o in callee.graph.outputs):
+            return {"takes": False}
+        self.watch.prepare(values, 0, alone=False)
+        strided = stride_inputs(callee.hosted)
+        try:
+            with torch.no_grad():
+                callee.call()
+        except Exception:  # noqa: BLE001 - the user's code, which may refuse them in any way
+            return {"takes": False}
+        return {"takes": strided}
 
     def trace(self, values: str) -> dict[str, Any]:
         self.watch.prepare(values, 1, alone=False)
@@ -273,7 +289,7 @@ class Child:
 
     def handlers(self) -> dict[str, Callable[..., dict[str, Any]]]:
         served: Sequence[tuple[str, Callable[..., dict[str, Any] | None]]] = (
-            ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
+            ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace), ("takes_strided", self.takes_strided),
             ("time", self.time), ("prepare", self.prepare), ("again", self.again), ("outputs", lambda path: self.watch.outputs(path)),
         )  # fmt: skip
         return {name: self._with_token(handler) for name, handler in served}
