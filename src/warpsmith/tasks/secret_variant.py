@@ -30,12 +30,12 @@ def draw_secret_variant(
     if task.source.kind == "memory" or len(task.variants) < 2:
         return None, "the task has no other shapes"
     tree = parse(task.source.text, task.source.path)
-    known = {**constants(tree), **task.main.overrides}
+    main_values = {**constants(tree), **task.main.overrides}
     present = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     reason = "its variants change no sizes"
     for _ in range(TRIES):
         base = task.variants[1 + int(random.integers(len(task.variants) - 1))]
-        changes = _draw_changes(known, base.overrides, present, random)
+        changes = _draw_changes(main_values, base.overrides, present, random)
         if not changes:
             continue
         overrides = {**base.overrides, **changes}
@@ -52,7 +52,7 @@ def draw_secret_variant(
 
 
 def _draw_changes(
-    known: dict[str, Any], overrides: dict[str, Any], present: set[Any], random: np.random.Generator
+    main_values: dict[str, Any], overrides: dict[str, Any], present: set[Any], random: np.random.Generator
 ) -> dict[str, Any]:
     """Draw the numbers that the overrides change, alone or in tuples; what is equal stays equal."""
     drawn: dict[tuple[int, int], int] = {}
@@ -75,7 +75,7 @@ def _draw_changes(
 
     changes = {}
     for name, after in overrides.items():
-        before = known.get(name)
+        before = main_values.get(name)
         if isinstance(after, tuple | list) and isinstance(before, tuple | list) and len(before) == len(after):
             value: Any = type(after)(draw(b, a) for b, a in zip(before, after, strict=True))
         else:
