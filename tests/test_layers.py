@@ -51,6 +51,7 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("roofline", "correctness"),
         ("admission",),
         ("building", "judge_session"),
+        ("secret_shape",),
         ("judge", "task_check"),
     ),
     "codegen": (

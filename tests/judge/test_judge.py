@@ -19,8 +19,9 @@ from warpsmith.judge.judge_session import MIN_PATIENCE_S
 from warpsmith.judge.timing.baselines import audit
 from warpsmith.judge.timing.bench import BaselineLost
 from warpsmith.processes.worker import WorkerFailed
-from warpsmith.records import Candidate, Region, Result, Unit
+from warpsmith.records import UNEXPLAINED, Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region
+from warpsmith.tasks.secret_variant import SECRET_SHAPE
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 TASK = """
@@ -216,6 +217,36 @@ def test_confirm_is_fresh_and_wider(judge: Judge) -> None:
     assert result.verdict is not None
     assert len({c.family for c in result.verdict.checks}) > 8
     assert sum(c.family == OWN for c in result.verdict.checks) >= CHECKS
+
+
+def test_a_confirmation_tries_shapes_that_stand_nowhere(judge: Judge) -> None:
+    known = "(in0_shape[1] == 500 || in0_shape[1] == 67)"
+    unit = f"{GOOD} + ({known} ? 0.0f : 1.0f)"
+    (searched,) = judged(judge, unit)
+    assert searched.status == "ok"
+    result = judge.confirm(candidate(judge, unit))
+    assert result.status == "incorrect"
+    assert f"({SECRET_SHAPE})" in result.reason
+    right = judge.confirm(candidate(judge, GOOD))
+    assert right.verdict is not None
+    assert {c.variant for c in right.verdict.checks} == {"main", "ragged", SECRET_SHAPE}
+    unmet = candidate(judge, GOOD, requires=("in0_shape[1] == 500 || in0_shape[1] == 67",))
+    assert judge.confirm(unmet).status == "ok"  # it says that it is specialised
+
+
+def test_faster_than_arithmetic_is_unexplained_and_no_win(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (honest,) = judged(judge, GOOD)
+    slow = judge.limit.model_copy(update={"flops_per_second": 1e6})
+    monkeypatch.setattr(judge, "limit", slow)
+    (result,) = judged(judge, GOOD)
+    assert honest.verdict is not None
+    assert result.verdict is not None
+    assert (honest.verdict.labels[0], result.verdict.labels[0]) == ("kernel", UNEXPLAINED)
+    assert result.status == "ok"
+    assert not result.win
+    assert "arithmetic" in result.verdict.reasons[0]
 
 
 def test_nothing_is_confirmed_against_fewer_baselines(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

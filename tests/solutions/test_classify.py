@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.solutions.classify import classify
+from warpsmith.solutions.classify import classify, list_run_labels
 from warpsmith.solutions.verdict import Trace, Traced
 
 REFERENCE = Traced(
@@ -58,6 +58,38 @@ def test_what_torch_compile_wrote_is_no_kernel_of_its_own() -> None:
 def test_on_a_gpu_a_kernel_must_have_run(kernels: tuple[str, ...], expected: str) -> None:
     solution = traced("", 0, 1, kernels=kernels)
     assert label(solution, "cuda", objects=("extensions/a.so",)) == expected
+
+
+@pytest.mark.parametrize(
+    ("samples", "ops", "expected"),
+    [
+        ({"own: a.so": 50, "torch": 20, "runtime": 300}, "", "kernel"),
+        ({"own: a.so": 10, "torch": 90}, "", "library"),
+        ({"torch": 90}, "", "library"),  # loaded and called, but never met
+        ({"own: a.so": 40, "_multiarray_umath.so": 60}, "", "library"),  # a dummy beside numpy
+        ({"own: a.so": 1, "runtime": 300}, "", "library"),
+        ({"own: code without a file": 80, "torch": 20}, "", "kernel"),  # a JIT of its own
+        ({"own: code without a file": 80, "torch": 20}, "mm", "library"),  # one of torch's
+    ],
+)
+def test_own_code_must_take_a_share_of_the_time(samples: dict[str, int], ops: str, expected: str) -> None:
+    objects = ("a.so",) if "own: code without a file" not in samples else ()
+    assert label(traced(ops, 0, 1, samples=samples), objects=objects) == expected
+
+
+@pytest.mark.parametrize(("own_us", "expected"), [(50.0, "kernel"), (20.0, "library")])
+def test_on_a_gpu_the_share_is_of_the_kernels_times(own_us: float, expected: str) -> None:
+    times = {"my_kernel": own_us, "ampere_sgemm": 100.0}
+    solution = traced("", 0, 1, kernels=tuple(times), kernel_us=times)
+    assert label(solution, "cuda") == expected
+
+
+def test_what_ran_besides_is_a_label() -> None:
+    solution = traced("", 0, 1, compiled=True, cuda_graph=True)
+    trace = Trace(solution=solution, reference=REFERENCE)
+    assert list_run_labels(trace) == ("torch.compile", "cuda-graph")
+    assert classify(trace, "cpu")[0] == "library"
+    assert list_run_labels(Trace(solution=SAME, reference=REFERENCE)) == ()
 
 
 def test_the_reason_names_what_is_replaced_and_by_what() -> None:

@@ -64,7 +64,7 @@ subprocess.run(["g++", "-O3", "-ffast-math", "-march=native", "-shared", "-fPIC"
 lib = ctypes.CDLL(folder + "/f.so")
 '''
 CALL = """
-        w, b = self.linear.weight, self.linear.bias
+        x, w, b = x.contiguous(), self.linear.weight, self.linear.bias
         o = torch.empty(x.shape[0], w.shape[0])
         lib.f(*(ctypes.c_void_p(t.data_ptr()) for t in (x, w, b, o)),
               *(ctypes.c_int64(n) for n in (*x.shape, w.shape[0])))
@@ -85,7 +85,7 @@ def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
     assert found.parameters == "name"
     assert found.labels[:2] == ("general", "deterministic")
     assert "lower than a unit's" in found.isolation
-    assert {c.variant for c in found.checks} == {"main", "ragged"}
+    assert {c.variant for c in found.checks} == {"main", "ragged", "secret"}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,8 @@ def test_native_code_of_its_own_is_a_kernel(judged: Judged) -> None:
 def test_right_answers_by_torch(judged: Judged, text: str, label: str, parameters: str) -> None:
     found = judged(text)
     assert (found.verdict, found.label, found.parameters) == ("correct", label, parameters), found.reasons
+    assert ("ignores-parameters" in found.labels) is (parameters == "seed")
+    assert found.labels[0] == "general"
 
 
 @pytest.mark.parametrize(

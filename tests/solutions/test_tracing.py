@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -68,3 +69,32 @@ def test_an_operation_of_its_own_is_named_and_looked_into() -> None:
     assert found["own_ops"] == ["warpsmith_test.twice"]
     assert found["ops"] == {"aten.mul": 1}
     assert found["foreign"] == 0
+
+
+def test_inference_mode_and_other_threads_are_seen() -> None:
+    def infer() -> torch.Tensor:
+        with torch.inference_mode():
+            return torch.softmax(X, 1)
+
+    assert traced(infer)["ops"] == traced(lambda: torch.softmax(X, 1))["ops"] == {"aten._softmax": 1}
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(int).result()
+        found = traced(lambda: pool.submit(lambda: torch.nn.functional.linear(X, W.t())).result())
+    assert found["ops"] == {"aten.mm": 1}
+    assert found["flops"] == 2 * 8 * 16 * 4
+
+
+def test_what_hides_from_the_mode_is_seen_by_the_profiler() -> None:
+    def hide() -> torch.Tensor:
+        return X if torch._C._len_torch_dispatch_stack() else torch.softmax(X, 1)
+
+    assert traced(hide)["ops"] == {"aten._softmax": 1}
+
+
+@pytest.mark.slow
+def test_a_compiled_region_is_seen() -> None:
+    compiled = torch.compile(lambda x: x.relu() + 1)
+    with torch.no_grad():
+        compiled(X)  # as the warm-up does
+    assert traced(lambda: compiled(X))["compiled"]
+    assert not traced(lambda: X.relu())["compiled"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from .. import machine
@@ -30,9 +31,10 @@ from .device import gpu_state
 from .device.memory import count_checked_calls, estimate_bytes
 from .device.patience import NO_MEMORY
 from .judge_session import JudgeSession
-from .labels import labels
+from .labels import explain_doubt, labels
 from .roofline.limits import hard_floor
 from .roofline.region_profiles import region_profiles
+from .secret_shape import SecretShape
 from .timing.bench import CONFIRM_ROUNDS, GPU_CONFIRM_ROUNDS, BaselineLost, ClocksDisagree
 
 SEARCHED = 1 << 22  # elements of each output of a unit that the search looks at
@@ -164,7 +166,24 @@ class Judge(JudgeSession):
             candidate, built.libraries, cases, timed=UNIT_RUNS if confirm or not self.quick else 0, stand_in="" if confirm else STAND_IN,
             most=None if confirm else SEARCHED,
         )  # fmt: skip
+        if confirm and verification.ok and not self.quick:
+            at_secret = self._secret_shape.verify(candidate, self.verifier.limits)
+            verification = replace(
+                verification,
+                checks=verification.checks + at_secret.checks,
+                status=at_secret.status,
+                reason=at_secret.reason,
+            )
         return verification, time.monotonic() - start
+
+    @cached_property
+    def _secret_shape(self) -> SecretShape:
+        secret_shape = SecretShape(
+            self.task, self.target, scratch=self.scratch, threads=self.environment.threads, device=self.device,
+            device_lock=self.device_lock, random=self._random, progress=self.progress,
+        )  # fmt: skip
+        self._stack.callback(secret_shape.close)
+        return secret_shape
 
     def _judge_one(
         self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool,
@@ -310,11 +329,12 @@ class Judge(JudgeSession):
     ) -> Result:  # fmt: skip
         verdict = None
         if verification is not None:
+            doubt = explain_doubt(candidate, self.task.graph, self.limit, verification.unit_us)
             verdict = Verdict(
                 correct=verification.ok and all(c.ok for c in verification.checks),
                 checks=verification.checks, isolation=verification.isolation,
                 labels=labels(candidate, self.task.graph, self.limit, verification.unit_us),
-                reasons=(outcome.reason,) if outcome.reason else (),
+                reasons=tuple(filter(None, (outcome.reason, doubt))),
             )  # fmt: skip
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=self.task.id,

@@ -1,13 +1,14 @@
 """Labels of a win: from a candidate's units and their evidence to the labels of its verdict.
 
 `kernel` (generated code does the work), `algorithmic` (fewer operations than the reference, or other ones of the
-library: allowed, counted apart), `library` (no generated code: only library calls); `general` or `specialised`; `deterministic` or
+library: allowed, counted apart), `library` (no generated code: only library calls), `unexplained` (generated code that is faster than the
+reference's arithmetic at the measured peak and declares no fewer operations: no win); `general` or `specialised`; `deterministic` or
 `nondeterministic`; the precision class.
 """
 
 from __future__ import annotations
 
-from ..records import Candidate, Graph, Limit, Unit
+from ..records import UNEXPLAINED, Candidate, Graph, Limit
 from .layout import FLOATS
 
 ALGEBRAIC = "algebraic"  # a technique so named does fewer operations than the reference
@@ -21,7 +22,9 @@ def labels(
     units = candidate.units
     if not units:
         kind = "library"
-    elif any(not u.compiled or _fewer_operations(u, graph, limit, unit_us.get(u.region.id)) for u in units):
+    elif explain_doubt(candidate, graph, limit, unit_us):
+        kind = UNEXPLAINED
+    elif any(not u.compiled or ALGEBRAIC in u.technique for u in units):
         kind = "algorithmic"
     else:
         kind = "kernel"
@@ -33,14 +36,30 @@ def labels(
     )
 
 
-def _fewer_operations(unit: Unit, graph: Graph, limit: Limit | None, microseconds: float | None) -> bool:
-    """Declared, or shown: the reference's operations take longer on this machine."""
-    if ALGEBRAIC in unit.technique:
-        return True
+def explain_doubt(candidate: Candidate, graph: Graph, limit: Limit | None, unit_us: dict[str, float]) -> str:
+    """Say which unit is faster than arithmetic allows without declaring fewer operations; empty when none is."""
+    for unit in candidate.compiled:
+        microseconds = unit_us.get(unit.region.id, 0.0)
+        flops = sum(graph.by_name[n].flops for n in unit.region.nodes if n in graph.by_name)
+        if ALGEBRAIC not in unit.technique and is_too_fast(flops, limit, microseconds):
+            assert limit is not None
+            return explain_too_fast(flops, limit, microseconds)
+    return ""
+
+
+def is_too_fast(flops: int, limit: Limit | None, microseconds: float) -> bool:
+    """Return whether the reference's operations take longer on this machine at the measured peak."""
     if limit is None or not microseconds or not limit.flops_per_second:
         return False
-    flops = sum(graph.by_name[n].flops for n in unit.region.nodes if n in graph.by_name)
     return flops / limit.flops_per_second > UNIT_CLOCK_SLACK * microseconds * 1e-6
+
+
+def explain_too_fast(flops: int, limit: Limit, microseconds: float) -> str:
+    floor_us = flops / limit.flops_per_second * 1e6
+    return (
+        f"unexplained: {microseconds:.1f} us, and the reference's arithmetic takes {floor_us:.1f} us at this machine's measured peak; "
+        "fewer operations explain it, or a fault of the measurement"
+    )
 
 
 def precision(graph: Graph) -> str:

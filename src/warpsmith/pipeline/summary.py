@@ -169,6 +169,8 @@ def status_of(
         return "win", ""
     if search.busy:
         return TOO_BUSY, f"the machine was too busy to confirm anything: {search.busy}"
+    if best.result.verdict is not None and best.result.verdict.reasons:
+        return "no-win", best.result.verdict.reasons[0]
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
 
 

@@ -7,6 +7,7 @@ from .limit import Limit, UsedPeaks
 from .record import Record, content_hash
 from .result import (
     STATUSES,
+    UNEXPLAINED,
     Admission,
     BaselineTiming,
     Build,
@@ -26,7 +27,7 @@ from .run import TOO_BUSY, Best, Budget, Elite, IslandUse, Migration, OperatorUs
 from .task import Task, TaskSource, Variant
 
 __all__ = [
-    "ITEM_BYTES", "ROLES", "STATUSES", "TOO_BUSY", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
+    "ITEM_BYTES", "ROLES", "STATUSES", "TOO_BUSY", "UNEXPLAINED", "Admission", "BaselineTiming", "Best", "Budget", "Build", "Candidate", "Check",
     "Diagnostic", "Elite", "Environment", "Exchange", "Graph", "GraphInput", "GraphOutput", "Hypothesis", "IslandUse",
     "KernelResources", "Lesson", "Limit", "Lineage", "Migration", "Node", "OperatorUse", "Profile", "Ratio", "Record", "Region", "RegionProfile", "Result", "Role", "RunSummary", "Status", "Task",
     "TaskSource", "TensorSpec", "Timing", "Translation", "Tunable", "Unit", "Usage", "UsedPeaks", "Value", "Variant", "Verdict", "content_hash",

@@ -61,6 +61,9 @@ class Build(Record):
     kernels: tuple[KernelResources, ...] = ()  # of a GPU build
 
 
+UNEXPLAINED = "unexplained"  # a label: faster than the reference's arithmetic, and nothing says why
+
+
 class Check(Record):
     """One comparison: an input family at one seed on one variant."""
 
@@ -81,9 +84,9 @@ class Verdict(Record):
     checks: tuple[Check, ...]
     labels: tuple[
         str, ...
-    ] = ()  # "kernel" / "library" / "algorithmic"; "general" / "specialised"; "deterministic"
+    ] = ()  # "kernel" / "library" / "algorithmic" / "unexplained"; "general" / "specialised"; "deterministic"
     isolation: str = ""  # which level was in force
-    reasons: tuple[str, ...] = ()  # of a failure, one line each
+    reasons: tuple[str, ...] = ()  # of a failure, or of the label "unexplained", one line each
 
     @property
     def failed(self) -> Check | None:
@@ -246,8 +249,9 @@ class Result(Record):
 
     @property
     def win(self) -> bool:
-        """Correct, and the interval against the best baseline lies above 1."""
-        return self.status == "ok" and self.speedup is not None and self.speedup.low > 1.0
+        """Correct, the interval against the best baseline lies above 1, and how it can be is explained."""
+        explained = self.verdict is None or UNEXPLAINED not in self.verdict.labels
+        return self.status == "ok" and explained and self.speedup is not None and self.speedup.low > 1.0
 
 
 NO_WIN_QUARANTINED = "the task is quarantined: a wrong answer can pass on it, so no speedup counts"

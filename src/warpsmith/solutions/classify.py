@@ -2,7 +2,8 @@
 
 In: a `Trace`. Out: a label and the reason for it. Own code is what was loaded from the solution's build folder,
 an operation it registered, or on a GPU a kernel whose name is not one of torch's and its libraries'. It counts
-only where memory was written that torch did not write, and where torch does less than the whole reference.
+only where memory was written that torch did not write, where torch does less than the whole reference, and where a share of the time
+goes there: on a CPU by samples over repeated calls, on a GPU by the kernels' times.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from .sampler import OWN, RUNTIME, TORCH
 from .verdict import Label, Trace
 
+OWN_SHARE = (
+    0.2  # of the time that own code, torch and other libraries take: from here on own code does the work
+)
+SEEN_SHARE = 0.02  # of all samples: below, own code was hardly met
+PRODUCTS = frozenset(
+    {"mm", "bmm", "addmm", "baddbmm", "convolution", "linear"}
+)  # torch may write code for them when they run
+TRITON_KERNEL = re.compile(r"triton_(poi|per|red|tem|for)_")
 FEWER = 0.8  # share of the reference's operations below which there are fewer
 # Kernels of torch, of the libraries it calls and of its compiler (whose names begin so).
 LIBRARY_KERNEL = re.compile(
@@ -27,10 +37,14 @@ def classify(trace: Trace, device: str) -> tuple[Label, str]:
     solution, reference = trace.solution, trace.reference
     missing = Counter(reference.ops) - Counter(solution.ops)
     own_kernels = list_own_code(trace, device)
-    if own_kernels and solution.foreign and missing and solution.flops < max(reference.flops, 1):
+    share = find_own_share(trace, device)
+    works = share is None or share >= OWN_SHARE
+    if own_kernels and works and solution.foreign and missing and solution.flops < max(reference.flops, 1):
         return "kernel", f"{_short(own_kernels)} in place of {', '.join(sorted(missing))}"
     idle = ""
-    if own_kernels:
+    if own_kernels and share is not None and not works:
+        idle = f"its own code ({_short(own_kernels)}) takes {share:.0%} of the time; "
+    elif own_kernels:
         idle = f"its own code ({_short(own_kernels)}) does none of the work; "
     elif trace.objects:
         idle = "its own library launches no kernel; "
@@ -41,7 +55,7 @@ def classify(trace: Trace, device: str) -> tuple[Label, str]:
 def _by_torch(trace: Trace, missing: Counter[str]) -> tuple[Label, str]:
     """Label a call that no code of the solution's own takes part in."""
     solution, reference = trace.solution, trace.reference
-    if trace.generated:
+    if is_compiled(trace):
         return "library", "torch.compile does the work"
     if solution.foreign and missing:
         return "library", "the work is done outside torch, by no compiled code of its own"
@@ -61,7 +75,44 @@ def list_own_code(trace: Trace, device: str) -> list[str]:
         return names + [
             k for k in trace.solution.kernels if k not in reference_kernels and not LIBRARY_KERNEL.search(k)
         ]
-    return names + list(trace.objects)
+    jitted = [n.removeprefix(OWN) for n in _list_own_samples(trace)]
+    return list(dict.fromkeys([*names, *trace.objects, *jitted]))
+
+
+def find_own_share(trace: Trace, device: str) -> float | None:
+    """Compute the share of the time that own code takes; 0 where another library that is not torch takes more. None: not measured."""
+    if device == "cuda":
+        times = trace.solution.kernel_us
+        kernels = set(list_own_code(trace, device))
+        total = sum(times.values())
+        return sum(us for name, us in times.items() if name in kernels) / total if total else None
+    samples = trace.solution.samples
+    if not samples:
+        return None
+    own_count = sum(samples[name] for name in _list_own_samples(trace))
+    foreign = {n: c for n, c in samples.items() if not n.startswith(OWN) and n not in (TORCH, RUNTIME)}
+    if own_count < SEEN_SHARE * sum(samples.values()) or own_count <= max(foreign.values(), default=0):
+        return 0.0
+    return own_count / (own_count + samples.get(TORCH, 0) + sum(foreign.values()))
+
+
+def _list_own_samples(trace: Trace) -> list[str]:
+    """Names of the solution's own objects that were met. Code without a file may be torch's where torch computes products."""
+    jits = any(name.partition(".")[2] in PRODUCTS for name in trace.solution.ops)
+    return [
+        n for n in trace.solution.samples if n.startswith(OWN) and not (jits and n.endswith("without a file"))
+    ]
+
+
+def list_run_labels(trace: Trace) -> tuple[str, ...]:
+    """List what was seen to run besides, as labels."""
+    labels = {"torch.compile": is_compiled(trace), "cuda-graph": trace.solution.cuda_graph}
+    return tuple(label for label, ran in labels.items() if ran)
+
+
+def is_compiled(trace: Trace) -> bool:
+    solution = trace.solution
+    return bool(trace.generated) or solution.compiled or any(map(TRITON_KERNEL.match, solution.kernels))
 
 
 def _short(names: list[str]) -> str:

@@ -24,6 +24,7 @@ from ..judge.timing.timed_process import Block, ForkedWorker, TimedProcess, envi
 from ..processes.buffers import Scratch
 from ..processes.readable import SYSTEM, python_folders, tool_folders
 from ..processes.worker import Worker
+from .sampler import name_samples
 
 MODULE = "warpsmith.solutions.zygote"
 OPEN_SECONDS = 120.0
@@ -78,11 +79,13 @@ class SolutionProcess(TimedProcess):
             self._is_alone = True
         return super().block(n, evictions, seed, fresh)
 
-    def run(self, values: Path) -> Path:
-        """One call; returns a values file of its outputs. Raises WorkerFailed with what it raised, or the rule
-        that its outputs broke."""
+    def run(self, values: Path, strided: bool = False) -> Path:
+        """One call; returns a values file of its outputs. `strided`: inputs are views that are not contiguous. Raises
+        WorkerFailed with what it raised, or the rule that its outputs broke."""
         values_path, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
-        answer = self.worker.call("run", RUN_SECONDS, values=str(values_path), path=str(path))
+        answer = self.worker.call(
+            "run", RUN_SECONDS, values=str(values_path), path=str(path), strided=strided
+        )
         self.other_strides |= answer.get("other_strides") is True
         return self._collect(path)
 
@@ -104,14 +107,23 @@ class SolutionProcess(TimedProcess):
             raise Forged(f"the file of its outputs is none: {error.strerror or error}") from error
         return pages
 
+    def takes_strided(self, values: Path) -> bool:
+        """Return whether one call takes inputs that are not contiguous."""
+        answer = self.worker.call("takes_strided", RUN_SECONDS, values=str(self._hand(values)))
+        return answer.get("takes") is True
+
     def trace(self, values: Path) -> dict[str, Any]:
-        return self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
+        """Return what one call runs, and by object where repeated calls spend their time (`samples`)."""
+        answer = self.worker.call("trace", RUN_SECONDS, values=str(self._hand(values)))
+        pages = {str(k): int(v) for k, v in dict(answer.get("sampled") or {}).items()}
+        answer["samples"] = name_samples(pages, self._read_maps(), self.folder.parent)
+        return answer
 
     def list_mapped_objects(self, folder: Path) -> list[str]:
         """Executable files of a folder that are mapped into the process now, by their path in it; as the kernel
         says. Also executable memory files, which have no folder."""
         paths = set()
-        for line in Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+        for line in self._read_maps().splitlines():
             fields = line.split(maxsplit=5)
             if len(fields) == 6 and "x" in fields[1]:
                 path = fields[5].removesuffix(" (deleted)")
@@ -120,6 +132,9 @@ class SolutionProcess(TimedProcess):
                 elif path.startswith("/memfd:"):
                     paths.add(path.lstrip("/"))
         return sorted(paths)
+
+    def _read_maps(self) -> str:
+        return Path(f"/proc/{self.pid}/maps").read_text()
 
     def _hand(self, values: Path) -> Path:
         """The same file under another name (a link: no copy), in the folder that may be read."""
@@ -137,8 +152,9 @@ class Starter:
     """
 
     def __init__(
-        self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str
-    ) -> None:
+        self, graphs: Path, root: Path, scratch: Scratch, *, threads: int, flush_bytes: int, device: str,
+        sampler: Path | None = None,
+    ) -> None:  # fmt: skip
         self.root, self.scratch, self.threads = root, scratch, threads
         self.given = values_folder = scratch.new("given")
         values_folder.mkdir()
@@ -148,8 +164,9 @@ class Starter:
         )
         readable = [*SYSTEM, *python_folders(), *tool_folders(), str(values_folder)]
         self._zygote.send(
-            "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device
-        )
+            "open", graphs=str(graphs), readable=readable, flush_bytes=flush_bytes, device=device,
+            sampler=None if sampler is None else str(sampler),
+        )  # fmt: skip
         self._ready = False
         self._count = 0
 

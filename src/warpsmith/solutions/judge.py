@@ -24,7 +24,7 @@ from ..judge.correctness.input_families import OWN
 from ..judge.correctness.plan import MAIN_SEARCH
 from ..judge.device.memory import count_checked_calls
 from ..judge.judge_session import BASELINES, JudgeSession
-from ..judge.labels import UNIT_CLOCK_SLACK, precision
+from ..judge.labels import explain_too_fast, is_too_fast, precision
 from ..judge.roofline.limits import hard_floor
 from ..judge.timing.bench import CONFIRM_ROUNDS
 from ..judge.timing.interleaved_rounds import BaselineLost, TimedSample
@@ -32,15 +32,17 @@ from ..processes.buffers import Scratch
 from ..records import Check, Task, Timing
 from ..targets.target import Target
 from ..tasks.client import TaskHost
-from .classify import classify
+from ..tasks.secret_variant import draw_secret_variant
+from .classify import classify, list_run_labels
 from .client import OPEN_SECONDS, Starter
+from .sampler import build_sampler
 from .source import read_solution
 from .trial import VALUE_RULES, Context, Fault, Found, Trial, fault_of
 from .verdict import Label, SolutionVerdict, Trace, Traced
 
 QUICK_ROUNDS = 12
 SAMPLED = 1 << 20  # elements of each output of a timed call that are looked at
-QUICK_FAMILIES = ("normal", "large")  # at shapes other than the main ones
+QUICK_FAMILIES = ("normal", "large", "huge")  # at shapes other than the main ones
 ISOLATION = "in a Python process with torch (lower than a unit's runner)"
 
 
@@ -67,12 +69,21 @@ class SolutionJudge(JudgeSession):
         self._weights = self._draw()
         self._judged = 0
         self._traced: Traced | None = None
-        with TaskHost(self.task.source, scratch=self.scratch) as host:
+        self._strided: bool | None = None  # whether the reference takes inputs that are not contiguous
+        with TaskHost(self.task.source, scratch=self.scratch, exports=True) as host:
+            self._add_secret_variant(host)
             super().open()
             init = {v.name: host.init_inputs(v.overrides) for v in self.task.variants}
         self._context = Context(
-            self.task, self.evidence, self._starter, self.scratch, init, self._weights, self._done
-        )
+            self.task, self.evidence, self._starter, self.scratch, init, self._weights, self._done,
+            self._takes_strided,
+        )  # fmt: skip
+
+    def _add_secret_variant(self, host: TaskHost) -> None:
+        """Shapes that no solution's author can have read, drawn for this judge."""
+        variant, self._no_secret_shape = draw_secret_variant(host, self.task, self._random)
+        if variant is not None:
+            self.task = self.task.model_copy(update={"variants": (*self.task.variants, variant)})
 
     def _start_bench(self) -> None:
         super()._start_bench()
@@ -86,6 +97,7 @@ class SolutionJudge(JudgeSession):
             Starter(
                 graphs, self._root, self.scratch, threads=self.environment.threads,
                 flush_bytes=self.bench.session.flush_bytes, device=self.device,
+                sampler=build_sampler(self._peaks_cache, self._compiler) if self.device == "cpu" else None,
             )
         )  # fmt: skip
 
@@ -218,22 +230,23 @@ class SolutionJudge(JudgeSession):
             self._starter.empty()
             seconds["trace"] = time.monotonic() - start
         finding.trace = Trace(
-            solution=trace, reference=self._reference_trace(),
+            solution=trace, reference=self._trace_reference(),
             objects=tuple(m for m in mapped if not m.startswith("inductor/")),
             generated=tuple(m for m in mapped if m.startswith("inductor/")),
         )  # fmt: skip
         finding.label, why = classify(finding.trace, self.device)
         finding.notes.append(why)
-        if finding.label == "kernel" and finding.timing is not None and self._too_fast(finding.timing):
-            finding.label = "algorithmic"
-            finding.notes.append("the reference's operations take longer than this on this machine")
+        flops, timing = self.task.graph.flops, finding.timing
+        if (
+            finding.label == "kernel"
+            and timing is not None
+            and is_too_fast(flops, self.limit, timing.median_us)
+        ):
+            finding.label = "unexplained"
+            finding.notes.append(explain_too_fast(flops, self.limit, timing.median_us))
 
-    def _too_fast(self, timing: Timing) -> bool:
-        rate = self.limit.flops_per_second
-        return bool(rate) and self.task.graph.flops / rate > UNIT_CLOCK_SLACK * timing.median_us * 1e-6
-
-    def _reference_trace(self) -> Traced:
-        """Trace the task's own module, once, in a process of its own."""
+    def _trace_reference(self) -> Traced:
+        """Trace the task's own module, once, in a process of its own, and see whether it takes strided inputs."""
         if self._traced is None:
             folder, main = self._root / "reference", self.task.main.name
             process = self._starter.fork(folder)
@@ -241,18 +254,29 @@ class SolutionJudge(JudgeSession):
                 file = folder / "task.json"
                 file.write_text(self.task.model_dump_json())
                 process.worker.call("load_reference", OPEN_SECONDS, task_file=str(file), variant=main)
+                self._strided = process.takes_strided(self.evidence.values(self._fresh[0]))
                 self._traced = _as_traced(process.trace(self.evidence.values(self._fresh[0])))
             self._starter.empty()
             shutil.rmtree(folder, ignore_errors=True)
         return self._traced
 
+    def _takes_strided(self) -> bool:
+        self._trace_reference()
+        return bool(self._strided)
+
+    def _list_notes(self) -> list[str]:
+        return [f"no secret shape: {self._no_secret_shape}"] if self._no_secret_shape else []
+
     def _verdict(self, source: Path, finding: _Finding, seconds: dict[str, float]) -> SolutionVerdict:
         fault, measured, timing = finding.fault, finding.found, finding.timing
         admitted = self.admission.admitted
         labels = (
-            "specialised" if measured.refused else "general",
+            "specialised" if measured.refused else "contiguous-inputs-only" if measured.contiguous_only else "general",
             "deterministic" if measured.deterministic else "nondeterministic",
             precision(self.task.graph), *(("other-strides",) if measured.other_strides else ()),
+            *(("ignores-parameters",) if finding.trial.parameters == "seed" else ()),
+            *(list_run_labels(finding.trace) if finding.trace is not None else ()),
+            *(("no-secret-shape",) if self._no_secret_shape else ()),
             *(() if admitted else ("quarantined",)),
         )  # fmt: skip
         reasons = [fault.reason] if fault else []
@@ -267,7 +291,7 @@ class SolutionJudge(JudgeSession):
             solution=str(source), task=self.task.name, target=self.target.name,
             verdict="correct" if fault is None else "invalid" if fault.cheats else "incorrect",
             label=finding.label, labels=labels, rule=fault.rule if fault else "",
-            reasons=(*reasons, *finding.notes), speedup=speedup, parameters=finding.trial.parameters,
+            reasons=(*reasons, *finding.notes, *self._list_notes()), speedup=speedup, parameters=finding.trial.parameters,
             isolation=f"{finding.trial.isolation or 'none reached'}, {ISOLATION}", checks=tuple(measured.checks),
             timing=timing, trace=finding.trace, hardware=self.environment.hardware, seed=self.seed,
             seconds={k: round(v, 3) for k, v in {**self.seconds, **seconds}.items()},

@@ -3,14 +3,17 @@
 In: a callable. Out: the fields of a `Traced`. Torch dispatches each operation, from Python or from an extension's
 C++ alike, to a mode that counts it, with FLOPs as the task's own graph counts them. The mode also follows the
 data: memory that torch allocated and never wrote, or that no longer holds what torch wrote last, was written by
-somebody else. On a GPU the names of the kernels that ran are listed as well.
+somebody else. The mode sees one thread and can be noticed, so torch's profiler watches another call, on all threads, and what only
+it sees is added. Last, where the time of repeated calls goes: on a CPU by samples, on a GPU by kernel.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from math import prod
 from typing import Any
 
 import torch
@@ -20,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..records import TensorSpec
 from ..tasks.flops import node_flops
+from .sampler import Sampler
 
 TORCH_NAMESPACES = frozenset({
     "aten", "prim", "prims", "quantized", "mkldnn", "mkl", "onednn", "_c10d_functional", "higher_order", "profiler",
@@ -34,6 +38,9 @@ FILLS = frozenset(
 NO_KERNEL = re.compile(
     r"cuda|cu[A-Z]|Mem|Activity|Lazy|Context Sync|Event Sync|Stream Sync|aten::"
 )  # of a profile
+COMPILED_REGION = re.compile(r"Torch-Compiled Region|## Call CompiledFxGraph")  # of a profile
+GRAPH_LAUNCH = re.compile(r"cu(da)?GraphLaunch")
+MARK = "warpsmith: this thread"
 PIECES, PIECE_BYTES = 64, 16 << 10  # of a tensor's memory that are remembered
 
 
@@ -57,6 +64,9 @@ class Recorder(TorchDispatchMode):
             self.own[f"{namespace}.{name}"] += 1
             with self:  # what it is made of counts
                 return func.redispatch(_backend((args, kwargs)), *args, **(kwargs or {}))
+        if _is_composite(func.name()):  # under inference_mode they arrive whole
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         arguments = {a.name: v for a, v in zip(func._schema.arguments, args, strict=False)} | (kwargs or {})
         written = {
             a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write
@@ -96,27 +106,110 @@ class Recorder(TorchDispatchMode):
         self._known[_address(tensor)] = (tensor.untyped_storage(), _sample_storage(tensor))
 
 
-def trace(call: Callable[[], Any], before: Sequence[Tensor], cuda: bool) -> dict[str, Any]:
-    """Runs the call once, on a GPU twice."""
+def trace(
+    call: Callable[[], Any], before: Sequence[Tensor], cuda: bool, sampler: Sampler | None = None
+) -> dict[str, Any]:
+    """Run the call twice, and with a sampler for a second. `sampled`: pages of code (see `Sampler.sample`)."""
     with torch.no_grad():
+        pages = sampler.sample(call) if sampler is not None else {}
+        events = _profile(call, cuda)
         recorder = Recorder(before)
         with recorder:
             result = call()
         for tensor in _tensors(result):
             recorder.read(tensor, new=True)
+    for name, flops in _list_unseen(events, recorder.ops):
+        recorder.ops[name] += 1
+        recorder.flops += flops
+    kernel_us = _time_kernels(events)
     return {
-        "ops": dict(recorder.ops), "flops": recorder.flops, "own_ops": sorted(recorder.own),
-        "foreign": recorder.foreign, "kernels": _gpu_kernels(call) if cuda else [],
+        "ops": dict(recorder.ops), "flops": recorder.flops, "own_ops": sorted(recorder.own), "foreign": recorder.foreign,
+        "kernels": sorted(kernel_us), "kernel_us": kernel_us, "sampled": pages,
+        "compiled": any(COMPILED_REGION.match(e.name) for e in events),
+        "cuda_graph": any(GRAPH_LAUNCH.match(e.name) for e in events),
     }  # fmt: skip
 
 
-def _gpu_kernels(call: Callable[[], Any]) -> list[str]:
-    from torch.profiler import ProfilerActivity, profile
+def _profile(call: Callable[[], Any], cuda: bool) -> list[Any]:
+    """List the events of one call on all threads."""
+    from torch._C._profiler import _ExperimentalConfig
+    from torch.profiler import ProfilerActivity, profile, record_function
 
-    with torch.no_grad(), profile(activities=[ProfilerActivity.CUDA]) as profiler:
-        call()
-        torch.cuda.synchronize()
-    return sorted(e.key for e in profiler.key_averages() if not NO_KERNEL.match(e.key))
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    everywhere = _ExperimentalConfig(profile_all_threads=True)
+    with profile(activities=kinds, record_shapes=True, experimental_config=everywhere) as profiler:
+        with record_function(MARK):
+            call()
+        if cuda:
+            torch.cuda.synchronize()
+    return list(profiler.events())
+
+
+def _list_unseen(events: Sequence[Any], seen: Counter[str]) -> list[tuple[str, int]]:
+    """List (name, flops) of operations on other threads, and on this one of those that the mode saw none of."""
+    traced_thread = next((e.thread for e in events if e.name == MARK), None)
+    tops = [e for e in events if "::" in e.name and (e.cpu_parent is None or e.cpu_parent.name == MARK)]
+    unseen = []
+    for event in (leaf for top in tops for leaf in _list_leaves(top)):
+        name = event.name.replace("::", ".").rstrip("_")
+        flops = _estimate_flops(name, [tuple(s) for s in event.input_shapes or () if s])
+        if flops and (event.thread != traced_thread or name not in seen):
+            unseen.append((name, flops))
+    return unseen
+
+
+def _list_leaves(event: Any) -> Iterator[Any]:
+    """Yield what an operation is made of where it has no kernel of its own, else the operation."""
+    if event.name.startswith("aten::") and not _is_composite_packet(event.name):
+        yield event
+        return
+    for child in event.cpu_children:
+        yield from _list_leaves(child)
+
+
+def _estimate_flops(name: str, shapes: Sequence[tuple[int, ...]]) -> int:
+    """Count FLOPs by the shapes of the tensors that are read; what is made has the shape that such operations usually make."""
+    if not shapes:
+        return 0
+    reads = [TensorSpec(shape=s, dtype="float32", stride=()) for s in shapes]
+    base, output = name.partition(".")[2], shapes[0]
+    if base in ("mm", "bmm") and len(shapes) > 1:
+        output = (*shapes[0][:-1], shapes[1][-1])
+    elif base in ("addmm", "baddbmm") and len(shapes) > 2:
+        output = (*shapes[1][:-1], shapes[2][-1])
+    elif base == "convolution" and len(shapes) > 1:
+        output = (shapes[0][0], shapes[1][0], prod(shapes[0][2:]))
+    return node_flops(f"{name}.default", reads, [TensorSpec(shape=output, dtype="float32", stride=())])
+
+
+@cache
+def _is_composite(name: str) -> bool:
+    """Return whether an operation ("aten::softmax.int") is only made of others."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    try:
+        return has_kernel(name, "CompositeImplicitAutograd") and not any(
+            has_kernel(name, k) for k in ("CPU", "CUDA")
+        )
+    except RuntimeError:  # TorchScript's alone
+        return False
+
+
+@cache
+def _is_composite_packet(name: str) -> bool:
+    """Return the same of an operation without its overload, as a profile names it."""
+    packet = getattr(torch.ops.aten, name.partition("::")[2], None)
+    overloads = packet.overloads() if packet is not None else ()
+    return any(_is_composite(name if o == "default" else f"{name}.{o}") for o in overloads)
+
+
+def _time_kernels(events: Sequence[Any]) -> dict[str, float]:
+    """Microseconds on the GPU by kernel."""
+    spent: Counter[str] = Counter()
+    for event in events:
+        on_gpu = event.device_type == torch.autograd.DeviceType.CUDA
+        if on_gpu and event.name != MARK and not NO_KERNEL.match(event.name):
+            spent[event.name] += event.device_time
+    return {name: round(float(us), 3) for name, us in spent.items()}
 
 
 def _sample_storage(tensor: Tensor) -> Tensor:

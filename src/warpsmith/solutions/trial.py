@@ -55,12 +55,15 @@ class Found:
     refused: list[str] = field(default_factory=list)  # held-out variants that it raised an error at
     deterministic: bool = True
     other_strides: bool = False  # dense outputs in another order of dimensions than the reference's
+    contiguous_only: bool = (
+        False  # wrong, or an error, on inputs that are not contiguous, which the reference takes
+    )
 
 
 @dataclass(frozen=True)
 class Context:
     """The context that every trial on a task shares. `weights`: the seed of the parameters that solutions are built with;
-    `done`: told of each case that has been tried."""
+    `done`: told of each case that has been tried; `takes_strided`: whether the reference takes inputs that are not contiguous."""
 
     task: Task
     evidence: Evidence
@@ -69,6 +72,7 @@ class Context:
     init: dict[str, dict[str, Any]]  # variant → the task's constructor arguments, encoded
     weights: int
     done: Callable[[Case], None]
+    takes_strided: Callable[[], bool]
 
 
 class Trial:
@@ -134,6 +138,8 @@ class Trial:
             if process is not None:
                 with process.worker:
                     self._variant(process, [c for c in cases if c.variant == variant], measured)
+                    if variant == main and measured.fault is None and self.context.takes_strided():
+                        self._try_strided(process, cases[0], measured)
             if measured.fault is not None:
                 break
         if self.checker.absent:
@@ -193,6 +199,26 @@ class Trial:
             self.context.starter.empty()
             self.context.done(case)
         return None
+
+    def _try_strided(self, process: SolutionProcess, case: Case, found: Found) -> None:
+        """Hand the inputs over as views that are not contiguous. What goes wrong then is a limit, but for tampering."""
+        values = self.values(case)
+        expected = self.checker.truth(case, values, LOOKED_AT)
+        if expected is None:
+            return
+        try:
+            path = process.run(values, strided=True)
+            found.contiguous_only = not self.checker.check(case, expected, path).ok
+            path.unlink(missing_ok=True)
+        except (WarpsmithError, OSError) as error:
+            fault = fault_of(error, f"{case.variant}, strided inputs")
+            found.contiguous_only = True
+            found.fault = fault if fault.cheats else None
+        finally:
+            expected.remove()
+            if self.parameters == "seed":
+                values.unlink(missing_ok=True)
+            self.context.starter.empty()
 
     def _runs(self, process: SolutionProcess, values: Path) -> Iterator[Path]:
         """Twice on the same values, at other addresses. What goes wrong here is the solution's fault."""

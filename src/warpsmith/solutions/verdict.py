@@ -7,8 +7,9 @@ from typing import Literal
 from ..records import Check, Ratio, Record, Result, Timing
 
 # kernel: its own compiled code does the work; algorithmic: fewer operations than the reference;
-# library: other library calls; none: the reference's operations, or own code that is never used.
-Label = Literal["kernel", "algorithmic", "library", "none"]
+# library: other library calls; none: the reference's operations, or own code that is never used; unexplained: own code that is
+# faster than the reference's arithmetic allows, which is no win.
+Label = Literal["kernel", "algorithmic", "library", "none", "unexplained"]
 
 
 class Traced(Record):
@@ -19,6 +20,10 @@ class Traced(Record):
     kernels: tuple[str, ...] = ()  # GPU kernels that ran, each name once
     foreign: int = 0  # times that memory held what no operation of torch had written
     own_ops: tuple[str, ...] = ()  # operations outside torch's own namespaces
+    samples: dict[str, int] = {}  # object → samples of processor time over repeated calls; see `sampler.py`
+    kernel_us: dict[str, float] = {}  # GPU kernel → microseconds of a call
+    compiled: bool = False  # a region of torch.compile ran
+    cuda_graph: bool = False  # a CUDA graph was launched
 
 
 class Trace(Record):
@@ -38,7 +43,8 @@ class SolutionVerdict(Record):
     label: Label = "none"
     labels: tuple[
         str, ...
-    ] = ()  # "general" / "specialised", "deterministic" / …, precision, "other-strides", "quarantined"
+    ] = ()  # "general" / "specialised" / "contiguous-inputs-only", "deterministic" / …, precision, "other-strides", "ignores-parameters",
+    # "no-secret-shape", "torch.compile", "cuda-graph", "quarantined"
     rule: str = ""  # that failed
     reasons: tuple[str, ...] = ()  # one line each
     speedup: dict[str, Ratio] = {}  # by baseline, and "best": over the fastest of them
@@ -51,6 +57,14 @@ class SolutionVerdict(Record):
     seed: int = 0
     seconds: dict[str, float] = {}  # wall seconds by stage
     result: Result | None = None  # of a C++ or CUDA unit: what the judge of candidates says
+
+    @property
+    def win(self) -> bool:
+        """Correct, explained, and the interval against the best baseline lies above 1."""
+        best = self.speedup.get("best")
+        return (
+            self.verdict == "correct" and self.label != "unexplained" and best is not None and best.low > 1.0
+        )
 
 
 def make_unit_verdict(solution: str, task: str, result: Result, hardware: str) -> SolutionVerdict:
@@ -65,7 +79,7 @@ def make_unit_verdict(solution: str, task: str, result: Result, hardware: str) -
     return SolutionVerdict.model_validate({
         "solution": solution, "task": task, "target": result.target,
         "verdict": outcomes.get(result.status, "incorrect"), "label": labels[0] if labels else "none",
-        "labels": labels[1:], "reasons": (result.reason,) if result.reason else (),
+        "labels": labels[1:], "reasons": tuple(dict.fromkeys([*([result.reason] if result.reason else []), *(verdict.reasons if verdict else ())])),
         "rule": "" if ok else find_failed_rule(result), "speedup": speedup,
         "isolation": verdict.isolation if verdict else "", "checks": verdict.checks if verdict else (),
         "timing": timing, "hardware": hardware, "seed": result.seed, "seconds": result.seconds, "result": result,

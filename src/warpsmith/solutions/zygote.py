@@ -39,9 +39,10 @@ from ..records import Graph, Task
 from ..tasks.values import write_tensors
 from . import hosted
 from .frames import guard
-from .hosted import OutputRefused, Solution
+from .hosted import OutputRefused, Solution, stride_inputs
 from .integrity import Seal
-from .tracing import trace
+from .sampler import Sampler
+from .tracing import Recorder, trace
 
 PIECES, PIECE_BYTES = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
 PR_SET_CHILD_SUBREAPER = 36
@@ -68,9 +69,11 @@ class Watch(Stopwatch):
         sizes = [extent_bytes(s) for s in self.specs]
         self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
 
-    def run(self, values: str) -> None:
-        """One call on the values of a file, in recycled memory that holds NaN."""
+    def run(self, values: str, strided: bool = False) -> None:
+        """One call on the values of a file, in recycled memory that holds NaN. `strided`: inputs as views that are not contiguous."""
         self.prepare(values, 0, alone=False)
+        if strided:
+            stride_inputs(self.callee)
         self._overwrite()
         with torch.no_grad():
             self.result = self.callee.call()
@@ -123,18 +126,20 @@ class CudaWatch(Watch, CudaStopwatch):
 class SolutionZygote(Zygote):
     """`graph` of the base is not used: each child is told its variant."""
 
-    def open_all(self, graphs: str, readable: list[str], flush_bytes: int, device: str) -> None:
+    def open_all(
+        self, graphs: str, readable: list[str], flush_bytes: int, device: str, sampler: str | None = None
+    ) -> None:
         torch.set_num_threads(1)
         named = json.loads(Path(graphs).read_text())
         self.graphs = {name: Graph.model_validate(graph) for name, graph in named.items()}
+        self.sampler = Sampler(Path(sampler)) if sampler is not None else None
         self.readable, self.device = [Path(p) for p in readable], device
         self.trusted = python_folders()
         self.flush_bytes = flush_bytes
         self.flush = flush_buffer(flush_bytes) if device == "cpu" else None  # as in the base
         self.live: set[int] = set()
-        trace(
-            lambda: torch.ones(8).cumsum(0), (), cuda=False
-        )  # loads what tracing needs, once for all children
+        with Recorder():
+            torch.ones(8).cumsum(0)  # loads what tracing needs, once for all children
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._warm_up()
         self.seal = Seal(
@@ -242,15 +247,31 @@ class Child:
         self._expect_seal()
         steady_state(self.threads)
 
-    def run(self, values: str, path: str) -> dict[str, Any]:
-        self.watch.run(values)
+    def run(self, values: str, path: str, strided: bool = False) -> dict[str, Any]:
+        self.watch.run(values, strided)
         self._expect_seal()
         self.watch.outputs(path)
         return {"other_strides": getattr(self.watch.callee, "other_strides", False)}
 
+    def takes_strided(self, values: str) -> dict[str, Any]:
+        """For the reference: whether it takes views of its inputs that are not contiguous, which it must not write to."""
+        callee: Any = self.watch.callee
+        if any(o.role == "input_update" for o in callee.graph.outputs):
+            return {"takes": False}
+        self.watch.prepare(values, 0, alone=False)
+        strided = stride_inputs(callee.hosted)
+        try:
+            with torch.no_grad():
+                callee.call()
+        except Exception:  # noqa: BLE001 - the user's code, which may refuse them in any way
+            return {"takes": False}
+        return {"takes": strided}
+
     def trace(self, values: str) -> dict[str, Any]:
         self.watch.prepare(values, 1, alone=False)
-        return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda")
+        return trace(
+            self.watch.callee.call, self.watch.private, self.zygote.device == "cuda", self.zygote.sampler
+        )
 
     def time(self, **fields: Any) -> dict[str, Any]:
         answer = self.watch.time(**fields)
@@ -285,7 +306,7 @@ class Child:
 
     def handlers(self) -> dict[str, Callable[..., dict[str, Any]]]:
         served: Sequence[tuple[str, Callable[..., dict[str, Any] | None]]] = (
-            ("deny_processes", lambda: {"denied": deny_processes()}), ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace),
+            ("deny_processes", lambda: {"denied": deny_processes()}), ("load", self.load), ("load_reference", self.load_reference), ("run", self.run), ("trace", self.trace), ("takes_strided", self.takes_strided),
             ("time", self.time), ("prepare", self.prepare), ("again", self.again), ("outputs", lambda path: self.watch.outputs(path)),
         )  # fmt: skip
         return {name: self._with_token(handler) for name, handler in served}

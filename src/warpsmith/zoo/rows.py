@@ -55,10 +55,10 @@ class ZooRow:
 
 def row(fixture: Fixture, finding: Finding) -> ZooRow:
     about_label = finding.status == "ok" and (fixture.statuses == (LABEL,) or fixture.label)
-    got = f"{LABEL} {', '.join(finding.labels)}" if about_label else finding.status or "not run"
+    answer = f"{LABEL} {', '.join(finding.labels)}" if about_label else finding.status or "not run"
     return ZooRow(
         row=fixture.row, form=fixture.form, name=fixture.name, what=fixture.what, expected=fixture.expected,
-        got=got, rule=finding.reason, outcome=outcome(fixture, finding), residual=fixture.residual,
+        got=answer, rule=finding.reason, outcome=outcome(fixture, finding), residual=fixture.residual,
         seconds=round(finding.seconds, 2),
     )  # fmt: skip
 

@@ -39,7 +39,5 @@ def finding(verdict: SolutionVerdict) -> Finding:
     """A correct verdict is "ok" here, as a kernel's result is."""
     status = "ok" if verdict.verdict == "correct" else verdict.verdict
     reason = "; ".join([*([verdict.rule] if verdict.rule else []), *verdict.reasons])
-    best = verdict.speedup.get("best")
-    win = WIN[best is not None and best.low > 1.0]
     seconds = sum(verdict.seconds.get(stage, 0.0) for stage in STAGES)
-    return Finding(status, reason, (verdict.label, *verdict.labels, win), seconds)
+    return Finding(status, reason, (verdict.label, *verdict.labels, WIN[verdict.win]), seconds)

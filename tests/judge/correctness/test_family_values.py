@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warpsmith.judge.correctness.family_values import MAKERS, fill
-from warpsmith.judge.correctness.input_families import FAMILIES
+from warpsmith.judge.correctness.input_families import BOUNDED, FAMILIES, SECRET
 from warpsmith.processes.buffers import ValuesFile
 from warpsmith.records import GraphInput, TensorSpec
 
@@ -98,6 +98,25 @@ def test_each_family_is_what_it_says(own: Path) -> None:
     assert (x["constant-rows"] == x["constant-rows"][:, :1]).all()
     assert (x["integers"] == np.round(x["integers"])).all()
     assert (x["shuffled"] >= 0).all()
+    assert abs(x["huge"]).max() == pytest.approx(1e30)
+    assert (x["huge"] < 0).any()
+
+
+def test_the_secret_family_is_another_with_each_seed(own: Path) -> None:
+    drawn = [made(own, SECRET, seed)[0] for seed in range(30)]
+    scales = [abs(x).max() for x in drawn]
+    assert max(scales) > 1e3 * min(scales)
+    assert any((x >= 0).all() for x in drawn)
+    assert any((np.diff(x) >= 0).all() for x in drawn)
+    assert any((x == 0).mean() > 0.3 for x in drawn)
+    assert any((x[:, 0] == x[:, 1]).all() and (x != x[:, :1]).any() for x in drawn)
+
+
+def test_magnitudes_stay_below_the_exponent(own: Path) -> None:
+    for family in BOUNDED:
+        path = own.with_name(f"{family}-bounded")
+        fill(family, 4, INPUTS, own, path, exponent=3)
+        assert abs(ValuesFile(path, SPECS).array(0)).max() <= 1000 * (1 + 1e-6)
 
 
 def test_strided_and_expanded_inputs_are_filled(own: Path) -> None:

@@ -22,7 +22,9 @@ import torch
 from ...records import GraphInput
 from ...runtime.tensors import copied_to, open_tensors, write_tensors
 from ..layout import FLOATS
+from .input_families import BOUNDED
 
+TOP_EXPONENT, FP16_EXPONENT = 30, 4  # of ten, of the largest magnitude of an input
 PERMUTED = 1 << 22  # elements; more are moved around a circle
 
 
@@ -78,24 +80,59 @@ def shuffle_own(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     return _gauss(rng, own).mul_(0.3).exp_().mul_(moved.reshape(own.shape))
 
 
+def huge(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
+    """Either sign, magnitudes around 1e30: what is kept in half precision, or squared, overflows."""
+    return _gauss(rng, own).mul_(1e30)
+
+
+def secret(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
+    """Scale, offset, signs, sparsity, scale of rows, constant blocks and order are drawn: nobody can write for them."""
+    fresh = _gauss(rng, own)
+    if _draw(rng) < 0.5:
+        fresh.mul_(_gauss(rng, own).mul_(_draw(rng) * 2).exp_())
+    positive = _draw(rng)  # share of the elements that lose their sign
+    fresh = torch.where(_uniform(rng, own) < positive, fresh.abs(), fresh).add_(10 * _draw(rng) ** 4)
+    if _draw(rng) < 0.5:
+        fresh.mul_(_uniform(rng, own) >= 0.95 * _draw(rng))
+    if own.ndim:
+        fresh = _arrange_rows(rng, fresh)
+    return fresh.mul_(10.0 ** (8 * _draw(rng) - 4))
+
+
+def _arrange_rows(rng: torch.Generator, fresh: torch.Tensor) -> torch.Tensor:
+    """Give rows scales of their own, make blocks of a row constant, or sort rows; any of these, or none."""
+    if _draw(rng) < 0.5:
+        fresh = fresh * _gauss(rng, fresh.narrow(-1, 0, min(1, fresh.shape[-1]))).mul_(2 * _draw(rng)).exp_()
+    if _draw(rng) < 0.3:
+        block = 2 + int(62 * _draw(rng))
+        columns = torch.arange(fresh.shape[-1], device=fresh.device)
+        fresh = fresh.index_select(-1, columns - columns % block)
+    if _draw(rng) < 0.3:
+        fresh = fresh.sort(dim=-1, descending=_draw(rng) < 0.5).values
+    return fresh
+
+
 MAKERS: dict[str, Callable[[torch.Generator, torch.Tensor], torch.Tensor]] = {
     "normal": normal, "heavy": heavy, "large": large, "tiny": tiny, "offset": offset, "close": close,
     "sparse": sparse, "constant-rows": constant_rows, "integers": integers, "shuffled": shuffle_own,
+    "huge": huge, "secret": secret,
 }  # fmt: skip
 
 
 def fill(
-    family: str, seed: int, inputs: Sequence[GraphInput], own: Path, path: Path, device: str = "cpu"
-) -> None:
+    family: str, seed: int, inputs: Sequence[GraphInput], own: Path, path: Path, device: str = "cpu",
+    exponent: int | None = None,
+) -> None:  # fmt: skip
     """Write the values file `path` for `inputs` from the task's own values in `own` (same layout). The same seed gives
-    the same values on the same kind of device. Raises KeyError, JudgeError.
+    the same values on the same kind of device. `exponent`: of ten, the largest magnitude of an input. Raises KeyError,
+    JudgeError.
     """
     specs = [i.spec for i in inputs]
 
     def generate() -> Iterator[torch.Tensor]:
         for index, (item, own_tensor) in enumerate(zip(inputs, open_tensors(own, specs), strict=True)):
             rng = torch.Generator(device).manual_seed(_input_seed(seed, index))
-            yield _fresh(family, rng, item, copied_to(own_tensor, device))
+            yield _fresh(family, rng, item, copied_to(own_tensor, device), exponent)
 
     write_tensors(path, specs, generate())
 
@@ -104,7 +141,9 @@ def _input_seed(seed: int, index: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7])
 
 
-def _fresh(family: str, rng: torch.Generator, item: GraphInput, old: torch.Tensor) -> torch.Tensor:
+def _fresh(
+    family: str, rng: torch.Generator, item: GraphInput, old: torch.Tensor, exponent: int | None
+) -> torch.Tensor:
     make = MAKERS[family]
     if old.numel() == 0:
         return old
@@ -116,11 +155,25 @@ def _fresh(family: str, rng: torch.Generator, item: GraphInput, old: torch.Tenso
         return old
     if item.role == "input":
         fresh = _impose_form(make(rng, values), values)
+        if family in BOUNDED:
+            fresh = _bound(fresh, _largest(item.spec.dtype, exponent))
     elif family == "integers":
         fresh = _integers(rng, values, 1 if low >= 0 and high > 0 else -3, 4)
     else:
         fresh = _parameter(rng, values, low, high)
     return fresh.to(old.dtype)
+
+
+def _largest(dtype: str, exponent: int | None) -> float:
+    return 10.0 ** min(
+        TOP_EXPONENT if exponent is None else exponent, FP16_EXPONENT if dtype == "float16" else TOP_EXPONENT
+    )
+
+
+def _bound(fresh: torch.Tensor, largest: float) -> torch.Tensor:
+    """Lower all magnitudes by one factor so that none is above `largest`."""
+    peak = float(fresh.abs().max())
+    return fresh.mul_(largest / peak) if peak > largest else fresh
 
 
 def _impose_form(fresh: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
@@ -160,6 +213,10 @@ def _discrete(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
 
 def _gauss(rng: torch.Generator, like: torch.Tensor) -> torch.Tensor:
     return torch.randn(like.shape, generator=rng, dtype=like.dtype, device=like.device)
+
+
+def _draw(rng: torch.Generator) -> float:
+    return float(torch.rand((), generator=rng, device=rng.device))
 
 
 def _uniform(rng: torch.Generator, like: torch.Tensor) -> torch.Tensor:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from ...records import Graph, Task
 from ..device.memory import live_bytes
 from .evidence import Case
-from .input_families import FAMILIES, OWN
+from .input_families import FAMILIES, OWN, SECRET
 
 STAND_IN = "shuffled"
-MAIN_SEARCH = ("normal", STAND_IN)
+MAIN_SEARCH = ("normal", SECRET, STAND_IN)
 OTHER_SEARCH = ("normal", "large", "constant-rows", STAND_IN)
-CONFIRM = ("normal", "shuffled", "heavy", "large", "constant-rows")
+CONFIRM = ("normal", SECRET, "huge", "shuffled", "heavy", "large", "constant-rows")
 ADMISSION = (
     "normal", OWN, "large", "shuffled", "tiny", "constant-rows", "offset", "heavy", "sparse", "close",
     "integers",
@@ -43,7 +43,7 @@ class Plan:
 
     def confirm(self, fresh: Case, seed: int) -> list[Case]:
         """Every family at the smallest shape, the strongest at the others, with a seed of its own; of those that take
-        long, two, the second drawn by the seed.
+        long, two, the second drawn by the seed. The seed also decides what the secret family is.
         """
         cases = [fresh]
         smallest = min(self.task.variants, key=lambda v: sum(i.spec.numel for i in v.graph.inputs))

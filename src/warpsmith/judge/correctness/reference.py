@@ -34,8 +34,10 @@ from ..timing.cuda_clock import flush_for
 from ..timing.input_perturbation import Slice
 from ..timing.stopwatch import memory
 from .error_budget import HALVES, ErrorBudget, Piece, compute_error_budget
-from .family_values import fill
+from .family_values import TOP_EXPONENT, fill
+from .input_families import BOUNDED, SECRET
 from .intermediates import Intermediates
+from .magnitude import find_largest_exponent
 from .mutants import mutants
 from .on_device_comparison import PIECE, compare_on_device
 from .oracle import Oracle, TruthTensors
@@ -91,6 +93,7 @@ class Reference:
         self._device = "cpu"
         self._graphs: dict[tuple[str, str], Graph] = {}
         self._kept: OrderedDict[tuple[Any, ...], list[OutputTruth]] = OrderedDict()
+        self._exponents: dict[tuple[str, str, str], int | None] = {}  # of bounded families
         self._intermediates = Intermediates(INTERMEDIATE_BYTES)
 
     def open(self, task_file: str, threads: int, device: str = "cpu") -> dict[str, Any]:
@@ -102,7 +105,27 @@ class Reference:
         return {"task": task.id}
 
     def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
-        fill(family, seed, self._graph(variant).inputs, Path(own), Path(path), self._device)
+        """Write a family's values. Magnitudes of a bounded family are lowered to what the reference can compute."""
+        items = self._graph(variant).inputs
+
+        def usable(exponent: int) -> bool:
+            fill(family, seed, items, Path(own), Path(path), self._device, exponent)
+            return self._can_judge(variant, path, seed, family)
+
+        exponent: int | None = None
+        if family in BOUNDED:
+            key = (self._task, variant, family if family != SECRET else f"{SECRET} {seed}")
+            if key not in self._exponents:
+                self._exponents[key] = find_largest_exponent(usable, TOP_EXPONENT)
+            exponent = self._exponents[key]
+        fill(family, seed, items, Path(own), Path(path), self._device, exponent)
+
+    def _can_judge(self, variant: str, values: str, seed: int, family: str) -> bool:
+        """Return whether the reference is finite on these values and keeps its own budget."""
+        graph = self._graph(variant)
+        names, truths = self._truths(variant, values, "", seed, None, family, 1)
+        outputs = [OutputTruth.from_truth(n, graph.specs[n].dtype, truths[n]) for n in names]
+        return all(o.truth.finite and (o.rule is None or o.rule.steady) for o in outputs)
 
     def compute_truth(
         self, variant: str, values: str, stem: str, seed: int, region: Any = None, family: str = "",
