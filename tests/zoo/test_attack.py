@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,14 @@ from warpsmith.targets.front_matter import parse
 from warpsmith.zoo.attack import service
 from warpsmith.zoo.attack.composing import (
     Composed,
+    _join,
     compose,
     compose_twin,
     list_fakes,
     list_fragments,
     list_triggers,
 )
+from warpsmith.zoo.attack.lane import Lane
 from warpsmith.zoo.attack.operators import load_operators
 from warpsmith.zoo.attack.outcome import Answer, AttackRow, find_breach, is_suspect, make_row
 from warpsmith.zoo.attack.service import Attack, Tally, make_chunks, read_rows, run_attack, split_processors
@@ -67,6 +71,15 @@ def test_every_candidate_parses() -> None:
             assert {"work", "part", "blank", "ModelNew"} <= names
             assert names & ({"answer"} if candidate.honest else {"cheat"})
         assert "draw:" not in candidate.text
+
+
+def test_every_family_composes_with_every_trigger() -> None:
+    rng = random.Random(3)
+    fragments = [f for f in list_fragments(honest=False) if not f.name.startswith("unit-")]
+    for fragment, trigger in product(fragments, list_triggers()):
+        operator = next(o for o in load_operators() if {"kernel", "numpy"} <= set(o.works))
+        text = _join(operator, fragment, "torch", trigger.draw(rng), rng.choice(list_fakes()).draw(rng), rng)
+        assert {"cheat", "due"} <= {n.name for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
 
 
 def test_attack_for_a_gpu_has_no_libraries_or_units() -> None:
@@ -122,6 +135,18 @@ def test_outcome(candidate: Composed, answer: Answer, outcome: str) -> None:
     assert make_row(candidate, answer).outcome == outcome
 
 
+def test_machine_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [BUSY, BUSY, NO_GAIN, BUSY, BUSY, BUSY]
+    lane = Lane()
+    monkeypatch.setattr(lane, "_try", lambda candidate, confirm: answers.pop(0))
+    assert lane._ask(HOSTILE, False) == NO_GAIN
+    assert lane._ask(HONEST, False) == BUSY
+    assert len(answers) == 2
+    answers.append(BUSY)
+    assert lane._ask(HOSTILE, False) == BUSY
+    assert not answers
+
+
 def test_gain_that_a_confirmation_refuses_is_refused() -> None:
     assert is_suspect(HOSTILE, GAIN)
     assert not is_suspect(HONEST, GAIN)
@@ -144,7 +169,7 @@ def test_one_of_two_hundred_honest_ones_may_be_refused() -> None:
 
 
 def test_summary_names_rules_rates_and_commands() -> None:
-    rows = [make_row(HOSTILE, WRONG), make_row(HOSTILE, KERNEL), make_row(HONEST, BUSY)]
+    rows = [make_row(HOSTILE, WRONG), make_row(HOSTILE, KERNEL), make_row(HOSTILE, BUSY)]
     text = summarise(Tally(3, rows, 3, 6.0), Attack(3, 7))
     assert "cached" in text
     assert "budget 1" in text
@@ -187,36 +212,39 @@ class ScriptedLane:
 def test_file_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "LaneClient", ScriptedLane)
     file = tmp_path / "rows.jsonl"
-    assert run_attack(Attack(6, 7, lanes=2), Config(), file=file).judged == 6
+    assert run_attack(Attack(6, 7, lanes=2), Config(cache=tmp_path), file=file).judged == 6
     file.write_text(file.read_text()[:-20])  # interrupted within a line
-    tally = run_attack(Attack(10, 7), Config(), file=file)
+    tally = run_attack(Attack(10, 7), Config(cache=tmp_path), file=file)
     assert tally.judged == 5
     assert sorted(r.index for r in tally.rows) == list(range(10))
     assert sorted(r.index for r in read_rows(file, Attack(10, 7))) == list(range(10))
     assert json.loads(file.read_text().splitlines()[0])["seed"] == 7
     with pytest.raises(UsageError, match="is of another attack"):
-        run_attack(Attack(6, 8), Config(), file=file)
+        run_attack(Attack(6, 8), Config(cache=tmp_path), file=file)
 
 
-def test_interrupt_leaves_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_leaves_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "LaneClient", ScriptedLane)
 
     def interrupt(tally: Tally) -> None:
         if len(tally.rows) == 3:
             raise KeyboardInterrupt
 
-    tally = run_attack(Attack(12, 7), Config(), progress=interrupt)
+    tally = run_attack(Attack(12, 7), Config(cache=tmp_path), progress=interrupt)
+    assert not list((tmp_path / "attack").iterdir())
     assert len(tally.rows) == 3
     assert tally.total == 12
 
 
-def test_lane_that_fails_makes_an_error_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lane_that_fails_makes_an_error_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Failing(ScriptedLane):
         def judge(self, candidate: Composed) -> AttackRow:
             return make_row(candidate, Answer("error", reason="the lane failed"))
 
     monkeypatch.setattr(service, "LaneClient", Failing)
-    tally = run_attack(Attack(5, 7), Config())
+    tally = run_attack(Attack(5, 7), Config(cache=tmp_path))
     assert [r.outcome for r in tally.rows] == ["ERROR"] * 5
     assert not is_as_expected(tally.rows)
 

@@ -32,6 +32,7 @@ from .outcome import Answer, is_suspect, make_row, row_fields
 
 BASELINES = ("eager",)
 REASON_LENGTH = 300
+BUSY_ATTEMPTS = 3  # at a measurement of what may gain
 
 
 class SolutionSession:
@@ -98,13 +99,21 @@ class Lane:
 
     def judge(self, index: int) -> dict[str, Any]:
         candidate = compose(self.seed, index, self.target)
-        answer = self._try(candidate, confirm=False)
+        answer = self._ask(candidate, confirm=False)
         confirmed = twin = None
         if is_suspect(candidate, answer):
-            confirmed = self._try(candidate, confirm=True)
+            confirmed = self._ask(candidate, confirm=True)
             if confirmed.gains:
-                twin = self._try(compose_twin(candidate), confirm=True)
+                twin = self._ask(compose_twin(candidate), confirm=True)
         return row_fields(make_row(candidate, answer, confirmed, twin))
+
+    def _ask(self, candidate: Composed, confirm: bool) -> Answer:
+        """Ask again where a hostile candidate may gain and the machine was too busy for a claim."""
+        for _ in range(BUSY_ATTEMPTS - 1):
+            answer = self._try(candidate, confirm)
+            if candidate.honest or not answer.unclaimed:
+                return answer
+        return self._try(candidate, confirm)
 
     def _try(self, candidate: Composed, confirm: bool) -> Answer:
         """Ask the judge; one that fails is opened anew, once."""

@@ -33,6 +33,11 @@ class Answer:
     def gains(self) -> bool:
         return self.verdict == CORRECT and self.low > 1.0
 
+    @property
+    def unclaimed(self) -> bool:
+        """Return whether it may gain, but the machine was too busy for a claim."""
+        return self.verdict == CORRECT and not self.low and self.high > 1.0
+
 
 @dataclass(frozen=True)
 class AttackRow:

@@ -8,10 +8,13 @@ thread there, so that another processor is free for what a candidate starts besi
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
@@ -147,6 +150,20 @@ def split_processors(processors: Sequence[int], lanes: int) -> list[list[int]]:
     return [list(processors[n * each : (n + 1) * each]) for n in range(lanes)]
 
 
+@contextmanager
+def make_cache(config: Config) -> Iterator[Path]:
+    """Make a folder for what all lanes build, with what is known of this machine; it goes, also when lanes are killed."""
+    root = config.cache / "attack"
+    root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=root))
+    try:
+        for file in config.cache.glob("peaks-*.json"):
+            shutil.copy(file, folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _judge(candidates: Sequence[Composed], attack: Attack, config: Config) -> Iterator[AttackRow]:
     """Yield rows as lanes have them. The first lane opens a judge before the others start: what the machine can do is measured then."""
     chunks: Queue[list[Composed]] = Queue()
@@ -155,9 +172,11 @@ def _judge(candidates: Sequence[Composed], attack: Attack, config: Config) -> It
     rows: Queue[AttackRow | Exception | None] = Queue()
     first, stop = threading.Event(), threading.Event()
     count = min(attack.lanes, chunks.qsize())
-    with Scratch() as scratch:
+    with Scratch() as scratch, make_cache(config) as cache:
         lanes = [
-            LaneClient(attack, config, scratch.new(f"lane-{n}"), processors)
+            LaneClient(
+                attack, config.model_copy(update={"cache": cache}), scratch.new(f"lane-{n}"), processors
+            )
             for n, processors in enumerate(split_processors(affinity(), count) if count else [])
         ]
         threads = [

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ...progress import duration
-from .outcome import CORRECT, AttackRow
+from .outcome import AttackRow
 from .service import Attack, Tally
 
 HONEST_REFUSED_MOST = 0.005  # of honest variants
@@ -53,9 +53,11 @@ def count(rows: Sequence[AttackRow]) -> str:
 
 def _warn_of_noise(rows: Sequence[AttackRow]) -> list[str]:
     """Say how often the machine was too busy for a gain to be claimed: what gains there hides behind that."""
-    busy = sum(row.verdict == CORRECT and row.high > 0 and not row.low for row in rows)
+    busy = sum(row.outcome == "harmless" and row.high > 1 and not row.low for row in rows)
     return (
-        [f"the machine was too busy to claim a gain of {busy} accepted ones: use fewer lanes"] if busy else []
+        [f"the machine was too busy to claim a gain of {busy} harmless ones, three times: use fewer lanes"]
+        if busy
+        else []
     )
 
 
