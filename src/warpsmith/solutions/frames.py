@@ -1,14 +1,16 @@
 """Keeps a solution's own code from the frames and objects of the code that measures it.
 
 In: folders whose code is trusted. Out: from `guard` on, whoever else asks the interpreter for a frame above its
-own, for all objects or referrers, or sets a tracer, gets an error, and the attempt is noted. Audit hooks cannot be
-taken out again (PEP 578). They name no caller, so it is found by its file; code that is compiled under a trusted
+own, for all objects or referrers, for a function of the interpreter through ctypes, or sets a tracer, gets an
+error, and the attempt is noted. Audit hooks cannot be taken out again (PEP 578). They name no caller, so it is found by its file; code that is compiled under a trusted
 file's name passes, as do natives: a fence, not a wall.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,8 +22,9 @@ EVENTS = frozenset({
     "sys._getframe", "sys._current_frames", "sys._current_exceptions", "sys.settrace", "sys.setprofile",
     "gc.get_objects", "gc.get_referrers", "gc.get_referents",
 })  # fmt: skip
+INTERPRETER = re.compile(r"_?Py[A-Z]\w*")  # functions of the interpreter itself, asked for through ctypes
 ATTRIBUTES = frozenset({"tb_frame", "gi_frame", "cr_frame", "ag_frame"})
-ASKING_FOR_OTHERS = frozenset({inspect.__file__, traceback.__file__})
+ASKING_FOR_OTHERS = frozenset({inspect.__file__, traceback.__file__, ctypes.__file__})
 # They make text of a traceback and hand out no frame; nothing of the caller's runs in between.
 TEXT_OF_TRACEBACK = frozenset({"format_exc", "print_exc", "format_exception", "print_exception"})
 
@@ -35,7 +38,8 @@ def guard(trusted: Sequence[str]) -> Callable[[], str]:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         nonlocal inside
         attribute = event == "object.__getattr__" and len(args) > 1 and args[1] in ATTRIBUTES
-        if inside or not (attribute or event in EVENTS):
+        interpreter = event == "ctypes.dlsym" and bool(INTERPRETER.fullmatch(str(args[1])))
+        if inside or not (attribute or interpreter or event in EVENTS):
             return
         inside = True
         try:
@@ -43,7 +47,7 @@ def guard(trusted: Sequence[str]) -> Callable[[], str]:
         finally:
             inside = False
         if not is_own:
-            accessed = str(args[1]) if attribute else event
+            accessed = str(args[1]) if attribute or interpreter else event
             noted.append(accessed)
             raise RuntimeError(f"{accessed} is refused: a solution has no business with the judge's frames")
 

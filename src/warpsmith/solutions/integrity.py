@@ -31,6 +31,7 @@ JUDGE_MODULES = (
 # Python itself writes these; `__builtins__` is compared as the module that it names.
 WRITTEN_BY_PYTHON = frozenset({"__warningregistry__", "__builtins__", "__static_attributes__", "_"})
 
+MODES, FUNCTION_MODES = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
 ABSENT = object()
 OURS = (__name__.partition(".")[0], "__main__")
 Part = tuple[Callable[[], list[Any]], list[Any]]  # how to look at it, and the objects that are to be there
@@ -63,11 +64,11 @@ class Seal:
 
     def find_broken_first(self) -> str:
         """The same as `find_broken`, of what `take` uses, and of what that uses."""
-        return _find_broken(self._first) or self._find_added()
+        return _find_mode() or _find_broken(self._first) or self._find_added()
 
     def find_broken(self) -> str:
         """The name of the first thing that is not what it was, else empty."""
-        return _find_broken(self._sealed) or self._find_added()
+        return _find_mode() or _find_broken(self._sealed) or self._find_added()
 
     def _find_added(self) -> str:
         for owner, names, size in self._sizes:
@@ -77,6 +78,13 @@ class Seal:
                 if added:
                     return f"{owner.__name__}.{added[0]}"
         return ""
+
+
+def _find_mode() -> str:
+    """Name a mode that was entered and not left, whose code would run at the judge's next operation."""
+    if MODES() or FUNCTION_MODES():
+        return "the stack of torch's modes"
+    return ""
 
 
 def _find_broken(entries: list[Entry]) -> str:

@@ -28,7 +28,7 @@ from torch import Tensor
 from ..judge.timing import heap
 from ..judge.timing.bench_worker import Reference
 from ..judge.timing.cuda_clock import CudaStopwatch, flush_for, start_cuda
-from ..judge.timing.stopwatch import Stopwatch, as_bytes, flush_buffer, output_blocks, steady_state
+from ..judge.timing.stopwatch import Stopwatch, Tampered, as_bytes, flush_buffer, output_blocks, steady_state
 from ..judge.timing.zygote import Zygote, starts_confined
 from ..machine import device_files
 from ..processes.buffers import extent_bytes
@@ -47,10 +47,6 @@ from .tracing import Recorder, trace
 PIECES, PIECE_BYTES = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
 PR_SET_CHILD_SUBREAPER = 36
 LATE_SECONDS = 0.03  # a result that is still being written changes within this time
-
-
-class Tampered(OutputRefused):
-    """Functions that measure were replaced."""
 
 
 class Watch(Stopwatch):

@@ -32,7 +32,7 @@ from ...processes.sandbox import restrict
 from ...records import Graph, TensorSpec
 from ...runtime.tensors import open_tensors
 from ..device.memory import KEPT_BYTES
-from .stopwatch import Block, Callee, Stopwatch, flush_buffer, memory, perturb
+from .stopwatch import Block, Callee, Stopwatch, expect_total, flush_buffer, memory, perturb
 
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
@@ -72,6 +72,7 @@ class CudaStopwatch(Stopwatch):
             return self._batch(n)
         times: list[float] = []
         tails: list[float] = []
+        total = total_tail = 0.0
         rng, start = random.Random(seed), time.perf_counter_ns()
         with torch.no_grad():
             for _ in range(n):
@@ -86,6 +87,10 @@ class CudaStopwatch(Stopwatch):
                 ns, tail = self._one()
                 times.append(ns)
                 tails.append(tail)
+                total += ns
+                total_tail += tail
+        expect_total(times, total)
+        expect_total(tails, total_tail)
         self._call_ns = median(times)
         charged = [max(1, round(ns)) for ns in self._with_tails(times, tails)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ...errors import WarpsmithError
 from ...processes.buffers import extent_bytes
 from ...records import Graph, GraphOutput, TensorSpec
 from ...runtime.tensors import check_tensor, open_tensors, write_tensors
@@ -35,6 +36,10 @@ SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond tho
 
 LateChange = tuple[Tensor, int, int, int]  # an input's memory, and a slice of it as `Slice` has it
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
+
+
+class Tampered(WarpsmithError):
+    """What measures was changed. The message is "tampered: what"."""
 
 
 class Callee(Protocol):
@@ -146,7 +151,7 @@ class Stopwatch:
         `evictions` is 0. Returns their nanoseconds, those spent between them, and the processor time that other threads of this
         process spent between them.
         """
-        times, between, beside_ns, rng = [], 0, 0, random.Random(seed)
+        times, total, between, beside_ns, rng = [], 0, 0, 0, random.Random(seed)
         call, clock = self.callee.call, time.perf_counter_ns
         with torch.no_grad():
             for _ in range(n):
@@ -169,7 +174,9 @@ class Stopwatch:
                 self.result = call()
                 end = clock()
                 times.append(end - start)
+                total += end - start
                 between += start - begin
+        expect_total(times, total)
         return {"ns": times, "between_ns": between, "others_ns": beside_ns}
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
@@ -283,6 +290,17 @@ def perturb(flat: Tensor, start: int, end: int, step: int) -> None:
     else:
         rows = flat[start:end].view(-1, step)
         rows.copy_(rows.flip(0))
+
+
+def expect_total(times: Sequence[float], total: float) -> None:
+    """Raise Tampered where times do not add up, one by one, to what was added while they were taken: a list can be reached and
+    changed, a number in a frame cannot.
+    """
+    added = 0.0
+    for value in times:
+        added += value
+    if added != total:
+        raise Tampered("tampered: times were changed while calls ran")
 
 
 def others_ns() -> int:
