@@ -38,7 +38,7 @@ class Judge(ScriptedExecutor):
         super().__init__(lambda candidate: 2.0)
         self.limit, self.later, self.after, self.asked = limit, later, after, 0
 
-    def remeasure(self) -> Limit:
+    def remeasure_limit(self) -> Limit:
         self.asked += 1
         self.limit = self.later or self.limit
         return self.limit
@@ -64,7 +64,7 @@ class Judge(ScriptedExecutor):
 def search_with(judge: Judge, near_limit: float = 9.0, **settings: Any) -> tuple[Search, Callable[[], str]]:
     search = searched(judge, run=False, evaluations=25, patience=50, **settings)
     search.limit, search.facts = judge.limit, search.facts.by_limit(judge.limit)
-    search.remeasure = judge.remeasure
+    search.remeasure_limit = judge.remeasure_limit
     search.team.orchestrator.near_limit = near_limit
     return search, search.run
 

@@ -89,7 +89,7 @@ def replay(
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
-        remeasure=lambda: record.limit or ground.limit,
+        remeasure_limit=lambda: record.limit or ground.limit,
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)

@@ -97,7 +97,7 @@ class Run:
                     else None
                 )
                 search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
-                search.remeasure = judge.remeasure_limit
+                search.remeasure_limit = judge.remeasure_limit
                 stopped, best = self._search_and_confirm(run_id, search)
             ground = settle_limit(ground, judge.limit, search.limit)
             self.archive.note_run(run_id, ground.baselines, ground.limit)

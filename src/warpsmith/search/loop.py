@@ -34,7 +34,7 @@ class Search:
     """One run on one task. `known` holds results judged before, by content key: they are taken, never judged again.
 
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
-    `remeasure` measures the limit once more, which is done once before the search stops because of it; None: it stands.
+    `remeasure_limit` measures the limit once more, which is done once before the search stops because of it; None: it stands.
     `busy`: why the machine was too busy to confirm anything.
     """
 
@@ -50,7 +50,7 @@ class Search:
     own: Collection[str] = frozenset()
     seed: int = 0
     methods: Methods = field(default_factory=Methods)
-    remeasure: Callable[[], Limit] | None = None
+    remeasure_limit: Callable[[], Limit] | None = None
     fault: str = ""
     busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Search:
 
     def _measure_limit_again(self) -> bool:
         """Return whether it was: once a search, where somebody can."""
-        remeasure, self.remeasure = self.remeasure, None
+        remeasure, self.remeasure_limit = self.remeasure_limit, None
         if remeasure is None:
             return False
         self.take_limit(remeasure())
