@@ -328,3 +328,21 @@ def test_a_reason_that_repeats_the_evidence_is_told_once(tmp_path: Path):
     (step,) = build_report(archive).evidence
     assert step.reason == ""
     assert step.evidence[0] == "the region takes 96% of the time"
+
+
+def test_a_run_that_was_too_busy_to_tell_shows_no_median_in_any_format(tmp_path: Path):
+    archive = Archive(tmp_path / "a.db")
+    run = RunMaker(archive)
+    run.timed(run.candidate("slow"), 2000)
+    spoilt = run.candidate("spoilt")
+    run.timed(spoilt, 600, busy="it waited")
+    run.timed(spoilt, 611, confirmed=True, busy="it waited")
+    run.finish(spoilt, 611, "too-busy", "the machine was too busy to confirm anything: it waited")
+    report = build_report(archive)
+    assert report.headline.startswith("softmax: too busy to tell: unknown (too noisy: 0.00 to ")
+    assert [p.best for p in report.progress] == 2 * [pytest.approx(report.attempts[0].speedup.low)]
+    median = f"{report.claim.speedup.median:.2f}×"
+    for format in ("text", "markdown", "html"):
+        text = plain(render(archive, None, format), format)
+        assert "unknown (too noisy" in text
+        assert median not in text

@@ -130,6 +130,7 @@ def print_summary(summary: RunSummary) -> None:
             limit = f"{best.limit_share:.0%} of the speed-of-light limit ({summary.limit_us:.0f} us{peaks})"
             print(f"  {best.median_us:.0f} us, {limit}")
         confirmed = "confirmed in fresh processes" if best.confirmed else "not confirmed"
+        confirmed = "measured in fresh processes, not confirmed" if summary.status == TOO_BUSY else confirmed
         print(f"  {best.label}: {', '.join(best.labels)}; {confirmed}")
     for line in summary.left:
         print(f"  left as it is: {line}")

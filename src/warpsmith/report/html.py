@@ -53,7 +53,8 @@ def _header(report: Report) -> str:
         hero = '<div class="big none">no valid result</div>'
         say = f"<p>{escape(report.reason)}</p>"
     else:
-        hero = f'<div class="big">{escape(speed(claim.speedup))}</div>'
+        unknown = " none" if is_unknown(claim.speedup) else ""
+        hero = f'<div class="big{unknown}">{escape(speed(claim.speedup))}</div>'
         chips = "".join(f'<span class="chip">{escape(text)}</span>' for text in claim.labels)
         eager = f'<p class="soft">Against eager: {escape(claim.eager_text)}.</p>' if claim.eager_text else ""
         why = f"<p>{escape(report.reason)}</p>" if report.reason else ""

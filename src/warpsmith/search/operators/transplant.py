@@ -101,7 +101,7 @@ def respecialise(context: SearchContext, transfer_seed: TransferSeed, region: Re
     unit, situation = transfer_seed.unit, context.situation
     idea = Hypothesis(
         region=region, family=unit.family, technique=unit.technique, bottleneck="unknown",
-        expected_gain=max(1.0, transfer_seed.speedup), evidence=(describe_seed(transfer_seed),), values=unit.current_values,
+        expected_gain=min(max(1.0, transfer_seed.speedup), situation.most_gain), evidence=(describe_seed(transfer_seed),), values=unit.current_values,
     )  # fmt: skip
     written = context.team.synthesis.write(situation.graph, idea, 1, situation)
     return _apply_flags(context, written[0], transfer_seed) if written else None
