@@ -11,6 +11,7 @@ from warpsmith.judge.correctness.reference import copied_to
 from warpsmith.judge.correctness.stepping import Stepper, on_device
 from warpsmith.judge.layout import output_names
 from warpsmith.processes.buffers import Scratch
+from warpsmith.records import Graph, GraphInput, GraphOutput, Node, TensorSpec, Value
 from warpsmith.runtime.interpreter import takes_device
 from warpsmith.tasks.load import load_task
 
@@ -58,3 +59,22 @@ def test_a_graph_on_another_device(tmp_path: Path) -> None:
 def test_copies_keep_strides_and_values(tensor: torch.Tensor) -> None:
     assert copied_to(tensor, "meta").stride() == tensor.stride()
     assert torch.equal(copied_to(tensor, "cpu"), tensor)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_in_float64_keeps_its_tail(approximate: str) -> None:
+    spec = TensorSpec(shape=(5,), dtype="float32", stride=(1,))
+    node = Node(
+        name="gelu", op="aten.gelu.default", args=({"v": "x"},), kwargs={"approximate": approximate},
+        outputs=(Value(name="gelu", spec=spec),),
+    )  # fmt: skip
+    graph = Graph(
+        inputs=(GraphInput(name="x", spec=spec, role="input", target="x"),), nodes=(node,),
+        outputs=(GraphOutput(value="gelu"),), tree="0",
+    )  # fmt: skip
+    x = torch.tensor([-9.0, -2.0, 0.0, 1.5, 1e30])
+    result = Stepper(graph).run({"x": x}, ["gelu"], float64=True)["gelu"]
+    plain = torch.nn.functional.gelu(x.double(), approximate=approximate)
+    assert plain[0] == 0
+    assert -1e-15 < float(result[0]) < -1e-30
+    torch.testing.assert_close(result[1:], plain[1:], rtol=1e-13, atol=0)

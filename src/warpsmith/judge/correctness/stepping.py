@@ -59,7 +59,20 @@ class Stepper:
 
     def step(self, node: Node, read: Tensors, *, float64: bool = False) -> Tensors:
         names = {v.name for v in node.outputs if v is not None}
+        if float64 and node.op == "aten.gelu.default":
+            gelu = _gelu_tanh if node.kwargs.get("approximate") == "tanh" else _gelu
+            return {node.output.name: gelu(widen(read[node.args[0]["v"]]))}
         return run_graph(self._single[node.name], read, float64=float64, wanted=names)
+
+
+def _gelu(x: torch.Tensor) -> torch.Tensor:
+    """Compute GELU without 1 + erf, which is 0 for x below -8.3 in float64, where the result is not."""
+    return x * 0.5 * torch.special.erfc(x * -(0.5**0.5))
+
+
+def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    """Compute the same of 1 + tanh, which is 0 below -7.2."""
+    return x * torch.sigmoid((8 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))
 
 
 def on_device(graph: Graph, device: str) -> Graph:
