@@ -52,10 +52,10 @@ class Seal:
             classes += [v for v in vars(module).values() if _is_class_of(v, module)]
         owners: list[Any] = list(dict.fromkeys([builtins, *modules, *classes]))
         self._sizes = [(owner, vars(owner), len(vars(owner))) for owner in owners]
-        whole = ((o, n) for o in owners for n in vars(o) if n not in WRITTEN_BY_PYTHON)
+        compared = ((o, n) for o in owners for n in vars(o) if n not in WRITTEN_BY_PYTHON)
         self._sealed = [
             (owner, vars(owner), name, vars(owner)[name], _list_parts(vars(owner)[name]))
-            for owner, name in (*whole, *_list_used(modules, classes))
+            for owner, name in (*compared, *_list_used(modules, classes))
         ]
         reached = _list_reached(take, self._sealed) if take is not None else set()
         self._first = [
@@ -73,7 +73,7 @@ class Seal:
     def _find_added(self) -> str:
         for owner, names, size in self._sizes:
             if len(names) != size:
-                sealed = {name for other, _, name, _, _ in self._sealed if other is owner}
+                sealed = {entry[2] for entry in self._sealed if entry[0] is owner}
                 added = [n for n in names if n not in sealed and n not in WRITTEN_BY_PYTHON]
                 if added:
                     return f"{owner.__name__}.{added[0]}"
@@ -103,10 +103,10 @@ def _list_reached(function: Callable[..., Any], entries: list[Entry]) -> set[str
         inner = getattr(value, "__func__", value)
         if isinstance(inner, FunctionType) and owner is not builtins and inner.__module__.startswith(OURS):
             code_by_name.setdefault(name, []).append(inner.__code__)
-    names, new = set[str](), _names_in(function.__code__)
-    while new:
-        names |= new
-        new = {n for name in new for code in code_by_name.get(name, ()) for n in _names_in(code)} - names
+    names, pending = set[str](), _names_in(function.__code__)
+    while pending:
+        names |= pending
+        pending = {n for name in pending for code in code_by_name.get(name, ()) for n in _names_in(code)} - names
     return names
 
 
