@@ -29,7 +29,7 @@ class Checker:
         """Return the reference's outputs for these values; None where these inputs cannot tell right from wrong. `most`:
         elements of each output that will be looked at; None: all.
         """
-        expected = self.evidence.whole(case.variant, values, case.seed, None, most)
+        expected = self.evidence.whole(case.variant, values, case.seed, None, most, family=case.family)
         if expected.usable or case.family == OWN:
             return expected
         expected.remove()

@@ -182,14 +182,14 @@ class Evidence:
 
     def whole(
         self, variant: str, values: Path, seed: int, draws: int | None = None, most: int | None = None,
-        rows: Sequence[Rows] = (), tf32: bool = True,
+        rows: Sequence[Rows] = (), tf32: bool = True, family: str = OWN,
     ) -> Expected:  # fmt: skip
         """Truth of the whole graph on the values of a file. Not kept: the caller removes it. `most`: elements of
         each output, in rows chosen in secret; None: all. `rows`: of each output, chosen before.
         """
         if most is not None:
             rows = draw_rows_of_outputs(self.task.variant(variant).graph, most)
-        return self._ask(variant, values, seed, None, OWN, draws, rows, tf32=tf32)
+        return self._ask(variant, values, seed, None, family, draws, rows, tf32=tf32)
 
     def whole_agrees(
         self, variant: str, sample: TimedSample, seed: int, draws: int | None, tf32: bool = True
