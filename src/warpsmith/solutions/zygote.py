@@ -40,7 +40,7 @@ from ..tasks.values import write_tensors
 from . import hosted
 from .frames import guard
 from .hosted import OutputRefused, Solution, stride_inputs
-from .integrity import Seal
+from .integrity import Seal, read_caught_signals
 from .sampler import Sampler
 from .tracing import Recorder, trace
 
@@ -63,6 +63,7 @@ class Watch(Stopwatch):
         self._check_seal = check_seal  # before a result is looked at: what is patched then could compute it
         self.specs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
         sizes = [extent_bytes(s) for s in self.specs]
+        self.known_signals = read_caught_signals()
         self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
 
     def run(self, values: str, strided: bool = False) -> None:
@@ -83,6 +84,13 @@ class Watch(Stopwatch):
         with torch.no_grad():
             self.take()
         self._check_seal(False)
+
+    def _look_after_call(self) -> None:
+        """Raise Tampered for a signal handler: it runs before the clock, or after it, whenever a timer says."""
+        if new := read_caught_signals() & ~self.known_signals:
+            raise Tampered(
+                f"tampered: it handles signal {new.bit_length()}, whose handler runs off the clock"
+            )
 
     def take(self) -> None:
         """Copy the outputs as they are now, piece by piece in random order: a thread that is still writing
@@ -219,6 +227,7 @@ class Child:
     def __init__(self, zygote: SolutionZygote, level: str, threads: int) -> None:
         self.zygote, self.level, self.threads = zygote, level, threads
         self.peeked: Callable[[], str] = str
+        self.known_signals = read_caught_signals()
 
     def load(
         self, text: str, name: str, variant: str, overrides: dict[str, Any], init: dict[str, Any], seed: int,
@@ -240,6 +249,7 @@ class Child:
 
     def _ready(self, graph: Graph, callee: Any) -> None:
         self.watch = self.zygote.make_watch(graph, callee, self._expect_seal)
+        self.watch.known_signals = self.known_signals
         self._expect_seal()
         steady_state(self.threads)
 

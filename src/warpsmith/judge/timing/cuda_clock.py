@@ -89,6 +89,7 @@ class CudaStopwatch(Stopwatch):
                 tails.append(tail)
                 total += ns
                 total_tail += tail
+                self._look_after_call()
         expect_total(times, total)
         expect_total(tails, total_tail)
         self._call_ns = median(times)
@@ -150,7 +151,18 @@ class CudaStopwatch(Stopwatch):
         that somebody's clock bounds.
         """
         self._alone = alone
-        return super().prepare(values, warmup)
+        answer = super().prepare(values, warmup)
+        self._rehearse()
+        return answer
+
+    def _rehearse(self) -> None:
+        """Do once what lies between calls, and undo it: the driver loads a kernel at its first use, for ten milliseconds."""
+        with torch.no_grad():
+            for change in self._change(random.Random()):
+                perturb(*change)
+            self._lead(1)
+            self._undo_change()
+        torch.cuda.synchronize()
 
     def again(self, warmup: int) -> dict[str, Any]:
         answer = super().again(warmup)

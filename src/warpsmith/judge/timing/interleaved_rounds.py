@@ -35,6 +35,7 @@ CLOCK_SLACK_NS = 3_000_000  # … beyond the round trip of a request on a busy m
 FLUSH_TRUST = 1.5  # a process may say it spent this many times the baselines' time between calls
 GPU_TRUST = 1.5  # on a GPU, where every process queues the same work between calls
 OTHERS_TRUST = 1.25  # its other threads may work so many times as long between calls as the baselines' …
+LATE_SLACK_NS = 20_000  # … and the last change so much longer, less than work that is worth hiding
 OTHERS_SLACK_NS = 1_000_000  # … and this much longer: an idle OpenMP pool of its own spins for a while
 BETWEEN_SHARE = 0.4  # of what the others need between calls, by the supervisor's clock, is the least …
 BETWEEN_SHORT_NS = 500_000  # … where that is more than requests and small copies may take
@@ -199,17 +200,23 @@ class InterleavedRounds:
         self._check_gaps()
 
     def charge_others(self) -> None:
-        """Charge the process under test for what its other threads did between its calls beyond what is usual: whoever computes
-        before the clock starts pays for it.
+        """Charge the process under test for what its other threads did between its calls, and for what anybody did between the
+        last change of the contents and the start of the clock, beyond what is usual: whoever computes before the clock starts
+        pays for it.
         """
-        usual = [median(b.others_ns / len(b.ns) for b in self.blocks[p.name]) for p in self.processes[1:]]
-        if not usual:
-            return
-        allowed = OTHERS_TRUST * max(usual) + OTHERS_SLACK_NS
-        blocks = self.blocks[self.processes[0].name]
-        excess = round(median(b.others_ns / len(b.ns) for b in blocks) - allowed)
-        if excess > 0:
-            self.blocks[self.processes[0].name] = [_charge(b, excess) for b in blocks]
+        others_ns = self._find_excess_ns(lambda block: block.others_ns, OTHERS_SLACK_NS)
+        late_ns = self._find_excess_ns(lambda block: block.late_ns, LATE_SLACK_NS)
+        excess_ns = max(0, others_ns) + max(0, late_ns)
+        if excess_ns > 0:
+            tested = self.processes[0].name
+            self.blocks[tested] = [_charge(b, excess_ns) for b in self.blocks[tested]]
+
+    def _find_excess_ns(self, read: Callable[[Block], int], slack_ns: int) -> int:
+        """Nanoseconds of a call by which the process under test exceeds the others and what they may differ by."""
+        tested, *baselines = (
+            median(read(b) / len(b.ns) for b in self.blocks[p.name]) for p in self.processes
+        )
+        return round(tested - OTHERS_TRUST * max(baselines) - slack_ns) if baselines else 0
 
     def busy(self) -> str:
         """Whose thread waited for a processor over most of its blocks, and how long; empty when none did.

@@ -143,15 +143,19 @@ class Stopwatch:
         sizes = dict.fromkeys(size for size, _ in blocks)
         return [(s, True) for s in sizes for _ in range(spare[s] if s >= heap.HOLE_LEAST else SMALL_PLACES)]
 
+    def _look_after_call(self) -> None:
+        """Look at what a call left behind, off the clock."""
+
     def _finish(self) -> None:
         """Wait for what the calls started."""
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """Time n calls, each on new contents drawn from the seed if `fresh`, with caches evicted before it unless
-        `evictions` is 0. Returns their nanoseconds, those spent between them, and the processor time that other threads of this
-        process spent between them.
+        `evictions` is 0. Returns their nanoseconds, those spent between them, the processor time that other threads of this
+        process spent between them, and the time of the last change before each.
         """
-        times, total, between, beside_ns, rng = [], 0, 0, 0, random.Random(seed)
+        times, total, between, rng = [], 0, 0, random.Random(seed)
+        beside_ns = late_ns = 0
         call, clock = self.callee.call, time.perf_counter_ns
         with torch.no_grad():
             for _ in range(n):
@@ -168,16 +172,20 @@ class Stopwatch:
                         self.flush.sum()
                 self.result = None
                 beside_ns += others_ns() if fresh else 0
+                late_ns -= clock()
                 for change in late:
                     perturb(*change)
                 start = clock()
+                late_ns += start
                 self.result = call()
                 end = clock()
                 times.append(end - start)
                 total += end - start
                 between += start - begin
+                if fresh:
+                    self._look_after_call()
         expect_total(times, total)
-        return {"ns": times, "between_ns": between, "others_ns": beside_ns}
+        return {"ns": times, "between_ns": between, "others_ns": beside_ns, "late_ns": late_ns}
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
         """Write the outputs of the last timed call, or some `rows` of each, from and to, to a new values file. Raises
@@ -232,10 +240,7 @@ class Stopwatch:
         """Undo the last call's change of the inputs, and make the next; return what is to change right before the clock
         starts.
         """
-        for index, start, end, step in self.changed:
-            current = memory(self.private[index])
-            part = slice(start, end, step if current.is_floating_point() else 1)
-            current[part] = memory(self.shared[index])[part]
+        self._undo_change()
         early, late = (
             [s for s in drawn if s[0] not in self.sorted]
             for drawn in draw_perturbation(rng, self.graph.inputs)
@@ -244,6 +249,13 @@ class Stopwatch:
         for index, *bounds in early:
             perturb(memory(self.private[index]), *bounds)
         return [(memory(self.private[i]), start, end, step) for i, start, end, step in late]
+
+    def _undo_change(self) -> None:
+        for index, start, end, step in self.changed:
+            current = memory(self.private[index])
+            part = slice(start, end, step if current.is_floating_point() else 1)
+            current[part] = memory(self.shared[index])[part]
+        self.changed = []
 
     def spoilt_input(self) -> str:
         """The name of the first input that no longer holds what the last call was given, else empty."""

@@ -43,6 +43,7 @@ class Block:
     charged_ns: int = (
         0  # of `ns`: for work on a GPU that outlasted the calls, or of other threads before them
     )
+    late_ns: int = 0  # its own clock over the last changes of the contents, right before the calls
     others_ns: int = 0  # processor time of the process's other threads between the calls, by its own account
 
 
@@ -84,7 +85,7 @@ class TimedProcess:
         charged = int(_number(answer.get("charged_ns", 0)))
         return Block(
             ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged,
-            int(_number(answer.get("others_ns", 0))),
+            int(_number(answer.get("late_ns", 0))), int(_number(answer.get("others_ns", 0))),
         )  # fmt: skip
 
     def _queue_ns(self) -> int:
