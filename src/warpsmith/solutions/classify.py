@@ -18,8 +18,8 @@ from .verdict import Label, Trace
 # by their names, and a fused epilogue takes little beside a product.
 OWN_SHARE = {"cpu": 0.2, "cuda": 0.02}
 SEEN_SHARE = 0.02  # of all samples: below, own code was hardly met
-PRODUCTS = frozenset(
-    {"mm", "bmm", "addmm", "baddbmm", "convolution", "linear"}
+JITTED = frozenset(
+    {"mm", "bmm", "addmm", "baddbmm", "convolution", "linear", "gelu"}
 )  # torch may write code for them when they run
 TRITON_KERNEL = re.compile(r"triton_(poi|per|red|tem|for)_")
 FEWER = 0.8  # share of the reference's operations below which there are fewer
@@ -97,8 +97,11 @@ def find_own_share(trace: Trace, device: str) -> float | None:
 
 
 def _list_own_samples(trace: Trace) -> list[str]:
-    """Names of the solution's own objects that were met. Code without a file may be torch's where torch computes products."""
-    jits = any(name.partition(".")[2] in PRODUCTS for name in trace.solution.ops)
+    """Names of the solution's own objects that were met. Code without a file may be torch's where torch may write some: what hides
+    from the recorder is torch's, too.
+    """
+    operations = {*trace.solution.ops, *trace.reference.ops}
+    jits = any(name.partition(".")[2] in JITTED for name in operations)
     return [
         n for n in trace.solution.samples if n.startswith(OWN) and not (jits and n.endswith("without a file"))
     ]

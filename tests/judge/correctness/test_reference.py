@@ -88,6 +88,23 @@ def test_what_a_timed_call_was_given_is_rebuilt_where_the_truth_is(scratch: Scra
     assert not torch.equal(there, open_tensors(values, [spec])[0])
 
 
+def test_rows_of_integers_are_rebuilt_there_too(scratch: Scratch) -> None:
+    specs = [
+        TensorSpec(shape=(9, 2), dtype="int64", stride=(2, 1)),
+        TensorSpec(shape=(9,), dtype="int64", stride=(1,)),
+    ]
+    inputs = tuple(
+        GraphInput(name=n, target=n, role="input", spec=s) for n, s in zip("ij", specs, strict=True)
+    )
+    graph, values = Graph(inputs=inputs, nodes=(), outputs=(), tree="0"), scratch.new("values")
+    write_tensors(values, specs, [torch.randperm(18).reshape(9, 2), torch.arange(9)])
+    chosen = replay_perturbation(inputs, 3, 4)
+    there = list(reference.Reference()._values(graph, str(values), chosen).values())
+    here = open_tensors(write_perturbed(values, inputs, chosen, scratch.new("given")), specs)
+    assert all(torch.equal(a, b) for a, b in zip(there, here, strict=True))
+    assert torch.equal(there[1], torch.arange(9))  # sorted
+
+
 class Asked:
     """Workers that answer for a GPU, and what they were asked."""
 

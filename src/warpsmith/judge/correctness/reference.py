@@ -32,7 +32,7 @@ from ..device.tf32 import allowing_tf32
 from ..layout import FLOATS, noise_specs, oracle_specs, output_names, rows_of
 from ..timing.cuda_clock import flush_for
 from ..timing.input_perturbation import Slice
-from ..timing.stopwatch import memory
+from ..timing.stopwatch import list_sorted, memory, perturb
 from .error_budget import HALVES, ErrorBudget, Piece, compute_error_budget
 from .family_values import TOP_EXPONENT, fill
 from .input_families import BOUNDED, SECRET
@@ -381,8 +381,10 @@ class Reference:
         tensors = self._load([i.spec for i in graph.inputs], path)
         if perturbed and self._device == "cpu":  # what is on a device is a copy anyway
             tensors = [memory(t).clone().as_strided(t.shape, t.stride()) for t in tensors]
+        fixed = list_sorted(tensors) if perturbed else ()
         for index, *bounds in perturbed:
-            memory(tensors[index])[slice(*bounds)] *= 0.5
+            if index not in fixed:
+                perturb(memory(tensors[index]), *bounds)
         return {i.name: t for i, t in zip(graph.inputs, tensors, strict=True)}
 
     def _load(self, specs: Sequence[TensorSpec], path: str) -> list[torch.Tensor]:

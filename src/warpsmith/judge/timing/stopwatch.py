@@ -24,7 +24,7 @@ from torch import Tensor
 from ...errors import WarpsmithError
 from ...processes.buffers import extent_bytes
 from ...records import Graph, GraphOutput, TensorSpec
-from ...runtime.tensors import check_tensor, open_tensors, write_tensors
+from ...runtime.tensors import check_tensor, open_tensors, torch_dtype, write_tensors
 from ..isolation.arena import POISON
 from ..layout import rows_of
 from . import heap
@@ -97,11 +97,7 @@ class Stopwatch:
         self.changed, self.private = [], []
         self._clear()
         self.shared = self._load_values(Path(values), specs)
-        self.sorted = {
-            i
-            for i, s in enumerate(specs)
-            if s.dtype in INTEGER and s.numel and is_sorted(memory(self.shared[i]))
-        }
+        self.sorted = list_sorted(self.shared)
         self.private = [self._copy(t, s) for t, s in zip(self.shared, specs, strict=True)]
         self.callee.bind(self.private)
         self._lay_out()
@@ -293,6 +289,12 @@ def arrange(
     """Tensors in the order of `graph.outputs`: what a call returned, and what it updated."""
     outputs = [o for o in graph.outputs if o.value is not None]
     return [next(returned) if o.role == "output" else update(o) for o in outputs]
+
+
+def list_sorted(tensors: Sequence[Tensor]) -> set[int]:
+    """List which of a call's inputs are integers in an order that may mean something: they do not change."""
+    integers = {torch_dtype(name) for name in INTEGER}
+    return {i for i, t in enumerate(tensors) if t.dtype in integers and t.numel() and is_sorted(memory(t))}
 
 
 def perturb(flat: Tensor, start: int, end: int, step: int) -> None:
