@@ -68,7 +68,7 @@ def test_on_a_gpu_a_kernel_must_have_run(kernels: tuple[str, ...], expected: str
         ({"torch": 90}, "", "library"),  # loaded and called, but never met
         ({"own: a.so": 40, "_multiarray_umath.so": 60}, "", "library"),  # a dummy beside numpy
         ({"own: a.so": 1, "runtime": 300}, "", "library"),
-        ({"own: code without a file": 80, "torch": 20}, "", "kernel"),  # a JIT of its own
+        ({"own: code without a file": 80, "torch": 20}, "", "library"),  # hidden torch may have written it
         ({"own: code without a file": 80, "torch": 20}, "mm", "library"),  # one of torch's
     ],
 )

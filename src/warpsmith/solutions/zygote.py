@@ -87,9 +87,9 @@ class Watch(Stopwatch):
 
     def _look_after_call(self) -> None:
         """Raise Tampered for a signal handler: it runs before the clock, or after it, whenever a timer says."""
-        if new := read_caught_signals() & ~self.known_signals:
+        if signals := read_caught_signals() & ~self.known_signals:
             raise Tampered(
-                f"tampered: it handles signal {new.bit_length()}, whose handler runs off the clock"
+                f"tampered: it handles signal {signals.bit_length()}, whose handler runs off the clock"
             )
 
     def take(self) -> None:
