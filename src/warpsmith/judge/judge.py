@@ -95,7 +95,7 @@ class Judge(JudgeSession):
             return self._result(candidate, built, Outcome(built.status, built.reason))
         start = time.monotonic()
         try:
-            outcome, timing, checks = self._time(candidate, built, confirm=False)
+            outcome, timing, checks = self._time(candidate, built, confirm=False, losers_too=True)
         except (WorkerDied, WorkerTimeout, WorkerFailed, BaselineLost) as error:
             self._revive(isinstance(error, BaselineLost))
             return self._result(candidate, built, Outcome("error", str(error)))
@@ -248,9 +248,11 @@ class Judge(JudgeSession):
         )
 
     def _time(
-        self, candidate: Candidate, built: Built, confirm: bool
+        self, candidate: Candidate, built: Built, confirm: bool, losers_too: bool = False
     ) -> tuple[Outcome, Timing | None, tuple[Check, ...]]:
-        """Time it as deployed, then check what the timed calls returned, then the speed of light."""
+        """Time it as deployed, then check what the timed calls returned, then the speed of light. `losers_too`: check also what
+        cannot win.
+        """
         main = self.task.main.name
         libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
         names = [n for n, t in self.bench.pool.timings.items() if t.ok] if confirm else None
@@ -269,7 +271,8 @@ class Judge(JudgeSession):
             return Outcome("invalid", str(error)), None, ()
         checks = []
         best = run.timing.best
-        loses = not confirm and best is not None and best.high < 1.0  # cannot win: its outputs need no oracle
+        cannot_win = best is not None and best.high < 1.0
+        loses = cannot_win and not confirm and not losers_too  # its outputs need no oracle
         for sample in () if loses else run.samples:
             checks.append(self.verifier.check_whole(main, sample, self._draw(), self._draws(confirm)))
         for sample in run.samples:
