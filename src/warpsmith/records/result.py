@@ -134,7 +134,9 @@ class Timing(Record):
     confirmed: bool = False  # measured again in fresh processes
     drift: float = 0.0  # spread of the baseline over the run
     isolation: str = ""  # which level was in force in the candidate's timing process
-    charged_us: float = 0.0  # to a call on average, for work on a GPU that outlasted it
+    charged_us: float = (
+        0.0  # to a call on average, for work on a GPU that outlasted it, or for work before the clock started
+    )
     rivals_charged_us: float = 0.0  # the same of the baselines beside it
     busy: str = ""  # why the machine was too busy for a claim: the ratios then have no lower end
     gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls

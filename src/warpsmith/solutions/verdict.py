@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..records import Check, Ratio, Record, Result, Timing
+from ..records import UNEXPLAINED, Check, Ratio, Record, Result, Timing
 
 # kernel: its own compiled code does the work; algorithmic: fewer operations than the reference;
 # library: other library calls; none: the reference's operations, or own code that is never used; unexplained: own code that is
@@ -62,9 +62,7 @@ class SolutionVerdict(Record):
     def win(self) -> bool:
         """Correct, explained, and the interval against the best baseline lies above 1."""
         best = self.speedup.get("best")
-        return (
-            self.verdict == "correct" and self.label != "unexplained" and best is not None and best.low > 1.0
-        )
+        return self.verdict == "correct" and self.label != UNEXPLAINED and best is not None and best.low > 1.0
 
 
 def make_unit_verdict(solution: str, task: str, result: Result, hardware: str) -> SolutionVerdict:

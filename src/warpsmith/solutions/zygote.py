@@ -52,6 +52,8 @@ LATE_SECONDS = 0.03  # a result that is still being written changes within this 
 class Watch(Stopwatch):
     """The judge's stopwatch; outputs are copied when the last call returns, and must not change after it."""
 
+    known_signals: int  # handled before the solution's code ran, a bit each
+
     def __init__(
         self,
         graph: Graph,
@@ -63,7 +65,6 @@ class Watch(Stopwatch):
         self._check_seal = check_seal  # before a result is looked at: what is patched then could compute it
         self.specs = [graph.specs[o.value] for o in graph.outputs if o.value is not None]
         sizes = [extent_bytes(s) for s in self.specs]
-        self.known_signals = read_caught_signals()
         self.taken = [torch.empty(n, dtype=torch.uint8, device=self.device) for n in sizes]
 
     def run(self, values: str, strided: bool = False) -> None:

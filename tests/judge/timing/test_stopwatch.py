@@ -9,7 +9,7 @@ import torch
 
 from warpsmith.judge.building import build_all
 from warpsmith.judge.isolation.arena import POISON
-from warpsmith.judge.timing.stopwatch import Stopwatch, as_bytes
+from warpsmith.judge.timing.stopwatch import Stopwatch, Tampered, as_bytes, expect_total
 from warpsmith.judge.timing.zygote import Deployed
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task, Unit
@@ -89,3 +89,9 @@ def test_warm_up_calls_once_more_leave_the_values_where_they_are(task: Task, tmp
     assert [t.data_ptr() for t in watch.private] == places
     watch.time(2, 0, 2, True)
     assert watch.spoilt_input() == ""
+
+
+def test_times_that_were_changed_do_not_add_up() -> None:
+    expect_total([3, 4], 7)
+    with pytest.raises(Tampered, match="times were changed"):
+        expect_total([3, 2], 7)

@@ -133,7 +133,7 @@ class Bench:
         warm = self._compare_with_batch(timed, process, warm, steps if cuda else 0)
         for opponent in opponents if cuda and not timed.rests else ():
             opponent.rest()
-        timed.charge_others()
+        timed.charge_work_before_calls()
         timing = self._timing(timed, process, list(warm.ns), cold, busy)
         if cuda and rounds is not None:  # asking takes too long for a search
             timing = timing.model_copy(update={"gpu_state": gpu_state.read()})

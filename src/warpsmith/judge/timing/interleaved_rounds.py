@@ -199,7 +199,7 @@ class InterleavedRounds:
             raise faults[0]
         self._check_gaps()
 
-    def charge_others(self) -> None:
+    def charge_work_before_calls(self) -> None:
         """Charge the process under test for what its other threads did between its calls, and for what anybody did between the
         last change of the contents and the start of the clock, beyond what is usual: whoever computes before the clock starts
         pays for it.
