@@ -242,3 +242,21 @@ def test_filter_at_the_clone_and_socket_calls(machine: int) -> None:
     assert interpret(closed, socket, arch, 1) == sandbox.ALLOW
     assert interpret(closed, socket, arch, 2) == EPERM
     assert interpret(opened, socket, arch, 2) == sandbox.ALLOW
+
+
+def test_processes_can_be_denied_later_and_threads_stay(tmp_path: Path) -> None:
+    code = """
+    from threading import Thread
+    from warpsmith.processes.sandbox import deny_processes
+    attempt(lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0))
+    denied = deny_processes()
+    attempt(os.posix_spawn, "/bin/true", ["true"], {})
+    thread = Thread(target=lambda: seen.append("a thread"))
+    thread.start()
+    thread.join()
+    seen.append(denied)
+    """
+    _level, *seen, denied = confined(tmp_path, code)
+    if not denied:
+        pytest.skip("this kernel has no seccomp")
+    assert seen == ["done", "EPERM", "a thread"]

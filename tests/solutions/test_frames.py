@@ -62,6 +62,7 @@ def outcome(forks: Forks, tmp_path: Path) -> Outcome:
         ("sys._current_frames()", "sys._current_frames"),
         ("gc.get_objects()", "gc.get_objects"),
         ("sys.settrace(print)", "sys.settrace"),
+        ("import ctypes; ctypes.pythonapi.PyEval_GetFrame", "PyEval_GetFrame"),
         ("try: 1 / 0\n    except ZeroDivisionError as error: error.__traceback__.tb_frame", "tb_frame"),
     ],
 )

@@ -59,7 +59,7 @@ class CudaStopwatch(Stopwatch):
         self.stream = torch.cuda.current_stream()
         self._kept: dict[str, list[Tensor]] = {}
         self._reset_persisting = _persisting_reset()
-        self._patience, self._alone = QUIET_MAX_S, True
+        self._patience, self._alone, self._rehearsed = QUIET_MAX_S, True, False
         self._nothing = torch.zeros(1, device=self.device)
         self._call_ns = 0.0  # what a call took last
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
@@ -152,7 +152,8 @@ class CudaStopwatch(Stopwatch):
         """
         self._alone = alone
         answer = super().prepare(values, warmup)
-        self._rehearse()
+        if not self._rehearsed:
+            self._rehearse()
         return answer
 
     def _rehearse(self) -> None:
@@ -163,6 +164,7 @@ class CudaStopwatch(Stopwatch):
             self._lead(1)
             self._undo_change()
         torch.cuda.synchronize()
+        self._rehearsed = True
 
     def again(self, warmup: int) -> dict[str, Any]:
         answer = super().again(warmup)
