@@ -110,8 +110,8 @@ class Slower(TimedProcess):
         super().__init__("slower", process.worker, process.folder)
         self.own = own
 
-    def prepare(self, values: Path, warmup: int, timeout: float = 120.0) -> float:
-        return super().prepare(self.own[values], warmup, timeout)
+    def prepare(self, values: Path, warmup: int, timeout: float = 120.0, alone: bool = True) -> float:
+        return super().prepare(self.own[values], warmup, timeout, alone)
 
 
 def trials(task: Task, slower: Task | None, options: argparse.Namespace, count: int) -> Iterator[Ratio | str]:

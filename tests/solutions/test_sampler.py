@@ -12,10 +12,10 @@ from warpsmith.solutions.sampler import OWN, RUNTIME, TORCH, Sampler, build_samp
 MAPS = """
 1000-3000 r-xp 00000000 fe:00 1 /home/judge/solution-1/build/tmp/a b.so (deleted)
 3000-4000 rw-p 00000000 fe:00 1 /home/judge/solution-1/build/tmp/a.so
-4000-5000 r-xp 00000000 fe:00 1 /venv/lib/python3.12/site-packages/torch/lib/libtorch_cpu.so
+4000-5000 r-xp 00000000 fe:00 1 /opt/torch/.venv/lib/python3.12/site-packages/torch/lib/libtorch_cpu.so
 5000-6000 r-xp 00000000 fe:00 1 /usr/lib/x86_64-linux-gnu/libm.so.6
 6000-7000 rwxp 00000000 00:00 0
-7000-8000 r-xp 00000000 fe:00 1 /venv/lib/python3.12/site-packages/numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so
+7000-8000 r-xp 00000000 fe:00 1 /opt/torch/.venv/lib/python3.12/site-packages/numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so
 8000-9000 r-xp 00000000 fe:00 1 /home/judge/solution-1/build/inductor/x.so
 9000-a000 r-xp 00000000 fe:00 1 /memfd:code (deleted)
 b000-c000 r-xp 00000000 fe:00 1 /usr/lib/x86_64-linux-gnu/libopenblas.so.0

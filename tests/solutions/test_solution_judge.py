@@ -228,7 +228,7 @@ void twice_relu(uintptr_t y, uintptr_t o, int64_t n) {
 }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice_relu", &twice_relu); }
 """
-ext = load_inline(name="twice_relu_ext", cpp_sources=SOURCE, extra_cflags=["-O1"], no_implicit_headers=True)
+ext = load_inline(name="twice_relu_ext", cpp_sources=SOURCE, extra_cflags=["-O0"], no_implicit_headers=True)
 '''
 BY_ADDRESS = """
         y = self.linear(x)

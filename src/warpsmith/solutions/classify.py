@@ -84,7 +84,7 @@ def list_own_code(trace: Trace, device: str) -> list[str]:
 
 
 def find_own_share(trace: Trace, device: str) -> float | None:
-    """Compute the share of the time that own code takes; 0 where another library that is not torch takes more. None: not measured."""
+    """Compute the share of the time that own code takes; 0 where other libraries that are not torch take more. None: not measured."""
     if device == "cuda":
         times = trace.solution.kernel_us
         kernels = set(list_own_code(trace, device))
@@ -95,7 +95,7 @@ def find_own_share(trace: Trace, device: str) -> float | None:
         return None
     own_count = sum(samples[name] for name in _list_own_samples(trace))
     foreign = {n: c for n, c in samples.items() if not n.startswith(OWN) and n not in (TORCH, RUNTIME)}
-    if own_count < SEEN_SHARE * sum(samples.values()) or own_count <= max(foreign.values(), default=0):
+    if own_count < SEEN_SHARE * sum(samples.values()) or own_count <= sum(foreign.values()):
         return 0.0
     return own_count / (own_count + samples.get(TORCH, 0) + sum(foreign.values()))
 

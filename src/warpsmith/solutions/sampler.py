@@ -32,7 +32,8 @@ RUNTIME_OBJECT = re.compile(
     r"(libc|libm|libmvec|libpthread|libdl|librt|ld|ld-linux.*|libgomp.*|libiomp5|libomp|libgcc_s|libstdc\+\+|libffi.*|"
     r"libpython.*|python[\d.]*|sampler)[-.\d]*(\.so[.\d]*)?$|.*lib-dynload/|\[v"
 )
-TORCH_OBJECT = re.compile(r".*/(torch|nvidia|triton|functorch)/")
+# By the package, not by any folder of that name: an environment may lie in /opt/torch.
+TORCH_OBJECT = re.compile(r".*/((site|dist)-packages/(torch|nvidia|triton|functorch)/|torch/lib/lib[^/]*$)")
 
 
 def build_sampler(cache_dir: Path, compiler: str | None = None) -> Path | None:

@@ -42,6 +42,7 @@ from .frames import guard
 from .hosted import OutputRefused, Solution, stride_inputs
 from .integrity import Seal, read_caught_signals
 from .sampler import Sampler
+from .settings import find_changed, read_settings
 from .tracing import Recorder, trace
 
 PIECES, PIECE_BYTES = 64, 64 << 10  # of an output, copied in an order that nobody can foresee
@@ -229,6 +230,7 @@ class Child:
         self.zygote, self.level, self.threads = zygote, level, threads
         self.peeked: Callable[[], str] = str
         self.known_signals = read_caught_signals()
+        self.settings: dict[str, Any] = {}  # torch's, once a solution is loaded
 
     def load(
         self, text: str, name: str, variant: str, overrides: dict[str, Any], init: dict[str, Any], seed: int,
@@ -240,6 +242,7 @@ class Child:
         module = hosted.build(text, name, overrides, init, seed)
         solution = Solution(graph, module, copy=copy, device=self.zygote.device)
         self._ready(graph, solution)
+        self.settings = read_settings()
         return {"isolation": self.level, "unnamed": solution.list_unnamed(), "absent": solution.absent}
 
     def load_reference(self, task_file: str, variant: str) -> dict[str, Any]:
@@ -305,6 +308,11 @@ class Child:
         broken = broken or next((f"Watch.{n}" for n in vars(self.watch) if n in dir(Watch)), "")
         if broken:
             raise Tampered(f"tampered: {broken} was replaced, which the measurement relies on")
+        if not first and (changed := find_changed(self.settings)):
+            raise Tampered(
+                f"tampered: a call changed torch's setting {changed}, which all else in the process computes with: "
+                "restore it, or set it when the module is constructed"
+            )
 
     def _expect_unpeeked(self) -> None:
         """Raises Tampered."""
