@@ -94,6 +94,7 @@ TORCH_ALLOWED = (
     "warpsmith.runtime",
     "warpsmith.solutions.hosted",
     "warpsmith.solutions.integrity",
+    "warpsmith.solutions.settings",
     "warpsmith.solutions.tracing",
     "warpsmith.solutions.zygote",
     "warpsmith.tasks.arguments",
