@@ -231,6 +231,7 @@ class Child:
         self.peeked: Callable[[], str] = str
         self.known_signals = read_caught_signals()
         self.settings: dict[str, Any] = {}  # torch's, once a solution is loaded
+        self.sampler = zygote.sampler
 
     def load(
         self, text: str, name: str, variant: str, overrides: dict[str, Any], init: dict[str, Any], seed: int,
@@ -248,6 +249,7 @@ class Child:
     def load_reference(self, task_file: str, variant: str) -> dict[str, Any]:
         """The task's own module in its place, in a process that no solution enters."""
         task = Task.model_validate_json(Path(task_file).read_text())
+        self.sampler = None  # nobody asks where its time goes
         self._ready(task.variant(variant).graph, Reference(task, variant, "eager", self.zygote.device))
         return {}
 
@@ -279,9 +281,7 @@ class Child:
 
     def trace(self, values: str) -> dict[str, Any]:
         self.watch.prepare(values, 1, alone=False)
-        return trace(
-            self.watch.callee.call, self.watch.private, self.zygote.device == "cuda", self.zygote.sampler
-        )
+        return trace(self.watch.callee.call, self.watch.private, self.zygote.device == "cuda", self.sampler)
 
     def time(self, **fields: Any) -> dict[str, Any]:
         answer = self.watch.time(**fields)
