@@ -198,7 +198,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="names of core tasks")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each task, quiet and busy")
-    parser.add_argument("--modes", nargs="+", choices=(QUIET, BUSY), default=[QUIET, BUSY])
+    parser.add_argument(
+        "--modes", nargs="+", choices=(QUIET, BUSY), default=[QUIET, BUSY], help="which runs; both"
+    )
     parser.add_argument("--spin", type=int, help="processors that are kept busy; 1, or 0 with --together")
     parser.add_argument("--together", type=int, default=1, help="busy runs that go at once")
     parser.add_argument("--device", default="cpu", help="the target")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from warpsmith.records.intervals import is_unknown
 from warpsmith.solutions.verdict import SolutionVerdict
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
@@ -75,9 +74,7 @@ class ModelNew(torch.nn.Module):
 def test_torchs_own_operations(judged: Judged) -> None:
     found = judged(PLAIN.replace("BODY", f"return {HONEST}"), timed=True)
     assert (found.verdict, found.label) == ("correct", "none"), (found.reasons, found.isolation)
-    best = found.speedup["best"]
-    assert best.low < 2, found.speedup
-    assert is_unknown(best) or best.high > 0.5, found.speedup  # unknown: the machine is busy
+    assert 0.5 < found.speedup["best"].median < 2, found.speedup
 
 
 def test_a_kernel_of_its_own(judged: Judged) -> None:

@@ -11,7 +11,7 @@ from warpsmith.solutions.settings import READERS, find_changed, read_settings
 def test_nothing_changed() -> None:
     settings = read_settings()
     with torch.backends.mkldnn.flags(enabled=not torch.backends.mkldnn.enabled), torch.no_grad():
-        pass  # restored
+        assert find_changed(settings) == "backends.mkldnn.enabled"
     assert not find_changed(settings)
 
 

@@ -94,10 +94,10 @@ def find_own_share(trace: Trace, device: str) -> float | None:
     if not samples:
         return None
     own_count = sum(samples[name] for name in _list_own_samples(trace))
-    foreign = {n: c for n, c in samples.items() if not n.startswith(OWN) and n not in (TORCH, RUNTIME)}
-    if own_count < SEEN_SHARE * sum(samples.values()) or own_count <= sum(foreign.values()):
+    foreign_count = sum(c for n, c in samples.items() if not n.startswith(OWN) and n not in (TORCH, RUNTIME))
+    if own_count < SEEN_SHARE * sum(samples.values()) or own_count <= foreign_count:
         return 0.0
-    return own_count / (own_count + samples.get(TORCH, 0) + sum(foreign.values()))
+    return own_count / (own_count + samples.get(TORCH, 0) + foreign_count)
 
 
 def _list_own_samples(trace: Trace) -> list[str]:
