@@ -80,14 +80,22 @@ class SolutionProcess(TimedProcess):
         return super().block(n, evictions, seed, fresh)
 
     def run(self, values: Path, strided: bool = False) -> Path:
-        """One call; returns a values file of its outputs. `strided`: inputs are views that are not contiguous. Raises
-        WorkerFailed with what it raised, or the rule that its outputs broke."""
-        values_path, path = self._hand(values), self.folder / f"outputs-{secrets.token_hex(4)}"
+        """One call; returns a values file of its outputs. See `call`."""
+        self.call(values, strided)
+        return self.collect()
+
+    def call(self, values: Path, strided: bool = False, wait: bool = True) -> None:
+        """One call. `strided`: inputs are views that are not contiguous; `wait`: `collect` gives it time to be changed. Raises
+        WorkerFailed with what it raised.
+        """
         answer = self.worker.call(
-            "run", RUN_SECONDS, values=str(values_path), path=str(path), strided=strided
+            "run", RUN_SECONDS, values=str(self._hand(values)), strided=strided, wait=wait
         )
         self.other_strides |= answer.get("other_strides") is True
-        return self._collect(path)
+
+    def collect(self) -> Path:
+        """Return a values file of what the last call returned. Raises WorkerFailed with the rule that its outputs broke."""
+        return self.outputs(self.folder / f"outputs-{secrets.token_hex(4)}")
 
     def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:
         return self._collect(super().outputs(path, rows))

@@ -8,13 +8,16 @@ gave it, as KernelBench has it, and every input is judged with those parameters.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import WarpsmithError
-from ..judge.correctness.evidence import Case, Evidence
+from ..judge.correctness.evidence import Case, Evidence, Expected
 from ..judge.correctness.input_families import OWN
 from ..judge.timing.interleaved_rounds import ClocksDisagree
 from ..processes.buffers import Scratch
@@ -27,6 +30,7 @@ from .source import find_own_overrides
 Parameters = Literal["none", "name", "seed"]
 CHEATS = frozenset({"forged", "clock", "floor", "tampered", "output-late"})  # not a measurement: invalid
 LOOKED_AT = 1 << 22  # elements of each output on inputs other than the task's own
+AHEAD_BYTES = 1 << 28  # of inputs, up to which the next case is worked out while one is tried
 VALUE_RULES = frozenset({"budget", "rms-budget", "exact", "non-finite"})
 
 
@@ -164,22 +168,45 @@ class Trial:
             found.fault = fault
 
     def _variant(self, process: SolutionProcess, cases: Sequence[Case], found: Found) -> None:
-        for case in cases:
-            fault = self._case(process, case, found)
-            if fault is not None:
-                self._record_fault(fault, case.variant, found)
-                if found.fault is fault and all(c.ok for c in found.checks):
-                    found.checks.append(make_failed_check(case, fault.rule, fault.detail))
-                return
+        """Where memory allows, the next case is worked out while the judge waits for what the solution still writes."""
+        rest, posed = iter(cases), deque[_Question | None]()
 
-    def _case(self, process: SolutionProcess, case: Case, found: Found) -> Fault | None:
+        def pose_next() -> None:
+            posed.extend(self._pose(case) for case in islice(rest, 1))
+
+        specs = [i.spec for c in cases[:1] for i in self.context.task.variant(c.variant).graph.inputs]
+        has_room = sum(s.nbytes for s in specs) <= AHEAD_BYTES
+        try:
+            pose_next()
+            while posed:
+                question = posed.popleft()
+                if question is not None:
+                    fault = self._case(process, question, found, pose_next if has_room else lambda: None)
+                    if fault is not None:
+                        self._record_fault(fault, question.case.variant, found)
+                        if found.fault is fault and all(c.ok for c in found.checks):
+                            found.checks.append(make_failed_check(question.case, fault.rule, fault.detail))
+                        return
+                if not posed:
+                    pose_next()
+        finally:
+            for left in posed:
+                if left is not None:
+                    left.expected.remove()
+
+    def _pose(self, case: Case) -> _Question | None:
+        """None where these inputs cannot tell right from wrong."""
         values = self.values(case)
         expected = self.checker.truth(case, values, None if case.family == OWN else LOOKED_AT)
-        if expected is None:
-            return None
+        return None if expected is None else _Question(case, values, expected)
+
+    def _case(
+        self, process: SolutionProcess, question: _Question, found: Found, meanwhile: Callable[[], None]
+    ) -> Fault | None:
+        case, values, expected = question.case, question.values, question.expected
         outputs: list[Path] = []
         try:
-            for path in self._runs(process, values):
+            for path in self._runs(process, values, meanwhile):
                 outputs.append(path)
                 check = self.checker.check(case, expected, path)
                 if not check.ok or len(outputs) == 1:
@@ -220,13 +247,36 @@ class Trial:
                 values.unlink(missing_ok=True)
             self.context.starter.empty()
 
-    def _runs(self, process: SolutionProcess, values: Path) -> Iterator[Path]:
-        """Twice on the same values, at other addresses. What goes wrong here is the solution's fault."""
-        for _ in range(2):
-            try:
-                yield process.run(values)
-            except (WarpsmithError, OSError) as error:
-                raise _OfSolution(error) from error
+    def _runs(self, process: SolutionProcess, values: Path, meanwhile: Callable[[], None]) -> Iterator[Path]:
+        """Twice on the same values, at other addresses. `meanwhile`: done once, after the first call. That of each case is the one
+        that may show itself to be written late: its copy in the second call would be wrong in any case.
+        """
+        for first in (True, False):
+            with _blame_solution():
+                process.call(values, wait=first)
+            if first:
+                meanwhile()
+            with _blame_solution():
+                path = process.collect()
+            yield path
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A case, its values, and what the reference makes of them."""
+
+    case: Case
+    values: Path
+    expected: Expected
+
+
+@contextmanager
+def _blame_solution() -> Iterator[None]:
+    """What goes wrong here is the solution's fault."""
+    try:
+        yield
+    except (WarpsmithError, OSError) as error:
+        raise _OfSolution(error) from error
 
 
 class _OfSolution(Exception):
