@@ -35,7 +35,7 @@ SEARCHED = (
     "without",
 )  # how the search is made
 LATER = (
-    *PLAYERS, *SEARCHED, "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
+    *PLAYERS, *SEARCHED, "screening", "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
     "timed_on",
 )  # fmt: skip
 
@@ -60,6 +60,9 @@ class Config(BaseModel):
     confirm: PositiveInt = 3  # candidates confirmed at the most; later ones only while there is time
     tuner: str = "climb"  # climb, effects, race, random, tpe
     near_limit: PositiveFloat = 0.92  # stop when the best reaches this share of the limit
+    screening: Literal["auto", "on", "off"] = (
+        "auto"  # of all candidates before any gets a verdict; auto: on a GPU
+    )
     patience: PositiveInt = 3  # rounds without gain before the search stops
     baselines: tuple[Literal["eager", "compile", "compile-max-autotune"], ...] = (
         "eager",
@@ -99,6 +102,10 @@ class Config(BaseModel):
         dumped = self.model_dump(mode="json", exclude=set(REACHED))
         defaults = type(self)().model_dump(mode="json", include=set(LATER))
         return {k: v for k, v in dumped.items() if k not in LATER or v != defaults[k]}
+
+    def screens(self, device: str) -> bool:
+        """Return whether candidates for a device ("cpu", "cuda") are screened before any gets a verdict."""
+        return self.screening == "on" or (self.screening == "auto" and device == "cuda")
 
     @classmethod
     def load(cls, flags: dict[str, Any] | None = None, directory: Path | None = None) -> Config:

@@ -191,9 +191,10 @@ def closing_line(summary: RunSummary) -> str:
     if best is None or summary.status == "failed":
         return f"{summary.task}: {summary.status}: {summary.reason or summary.stopped}"
     limit = f", {best.limit_share:.0%} of the limit" if not is_unknown(best.speedup) else ""
+    screened = f"{summary.screened} screened, " if summary.screened else ""
     return (
         f"{summary.task}: {summary.status}: {describe_ratio(best.speedup)} over {best.speedup.baseline}{limit}, "
-        f"{summary.evaluations} judged in {duration(summary.seconds)}"
+        f"{screened}{summary.evaluations} judged in {duration(summary.seconds)}"
     )
 
 

@@ -18,6 +18,7 @@ from ..records import (
     Graph,
     Hypothesis,
     Limit,
+    Ratio,
     Region,
     RegionProfile,
     Result,
@@ -30,17 +31,26 @@ from .findings import BEATEN
 
 @dataclass(frozen=True)
 class Attempt:
-    """One candidate that was judged, and the hypothesis it was to test."""
+    """One candidate that was judged, or screened only, and the hypothesis it was to test."""
 
     candidate: Candidate
     result: Result
     hypothesis: Hypothesis | None = None
 
     @property
+    def screened(self) -> bool:
+        """True if it passed screening and has no verdict: what is said of its speed is an estimate, for nobody outside the search."""
+        return self.result.status == "screened"
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """The speedup against the best baseline; of a screened candidate the estimate of it; None for a failure."""
+        return self.result.promise
+
+    @property
     def speedup(self) -> float:
-        """Against the best baseline; 0 for anything that is not a correct, timed candidate."""
-        ratio = self.result.speedup
-        return ratio.median if self.result.status == "ok" and ratio is not None else 0.0
+        """The median of `ratio`; 0 for a failure."""
+        return self.ratio.median if self.ratio is not None else 0.0
 
     def restate(self, limit: Limit) -> Attempt:
         """Copy it with its shares by this limit; itself where they are already."""
@@ -49,8 +59,8 @@ class Attempt:
 
     @property
     def worth(self) -> float:
-        """The sure part of the speedup, the low end of its interval; 0 for anything that is not a correct, timed candidate."""
-        return find_worth(self.result.speedup) if self.speedup > 0 else 0.0
+        """The sure part of the speedup, the low end of its interval; 0 for a failure."""
+        return find_worth(self.ratio) if self.speedup > 0 else 0.0
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -81,13 +91,14 @@ class Situation:
 
     @property
     def best(self) -> Attempt | None:
-        """The attempt with the highest low end; not the luckiest median."""
-        return max((a for a in self.attempts if a.speedup > 0), key=lambda a: a.rank, default=None)
+        """The attempt with the highest low end; not the luckiest median. A screened one only where none was judged."""
+        working = [a for a in self.attempts if a.speedup > 0]
+        return max(working, key=lambda a: (not a.screened, a.rank), default=None)
 
     @property
     def most_gain(self) -> float:
         """The speedup over the best baseline at the physical limit, which no promise exceeds; infinite where it is not known, or was beaten."""
-        timings = [a.result.timing for a in self.attempts if a.speedup > 0]
+        timings = [a.result.timing for a in self.attempts if a.speedup > 0 and not a.screened]
         beaten = any(t is not None and t.limit_share > BEATEN for t in timings)
         limit_us = self.limit.seconds * 1e6
         return (

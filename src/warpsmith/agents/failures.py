@@ -12,7 +12,7 @@ LONGEST = 400
 
 def failure_of(result: Result) -> str:
     """Describe the failure of a result; empty when it is ok."""
-    if result.status == "ok":
+    if result.passed:
         return ""
     broken = next((b for b in result.builds if not b.ok), None)
     if broken is not None and result.status in ("build-failed", "refused"):

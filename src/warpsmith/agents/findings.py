@@ -107,9 +107,7 @@ def fastest(results: Iterable[Result]) -> dict[str, RegionProfile]:
     """Return region id → the profile of the fastest correct unit for it."""
     best: dict[str, RegionProfile] = {}
     for result in results:
-        for region_profile in (
-            result.profile.regions if result.status == "ok" and result.profile is not None else ()
-        ):
+        for region_profile in result.profile.regions if result.passed and result.profile is not None else ():
             if (
                 region_profile.region not in best
                 or region_profile.seconds < best[region_profile.region].seconds

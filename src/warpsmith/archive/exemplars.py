@@ -78,5 +78,5 @@ def _has_failed_since() -> ColumnElement[bool]:
     r, later = s.results.c, s.results.alias("later")
     return exists().where(
         later.c.content_key == r.content_key, later.c.task_id == r.task_id, later.c.number > r.number,
-        later.c.status.not_in(("ok", "error")),
+        later.c.status.not_in(("ok", "error", "screened")),
     )  # fmt: skip

@@ -107,9 +107,9 @@ class KernelReader:
         imported ones too.
         """
         r = s.results.c
-        condition: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target) & (r.status != "error")
-        condition = condition & (
-            r.confirmed | (r.status != "ok")
+        condition: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target)
+        condition = (
+            condition & r.status.not_in(("error", "screened")) & (r.confirmed | (r.status != "ok"))
         )  # a later failure outweighs an earlier confirmation
         latest = (
             select(func.max(r.number)).where(condition).group_by(r.content_key, r.environment_id, r.origin)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect, text
 
 from ..errors import ArchiveError
 from .text_index import index_units
-from .views import VIEWS
+from .views import FIRST_VIEWS, VIEWS
 
 Step = tuple[str | Mapping[str, str], ...]  # SQL statements, some by dialect
 
@@ -115,7 +115,7 @@ STEPS: tuple[Step, ...] = (
         "CREATE INDEX ix_candidate_units_unit_id_of ON candidate_units (unit_id, candidate_id)",
         "DROP INDEX ix_candidate_units_unit_id",
         "CREATE INDEX ix_runs_started_at ON runs (started_at)",
-        *VIEWS,
+        *FIRST_VIEWS,
     ),
     (
         "CREATE TABLE foreign_kernels (id VARCHAR PRIMARY KEY, op_name VARCHAR NOT NULL, record TEXT NOT NULL)",
@@ -127,6 +127,7 @@ STEPS: tuple[Step, ...] = (
             "postgresql": "DELETE FROM unit_search",
         },
     ),
+    VIEWS,
 )
 
 

@@ -2,7 +2,7 @@
 
 Each result is of one kind, in this order. *quarantined*: a cheat passes on its task, so nothing judged on it proves
 anything. *winner*: a confirmed win, judged by this archive's own judges, that no later confirmation or failure of the same
-content in the same environment took the place of. *stone*: correct, worth building on. *failed*: any other ending. An
+content in the same environment took the place of. *stone*: correct, worth building on. *screened*: worth a verdict, which it does not have. *failed*: any other ending. An
 imported result is a stone at the best until it is judged again. The statements belong to a migration: a change is a
 further step there.
 """
@@ -13,10 +13,11 @@ from typing import Literal, get_args
 
 from sqlalchemy import Column, Integer, MetaData, String, Table
 
-ResultKind = Literal["winners", "stones", "quarantined", "failed"]
+ResultKind = Literal["winners", "stones", "screened", "quarantined", "failed"]
 KINDS: tuple[ResultKind, ...] = get_args(ResultKind)
+FIRST_KINDS = ("winners", "stones", "quarantined", "failed")
 
-VIEWS = (
+FIRST_VIEWS = (
     """CREATE VIEW result_kinds AS SELECT r.number, r.id, r.task_id, r.target, r.environment_id, r.speedup, CASE
         WHEN r.task_id IN (SELECT q.task_id FROM runs q WHERE NOT q.admitted) THEN 'quarantined'
         WHEN r.status <> 'ok' THEN 'failed'
@@ -28,7 +29,27 @@ VIEWS = (
     *(
         f"CREATE VIEW {name} AS SELECT number, id, task_id, target, environment_id, speedup "
         f"FROM result_kinds WHERE kind = '{kind}'"
-        for kind, name in zip(KINDS, ("winners", "stepping_stones", "quarantined", "failed"), strict=True)
+        for kind, name in zip(
+            FIRST_KINDS, ("winners", "stepping_stones", "quarantined", "failed"), strict=True
+        )
+    ),
+)
+
+# Since there are screened results: neither correct nor failed, and what was screened later takes nobody's place.
+VIEWS = (
+    *(
+        f"DROP VIEW {name}"
+        for name in ("winners", "stepping_stones", "quarantined", "failed", "result_kinds")
+    ),
+    FIRST_VIEWS[0]
+    .replace("WHEN r.status <> 'ok'", "WHEN r.status = 'screened' THEN 'screened' WHEN r.status <> 'ok'")
+    .replace("('ok', 'error')", "('ok', 'error', 'screened')"),
+    *(
+        f"CREATE VIEW {name} AS SELECT number, id, task_id, target, environment_id, speedup "
+        f"FROM result_kinds WHERE kind = '{kind}'"
+        for kind, name in zip(
+            KINDS, ("winners", "stepping_stones", "screened", "quarantined", "failed"), strict=True
+        )
     ),
 )
 

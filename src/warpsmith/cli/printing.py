@@ -144,8 +144,10 @@ def print_summary(summary: RunSummary) -> None:
             print(f"  note: {note}")
     if summary.hardware:
         print(f"  on {summary.hardware}")
-    outcomes = "".join(f", {count} {status}" for status, count in summary.stages.items())
-    print(f"  {summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
+    endings = {s: n for s, n in summary.stages.items() if s != "screened"}
+    outcomes = "".join(f", {count} {status}" for status, count in endings.items())
+    screened = f"{summary.screened} screened, " if summary.screened else ""
+    print(f"  {screened}{summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
     if summary.stopped:
         print(f"  stopped: {summary.stopped}")
     if summary.status == TOO_BUSY:

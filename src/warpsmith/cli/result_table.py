@@ -17,6 +17,7 @@ COLUMNS = ("candidate", "task", "target", "status", "over the best baseline", "l
 class Kind(StrEnum):
     winners = "winners"
     stones = "stones"
+    screened = "screened"
     quarantined = "quarantined"
     failed = "failed"
 

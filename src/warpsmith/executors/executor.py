@@ -1,4 +1,4 @@
-"""`Executor` is the protocol of what judges candidates for a search."""
+"""`Executor` is the protocol of what judges candidates for a search; `Screener` of what says before which are worth it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ..records import Candidate, Result
+
+
+class Screener(Protocol):
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Yield in the order of the candidates whether each is worth a verdict: "screened" with an estimate, or why not."""
+        ...
 
 
 class Executor(Protocol):

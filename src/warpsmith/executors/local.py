@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
+from ..judge.screening import ScreeningJudge
 from ..machine import wait_until_quiet
 from ..profile.code_profile import CodeProfiler
 from ..profile.demote import sanitize_winner
@@ -27,6 +28,15 @@ class LocalExecutor:
             result = self._code_profiler.complete(next(results), candidate)
             self.seconds += time.monotonic() - start
             yield result
+
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        if not isinstance(self.judge, ScreeningJudge):
+            raise TypeError("this judge has one tier")
+        start = time.monotonic()
+        for candidate, result in zip(candidates, self.judge.screen(candidates), strict=True):
+            self.seconds += time.monotonic() - start
+            yield self._code_profiler.complete(result, candidate)
+            start = time.monotonic()
 
     def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         start = time.monotonic()

@@ -6,7 +6,7 @@ the end of its record: prompts, rules or knowledge have changed since. Nothing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Never
 
 from ..agents.base import Attempt
@@ -49,14 +49,21 @@ class RecordedResults(ReplayExecutor):
     """Also what confirmations measured, where there were any; of one that was repeated the last."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        judged = {e.candidate.content_key: e.result for e in entries if e.kind != "confirmation"}
+        searched = [e for e in entries if e.kind != "confirmation"]
+        judged = {e.candidate.content_key: e.result for e in searched if e.result.status != "screened"}
         super().__init__(judged, missing=_ends)
+        self.screened = {e.candidate.content_key: e.result for e in searched if e.result.status == "screened"}
         self.confirmations = {e.candidate.content_key: e.result for e in entries if e.kind == "confirmation"}
 
     def list_leaders(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """List the attempts that were confirmed, in that order."""
         by_key = {a.candidate.content_key: a for a in attempts}
         return [by_key[key] for key in self.confirmations if key in by_key]
+
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """What screening said, a failure included, which is all that a candidate has then."""
+        for candidate in candidates:
+            yield self.screened.get(candidate.content_key) or next(iter(self.run([candidate])))
 
     def confirm(self, candidate: Candidate) -> Result:
         return self.confirmations.get(candidate.content_key) or super().confirm(candidate)
@@ -89,7 +96,7 @@ def replay(
     search = Search(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
-        remeasure_limit=lambda: record.limit or ground.limit,
+        remeasure_limit=lambda: record.limit or ground.limit, screener=recorded if recorded.screened else None,
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)

@@ -24,6 +24,7 @@ from ..config import Config
 from ..errors import Interrupted
 from ..executors.local import LocalExecutor
 from ..judge.judge import Judge
+from ..judge.screening import ScreeningJudge
 from ..llm.chat import Chat
 from ..llm.setup import check, open_chats
 from ..machine import describe
@@ -79,7 +80,7 @@ class Run:
         started = time.monotonic()
         run_id, seed = self._identity()
         meter = Meter(self.budget, reserve=CONFIRM_SHARE * (self.budget.seconds or 0.0))
-        judge = Judge(
+        judge = ScreeningJudge(
             self.task, self.target, scratch=self.scratch, workdir=self.scratch.new("run"), seed=seed,
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
             memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
@@ -98,6 +99,10 @@ class Run:
                 )
                 search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
                 search.remeasure_limit = judge.remeasure_limit
+                if self.config.screens(unit_device(self.target)) and isinstance(
+                    search.executor, LocalExecutor
+                ):
+                    search.screener = search.executor
                 stopped, best = self._search_and_confirm(run_id, search)
             ground = settle_limit(ground, judge.limit, search.limit)
             self.archive.note_run(run_id, ground.baselines, ground.limit)
@@ -226,15 +231,17 @@ class Run:
         if memory is not None:
             before = max((a.worth for a in search.attempts if a is not attempt), default=0.0)
             memory.observe(attempt, before)
-        meter, best = search.meter, max(search.attempts, key=lambda a: a.rank)
+        judged = [a for a in search.attempts if not a.screened]
+        meter, best = search.meter, max(judged, key=lambda a: a.rank, default=None)
         text = "nothing faster yet" if meter.tokens else ""
-        if best.speedup > 0:
+        if best is not None and best.speedup > 0:
             text = describe_speedup(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
         self.observer.evaluated(
-            meter.evaluations, self.budget.evaluations, attempt.result.status, text, meter.seconds_left
-        )
+            meter.evaluations, self.budget.evaluations,
+            attempt.result.status + (f", {meter.screened} screened" if meter.screened else ""), text, meter.seconds_left,
+        )  # fmt: skip
 
     def _record_confirmation(self, run_id: str, attempt: Attempt) -> None:
         if attempt.result.status == "ok":

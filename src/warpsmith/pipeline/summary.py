@@ -127,7 +127,7 @@ def summarize(
         run_id=run_id, task=search.task.name, target=search.target, status=status, reason=reason,
         best=best_of(best) if best is not None else None,
         baselines={b.name: b.median_us for b in (*ground.baselines, *_rewritten(best)) if b.ok},
-        evaluations=search.meter.evaluations, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, peaks=ground.limit.peaks, seed=search.seed,
+        evaluations=search.meter.evaluations, screened=search.meter.screened, stages=dict(stages), limit_us=ground.limit.seconds * 1e6, peaks=ground.limit.peaks, seed=search.seed,
         stopped=stopped, admitted=ground.admission.admitted, hardware=ground.environment.hardware, fault=search.fault,
         threads=ground.environment.threads,
         tokens=spent.tokens, usd=spent.usd, exchanges=len(spent.exchanges),

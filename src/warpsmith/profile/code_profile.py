@@ -26,7 +26,7 @@ class CodeProfiler:
     def complete(self, result: Result, candidate: Candidate) -> Result:
         """Return the result with its profile completed, or unchanged when it has none."""
         profile = result.profile
-        if result.status != "ok" or profile is None:
+        if not result.passed or profile is None:
             return result
         keys = {u.region.id: u.code_key for u in candidate.units}
         builds = {b.unit_key: b for b in reversed(result.builds) if b.ok}  # the first is the main variant's

@@ -14,6 +14,7 @@ from .technique_names import current_technique, current_values
 # A result's status names the stage that ended it. "ok": correct and timed.
 Status = Literal[
     "ok",
+    "screened",  # right where screening looked, its units timed alone: worth a verdict, which it does not have
     "build-failed",  # compiler or linker said no
     "refused",  # forbidden symbol or flag, or the correctness agent's review
     "crashed",  # the runner died (signal)
@@ -23,7 +24,7 @@ Status = Literal[
     "error",  # the judge itself could not go on (disk full, worker lost)
 ]
 STATUSES: tuple[Status, ...] = (
-    "ok", "build-failed", "refused", "crashed", "timeout", "incorrect", "invalid", "error",
+    "ok", "screened", "build-failed", "refused", "crashed", "timeout", "incorrect", "invalid", "error",
 )  # fmt: skip
 
 
@@ -141,6 +142,9 @@ class Timing(Record):
     busy: str = ""  # why the machine was too busy for a claim: the ratios then have no lower end
     gpu_state: dict[str, float] = {}  # clocks (MHz), temperature (°C), power (W) right after the calls
     rewritten: BaselineTiming | None = None  # the reference with an algorithmic candidate's own rewrite
+    estimate: Ratio | None = (
+        None  # of a screened candidate: what its units' times alone promise of the whole; nothing measured
+    )
 
     def ratio(self, baseline: str) -> Ratio | None:
         return next((r for r in self.ratios if r.baseline == baseline), None)
@@ -223,10 +227,17 @@ class Result(Record):
 
     @model_validator(mode="after")
     def _status_ties_stages(self) -> Result:
+        if self.status == "screened" and (
+            self.verdict is not None
+            or self.timing is None
+            or self.timing.ratios
+            or self.timing.estimate is None
+        ):
+            raise ValueError("a screened result has an estimate, and neither a verdict nor a speedup")
         if self.status == "ok" and (self.verdict is None or not self.verdict.correct or self.timing is None):
             raise ValueError("an ok result has a correct verdict and a timing")
         if self.status != "ok" and not self.reason:
-            raise ValueError("a failed result says why")
+            raise ValueError("a result that is not ok says why")
         return self
 
     def restate(self, limit: Limit) -> Result:
@@ -248,6 +259,18 @@ class Result(Record):
     @property
     def speedup(self) -> Ratio | None:
         return self.timing.best if self.timing is not None else None
+
+    @property
+    def passed(self) -> bool:
+        """True if its units were right wherever somebody looked, and were timed."""
+        return self.status in ("ok", "screened")
+
+    @property
+    def promise(self) -> Ratio | None:
+        """What a search goes by: the speedup, or of a screened candidate the estimate of it; None for a failure."""
+        if self.status == "screened":
+            return self.timing.estimate if self.timing is not None else None
+        return self.speedup if self.status == "ok" else None
 
     @property
     def win(self) -> bool:

@@ -106,7 +106,8 @@ class RunSummary(Record):
     reason: str = ""
     best: Best | None = None
     baselines: dict[str, float] = {}  # name → median microseconds
-    evaluations: int = 0
+    evaluations: int = 0  # candidates with a verdict
+    screened: int = 0  # candidates that were screened; those with a verdict were, too
     stages: dict[str, int] = {}  # counts by Result.status
     seconds: float = 0.0
     seconds_by_stage: dict[str, float] = {}

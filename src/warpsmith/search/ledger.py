@@ -35,6 +35,7 @@ class Ledger:
         self._uses: defaultdict[str, Use] = defaultdict(Use)
         self._owners: dict[str, str] = {}  # content key → operator
         self._best = 0.0  # low end of the best interval
+        self._hoped = 0.0  # the best estimate of a screened candidate
         self._seconds, self._timed = 0.0, 0
 
     def count_proposal(self, operator: str, content_key: str) -> None:
@@ -45,16 +46,20 @@ class Ledger:
     def note(self, attempt: Attempt, judged: bool, simpler: bool = False) -> None:
         """One more attempt. `judged`: here, not taken from an earlier run; `simpler`: as fast as the best, with less code."""
         operator = self._owners[attempt.candidate.content_key]
-        gain, cost = self._gain(attempt), self._compute_cost(attempt) if judged else 0.0
-        use = self._uses[operator]
+        gain, cost = (
+            self._gain(attempt) if not attempt.screened else 0.0,
+            self._compute_cost(attempt) if judged else 0.0,
+        )
+        use, judged = self._uses[operator], judged and not attempt.screened
         number = attempt.candidate.lineage.round
         use.rounds += [0] * (number + 1 - len(use.rounds))
         use.rounds[number] += judged
         use.judged += judged
-        use.ok += attempt.speedup > 0
+        use.ok += attempt.speedup > 0 and not attempt.screened
         use.gain += gain
         use.cost += cost
-        self._policy.reward(operator, max(gain, SIMPLER if simpler else 0.0), cost)
+        hoped = self._hope(attempt) if attempt.screened else 0.0
+        self._policy.reward(operator, max(gain, hoped, SIMPLER if simpler else 0.0), cost)
 
     def summary(self) -> tuple[OperatorUse, ...]:
         """In the order of first use."""
@@ -73,6 +78,12 @@ class Ledger:
         before = self._best or 1.0
         self._best = max(self._best, ratio.low)
         return max(0.0, math.log(ratio.low / before))
+
+    def _hope(self, attempt: Attempt) -> float:
+        """What the policy is told of a screened candidate: the logarithm of its estimate over the best one before."""
+        before = self._hoped or 1.0
+        self._hoped = max(self._hoped, attempt.speedup)
+        return max(0.0, math.log(attempt.speedup / before))
 
     def _compute_cost(self, attempt: Attempt) -> float:
         seconds = sum(attempt.result.seconds.values())

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from ..agents.base import Attempt, Situation
 from ..agents.findings import list_settled
 from ..errors import ModelError
-from ..executors.executor import Executor
+from ..executors.executor import Executor, Screener
 from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted
-from ..records import Candidate, Limit, OperatorUse, Result, Task
+from ..records import Candidate, Limit, OperatorUse, Ratio, Result, Task
+from .finalists import choose_finalists
 from .ledger import Ledger
 from .meter import Meter
 from .methods import Methods
@@ -25,6 +26,8 @@ from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
 from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, propose_predicted, propose_round
 from .team import Team
+
+SCREENED_PREDICTED = 12  # candidates of a round that are predicted, where all are screened side by side
 
 __all__ = ["MAX_PER_ROUND", "Search", "Team"]
 
@@ -35,7 +38,7 @@ class Search:
 
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
     `remeasure_limit` measures the limit once more, which is done once before the search stops because of it; None: it stands.
-    `busy`: why the machine was too busy to confirm anything.
+    `busy`: why the machine was too busy to confirm anything. `screener`: says of all candidates which are worth a verdict; None: each gets one.
     """
 
     task: Task
@@ -51,6 +54,7 @@ class Search:
     seed: int = 0
     methods: Methods = field(default_factory=Methods)
     remeasure_limit: Callable[[], Limit] | None = None
+    screener: Screener | None = None
     fault: str = ""
     busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
@@ -59,6 +63,7 @@ class Search:
     def __post_init__(self) -> None:
         self._ledger = Ledger(self.methods.policy, self.meter.budget)
         self._islands: dict[str, int] = {}  # content key → island
+        self._estimates: dict[str, Ratio] = {}  # of what was screened, by content key
 
     def run(self) -> str:
         """Search until something says stop; returns why. The first round is judged even when the set-up took all the time."""
@@ -77,24 +82,75 @@ class Search:
             reason = self.meter.find_reached_limit() or self._stop(situation)
             if reason is not None and self.round > 0:
                 return reason
-            led = self._judge_predicted(rng)
-            context, evaluations_left = self._make_context(self.situation(), rng), self.meter.evaluations_left
-            proposals = (
-                propose_round(context, self.methods, self._fresh, evaluations_left, led)
-                if not self._spent()
-                else []
-            )
-            idle = 0 if led or proposals else idle + 1
+            brought = self._judge_round(rng) if self.screener is None else self._screen_round(rng)
+            idle = 0 if brought else idle + 1
             if idle > self.team.orchestrator.idle_rounds:
                 settled = self._describe_settled()
                 if settled and self._measure_limit_again() and self._describe_settled() != settled:
                     continue
                 return "no new idea left" + settled
-            for attempt in self._judge(proposals):
-                self._follow_up(attempt)
             self.methods.population.migrate(self.round)
             self.round += 1
             self.team.orchestrator.end_round(self.situation())
+
+    def _judge_round(self, rng: random.Random) -> bool:
+        """One tier: each candidate gets its verdict. Return whether there was any."""
+        led = self._judge_predicted(rng)
+        context, evaluations_left = self._make_context(self.situation(), rng), self.meter.evaluations_left
+        proposals = (
+            propose_round(context, self.methods, self._fresh, evaluations_left, led)
+            if not self._spent()
+            else []
+        )
+        for attempt in self._judge(proposals):
+            self._follow_up(attempt)
+        return bool(led or proposals)
+
+    def _screen_round(self, rng: random.Random) -> bool:
+        """Two tiers: all candidates of a round are screened side by side, and repaired, and the most promising get their verdict."""
+        context = self._make_context(self.situation(), rng)
+        proposals = propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
+        proposals += propose_round(context, self.methods, self._fresh)
+        waiting = proposals
+        while waiting:
+            attempts = list(self._screen(waiting))
+            waiting = [] if self.meter.find_reached_limit() else self._list_repairs(attempts)
+        finalists = choose_finalists(self.attempts, self._estimates) if not self._spent() else []
+        self._judge_finalists(finalists)
+        return bool(proposals or finalists)
+
+    def _screen(self, proposals: Sequence[Proposal]) -> Iterator[Attempt]:
+        assert self.screener is not None
+        return self._judge(proposals, self.screener.screen)
+
+    def _list_repairs(self, attempts: Sequence[Attempt]) -> list[Proposal]:
+        """Repairs of those that failed, on the islands of what they repair."""
+        proposals = []
+        for attempt in attempts:
+            repaired = self._repair(attempt)
+            if repaired is not None:
+                island = self._islands[attempt.candidate.content_key]
+                proposals += self._fresh("repair", [replace(repaired, island=island)], 1)
+        return proposals
+
+    def _judge_finalists(self, finalists: Sequence[Attempt]) -> None:
+        """Their verdicts take the place of what screening said of them."""
+        results = self.executor.run([a.candidate for a in finalists])
+        for screened, result in zip(finalists, results, strict=True):
+            self._settle(screened, result)
+            if self._spent():
+                return
+
+    def _settle(self, screened: Attempt, result: Result) -> None:
+        key, place = screened.candidate.content_key, self.attempts.index(screened)
+        attempt = replace(screened, result=result)
+        self._ledger.note(attempt, judged=True)
+        self.attempts[place] = attempt
+        self.meter.evaluations += 1
+        self.record(attempt)
+        if result.timing is not None and result.timing.limit is not None:
+            self.take_limit(result.timing.limit)
+        self.methods.population.replace({key: self.attempts[place]})
 
     def _judge_predicted(self, rng: random.Random) -> int:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
@@ -113,8 +169,9 @@ class Search:
         return led
 
     def _spent(self) -> bool:
-        """Return whether to judge no more: the first round goes on until something works."""
-        return self.meter.find_reached_limit() is not None and self.situation().best is not None
+        """Return whether to judge no more: the first round goes on until something has a verdict that it works."""
+        best = self.situation().best
+        return self.meter.find_reached_limit() is not None and best is not None and not best.screened
 
     def _stop(self, situation: Situation) -> str | None:
         """Why to stop now. Where that is the limit, it is measured once more before: it may turn out lower."""
@@ -195,15 +252,21 @@ class Search:
             fresh.append(replace(proposal, candidate=candidate))
         return fresh
 
-    def _judge(self, proposals: Sequence[Proposal]) -> Iterator[Attempt]:
-        """Attempts in order, each as soon as the executor has it; known ones are not judged again."""
+    def _judge(
+        self,
+        proposals: Sequence[Proposal],
+        run: Callable[[Sequence[Candidate]], Iterator[Result]] | None = None,
+    ) -> Iterator[Attempt]:
+        """Attempts in order, each as soon as the executor has it; known ones are not judged again. `run`: by whom; the executor
+        when None.
+        """
         objections = {b.candidate.content_key: self._objections(b.candidate) for b in proposals}
         waiting = [
             b.candidate
             for b in proposals
             if b.candidate.content_key not in self.known and not objections[b.candidate.content_key]
         ]
-        results = self.executor.run(waiting)
+        results = (run or self.executor.run)(waiting)
         for proposal in proposals:
             key = proposal.candidate.content_key
             if key in self.known:
@@ -214,8 +277,8 @@ class Search:
                 result = next(results, None)
                 if result is None:
                     return
-                yield self._keep(proposal, result)
-                if self._spent():
+                yield self._keep(proposal, result, screened=run is not None)
+                if run is None and self._spent():
                     return
 
     def _objections(self, candidate: Candidate) -> list[str]:
@@ -223,7 +286,10 @@ class Search:
         key = candidate.content_key
         return [] if key in self.known and key not in self.own else self.team.correctness.review(candidate)
 
-    def _keep(self, proposal: Proposal, result: Result, replayed: bool = False) -> Attempt:
+    def _keep(
+        self, proposal: Proposal, result: Result, replayed: bool = False, screened: bool = False
+    ) -> Attempt:
+        """`screened`: the result is from screening, which costs none of the budget's evaluations."""
         attempt = Attempt(proposal.candidate, result, proposal.hypothesis)
         key = attempt.candidate.content_key
         judged = not replayed or key in self.own
@@ -232,7 +298,12 @@ class Search:
         simpler = simpler and best is not None and code_size(attempt.candidate) < code_size(best.candidate)
         self._ledger.note(attempt, judged, simpler and attempt.candidate.lineage.operator == "simplify")
         self.attempts.append(attempt)
-        self.meter.evaluations += judged
+        if screened or attempt.screened:
+            self.meter.screened += judged
+        else:
+            self.meter.evaluations += judged
+        if result.promise is not None and attempt.screened:
+            self._estimates[key] = result.promise
         self.record(attempt)
         if judged and result.timing is not None and result.timing.limit is not None:
             self.take_limit(result.timing.limit)

@@ -14,7 +14,8 @@ from ..records import Budget, Exchange
 class Meter:
     budget: Budget
     reserve: float = 0.0  # seconds kept for the confirmation of winners
-    evaluations: int = 0
+    evaluations: int = 0  # verdicts
+    screened: int = 0
     tokens: int = 0
     usd: float = 0.0  # of exchanges whose price is known
     started: float = field(default_factory=time.monotonic)

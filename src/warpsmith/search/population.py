@@ -84,7 +84,8 @@ class Island:
         members = [attempts.get(key, attempt) for key, attempt in self.members.items()]
         self.members, self.cells = {}, {}
         for attempt in members:
-            self.add(attempt, by)
+            if attempt.speedup > 0:  # else a verdict went against it
+                self.add(attempt, by)
 
 
 class Population:
@@ -211,8 +212,7 @@ def complement(one: Attempt, other: Attempt) -> float:
 
 
 def _find_point(attempt: Attempt) -> float:
-    ratio = attempt.result.speedup
-    return find_point(ratio) if ratio is not None else 0.0
+    return find_point(attempt.ratio) if attempt.ratio is not None else 0.0
 
 
 def _bottleneck(attempt: Attempt) -> str:

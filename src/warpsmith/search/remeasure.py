@@ -26,11 +26,13 @@ REMEASURE_SHARE = 0.25  # of the time that a run has left when its search ends
 
 def order_leaders(search: Search, observer: Observer) -> list[Attempt]:
     """List the attempts that may be confirmed, best first; among those that are as fast as the first, less code goes first."""
-    ranked = rank_attempts(search.attempts)
+    screened = rank_attempts(a for a in search.attempts if a.screened)
+    ranked = rank_attempts(a for a in search.attempts if not a.screened)
     rivals = choose_rivals(ranked)
     if len(rivals) >= MIN_LEADERS:
         ranked = _remeasure(search, rivals, observer) + [a for a in ranked if a not in rivals]
-    return simplest_first(ranked) if search.methods.simplest and ranked else ranked
+    ranked = simplest_first(ranked) if search.methods.simplest and ranked else ranked
+    return ranked + screened  # a confirmation is a verdict, too
 
 
 def choose_rivals(ranked: Sequence[Attempt]) -> list[Attempt]:

@@ -42,7 +42,10 @@ def propose_predicted(context: SearchContext, methods: Methods, fresh: Fresh, n:
     if context.team.orchestrator.advise(context.situation) is not None:
         return []
     proposals: list[Proposal] = []
-    for proposal in operator.propose(context, PREDICTION_LOOKAHEAD):
+    predicted = operator.propose(context, max(PREDICTION_LOOKAHEAD, 2 * n))
+    if methods.prepare is not None:  # what is fresh is told by the machine code of one after the other
+        methods.prepare(u for p in predicted[:n] for u in p.candidate.units)
+    for proposal in predicted:
         if len(proposals) < n:
             accepted = fresh(operator.name, [proposal], 1)
             proposals += accepted

@@ -74,7 +74,6 @@ def _bound_speedup(attempt: Attempt) -> float:
 
 
 def _ratio(attempt: Attempt) -> Ratio:
-    ratio = attempt.result.speedup
-    if ratio is None:
+    if attempt.ratio is None:
         raise ValueError("an attempt with a speedup was timed")
-    return ratio
+    return attempt.ratio

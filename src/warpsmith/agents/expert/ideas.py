@@ -223,8 +223,8 @@ def _ratios(history: History) -> dict[tuple[str, str], float]:
     ratios: dict[tuple[str, str], float] = {}
     for hypothesis, result in history:
         if hypothesis is not None:
-            ratio = find_worth(result.speedup) if result.status == "ok" else 0.0
-            if ratio == 0.0 and result.status == "ok":
+            ratio = find_worth(result.promise)
+            if ratio == 0.0 and result.promise is not None:
                 continue  # it works, and nothing is known of its speed
             key = (hypothesis.region.id, hypothesis.technique)
             ratios[key] = max(ratios.get(key, 0.0), ratio)

@@ -105,7 +105,7 @@ class LlmReasoning:
         self, situation: Situation, regions: Sequence[Region], offers: Sequence[Hypothesis], k: int
     ) -> tuple[str, str]:
         graph, facts, memory = situation.graph, situation.facts, self.context.memory
-        failures = [failure_of(a.result) for a in situation.attempts if a.result.status != "ok"][-RECENT:]
+        failures = [failure_of(a.result) for a in situation.attempts if not a.result.passed][-RECENT:]
         said = " ".join(
             f.text for p in fastest(a.result for a in situation.attempts).values() for f in findings(p)
         )

@@ -77,7 +77,7 @@ class LlmSynthesis:
         graph = context.task.graph
         attempts = _attempts(situation)
         attempts_here = [a for a in attempts if any(u.region == region for u in a.candidate.units)]
-        failures = [failure_of(a.result) for a in attempts_here if a.result.status != "ok"][-RECENT:]
+        failures = [failure_of(a.result) for a in attempts_here if not a.result.passed][-RECENT:]
         idea = hypothesis_text(hypothesis)
         if before:
             idea += f"\n- variants written already: {'; '.join(u.technique for u in before)}. Write a different one."

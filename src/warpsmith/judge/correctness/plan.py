@@ -41,6 +41,12 @@ class Plan:
             cases += [Case(v.name, f, self.seed) for v in self.task.variants[1:] for f in OTHER_SEARCH]
         return cases
 
+    def screen(self, fresh: Case) -> list[Case]:
+        """The main shape on its own inputs, and the smallest of the others on sign-mixed ones: what decides who is worth a verdict."""
+        others = [v for v in self.task.variants if v.name != fresh.variant]
+        ragged = min(others, key=lambda v: sum(i.spec.numel for i in v.graph.inputs), default=None)
+        return [fresh, *([Case(ragged.name, MAIN_SEARCH[0], self.seed)] if ragged is not None else [])]
+
     def confirm(self, fresh: Case, seed: int) -> list[Case]:
         """Every family at the smallest shape, the strongest at the others, with a seed of its own; of those that take
         long, two, the second drawn by the seed. The seed also decides what the secret family is.

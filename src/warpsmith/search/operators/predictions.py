@@ -169,7 +169,12 @@ def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple
     """Microseconds of the operations that a candidate leaves to ATen: alone, and what was seen there. Zeros where it is little."""
     timing, units = attempt.result.timing, attempt.candidate.units
     aten_us = sum(us for name, us in nodes.items() if all(name not in u.region.nodes for u in units))
-    if timing is None or len(timing.unit_us) < len(units) or aten_us < LITTLE * timing.median_us:
+    if (
+        timing is None
+        or attempt.screened
+        or len(timing.unit_us) < len(units)
+        or aten_us < LITTLE * timing.median_us
+    ):
         return 0.0, 0.0
     return aten_us, max(0.0, timing.median_us - sum(us + call_us for us in timing.unit_us.values()))
 

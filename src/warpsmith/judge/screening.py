@@ -1,0 +1,103 @@
+"""Screening: which candidates are worth a verdict, many a minute.
+
+In: candidates. Out: a Result for each, of status "screened" with an estimate of its speedup, or the failure that ended it. A candidate is
+built at the main shape and one more, its units run in the isolated runners on two cases only, several candidates at a time, and each unit is
+timed alone. The whole is never timed: what it may take is put together from the units' times and what the reference's other operations took.
+So nothing here is a speedup; whoever looks good is judged from the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ..hardware import hardware_of
+from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
+from ..records import BaselineTiming, Candidate, Graph, Ratio, Result, Timing
+from .building import Built
+from .judge import Judge, Outcome, Verified
+from .judge_session import MIN_PATIENCE_S
+
+SCREENED = "screened only: its units are right on two cases and were timed alone"
+DOUBT = 1.25  # the factor by which an estimate may be off, either way
+
+
+Verify = Callable[[], Verified]
+
+
+class ScreeningJudge(Judge):
+    """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
+
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """Yield in order. All are done when the first comes."""
+        batch = list(candidates)
+        with self._guard_trusted("no fresh inputs"):
+            self._fresh_values(1)
+        cases = self.plan.screen(self._fresh[0])
+        built = self._build(batch, [c.variant for c in cases])
+        with self._short_patience():
+            verified = self._verify_together(batch, built, cases, self._at_once())
+            results = [
+                self._screen_one(candidate, build, future.result if future is not None else None)
+                for candidate, build, future in zip(batch, built, verified, strict=True)
+            ]
+        yield from results
+
+    def _screen_one(self, candidate: Candidate, built: Built, verify: Verify | None) -> Result:
+        seconds = {"build": built.seconds}
+        if verify is None:
+            return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
+        try:
+            verification, seconds["screen"] = verify()
+        except (WorkerDied, WorkerTimeout, WorkerFailed) as error:
+            self._revive(False)
+            return self._result(candidate, built, Outcome("error", str(error)), seconds=seconds)
+        if not verification.ok:
+            outcome = Outcome(verification.status, verification.reason)
+            return self._result(candidate, built, outcome, verification, seconds=seconds)
+        bare = self._result(candidate, built, Outcome("error", SCREENED), seconds=seconds)
+        timing = estimate(
+            candidate, self.task.graph, self.node_us, verification.unit_us, self.baselines, self.target.name
+        )
+        profile = self._profile_units(candidate, Outcome(), verification)
+        return Result.model_validate(
+            dict(bare) | {"status": "screened", "timing": timing.restate(self.limit), "profile": profile}
+        )
+
+    @contextmanager
+    def _short_patience(self) -> Iterator[None]:
+        """What hangs holds the device from the others, so that it is given up soon."""
+        limits = self.verifier.limits
+        self.verifier.limits = replace(limits, timeout=min(limits.timeout, MIN_PATIENCE_S))
+        try:
+            yield
+        finally:
+            self.verifier.limits = limits
+
+
+def estimate(
+    candidate: Candidate, graph: Graph, node_us: Mapping[str, float], unit_us: Mapping[str, float],
+    baselines: Mapping[str, BaselineTiming], target: str,
+) -> Timing:  # fmt: skip
+    """Put together what a candidate may take: its units alone and a call of each, and the operations that it leaves to ATen, scaled so
+    that all of these take what the reference takes. `node_us`: of each operation alone. `unit_us`: by region.
+    """
+    covered = {name for unit in candidate.units for name in unit.region.nodes}
+    alone = sum(node_us.get(n.name, 0.0) for n in graph.nodes)
+    left = sum(node_us.get(n.name, 0.0) for n in graph.nodes if n.name not in covered)
+    working = [b for b in baselines.values() if b.ok]
+    best = min(working, key=lambda b: b.median_us, default=None)
+    eager = next((b.median_us for b in working if b.name == "eager"), alone)
+    call_us = hardware_of(target).unit_call_us
+    us = sum(unit_us.values()) + (left * eager / alone if alone > 0 else 0.0)
+    us = max(us + call_us * len(candidate.compiled), 1e-3)
+    name, speedup = (best.name, best.median_us / us) if best is not None else ("eager", eager / us)
+    ratio = Ratio(baseline=name, median=speedup, low=speedup / DOUBT, high=speedup * DOUBT)
+    return Timing(
+        median_us=us, low_us=us / DOUBT, high_us=us * DOUBT, cache="cold", samples=0, ratios=(), estimate=ratio,
+        unit_us=dict(unit_us),
+    )  # fmt: skip
+
+
+__all__ = ["ScreeningJudge", "estimate"]
