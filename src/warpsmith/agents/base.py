@@ -52,6 +52,14 @@ class Attempt:
         """The median of `ratio`; 0 for a failure."""
         return self.ratio.median if self.ratio is not None else 0.0
 
+    def scale_estimate(self, factor: float) -> Attempt:
+        """Copy it for a baseline that takes so many times as long; itself where it was not only screened."""
+        timing = self.result.timing
+        if not self.screened or timing is None or timing.estimate is None:
+            return self
+        scaled = timing.model_copy(update={"estimate": timing.estimate.scale(factor)})
+        return replace(self, result=self.result.model_copy(update={"timing": scaled}))
+
     def restate(self, limit: Limit) -> Attempt:
         """Copy it with its shares by this limit; itself where they are already."""
         result = self.result.restate(limit)

@@ -148,6 +148,8 @@ def print_summary(summary: RunSummary) -> None:
     outcomes = "".join(f", {count} {status}" for status, count in endings.items())
     screened = f"{summary.screened} screened, " if summary.screened else ""
     print(f"  {screened}{summary.evaluations} judged in {duration(summary.seconds)}{outcomes}")
+    if phases := summary.seconds_by_phase:
+        print("  " + ", ".join(f"{name} {duration(seconds)}" for name, seconds in phases.items()))
     if summary.stopped:
         print(f"  stopped: {summary.stopped}")
     if summary.status == TOO_BUSY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ..judge.judge import Judge
@@ -14,36 +15,31 @@ from ..records import Candidate, Result
 
 
 class LocalExecutor:
-    """`seconds` is the wall time spent judging so far, the caller's own work between two results left out."""
+    """`spent` is the wall time so far by what was done ("screening", "judging", "confirmation"), the caller's own work between two
+    results left out.
+    """
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
-        self.seconds = 0.0
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self._code_profiler = CodeProfiler()
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        results = self.judge.evaluate(candidates)
-        for candidate in candidates:
-            start = time.monotonic()
-            result = self._code_profiler.complete(next(results), candidate)
-            self.seconds += time.monotonic() - start
-            yield result
+        for candidate, result in zip(
+            candidates, self._count("judging", self.judge.evaluate(candidates)), strict=True
+        ):
+            yield self._code_profiler.complete(result, candidate)
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         if not isinstance(self.judge, ScreeningJudge):
             raise TypeError("this judge has one tier")
-        start = time.monotonic()
-        for candidate, result in zip(candidates, self.judge.screen(candidates), strict=True):
-            self.seconds += time.monotonic() - start
+        for candidate, result in zip(
+            candidates, self._count("screening", self.judge.screen(candidates)), strict=True
+        ):
             yield self._code_profiler.complete(result, candidate)
-            start = time.monotonic()
 
     def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        start = time.monotonic()
-        for result in self.judge.remeasure(candidates):
-            self.seconds += time.monotonic() - start
-            yield result
-            start = time.monotonic()
+        yield from self._count("confirmation", self.judge.remeasure(candidates))
 
     def wait_until_quiet(self, seconds: float) -> bool:
         return wait_until_quiet(seconds, self.judge.environment.threads, self.judge.device)
@@ -55,4 +51,13 @@ class LocalExecutor:
             result = sanitize_winner(self.judge.confirm(candidate), candidate, self.judge)
             return self._code_profiler.complete(result, candidate)
         finally:
-            self.seconds += time.monotonic() - start
+            self.spent["confirmation"] += time.monotonic() - start
+
+    def _count(self, stage: str, results: Iterator[Result]) -> Iterator[Result]:
+        while True:
+            start = time.monotonic()
+            result = next(results, None)
+            self.spent[stage] += time.monotonic() - start
+            if result is None:
+                return
+            yield result

@@ -99,24 +99,34 @@ class JudgeSession:
         """Raises TaskError when the task does not fit or does not run, JudgeError when a trusted process is
         lost.
         """
+        with self._guard_trusted("the judge could not start"):
+            self._prepare()
+            self._time_baselines()
+            self._profile_reference()
+
+    def _prepare(self) -> None:
+        """What needs no baseline: the limit, inputs, the trusted workers. The baselines compile from now on."""
         check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
-        with self._guard_trusted("the judge could not start"):
-            self._measure_limit()  # first: while the baselines compile the machine is busy
-            self._start_bench()
-            with self._stage("admission", "checking that wrong answers fail on this task"):
-                self.admission = admit(self.task, self.evidence, ADMISSION, self._draw())
-            with self._stage("baselines", "compiling and timing the baselines"):
-                timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
-                self.progress("checking what the baselines returned")
-                self._check_baselines()
-                self.baselines = {n: t.restate(self.limit) for n, t in timings.items()}
-                self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
-                for note in audit(self.baselines, self.limit):
-                    self.progress(note)
-            if self._profiled:
-                with self._stage("profile", "timing each part of the reference"):
-                    self._profile()
+        self._measure_limit()  # first: while the baselines compile the machine is busy
+        self._start_bench()
+
+    def _time_baselines(self) -> None:
+        with self._stage("admission", "checking that wrong answers fail on this task"):
+            self.admission = admit(self.task, self.evidence, ADMISSION, self._draw())
+        with self._stage("baselines", "compiling and timing the baselines"):
+            timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
+            self.progress("checking what the baselines returned")
+            self._check_baselines()
+            self.baselines = {n: t.restate(self.limit) for n, t in timings.items()}
+            self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
+            for note in audit(self.baselines, self.limit):
+                self.progress(note)
+
+    def _profile_reference(self) -> None:
+        if self._profiled:
+            with self._stage("profile", "timing each part of the reference"):
+                self._profile()
 
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):

@@ -16,6 +16,8 @@ from ..hardware import hardware_of
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import BaselineTiming, Candidate, Graph, Ratio, Result, Timing
 from .building import Built
+from .correctness.evidence import Case
+from .correctness.input_families import OWN
 from .judge import Judge, Outcome, Verified
 from .judge_session import MIN_PATIENCE_S
 
@@ -29,12 +31,22 @@ Verify = Callable[[], Verified]
 class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
+    def begin(self) -> None:
+        """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
+        with self._guard_trusted("the judge could not start"):
+            self._prepare()
+            self._profile_reference()
+
+    def complete(self) -> None:
+        """Do what `begin` has left: admit the task, time and check the baselines. Raises what `open` raises."""
+        with self._guard_trusted("the judge could not start"):
+            self._time_baselines()
+
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         """Yield in order. All are done when the first comes."""
         batch = list(candidates)
-        with self._guard_trusted("no fresh inputs"):
-            self._fresh_values(1)
-        cases = self.plan.screen(self._fresh[0])
+        fresh = Case(self.task.main.name, OWN, self._draw())  # the values that baselines may still load stay
+        cases = self.plan.screen(fresh)
         built = self._build(batch, [c.variant for c in cases])
         with self._short_patience():
             verified = self._verify_together(batch, built, cases, self._at_once())
@@ -42,6 +54,7 @@ class ScreeningJudge(Judge):
                 self._screen_one(candidate, build, future.result if future is not None else None)
                 for candidate, build, future in zip(batch, built, verified, strict=True)
             ]
+        self.evidence.forget(fresh)
         yield from results
 
     def _screen_one(self, candidate: Candidate, built: Built, verify: Verify | None) -> Result:

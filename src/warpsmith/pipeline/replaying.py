@@ -25,7 +25,7 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.target import Target
-from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize
+from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize, with_baselines
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
@@ -97,6 +97,7 @@ def replay(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
         remeasure_limit=lambda: record.limit or ground.limit, screener=recorded if recorded.screened else None,
+        set_up=lambda: with_baselines(ground.facts, ground.baselines),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)

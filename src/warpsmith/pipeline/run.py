@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import Interrupted
 from ..executors.local import LocalExecutor
+from ..facts import Facts
 from ..judge.judge import Judge
 from ..judge.screening import ScreeningJudge
 from ..llm.chat import Chat
@@ -48,12 +50,14 @@ from .summary import (
     make_ground,
     settle_limit,
     summarize,
+    with_baselines,
 )
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
 NOISY = 0.3  # relative width of an interval above which an earlier run's timing is not relied on
-CONFIRM_SHARE = 0.2  # of the time budget, kept for the confirmation of winners
+# Seconds for the confirmation of winners beside the search's own time: a share of that, or this many.
+CONFIRM_SHARE, CONFIRM_LEAST_S = 0.25, 30.0
 
 
 @dataclass
@@ -68,6 +72,7 @@ class Run:
     observer: Observer
     scratch: Scratch
     seed: int | None = None
+    search_s: float = 0.0  # that the search took, without set-up and confirmation
 
     def play(self) -> Outcome:
         """Raises UsageError when its models or its tuner cannot be had, ToolchainError, JudgeError, ArchiveError, Interrupted.
@@ -79,37 +84,43 @@ class Run:
         plugins.load("tuners", self.config.tuner)()  # what cannot be had is told before any work
         started = time.monotonic()
         run_id, seed = self._identity()
-        meter = Meter(self.budget, reserve=CONFIRM_SHARE * (self.budget.seconds or 0.0))
+        meter = Meter(self.budget)
         judge = ScreeningJudge(
             self.task, self.target, scratch=self.scratch, workdir=self.scratch.new("run"), seed=seed,
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
             memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
+        two_tiers = self.config.screens(judge.device)
         with judge:
-            judge.open()
-            ground = self._begin(run_id, seed, judge)
-            meter.started = started
-            # A confirmation starts and times the baselines afresh; before it the leaders are timed again.
-            meter.keep_for_confirmation((1 + REMEASURE_SHARE) * judge.seconds.get("baselines", 0.0))
+            if two_tiers:
+                judge.begin()
+            else:
+                judge.open()
+            ground = self._begin(run_id, seed, judge, two_tiers)
+            if not two_tiers:
+                self._allow_confirmation(meter, judge)
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
                     make_memory(self.config, self.archive, run_id, self.task, self.target.name)
                     if chats
                     else None
                 )
-                search = self._search(run_id, seed, ground, LocalExecutor(judge), meter, chats, memory)
+                executor = LocalExecutor(judge)
+                search = self._search(run_id, seed, ground, executor, meter, chats, memory)
                 search.remeasure_limit = judge.remeasure_limit
-                if self.config.screens(unit_device(self.target)) and isinstance(
-                    search.executor, LocalExecutor
-                ):
-                    search.screener = search.executor
+                if two_tiers:
+                    search.screener = executor
+                    search.set_up = partial(self._complete, run_id, judge, ground, meter)
                 stopped, best = self._search_and_confirm(run_id, search)
+            baselines = tuple(judge.baselines.values())
+            ground = replace(ground, baselines=baselines, admission=judge.admission)
             ground = settle_limit(ground, judge.limit, search.limit)
             self.archive.note_run(run_id, ground.baselines, ground.limit)
             spent = Spent(tuple(self.archive.exchanges(run_id)) if chats else ())
             summary = summarize(run_id, search, ground, best, stopped, spent, memory)
             changes = {"base_url": self.config.base_url or ""} if chats else {}
-            summary = summary.model_copy(update=_times(judge, search, time.monotonic() - started) | changes)
+            times = _times(judge, search, self.search_s, time.monotonic() - started)
+            summary = summary.model_copy(update=times | changes)
         if summary.fault:
             self.archive.release_run(run_id)
         else:
@@ -155,12 +166,15 @@ class Run:
             "config": self.config.identity(),
         }
 
-    def _begin(self, run_id: str, seed: int, judge: Judge) -> Ground:
-        """Begin the run; return what it stands on: what it began with, when it is resumed on the same machine."""
+    def _begin(self, run_id: str, seed: int, judge: Judge, two_tiers: bool) -> Ground:
+        """Begin the run; return what it stands on: what it began with, when it is resumed on the same machine. In two tiers
+        nothing is known of the baselines yet.
+        """
         self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
         record, current = self.archive.run(run_id), make_ground(judge)
         recorded = load_ground(record) if record.environment == judge.environment else None
-        self.archive.note_run(run_id, current.baselines, admission=current.admission)
+        if not two_tiers:
+            self.archive.note_run(run_id, current.baselines, admission=current.admission)
         if recorded is None:
             self.archive.note_run(
                 run_id, limit=current.limit, facts=facts_record(current.facts, current.limit)
@@ -169,6 +183,19 @@ class Run:
         return Ground(
             recorded.facts, recorded.limit, current.baselines, current.admission, current.environment
         )
+
+    def _complete(self, run_id: str, judge: ScreeningJudge, ground: Ground, meter: Meter) -> Facts:
+        """The rest of the set-up; the facts with the best baseline."""
+        judge.complete()
+        self.archive.note_run(run_id, tuple(judge.baselines.values()), admission=judge.admission)
+        self._allow_confirmation(meter, judge)
+        self.observer.stage("searching")
+        return with_baselines(ground.facts, judge.baselines.values())
+
+    def _allow_confirmation(self, meter: Meter, judge: Judge) -> None:
+        """A confirmation starts and times the baselines afresh; before it the leaders are timed again."""
+        afresh_s = (1 + REMEASURE_SHARE) * judge.seconds.get("baselines", 0.0)
+        meter.confirmation = max(CONFIRM_LEAST_S, CONFIRM_SHARE * (self.budget.seconds or 0.0)) + afresh_s
 
     def _search(
         self,
@@ -201,7 +228,10 @@ class Run:
         """Why the search stopped, and the confirmed best."""
         try:
             self.observer.stage("searching")
+            search.meter.start()
             stopped = search.run()
+            search.finish_set_up()  # where nothing needed it, the summary does
+            self.search_s = search.meter.seconds
             record = partial(self._record_confirmation, run_id)
             return stopped, confirm(search, self.config.confirm, record, self.observer)
         except KeyboardInterrupt:
@@ -258,7 +288,11 @@ def lasting(result: Result) -> bool:
     return result.status in ("build-failed", "refused", "incorrect")
 
 
-def _times(judge: Judge, search: Search, seconds: float) -> dict[str, Any]:
-    judging = search.executor.seconds if isinstance(search.executor, LocalExecutor) else 0.0
-    by_stage = {k: v for k, v in judge.seconds.items() if not k.startswith("confirm")} | {"judging": judging}
+def _times(judge: Judge, search: Search, search_s: float, seconds: float) -> dict[str, Any]:
+    """`search_s`: of the search, its judge's and its agents' work. The stages do not overlap."""
+    spent = search.executor.spent if isinstance(search.executor, LocalExecutor) else defaultdict(float)
+    searched = {k: spent[k] for k in ("screening", "judging") if spent[k] > 0 or k == "judging"}
+    set_up = {k: v for k, v in judge.seconds.items() if not k.startswith("confirm")}
+    thought = {"proposing": max(0.0, search_s - sum(searched.values()))}
+    by_stage = set_up | searched | thought | {"confirmation": spent["confirmation"]}
     return {"seconds": round(seconds, 2), "seconds_by_stage": {k: round(v, 3) for k, v in by_stage.items()}}

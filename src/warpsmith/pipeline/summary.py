@@ -6,6 +6,7 @@ In: an opened judge or a recorded run; a finished search. Out: the facts that ag
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -30,6 +31,8 @@ from ..records.result import NO_WIN_QUARANTINED
 from ..search.loop import Search
 from .left import left_to_aten
 
+NOT_ADMITTED_YET = Admission(admitted=False, mutants={}, reasons=("not looked at yet",))
+
 
 @dataclass(frozen=True)
 class Ground:
@@ -51,8 +54,9 @@ class Outcome:
 
 
 def make_ground(judge: Judge) -> Ground:
-    baselines = tuple(judge.baselines.values())
-    return Ground(facts_of(judge), judge.limit, baselines, judge.admission, judge.environment)
+    """Of a judge that has only begun nothing is known of baselines and admission."""
+    baselines, admission = tuple(judge.baselines.values()), getattr(judge, "admission", NOT_ADMITTED_YET)
+    return Ground(facts_of(judge), judge.limit, baselines, admission, judge.environment)
 
 
 def settle_limit(ground: Ground, *limits: Limit) -> Ground:
@@ -74,11 +78,16 @@ def load_ground(run: RunRecord) -> Ground | None:
 def facts_of(judge: Judge) -> Facts:
     """Return what the agents reason from: this machine's measured rates and where the reference spends its time."""
     node_us = dict(judge.node_us)
-    fastest = min((b.median_us for b in judge.baselines.values() if b.ok), default=sum(node_us.values()))
-    return replace(
+    facts = replace(
         local_facts(), target=judge.target.name, arch=getattr(judge.target, "arch", ""), device=judge.environment.device,
-        threads=judge.environment.threads, node_us=node_us, total_us=fastest,
+        threads=judge.environment.threads, node_us=node_us, total_us=sum(node_us.values()),
     ).by_limit(judge.limit)  # fmt: skip
+    return with_baselines(facts, judge.baselines.values())
+
+
+def with_baselines(facts: Facts, baselines: Iterable[BaselineTiming]) -> Facts:
+    """The facts with the time of the best baseline, where there is one."""
+    return replace(facts, total_us=min((b.median_us for b in baselines if b.ok), default=facts.total_us))
 
 
 LATER_FACTS = {"target", "arch", "device", "registers"}  # which older runs did not record

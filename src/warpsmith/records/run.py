@@ -96,6 +96,9 @@ class IslandUse(Record):
     arrived: tuple[Migration, ...] = ()
 
 
+SEARCH_STAGES = ("screening", "judging", "proposing")
+
+
 class RunSummary(Record):
     """The summary of a run, which `optimize` returns and `--json` prints."""
 
@@ -110,7 +113,7 @@ class RunSummary(Record):
     screened: int = 0  # candidates that were screened; those with a verdict were, too
     stages: dict[str, int] = {}  # counts by Result.status
     seconds: float = 0.0
-    seconds_by_stage: dict[str, float] = {}
+    seconds_by_stage: dict[str, float] = {}  # of SEARCH_STAGES, of confirmations, and of the set-up before
     limit_us: float = 0.0  # which every share of the summary is of
     peaks: UsedPeaks | None = None  # that this limit is computed from
     seed: int = 0
@@ -129,3 +132,13 @@ class RunSummary(Record):
     rejected: dict[str, int] = {}  # not judged, for they were not novel: why → how many
     saved: tuple[str, ...] = ()  # what steering by the limit left alone and did not spend, a line each
     left: tuple[str, ...] = ()  # parts of the module that stay ATen, and why, a line each
+
+    @property
+    def seconds_by_phase(self) -> dict[str, float]:
+        """Seconds of the set-up, the search and the confirmation, where they were told apart."""
+        stages, search = self.seconds_by_stage, SEARCH_STAGES
+        if "proposing" not in stages:
+            return {}
+        set_up = sum(s for name, s in stages.items() if name not in (*search, "confirmation"))
+        found = sum(stages.get(name, 0.0) for name in search)
+        return {"set-up": set_up, "search": found, "confirmation": stages.get("confirmation", 0.0)}

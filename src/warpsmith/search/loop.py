@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +40,7 @@ class Search:
     Of these, `own` are this run's from before it was killed: they count in its budget. `fault`: why a model ended the search.
     `remeasure_limit` measures the limit once more, which is done once before the search stops because of it; None: it stands.
     `busy`: why the machine was too busy to confirm anything. `screener`: says of all candidates which are worth a verdict; None: each gets one.
+    `set_up`: what is left of it, done before the first verdict; it returns the facts as they are then, and takes none of the search's time.
     """
 
     task: Task
@@ -55,6 +57,7 @@ class Search:
     methods: Methods = field(default_factory=Methods)
     remeasure_limit: Callable[[], Limit] | None = None
     screener: Screener | None = None
+    set_up: Callable[[], Facts] | None = None
     fault: str = ""
     busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
@@ -133,8 +136,26 @@ class Search:
                 proposals += self._fresh("repair", [replace(repaired, island=island)], 1)
         return proposals
 
+    def finish_set_up(self) -> None:
+        """Do what is left of the set-up, if anything is; estimates are then over the best baseline."""
+        set_up, self.set_up = self.set_up, None
+        if set_up is None:
+            return
+        begin, before = time.monotonic(), self.facts.total_us
+        self.facts = set_up()
+        self.meter.started += time.monotonic() - begin
+        factor = self.facts.total_us / before if before > 0 else 1.0
+        self._estimates = {key: r.scale(factor) for key, r in self._estimates.items()}
+        self.attempts[:] = [a.scale_estimate(factor) for a in self.attempts]
+        self.methods.population.replace({a.candidate.content_key: a for a in self.attempts})
+
     def _judge_finalists(self, finalists: Sequence[Attempt]) -> None:
         """Their verdicts take the place of what screening said of them."""
+        if not finalists:
+            return
+        places = [self.attempts.index(a) for a in finalists]
+        self.finish_set_up()
+        finalists = [self.attempts[place] for place in places]
         results = self.executor.run([a.candidate for a in finalists])
         for screened, result in zip(finalists, results, strict=True):
             self._settle(screened, result)

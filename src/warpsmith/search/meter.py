@@ -1,4 +1,4 @@
-"""The meter of what a run has spent of its budget: evaluations, wall time, tokens and money are counted apart."""
+"""The meter of what a run has spent of its budget: evaluations, time to search, tokens and money are counted apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..records import Budget, Exchange
 @dataclass
 class Meter:
     budget: Budget
-    reserve: float = 0.0  # seconds kept for the confirmation of winners
+    confirmation: float = 0.0  # seconds that confirmations may take, after the search's own
     evaluations: int = 0  # verdicts
     screened: int = 0
     tokens: int = 0
@@ -27,10 +27,9 @@ class Meter:
             self.tokens += exchange.usage.input_tokens + exchange.usage.output_tokens
             self.usd += exchange.usd or 0.0
 
-    def keep_for_confirmation(self, seconds: float) -> None:
-        """Keep as much time as one takes, if that is more; at most half of what is left, since a search must be possible."""
-        if self.budget.seconds is not None:
-            self.reserve = max(self.reserve, min(seconds, (self.budget.seconds - self.seconds) / 2))
+    def start(self) -> None:
+        """The search begins: the set-up is not counted in its time."""
+        self.started = time.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -39,12 +38,12 @@ class Meter:
     @property
     def seconds_left(self) -> float | None:
         """Until the search must end; None without a limit."""
-        return None if self.budget.seconds is None else self.budget.seconds - self.reserve - self.seconds
+        return None if self.budget.seconds is None else self.budget.seconds - self.seconds
 
     @property
     def seconds_in_all(self) -> float | None:
-        """Until the whole run must end, confirmations included; None without a limit."""
-        return None if self.budget.seconds is None else self.budget.seconds - self.seconds
+        """Until the confirmations must end, too; None without a limit."""
+        return None if self.seconds_left is None else self.seconds_left + self.confirmation
 
     @property
     def evaluations_left(self) -> int | None:

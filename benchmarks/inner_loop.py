@@ -1,0 +1,232 @@
+"""How fast a search goes: seconds to the first candidates, candidates a minute by tier, where the time goes, how idle the GPU is.
+
+    python benchmarks/inner_loop.py --device cuda --time 60 --out results/h100/inner_loop softmax_middle … path/to/task.py …
+
+Runs `warpsmith optimize` on each task, one after another, each with an archive of its own, and reads what it prints as it comes. A task
+is a file, or the name of one of suite core. Seconds to the first screened and the first judged candidate count from the start of the command.
+Rates are of the search alone, from its begin to the first confirmation. On a GPU the share of the command in which no kernel ran is
+sampled from the driver. What screening said of each candidate that was judged is kept beside the verdict: the page says how many of
+these were correct, and how well estimates rank what was measured.
+
+Writes <out>.jsonl, one row a run as it is done (the same command goes on where it was stopped), and <out>.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from json_lines import append_line, known_lines
+from pages import describe_machine, list_table, write_page
+
+from warpsmith.archive.store import Archive
+from warpsmith.executors.landscape_data import rank_correlation
+from warpsmith.records import RunSummary
+from warpsmith.records.intervals import describe_ratio
+from warpsmith.tasks.suites import core
+
+LIMIT_FACTOR, LIMIT_EXTRA_S = 3, 300  # of a run's time: after so long it is killed
+SAMPLE_MS = 200  # between two looks at the GPU
+SEARCHING, CONFIRMING = "searching", ("timing ", "confirming ", "no time is left")
+LAST_LINES = 12
+Row = dict[str, Any]
+
+
+def main() -> int:
+    options = parse_arguments()
+    file = options.out.with_suffix(".jsonl")
+    for repeat in range(options.repeats):
+        for task in options.tasks:
+            name = Path(task).stem
+            if not any(r["task"] == name and r["repeat"] == repeat for r in known_lines(file)):
+                row = {"task": name, "repeat": repeat, "machine": describe_machine()}
+                append_line(file, row | measure(options, task, options.seed + repeat))
+    rows = known_lines(file)
+    write_page(options.out.with_suffix(".md"), make_page(rows))
+    return int(any(r["summary"] is None for r in rows))
+
+
+def measure(options: argparse.Namespace, task: str, seed: int) -> Row:
+    """One run: when what was printed, its summary, and what screening and verdicts said of the same candidates."""
+    path = Path(task) if Path(task).exists() else Path(core.__file__).parent / f"{task}.py"
+    with tempfile.TemporaryDirectory() as folder:
+        out, archive = Path(folder) / "summary.json", Path(folder) / "archive.db"
+        command = [
+            sys.executable, "-m", "warpsmith", "optimize", str(path), "--target", options.device, "--time", f"{options.time}s",
+            "--budget", "10000", "--seed", str(seed), "--archive", str(archive), "--json", str(out),
+        ]  # fmt: skip
+        environment = os.environ | ({"WARPSMITH_CACHE": str(options.cache)} if options.cache else {})
+        with watch_gpu(options.device) as busy:
+            lines, seconds = run_stamped(
+                command, environment, LIMIT_FACTOR * options.time + LIMIT_EXTRA_S, Path(folder) / "out"
+            )
+        summary = json.loads(out.read_text()) if out.exists() else None
+        verdicts = list_verdicts(archive, summary["run_id"]) if summary is not None else []
+    return {
+        "seconds": round(seconds, 1), **find_moments(lines), "summary": summary, "verdicts": verdicts,
+        "gpu_idle": round(1 - sum(busy) / len(busy), 3) if busy else None,
+        "log": [f"{at:.1f} {text}" for at, text in lines[-LAST_LINES:]],
+    }  # fmt: skip
+
+
+def run_stamped(
+    command: Sequence[str], environment: dict[str, str], limit_s: float, out: Path
+) -> tuple[list[tuple[float, str]], float]:
+    """Run a command; return the lines of its standard error with the seconds at which they came, and how long it took."""
+    begin, lines = time.monotonic(), list[tuple[float, str]]()
+    with out.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
+        killer = threading.Timer(limit_s, process.kill)
+        killer.start()
+        assert process.stderr is not None
+        lines += [(time.monotonic() - begin, line.rstrip()) for line in process.stderr]
+        process.wait()
+        killer.cancel()
+    return lines, time.monotonic() - begin
+
+
+@contextlib.contextmanager
+def watch_gpu(device: str) -> Iterator[list[float]]:
+    """Collect the share of each sample's period in which some kernel ran; empty on a CPU."""
+    shares: list[float] = []
+    if device != "cuda":
+        yield shares
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    command = ["nvidia-smi", "-i", visible, "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+    process = subprocess.Popen([*command, "-lms", str(SAMPLE_MS)], stdout=subprocess.PIPE, text=True)
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            with contextlib.suppress(ValueError):
+                shares.append(float(line) / 100)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield shares
+    finally:
+        process.terminate()
+        reader.join()
+
+
+def find_moments(lines: Sequence[tuple[float, str]]) -> Row:
+    """Seconds at which the search began and ended, and the first candidate of either tier was done."""
+    began = next((at for at, text in lines if text == SEARCHING), None)
+    ended = next(
+        (at for at, text in lines if began is not None and at > began and text.startswith(CONFIRMING)), None
+    )
+    counts = [
+        (at, int(text[7:].split("/")[0].split(":")[0])) for at, text in lines if text.startswith("judged ")
+    ]
+    return {
+        "search_began_s": began, "search_ended_s": ended or (lines[-1][0] if lines else None),
+        "first_screened_s": next((at for at, text in lines if " screened, " in text), None),
+        "first_judged_s": next((at for at, count in counts if count > 0), None),
+    }  # fmt: skip
+
+
+def list_verdicts(archive: Path, run_id: str) -> list[Row]:
+    """What screening estimated and the verdict measured, of each candidate of a run that has both."""
+    with contextlib.closing(Archive(archive)) as opened:
+        entries = opened.run_entries(run_id, as_judged=True)
+    screened = {e.candidate.content_key: e.result for e in entries if e.result.status == "screened"}
+    verdicts = [e for e in entries if e.result.status != "screened" and e.kind == "search"]
+    return [
+        {
+            "candidate": e.candidate.lineage.branch, "status": e.result.status, "reason": e.result.reason,
+            "estimate": before.promise.median if before.promise is not None else None,
+            "measured": e.result.speedup.median if e.result.speedup is not None else None,
+        }
+        for e in verdicts if (before := screened.get(e.candidate.content_key)) is not None
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- what the rows say
+
+
+def make_page(rows: Sequence[Row]) -> str:
+    done = [r for r in rows if r["summary"] is not None]
+    verdicts = [v for r in rows for v in r["verdicts"]]
+    correct = sum(v["status"] == "ok" for v in verdicts)
+    columns = (
+        "task", "first screened", "first judged", "screened a minute", "judged a minute", "judged", "set-up", "search", "confirmation",
+        "idle", "outcome",
+    )  # fmt: skip
+    rates = [rate for r in done if (rate := find_rate(r, r["summary"].get("screened", 0)))]
+    machines = ", ".join(dict.fromkeys(r["machine"] for r in rows))
+    lines = [
+        "# The inner loop", "", f"{len(done)} of {len(rows)} runs ended with a summary. {machines}.", "",
+        f"Median of {len(rates)} searches: {median(rates):.0f} candidates screened a minute." if rates else "Nothing was screened.",
+        f"Of {len(verdicts)} candidates that passed screening and were judged, {correct} were correct. {describe_ranks(done)}", "",
+        *list_table(columns, [describe_row(r) for r in rows]), "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def describe_row(row: Row) -> tuple[str, ...]:
+    if row["summary"] is None:
+        return (row["task"], *["—"] * 9, "; ".join(row["log"][-1:]))
+    summary = RunSummary.model_validate(row["summary"])
+    begin, end = row["search_began_s"] or 0.0, row["search_ended_s"] or row["seconds"]
+    rates = [find_rate(row, n) for n in (summary.screened, summary.evaluations)]
+    best = f" {describe_ratio(summary.best.speedup)} {summary.best.speedup.baseline}" if summary.best else ""
+    return (
+        row["task"], *(_seconds(row[k]) for k in ("first_screened_s", "first_judged_s")),
+        *(f"{rate:.0f}" if rate else "—" for rate in rates), str(summary.evaluations), _seconds(begin), _seconds(end - begin),
+        _seconds(row["seconds"] - end), "—" if row["gpu_idle"] is None else f"{row['gpu_idle']:.0%}", f"{summary.status}{best}",
+    )  # fmt: skip
+
+
+def find_rate(row: Row, count: int) -> float | None:
+    """Candidates a minute of the search."""
+    begin, end = row["search_began_s"], row["search_ended_s"]
+    return 60 * count / (end - begin) if begin is not None and end is not None and end > begin else None
+
+
+def describe_ranks(rows: Sequence[Row]) -> str:
+    """The median over the runs of how estimates rank what was measured."""
+    ranks = []
+    for row in rows:
+        pairs = [(v["estimate"], v["measured"]) for v in row["verdicts"] if v["estimate"] and v["measured"]]
+        rank = rank_correlation([a for a, _ in pairs], [b for _, b in pairs])
+        ranks += [rank] if rank == rank else []
+    return (
+        f"Rank correlation of estimates with speedups: {median(ranks):.2f} (median of {len(ranks)} runs)."
+        if ranks
+        else ""
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "—" if value is None else f"{value:.0f} s"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tasks", nargs="+", help="files, or names of core tasks")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--time", type=int, default=60, help="seconds of each search")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="of the first repeat")
+    parser.add_argument("--cache", type=Path, help="folder for builds and measured peaks")
+    parser.add_argument("--out", type=Path, required=True, help="files to write, without their ending")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
