@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith import machine
 from warpsmith.errors import JudgeError
-from warpsmith.judge.device.device_lock import FOLLOWS_SECONDS, REST_SECONDS, WAITING, DeviceLock, try_flock
+from warpsmith.judge.device.device_lock import (
+    FOLLOWS_SECONDS,
+    REST_SECONDS,
+    WAITING,
+    DeviceLock,
+    lock_file,
+    try_flock,
+)
 
 PATIENCE = 5.0
 
@@ -349,6 +357,17 @@ def wait_until_locked(path: Path) -> None:
     while gate_free(path):
         assert time.monotonic() < end
         time.sleep(0.001)
+
+
+def test_a_lock_is_of_a_gpu_and_not_of_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes see one GPU each, all as index 0."""
+    gpus = [machine.Gpu("H100", uuid, "570", 80_000, "9.0") for uuid in ("GPU-a", "GPU-b")]
+    files = []
+    for gpu in (*gpus, gpus[0]):
+        monkeypatch.setattr(machine, "gpu", lambda gpu=gpu: gpu)
+        files.append(lock_file("cuda"))
+    assert files[0] == files[2] != files[1]
+    assert lock_file("cpu") is None
 
 
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
