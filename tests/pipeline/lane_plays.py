@@ -47,6 +47,7 @@ def die(path: str, seed: int | None, observer: Observer, settings: dict[str, Any
     mark = Path(settings["folder"]) / f"{os.getpid()}.died"
     if Path(path).stem == "b" and len(list(mark.parent.glob("*.died"))) < settings["deaths"]:
         mark.touch()
+        print("last words", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     return win(path, seed, observer, settings)
 

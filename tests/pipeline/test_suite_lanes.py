@@ -100,6 +100,7 @@ def test_a_run_that_kills_two_lanes_is_a_failed_row(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.died"))) == 2
     assert "2 lanes ended while playing it" in summaries[1].reason
     assert "SIGKILL" in summaries[1].reason
+    assert "last words" in Path(summaries[1].reason.rpartition("details in ")[2]).read_text()
     assert summaries[1].reason in [s.reason for s in notes.over]
 
 
@@ -130,6 +131,7 @@ def test_an_interrupt_ends_all_lanes_and_what_they_play(tmp_path: Path) -> None:
     with pytest.raises(Interrupted, match="1 of 3 runs are done"):
         play_in_lanes(suite_of("a", "b", "c"), lanes_of(2, "wait", tmp_path), Notes(), press_ctrl_c)
     assert (tmp_path / "b.interrupted").exists()
+    assert not (tmp_path / "logs").exists()
 
 
 def test_lanes_write_into_one_new_archive(tmp_path: Path) -> None:

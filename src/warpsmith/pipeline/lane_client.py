@@ -6,8 +6,10 @@ In: settings, a run. Out: the run's summary, and events on the way. One thread u
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 
 from ..errors import ArchiveError, Interrupted, ModelError, WarpsmithError
 from ..judge.device.visible_gpus import VARIABLE
-from ..processes.worker import Worker, WorkerFailed
+from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import RunSummary
 from .suite import PlannedRun
 
@@ -63,6 +65,7 @@ class LaneClient:
         self._folder, self._processors = folder, list(processors)
         self._worker: Worker | None = None
         self._signalling = threading.Lock()
+        self._signalled = False
 
     def play(self, run: PlannedRun, tell: Callable[[Line | Closing], None]) -> RunSummary:
         """Play a run, in a new process where there is none.
@@ -82,9 +85,9 @@ class LaneClient:
                     tell(self.make_line(message["line"]))
         except WorkerFailed as error:
             raise SUITE_ENDING.get(error.kind, WarpsmithError)(str(error)) from error
-        except WarpsmithError:
+        except (WorkerDied, WorkerTimeout) as error:
             self.close()
-            raise
+            raise type(error)(f"{error}{self._keep_log()}") from error
 
     def make_line(self, text: str) -> Line:
         return Line(f"lane {self._number + 1}: {text}")
@@ -105,6 +108,7 @@ class LaneClient:
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal, if there is one."""
         with self._signalling, suppress(OSError):
+            self._signalled = True
             if self._worker is not None:
                 os.kill(self._worker.process.pid, number)
 
@@ -114,3 +118,16 @@ class LaneClient:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
+
+    def _keep_log(self) -> str:
+        """Keep what a lost process wrote; returns where it is, for the reason. One that was told to end has nothing to explain."""
+        log, logs = self._folder / "log.txt", self._settings.logs
+        file = logs / f"lane-{time.strftime('%Y%m%d-%H%M%S')}-{self._number + 1}.log"
+        try:
+            if self._signalled or not log.stat().st_size:
+                return ""
+            logs.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(log, file)
+        except OSError:
+            return ""
+        return f"; details in {file}"
