@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ from warpsmith.errors import (
     ToolchainError,
     UsageError,
 )
+from warpsmith.pipeline.lane_client import LaneSettings
 from warpsmith.pipeline.suite import Suite, play_suite
+from warpsmith.places import ArchiveUrl
 from warpsmith.progress import SilentObserver
 from warpsmith.records import Budget, Candidate, Result, RunSummary
 from warpsmith.testing import chain_task
@@ -149,6 +153,38 @@ def test_samples_learn_nothing_from_one_another(calls: list[dict[str, Any]], tmp
     calls.clear()
     api.run_suite("core", config=config, limit=1)
     assert (calls[0]["config"], calls[0]["seed"]) == (config, None)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "target", "reason"),
+    [(0, "cuda", "give 1 or more"), (-1, "cpu", "give 1 or more"), (2, "cpu", "would disturb each other's timings")],
+)  # fmt: skip
+def test_lanes_that_cannot_be_are_refused_before_any_task(
+    lanes: int, target: str, reason: str, calls: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        api.run_suite("core", target=target, lanes=lanes, config=Config(archive=tmp_path / "a.db"))
+    assert not calls
+
+
+def test_a_lane_plays_with_the_settings_of_the_suite(
+    calls: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[LaneSettings] = []
+    monkeypatch.setattr(api, "play_in_lanes", lambda suite, lanes, *_: played.append(lanes) or [])
+    url = ArchiveUrl("postgresql://me:secret@host/db")
+    for archive in (tmp_path / "a.db", url):
+        config = Config(archive=archive, cache=tmp_path, timed_on=(0, 1), price="1/2")
+        api.run_suite("core", target="cuda", lanes=3, config=config, budget=Budget(evaluations=7))
+        assert played[-1].count == 3
+        module, _, function = played[-1].play.partition(":")
+        assert getattr(importlib.import_module(module), function) is api.play_lane_run
+        settings, observer = json.loads(json.dumps(played[-1].settings)), SilentObserver()
+        api.play_lane_run("t.py", 5, observer, settings)
+        assert calls[-1] == {
+            "spec": "t.py", "target": "cuda", "budget": Budget(evaluations=7), "seed": 5, "config": config,
+            "observer": observer, "reuse": True,
+        }  # fmt: skip
 
 
 def test_a_benchmark_folder_names_tasks_by_level(calls: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -17,12 +17,16 @@ from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
 from .judge.admission.time_bound import TimeBound
+from .judge.device.visible_gpus import list_visible_gpus
 from .judge.judge import Judge
 from .judge.task_check import TaskCheck
 from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
+from .pipeline.lane_client import LaneSettings
 from .pipeline.suite import Finished, Suite, play_suite
+from .pipeline.suite_lanes import play_in_lanes
+from .places import ArchiveUrl
 from .processes.buffers import Scratch
 from .progress import Observer, SilentObserver, duration
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
@@ -38,6 +42,7 @@ from .tasks.suite import suite_names
 from .watching import watching
 
 INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False}  # settings of searches that are samples
+LANE_PLAY = "warpsmith.api:play_lane_run"  # what a lane's process plays runs with
 
 if TYPE_CHECKING:
     import torch
@@ -111,6 +116,7 @@ def run_suite(
     limit: int | None = None,
     samples: int = 1,
     finished: Finished | None = None,
+    lanes: int = 1,
 ) -> list[RunSummary]:
     """Run `optimize_task` on every task of a suite, in order. A run that was finished with the same settings is not run again.
 
@@ -129,9 +135,11 @@ def run_suite(
         samples: Searches of each task, with seeds that count up from `seed` (or 0). Above 1 no search takes results, lessons or
             kernels from another.
         finished: A function that is called after each run with its summary and the number of runs still to come.
+        lanes: Processes that play runs side by side, spread over the visible GPUs. Above 1 on a GPU only: on a CPU runs side by side
+            would disturb each other's timings.
 
     Returns:
-        A list of `RunSummary`, one for each run.
+        A list of `RunSummary`, one for each run, in the order of the tasks.
 
     Raises:
         UsageError: The suite is not known, or a value is wrong.
@@ -139,6 +147,7 @@ def run_suite(
         ArchiveError: The archive cannot be opened, read or written.
     """
     config, limits = config or Config.load(), parse_budget(budget)
+    check_lanes(lanes, target)
     check(config, limits)
     make_target(target, config)  # what would fail on every task fails here, before any of them
     if samples > 1:
@@ -151,8 +160,46 @@ def run_suite(
         )
 
     tasks = list(zip(suite_names(files), files, strict=True))[:limit]
+    plan, logs = Suite(tasks, target, samples, seed), config.cache / "logs"
     with watching(observer, progress) as shown:
-        return play_suite(Suite(tasks, target, samples, seed), play, shown, config.cache / "logs", finished)
+        if lanes == 1:
+            return play_suite(plan, play, shown, logs, finished)
+        settings = LaneSettings(
+            lanes, LANE_PLAY, make_lane_settings(target, limits, config), logs, list_visible_gpus()
+        )
+        return play_in_lanes(plan, settings, shown, finished)
+
+
+def check_lanes(lanes: int, target: str) -> None:
+    """Raise UsageError where a suite cannot be played in so many lanes."""
+    if lanes < 1:
+        raise UsageError(f"{lanes} lanes cannot play a suite: give 1 or more")
+    if lanes > 1 and device_of(target) == "cpu":
+        raise UsageError(
+            f"{lanes} lanes on the target {target}: runs side by side would disturb each other's timings; leave lanes at 1"
+        )
+
+
+def make_lane_settings(target: str, budget: Budget, config: Config) -> dict[str, Any]:
+    """Make the settings of `play_lane_run` as JSON; they have the password of an archive's URL."""
+    dumped = config.model_dump(mode="json")
+    if isinstance(config.archive, ArchiveUrl):
+        dumped["archive"] = config.archive.secret
+    return {"target": target, "budget": budget.model_dump(mode="json"), "config": dumped}
+
+
+def play_lane_run(path: str, seed: int | None, observer: Observer, settings: Mapping[str, Any]) -> RunSummary:
+    """Play a run of a suite in a lane's process, from settings as `make_lane_settings` makes them."""
+    config, budget = Config.model_validate(settings["config"]), Budget.model_validate(settings["budget"])
+    return optimize_task(
+        path,
+        target=settings["target"],
+        budget=budget,
+        seed=seed,
+        config=config,
+        observer=observer,
+        reuse=True,
+    )
 
 
 def judge_solution(

@@ -116,11 +116,27 @@ def affinity() -> tuple[int, ...]:
 @functools.cache
 def physical_cores() -> int:
     """Count the distinct cores behind the logical processors of the affinity mask; hyperthreads share one."""
-    cores = set()
+    return max(1, len(_list_cores()))
+
+
+def _list_cores() -> list[list[int]]:
+    """List the logical processors of the affinity mask by the core that they share."""
+    cores: dict[str, list[int]] = {}
     for cpu in affinity():
         siblings = _read(CPU_DIR / f"cpu{cpu}" / "topology" / "thread_siblings_list")
-        cores.add(siblings or str(cpu))
-    return max(1, len(cores))
+        cores.setdefault(siblings or str(cpu), []).append(cpu)
+    return list(cores.values())
+
+
+def split_cores(count: int) -> list[list[int]]:
+    """Split the logical processors of this process into `count` shares of as many whole cores each; what does not divide is left
+    out, so that all shares describe the same machine. Where there are fewer cores than shares, each share is all processors.
+    """
+    cores = _list_cores()
+    size = len(cores) // count
+    if not size:
+        return [list(affinity()) for _ in range(count)]
+    return [sorted(cpu for core in cores[n * size : (n + 1) * size] for cpu in core) for n in range(count)]
 
 
 def threads() -> int:

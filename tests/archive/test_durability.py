@@ -47,15 +47,15 @@ def test_kill_nine_loses_no_finished_result_and_the_run_can_be_resumed(where, ma
     archive.close()
 
 
-def test_two_processes_create_and_write_one_archive_at_once(where, make):
-    writers = [start(where, "one", 0, 40), start(where, "two", 20, 40)]
-    told = [w.communicate(timeout=60)[0].split() for w in writers]
-    assert [w.returncode for w in writers] == [0, 0]
+def test_several_processes_create_and_write_one_archive_at_once(where, make):
+    writers = {run_id: start(where, run_id, 20 * n, 40) for n, run_id in enumerate(("one", "two", "three"))}
+    told = {run_id: w.communicate(timeout=60)[0].split() for run_id, w in writers.items()}
+    assert [w.returncode for w in writers.values()] == [0, 0, 0]
     archive = Archive(where)
-    for run_id, ids in zip(("one", "two"), told, strict=True):
+    for run_id, ids in told.items():
         assert [e.candidate.id for e in archive.run_entries(run_id)] == ids
         assert len(ids) == 40
-    assert len(archive.results(make.task.id, "cpu")) == 60  # the twenty they share are kept once
+    assert len(archive.results(make.task.id, "cpu")) == 80  # those that two write are kept once
     archive.close()
 
 

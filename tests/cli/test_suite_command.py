@@ -93,9 +93,20 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
 def test_samples_and_flags_are_passed_on(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr(api, "run_suite", lambda name, **fields: seen.update(fields) or [summary()])
-    assert command("suite", "core", "--samples", "5", "--seed", "3", "--limit", "2", "--budget", "9")[0] == 0
-    assert (seen["samples"], seen["seed"], seen["limit"]) == (5, 3, 2)
+    flags = ("--samples", "5", "--seed", "3", "--limit", "2", "--budget", "9", "--lanes", "4")
+    assert command("suite", "core", *flags)[0] == 0
+    assert (seen["samples"], seen["seed"], seen["limit"], seen["lanes"]) == (5, 3, 2, 4)
     assert seen["budget"] == Budget(evaluations=9, seconds=120.0)
+
+
+@pytest.mark.parametrize(
+    "flags", [("--lanes", "0"), ("--lanes", "-1"), ("--lanes", "2"), ("--lanes", "many")]
+)
+def test_lanes_that_cannot_be_end_in_one_line(flags: tuple[str, ...], command: Any) -> None:
+    code, out, err = command("suite", "core", *flags)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "lanes" in err
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,15 @@ def suite(
             help="Independent searches of each task, for the metrics at k.",
         ),
     ] = 1,
+    lanes: Annotated[
+        int,
+        typer.Option(
+            "--lanes",
+            min=1,
+            max=64,
+            help="Processes that play runs side by side, spread over the visible GPUs; on a CPU 1.",
+        ),
+    ] = 1,
     json: o.JsonOption = None,
     out: OutOption = None,
 ) -> None:
@@ -56,7 +65,7 @@ def suite(
         try:
             done = run_suite(
                 name, target=flags.target, budget=limits, seed=flags.seed, config=config, observer=observer,
-                limit=limit, samples=samples, finished=tables.add_finished,
+                limit=limit, samples=samples, finished=tables.add_finished, lanes=lanes,
             )  # fmt: skip
         except (WarpsmithError, KeyboardInterrupt):
             if tables.done:

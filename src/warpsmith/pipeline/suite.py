@@ -1,8 +1,8 @@
 """A suite, one run after another: task files in, a summary of each out, whatever happens to single tasks.
 
 A task that cannot be loaded or judged is a summary of status "failed" with its reason; the others go on. What ends
-the suite is what would end every later run too: the archive, a lost language model, the user. Runs are not played side
-by side: on one machine they would disturb each other's timings.
+the suite is what would end every later run too: the archive, a lost language model, the user. In one process runs are not played
+side by side: they would disturb each other's timings. On GPUs lanes can (`suite_lanes.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,18 @@ Finished = Callable[[RunSummary, int], None]  # a summary, and how many runs are
 
 
 @dataclass(frozen=True)
+class PlannedRun:
+    """One run of a suite that is to be played: `index` is its place in the order of the suite."""
+
+    index: int
+    title: str  # "[3/63] softmax"
+    name: str
+    path: Path
+    seed: int | None
+    target: str
+
+
+@dataclass(frozen=True)
 class Suite:
     """The runs to be made: `samples` independent searches of each task, the first of every task before the second of any."""
 
@@ -29,6 +41,18 @@ class Suite:
     target: str = "cpu"
     samples: int = 1
     seed: int | None = None  # of the first sample; the next ones count up from it, from 0 when None
+
+    def plan(self) -> list[PlannedRun]:
+        """List the runs in their order."""
+        pairs = [(sample, name, path) for sample in range(self.samples) for name, path in self.tasks]
+        which = [f", search {s + 1} of {self.samples}" if self.samples > 1 else "" for s, *_ in pairs]
+        return [
+            PlannedRun(
+                index, f"[{index + 1}/{len(pairs)}] {name}{which[index]}", name, path, self.seed_of(sample),
+                self.target,
+            )
+            for index, (sample, name, path) in enumerate(pairs)
+        ]  # fmt: skip
 
     def seed_of(self, sample: int) -> int | None:
         """With several samples each has a seed of its own, so that the same command finds the runs it has finished."""
@@ -42,24 +66,27 @@ def play_suite(
 
     Raises ArchiveError, ModelError, Interrupted. Tracebacks of faults in this program are kept in the folder `logs`.
     """
-    plan = [(sample, name, path) for sample in range(suite.samples) for name, path in suite.tasks]
+    plan = suite.plan()
     summaries: list[RunSummary] = []
-    for number, (sample, name, path) in enumerate(plan, 1):
-        which = f", search {sample + 1} of {suite.samples}" if suite.samples > 1 else ""
-        observer.note(f"[{number}/{len(plan)}] {name}{which}")
-        summary = _play(suite, play, path, suite.seed_of(sample), observer, logs)
-        summaries.append(summary.model_copy(update={"task": name}))
+    for run in plan:
+        observer.note(run.title)
+        summary = play_safely(run.path, run.seed, run.target, play, observer, logs)
+        summaries.append(summary.model_copy(update={"task": run.name}))
         if finished is not None:
-            finished(summaries[-1], len(plan) - number)
+            finished(summaries[-1], len(plan) - len(summaries))
         if summary.fault:
             observer.note(f"the suite stops here: {summary.fault}")
             break
     return summaries
 
 
-def _play(
-    suite: Suite, play: Play, path: Path, seed: int | None, observer: Observer, logs: Path
+def play_safely(
+    path: Path, seed: int | None, target: str, play: Play, observer: Observer, logs: Path
 ) -> RunSummary:
+    """Play one run; what ends this task alone is a summary of status "failed".
+
+    Raises ArchiveError, ModelError, Interrupted.
+    """
     try:
         return play(str(path), seed)
     except (ArchiveError, ModelError, Interrupted):
@@ -70,12 +97,16 @@ def _play(
         reason = (
             f"this is a bug in warpsmith ({type(error).__name__}: {error}){_log_traceback(error, path, logs)}"
         )
-    failed = RunSummary(
-        run_id="", task=path.stem, target=suite.target, status="failed", reason=" ".join(reason.split()),
-        seed=seed or 0,
-    )  # fmt: skip
+    failed = make_failed(path.stem, seed, target, reason)
     observer.finish(failed)
     return failed
+
+
+def make_failed(task: str, seed: int | None, target: str, reason: str) -> RunSummary:
+    """Make the summary of a run that came to nothing."""
+    return RunSummary(
+        run_id="", task=task, target=target, status="failed", reason=" ".join(reason.split()), seed=seed or 0
+    )
 
 
 def _log_traceback(error: Exception, path: Path, logs: Path) -> str:

@@ -112,10 +112,8 @@ class Worker:
         return self.receive(timeout)
 
     def send(self, op: str, **fields: Any) -> None:
-        data = json.dumps({"op": op, **fields}).encode() + b"\n"
         try:
-            while data:
-                data = data[os.write(self._request, data) :]
+            _write_message(self._request, {"op": op, **fields})
         except OSError as error:
             raise self._make_died_error() from error
 
@@ -230,10 +228,19 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
             message = json.loads(line)
             answer = failure or _answer(handlers[message.pop("op")], message)
             after = answer.pop("after", None)
-            data = json.dumps(answer).encode() + b"\n"
-            while data:
-                data = data[os.write(answer_fd, data) :]
+            _write_message(answer_fd, answer)
             failure = _answer(after, {}) if after is not None else None
+
+
+def tell(**fields: Any) -> None:
+    """Send the other side a message of the request that is being served, before its answer; `Worker.receive` returns it."""
+    _write_message(int(sys.argv[2]), fields)
+
+
+def _write_message(file: int, message: Mapping[str, Any]) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(file, data) :]
 
 
 def _answer(handler: Callable[..., dict[str, Any] | None], fields: dict[str, Any]) -> dict[str, Any]:

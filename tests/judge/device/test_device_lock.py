@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith import machine
 from warpsmith.errors import JudgeError
-from warpsmith.judge.device.device_lock import FOLLOWS_SECONDS, REST_SECONDS, WAITING, DeviceLock, try_flock
+from warpsmith.judge.device.device_lock import (
+    FOLLOWS_SECONDS,
+    REST_SECONDS,
+    WAITING,
+    DeviceLock,
+    lock_file,
+    try_flock,
+)
 
 PATIENCE = 5.0
 
@@ -285,6 +295,79 @@ def test_who_would_measure_while_another_does_queues_behind_it(tmp_path: Path) -
     assert taken == [True]
     assert not computes._try(exclusive=False), "it is alone"
     waits.release()
+
+
+CONTENDER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from test_device_lock import measure_in_turn
+
+measure_in_turn("other", Path(sys.argv[2]), int(sys.argv[3]))
+"""
+
+
+def measure_in_turn(name: str, path: Path, rounds: int) -> None:
+    """Measure again and again; each measurement, but for the last, lasts until the other process stands in the queue."""
+    lock, log = DeviceLock(path), path.with_suffix(".log")
+    for remaining in reversed(range(rounds)):
+        with lock.hold_exclusive():
+            with log.open("a") as file:
+                file.write(f"{name} ")
+            if remaining:
+                wait_until_locked(path.with_suffix(".queue"))
+
+
+def test_a_process_that_waits_measures_before_one_that_measured(tmp_path: Path) -> None:
+    """The kernel alone would let whoever releases the lock take it again and again."""
+    path, rounds = tmp_path / "gpu.lock", 4
+    command = [sys.executable, "-c", CONTENDER, str(Path(__file__).parent), str(path), str(rounds)]
+    with subprocess.Popen(command) as other:
+        measure_in_turn("mine", path, rounds)
+        assert other.wait(10 * PATIENCE) == 0
+    order = path.with_suffix(".log").read_text().split()
+    assert order in (["mine", "other"] * rounds, ["other", "mine"] * rounds)
+
+
+def test_who_has_waited_long_to_compute_stands_in_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measurements that follow one another without a pause do not keep it out."""
+    monkeypatch.setattr("warpsmith.judge.device.device_lock.PATIENCE_SECONDS", 0.0)
+    path = tmp_path / "gpu.lock"
+    measures, computes = DeviceLock(path), DeviceLock(path)
+    order: list[str] = []
+
+    def compute() -> None:
+        with computes.hold_shared():
+            order.append("computes")
+
+    with ThreadPoolExecutor(1) as pool:
+        with measures.hold_exclusive():
+            job = pool.submit(compute)
+            wait_until_locked(path.with_suffix(".queue"))
+        with measures.hold_exclusive():
+            order.append("measures")
+        job.result(PATIENCE)
+    assert order == ["computes", "measures"]
+
+
+def wait_until_locked(path: Path) -> None:
+    end = time.monotonic() + 10 * PATIENCE
+    while gate_free(path):
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_lock_is_of_a_gpu_and_not_of_its_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes see one GPU each, all as index 0."""
+    gpus = [machine.Gpu("H100", uuid, "570", 80_000, "9.0") for uuid in ("GPU-a", "GPU-b")]
+    files = []
+    for gpu in (*gpus, gpus[0]):
+        monkeypatch.setattr(machine, "gpu", lambda gpu=gpu: gpu)
+        files.append(lock_file("cuda"))
+    assert files[0] == files[2] != files[1]
+    assert lock_file("cpu") is None
 
 
 def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ WAITING = "waiting for the GPU, which another run has"
 POLL_SECONDS = 0.02  # between two looks whether somebody wants to measure
 # After a measurement: so long others follow at once; so long all else goes on.
 FOLLOWS_SECONDS, REST_SECONDS = 0.5, 4.0
+PATIENCE_SECONDS = 10.0  # of who would compute, until it stands in the queue of those who measure
 
 
 def lock_file(device: str) -> Path | None:
@@ -133,21 +134,31 @@ class _FileLock:
     """Shared, or exclusive, among processes; it ends with the process. Who measures keeps the gate shut from when it waits for
     those who compute until it is done. Measurements follow one another; after them nobody shuts the gate for a while, unless nobody
     computes: to stop all who do takes time, too.
+
+    The kernel lets whoever releases a lock take it again before those who sleep for it have woken. Who wants to measure therefore
+    holds the queue while it waits for the gate: whoever measured before it stands behind it. Who would compute and has waited for
+    long stands in the queue, too: measurements that follow one another without end do not keep it out.
     """
 
     def __init__(self, path: Path, progress: Callable[[str], None]) -> None:
         self._progress, self._held_exclusively = progress, False
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            gate = path.with_suffix(".gate")
-            self._main, self._gate, self._probe = (os.open(p, flags, 0o600) for p in (path, gate, gate))
+            gate, queue = path.with_suffix(".gate"), path.with_suffix(".queue")
+            self._main, self._gate, self._probe, self._queue = (
+                os.open(p, flags, 0o600) for p in (path, gate, gate, queue)
+            )
         except OSError as error:
             raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
 
     def acquire(self, exclusive: bool) -> None:
         if not self._try(exclusive):
             self._progress(WAITING)
+            patience = time.monotonic() + PATIENCE_SECONDS
             while not self._try(exclusive):
+                if not exclusive and time.monotonic() > patience:
+                    self._share_in_turn()
+                    break
                 time.sleep(POLL_SECONDS)
         self._held_exclusively = exclusive
 
@@ -157,11 +168,17 @@ class _FileLock:
         since = time.time() - os.fstat(self._gate).st_mtime
         if FOLLOWS_SECONDS < since < REST_SECONDS and not self._is_free() and not self.is_wanted():
             return False  # an open gate stays open meanwhile: who looked at it just now would stop computing
-        for file in (self._gate, self._main):
-            if not try_flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                self._progress(WAITING)
-                fcntl.flock(file, fcntl.LOCK_EX)
+        for file in (self._queue, self._gate):
+            self._wait_for(file)
+        fcntl.flock(self._queue, fcntl.LOCK_UN)
+        self._wait_for(self._main)
         return True
+
+    def _wait_for(self, file: int) -> None:
+        """Take the file's lock alone, whenever that is possible."""
+        if not try_flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self._progress(WAITING)
+            fcntl.flock(file, fcntl.LOCK_EX)
 
     def _is_free(self) -> bool:
         """True where nobody computes or measures."""
@@ -176,6 +193,14 @@ class _FileLock:
         fcntl.flock(self._main, fcntl.LOCK_SH)
         fcntl.flock(self._gate, fcntl.LOCK_UN)
         return True
+
+    def _share_in_turn(self) -> None:
+        """Stand in the queue for a shared turn, as those who want to measure do for theirs."""
+        self._wait_for(self._queue)
+        fcntl.flock(self._gate, fcntl.LOCK_SH)
+        fcntl.flock(self._main, fcntl.LOCK_SH)
+        for file in (self._gate, self._queue):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def is_wanted(self) -> bool:
         """True where somebody measures or waits for it."""
@@ -192,7 +217,7 @@ class _FileLock:
             fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     def __del__(self) -> None:
-        for name in ("_main", "_gate", "_probe"):
+        for name in ("_main", "_gate", "_probe", "_queue"):
             if (file := getattr(self, name, None)) is not None:
                 os.close(file)
 

@@ -1,0 +1,46 @@
+"""The queue from which the lanes of a suite take its runs. Any thread may call it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from .suite import PlannedRun
+
+ATTEMPTS = 2  # at a run whose lane ends
+
+
+class RunQueue:
+    def __init__(self, runs: Sequence[PlannedRun]) -> None:
+        self._lock = threading.Lock()
+        self._runs = deque(runs)
+        self._attempts: Counter[int] = Counter()
+        self._closed = False
+
+    def take(self) -> PlannedRun | None:
+        """Take the next run; None where there is none left."""
+        with self._lock:
+            if self._closed or not self._runs:
+                return None
+            run = self._runs.popleft()
+            self._attempts[run.index] += 1
+            return run
+
+    def put_back(self, run: PlannedRun) -> bool:
+        """Put a run whose lane has ended behind all others, which may leave it more memory; False where it was tried often enough."""
+        with self._lock:
+            if self._closed or self._attempts[run.index] >= ATTEMPTS:
+                return False
+            self._runs.append(run)
+            return True
+
+    def count_attempts(self, run: PlannedRun) -> int:
+        """Count how often the run was taken."""
+        with self._lock:
+            return self._attempts[run.index]
+
+    def close(self) -> None:
+        """Let nobody take another run."""
+        with self._lock:
+            self._closed = True
