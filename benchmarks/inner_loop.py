@@ -39,7 +39,7 @@ from warpsmith.tasks.suites import core
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3, 300  # of a run's time: after so long it is killed
 SAMPLE_MS = 200  # between two looks at the GPU
 SEARCHING, CONFIRMING = "searching", ("timing ", "confirming ", "no time is left")
-LAST_LINES = 12
+LAST_LINES = 60
 Row = dict[str, Any]
 
 

@@ -35,7 +35,7 @@ PARTICIPLE = re.compile(
 VERBS = frozenset(
     re.findall(
         r"\w+",
-        "need seed reseed feed embed speed round read load hold fold unfold bind find build expand extend send spend add shed bound host cost own",
+        "need seed reseed feed embed speed round read load hold fold unfold bind find build expand extend send spend add shed bound host cost own screen",
     )
 )
 OPENINGS = {"of", "those", "what", "whether", "who", "how", "where", "as"}

@@ -53,6 +53,7 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("building", "judge_session"),
         ("secret_shape",),
         ("judge", "task_check"),
+        ("screening",),
     ),
     "codegen": (
         ("templates", "program"),

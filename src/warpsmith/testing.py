@@ -146,11 +146,17 @@ class ScriptedExecutor:
     def __init__(self, speed: Callable[[Candidate], float | str]) -> None:
         self.speed = speed
         self.judged: list[Candidate] = []
+        self.screened: list[Candidate] = []
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         for candidate in candidates:
             self.judged.append(candidate)
             yield scripted_result(candidate, self.speed(candidate))
+
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        for candidate in candidates:
+            self.screened.append(candidate)
+            yield scripted_screening(candidate, self.speed(candidate))
 
     def confirm(self, candidate: Candidate) -> Result:
         result = scripted_result(candidate, self.speed(candidate))
@@ -199,6 +205,17 @@ def scripted_result(
     return Result.model_validate(
         {**common, "status": "ok", "verdict": Verdict(correct=True, checks=()), "timing": timing}
     )
+
+
+def scripted_screening(candidate: Candidate, outcome: float | str) -> Result:
+    """What screening says: an estimate of a speedup, or a failure of the given status."""
+    result = scripted_result(candidate, outcome)
+    if result.timing is None:
+        return result
+    estimate = result.timing.ratios[0].model_copy(update={"low": result.timing.ratios[0].median / 1.25})
+    timing = result.timing.model_copy(update={"ratios": (), "estimate": estimate, "samples": 0})
+    update = {"status": "screened", "reason": "screened only", "verdict": None, "timing": timing}
+    return Result.model_validate(dict(result) | update)
 
 
 # ---------------------------------------------------------------- contracts

@@ -50,4 +50,5 @@ def test_profiles_are_completed_in_search_and_confirmation(monkeypatch: pytest.M
         (seen,) = result.profile.regions
         assert (seen.vector_bits, seen.vector_share, seen.calls) == (256, 0.5, ("expf",))
         Result.model_validate_json(result.model_dump_json())  # as the archive reads it back
-    assert executor.seconds > 0
+    assert executor.spent["judging"] > 0
+    assert executor.spent["confirmation"] > 0

@@ -27,20 +27,23 @@ def open_judge(
     with_peaks: Callable[[Path], Path],
     few_rounds: Callable[[], AbstractContextManager[None]],
 ) -> Callable[..., Any]:
-    """open_judge(text, **options) → a context manager; against eager alone, seed 7, few rounds of a confirmation."""
+    """open_judge(text, **options) → a context manager; against eager alone, seed 7, few rounds of a confirmation. `kind`: of judge;
+    `begun`: the caller opens it.
+    """
 
     @contextmanager
-    def opened(text: str, **options: Any) -> Iterator[Judge]:
+    def opened(text: str, kind: type[Judge] = Judge, begun: bool = False, **options: Any) -> Iterator[Judge]:
         folder: Path = tmp_path_factory.mktemp("judge")
         (folder / "task.py").write_text(text)
         with few_rounds(), Scratch() as scratch:
             task = load_task(str(folder / "task.py"), scratch=scratch)
             target = CpuTarget(folder / "cache", threads=2)
-            with Judge(
+            with kind(
                 task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
                 peaks_cache=with_peaks(folder / "cache"), **options,
             ) as judge:  # fmt: skip
-                judge.open()
+                if not begun:
+                    judge.open()
                 yield judge
 
     return opened

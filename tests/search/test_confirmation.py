@@ -90,7 +90,7 @@ def finished(
     simplest: bool = False,
     **methods: object,
 ) -> Search:
-    meter = Meter(Budget(seconds=seconds), reserve=0.0)
+    meter = Meter(Budget(seconds=seconds))
     search = Search(
         TASK, "cpu", FACTS, LIMIT, None, executor, meter, print, methods=Methods(simplest=simplest, **methods)  # type: ignore[arg-type]
     )  # fmt: skip
@@ -182,18 +182,20 @@ def test_once_one_was_correct_another_is_confirmed_only_while_there_is_time(
     assert fresh.asked == asked
 
 
-@pytest.mark.parametrize(("taken", "reserve"), [(1.0, 4.0), (6.0, 6.0), (30.0, 8.0)])
-def test_as_much_time_is_kept_as_a_confirmation_takes(
-    monkeypatch: pytest.MonkeyPatch, taken: float, reserve: float
-) -> None:
-    """Of 20 seconds 4 have passed. Half of the rest stays the search's."""
-    monkeypatch.setattr("warpsmith.search.meter.time.monotonic", lambda: 4.0)
-    meter = Meter(Budget(seconds=20.0), reserve=4.0, started=0.0)
-    meter.keep_for_confirmation(taken)
-    assert meter.reserve == reserve
-    endless = Meter(Budget(evaluations=3, seconds=None))
-    endless.keep_for_confirmation(taken)
-    assert endless.seconds_left is None
+def test_confirmations_have_time_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search has its 20 seconds whole; what confirms comes after."""
+    now = [4.0]
+    monkeypatch.setattr("warpsmith.search.meter.time.monotonic", lambda: now[0])
+    meter = Meter(Budget(seconds=20.0), confirmation=8.0)
+    now[0] = 10.0
+    meter.start()
+    now[0] = 13.0
+    assert meter.seconds_left == 17.0
+    assert meter.seconds_in_all == 25.0
+    now[0] = 31.0
+    assert meter.find_reached_limit() is not None
+    assert meter.seconds_in_all == 7.0
+    assert Meter(Budget(evaluations=3, seconds=None)).seconds_in_all is None
 
 
 def test_no_more_are_confirmed_than_the_setting_allows() -> None:

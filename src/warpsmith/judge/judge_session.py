@@ -105,7 +105,7 @@ class JudgeSession:
             self._profile_reference()
 
     def _prepare(self) -> None:
-        """What needs no baseline: the limit, inputs, the trusted workers. The baselines compile from now on."""
+        """Do what needs no baseline: the limit, inputs, the trusted workers. The baselines compile from now on."""
         check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
         self._measure_limit()  # first: while the baselines compile the machine is busy

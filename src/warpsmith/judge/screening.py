@@ -80,7 +80,7 @@ class ScreeningJudge(Judge):
 
     @contextmanager
     def _short_patience(self) -> Iterator[None]:
-        """What hangs holds the device from the others, so that it is given up soon."""
+        """Give up soon what hangs: it holds the device from the others."""
         limits = self.verifier.limits
         self.verifier.limits = replace(limits, timeout=min(limits.timeout, MIN_PATIENCE_S))
         try:
@@ -98,12 +98,12 @@ def estimate(
     """
     covered = {name for unit in candidate.units for name in unit.region.nodes}
     alone = sum(node_us.get(n.name, 0.0) for n in graph.nodes)
-    left = sum(node_us.get(n.name, 0.0) for n in graph.nodes if n.name not in covered)
+    uncovered_us = sum(node_us.get(n.name, 0.0) for n in graph.nodes if n.name not in covered)
     working = [b for b in baselines.values() if b.ok]
     best = min(working, key=lambda b: b.median_us, default=None)
     eager = next((b.median_us for b in working if b.name == "eager"), alone)
     call_us = hardware_of(target).unit_call_us
-    us = sum(unit_us.values()) + (left * eager / alone if alone > 0 else 0.0)
+    us = sum(unit_us.values()) + (uncovered_us * eager / alone if alone > 0 else 0.0)
     us = max(us + call_us * len(candidate.compiled), 1e-3)
     name, speedup = (best.name, best.median_us / us) if best is not None else ("eager", eager / us)
     ratio = Ratio(baseline=name, median=speedup, low=speedup / DOUBT, high=speedup * DOUBT)

@@ -61,7 +61,7 @@ class RecordedResults(ReplayExecutor):
         return [by_key[key] for key in self.confirmations if key in by_key]
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        """What screening said, a failure included, which is all that a candidate has then."""
+        """Answer with what screening said; of a failure that is all that there is."""
         for candidate in candidates:
             yield self.screened.get(candidate.content_key) or next(iter(self.run([candidate])))
 

@@ -33,7 +33,7 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import TOO_BUSY, Budget, Result, Role, RunSummary, Task
-from ..search.confirmation import confirm, describe_speedup
+from ..search.confirmation import confirm, describe_best
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
@@ -213,14 +213,16 @@ class Run:
             self.archive, self.target.name, before=began, task_id=self.task.id
         )
         elsewhere = list_timed_units(self.archive, self.target.name, before=began, without=self.task.id)
-        code = MachineCode(self.target, self.task)
+        # All that is screened is built side by side: to ask for machine code before that would build one after the other.
+        code, screens = MachineCode(self.target, self.task), self.config.screens(executor.judge.device)
+        assembly, prepare = (None, None) if screens else (code, code.prepare)
         search = Search(
             self.task, self.target.name, ground.facts, ground.limit,
             make_team(self.config, chats, self.task, self.target, memory), executor, meter,
             lambda attempt: self._keep(run_id, search, attempt, memory),
             known=self._find_known_results(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
-            methods=make_methods(self.config, transfer_seeds, code, code.prepare, elsewhere),
+            methods=make_methods(self.config, transfer_seeds, assembly, prepare, elsewhere),
         )  # fmt: skip
         return search
 
@@ -265,7 +267,7 @@ class Run:
         meter, best = search.meter, max(judged, key=lambda a: a.rank, default=None)
         text = "nothing faster yet" if meter.tokens else ""
         if best is not None and best.speedup > 0:
-            text = describe_speedup(best.result)
+            text = describe_best(best.result)
         if meter.tokens:
             text += f"; {meter.tokens:,} tokens" + (f", ${meter.usd:.2f}" if meter.usd else "")
         self.observer.evaluated(

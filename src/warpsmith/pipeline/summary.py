@@ -54,7 +54,7 @@ class Outcome:
 
 
 def make_ground(judge: Judge) -> Ground:
-    """Of a judge that has only begun nothing is known of baselines and admission."""
+    """Take what a judge knows; one that has only begun knows nothing of baselines and admission."""
     baselines, admission = tuple(judge.baselines.values()), getattr(judge, "admission", NOT_ADMITTED_YET)
     return Ground(facts_of(judge), judge.limit, baselines, admission, judge.environment)
 

@@ -271,7 +271,7 @@ class Result(Record):
 
     @property
     def promise(self) -> Ratio | None:
-        """What a search goes by: the speedup, or of a screened candidate the estimate of it; None for a failure."""
+        """The ratio that a search goes by: the speedup, or of a screened candidate the estimate of it; None for a failure."""
         if self.status == "screened":
             return self.timing.estimate if self.timing is not None else None
         return self.speedup if self.status == "ok" else None

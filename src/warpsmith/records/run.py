@@ -140,5 +140,5 @@ class RunSummary(Record):
         if "proposing" not in stages:
             return {}
         set_up = sum(s for name, s in stages.items() if name not in (*search, "confirmation"))
-        found = sum(stages.get(name, 0.0) for name in search)
-        return {"set-up": set_up, "search": found, "confirmation": stages.get("confirmation", 0.0)}
+        searching = sum(stages.get(name, 0.0) for name in search)
+        return {"set-up": set_up, "search": searching, "confirmation": stages.get("confirmation", 0.0)}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..agents.base import Attempt
 from ..progress import Observer, SilentObserver, duration
 from ..records import Result
-from ..records.intervals import describe_ratio, is_unknown
+from ..records.intervals import describe_ratio, find_sure_share, is_unknown
 from .loop import Search
 from .remeasure import order_leaders
 
@@ -140,6 +140,12 @@ def explain(result: Result) -> str:
     if result.status == "ok":
         return ("" if explain_noise(result) else "not surely faster, ") + describe_speedup(result)
     return f"{result.status}: {result.reason}" if result.reason else result.status
+
+
+def describe_best(result: Result) -> str:
+    """A speedup with its baseline and interval, and the share of the limit that is sure."""
+    share = find_sure_share(result.timing) if result.timing is not None else 0.0
+    return describe_speedup(result) + (f", {share:.0%} of the limit" if share > 0 else "")
 
 
 def describe_speedup(result: Result) -> str:

@@ -18,7 +18,7 @@ FINALISTS = 2  # a round
 def choose_finalists(
     attempts: Sequence[Attempt], estimates: Mapping[str, Ratio], most: int = FINALISTS
 ) -> list[Attempt]:
-    """Those that may beat what was judged so far. `estimates`: by content key, as screening had them."""
+    """Choose those that may beat what was judged so far. `estimates`: by content key, as screening had them."""
     factor = find_factor(attempts, estimates)
     sure = max((a.worth for a in attempts if not a.screened), default=0.0)
     screened = [a for a in attempts if a.screened and a.ratio is not None and a.ratio.high * factor >= sure]
@@ -26,7 +26,7 @@ def choose_finalists(
 
 
 def find_factor(attempts: Sequence[Attempt], estimates: Mapping[str, Ratio]) -> float:
-    """By how much speedups exceed their estimates, as a median; 1 before any verdict."""
+    """Return by how much speedups exceed their estimates, as a median; 1 before any verdict."""
     factors = [
         a.speedup / estimate.median
         for a in attempts

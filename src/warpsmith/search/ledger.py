@@ -58,7 +58,7 @@ class Ledger:
         use.ok += attempt.speedup > 0 and not attempt.screened
         use.gain += gain
         use.cost += cost
-        hoped = self._hope(attempt) if attempt.screened else 0.0
+        hoped = self._estimate_gain(attempt) if attempt.screened else 0.0
         self._policy.reward(operator, max(gain, hoped, SIMPLER if simpler else 0.0), cost)
 
     def summary(self) -> tuple[OperatorUse, ...]:
@@ -79,8 +79,8 @@ class Ledger:
         self._best = max(self._best, ratio.low)
         return max(0.0, math.log(ratio.low / before))
 
-    def _hope(self, attempt: Attempt) -> float:
-        """What the policy is told of a screened candidate: the logarithm of its estimate over the best one before."""
+    def _estimate_gain(self, attempt: Attempt) -> float:
+        """Return what the policy is told of a screened candidate: the logarithm of its estimate over the best one before."""
         before = self._hoped or 1.0
         self._hoped = max(self._hoped, attempt.speedup)
         return max(0.0, math.log(attempt.speedup / before))

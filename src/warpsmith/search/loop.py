@@ -153,9 +153,9 @@ class Search:
         """Their verdicts take the place of what screening said of them."""
         if not finalists:
             return
-        places = [self.attempts.index(a) for a in finalists]
+        indices = [self.attempts.index(a) for a in finalists]
         self.finish_set_up()
-        finalists = [self.attempts[place] for place in places]
+        finalists = [self.attempts[index] for index in indices]
         results = self.executor.run([a.candidate for a in finalists])
         for screened, result in zip(finalists, results, strict=True):
             self._settle(screened, result)
@@ -163,15 +163,15 @@ class Search:
                 return
 
     def _settle(self, screened: Attempt, result: Result) -> None:
-        key, place = screened.candidate.content_key, self.attempts.index(screened)
+        key, index = screened.candidate.content_key, self.attempts.index(screened)
         attempt = replace(screened, result=result)
         self._ledger.note(attempt, judged=True)
-        self.attempts[place] = attempt
+        self.attempts[index] = attempt
         self.meter.evaluations += 1
         self.record(attempt)
         if result.timing is not None and result.timing.limit is not None:
             self.take_limit(result.timing.limit)
-        self.methods.population.replace({key: self.attempts[place]})
+        self.methods.population.replace({key: self.attempts[index]})
 
     def _judge_predicted(self, rng: random.Random) -> int:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are

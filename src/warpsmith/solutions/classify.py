@@ -41,8 +41,8 @@ def classify(trace: Trace, device: str) -> tuple[Label, str]:
     missing = Counter(reference.ops) - Counter(solution.ops)
     own_kernels = list_own_code(trace, device)
     share = find_own_share(trace, device)
-    least = min(OWN_SHARE[device], EPILOGUE_SHARE) if solution.ops else OWN_SHARE[device]
-    works = share is None or share >= least
+    threshold = min(OWN_SHARE[device], EPILOGUE_SHARE) if solution.ops else OWN_SHARE[device]
+    works = share is None or share >= threshold
     if own_kernels and works and solution.foreign and missing and solution.flops < max(reference.flops, 1):
         return "kernel", f"{_short(own_kernels)} in place of {', '.join(sorted(missing))}"
     idle = ""

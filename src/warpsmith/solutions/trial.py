@@ -168,11 +168,11 @@ class Trial:
             found.fault = fault
 
     def _variant(self, process: SolutionProcess, cases: Sequence[Case], found: Found) -> None:
-        """Where memory allows, the next case is worked out while the judge waits for what the solution still writes."""
-        rest, posed = iter(cases), deque[_Question | None]()
+        """Try the cases in order. Where memory allows, the next one is worked out while the judge waits for what is still written."""
+        waiting, posed = iter(cases), deque[_Question | None]()
 
         def pose_next() -> None:
-            posed.extend(self._pose(case) for case in islice(rest, 1))
+            posed.extend(self._pose(case) for case in islice(waiting, 1))
 
         specs = [i.spec for c in cases[:1] for i in self.context.task.variant(c.variant).graph.inputs]
         has_room = sum(s.nbytes for s in specs) <= AHEAD_BYTES
@@ -190,9 +190,9 @@ class Trial:
                 if not posed:
                     pose_next()
         finally:
-            for left in posed:
-                if left is not None:
-                    left.expected.remove()
+            for question in posed:
+                if question is not None:
+                    question.expected.remove()
 
     def _pose(self, case: Case) -> _Question | None:
         """None where these inputs cannot tell right from wrong."""
@@ -272,7 +272,7 @@ class _Question:
 
 @contextmanager
 def _blame_solution() -> Iterator[None]:
-    """What goes wrong here is the solution's fault."""
+    """Raise what goes wrong inside as the solution's fault."""
     try:
         yield
     except (WarpsmithError, OSError) as error:

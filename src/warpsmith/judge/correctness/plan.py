@@ -43,8 +43,8 @@ class Plan:
 
     def screen(self, fresh: Case) -> list[Case]:
         """The main shape on its own inputs, and the smallest of the others on sign-mixed ones: what decides who is worth a verdict."""
-        others = [v for v in self.task.variants if v.name != fresh.variant]
-        ragged = min(others, key=lambda v: sum(i.spec.numel for i in v.graph.inputs), default=None)
+        other_shapes = [v for v in self.task.variants if v.name != fresh.variant]
+        ragged = min(other_shapes, key=lambda v: sum(i.spec.numel for i in v.graph.inputs), default=None)
         return [fresh, *([Case(ragged.name, MAIN_SEARCH[0], self.seed)] if ragged is not None else [])]
 
     def confirm(self, fresh: Case, seed: int) -> list[Case]:
