@@ -28,6 +28,8 @@ from .team import Team
 
 __all__ = ["MAX_PER_ROUND", "Search", "Team"]
 
+NO_NEW_IDEA = "no new idea left"  # how the reason of a search that ran out of proposals begins
+
 
 @dataclass
 class Search:
@@ -89,7 +91,7 @@ class Search:
                 settled = self._describe_settled()
                 if settled and self._measure_limit_again() and self._describe_settled() != settled:
                     continue
-                return "no new idea left" + settled
+                return NO_NEW_IDEA + settled
             for attempt in self._judge(proposals):
                 self._follow_up(attempt)
             self.methods.population.migrate(self.round)
