@@ -120,9 +120,9 @@ def summarize(
     """Without what only a judge knows: `seconds`, `seconds_by_stage`. `ground` has the limit that the run ended with."""
     best = best.restate(ground.limit) if best is not None else None
     stages: Counter[str] = Counter(a.result.status for a in search.attempts if search.is_judged_here(a))
-    asked = len(spent.exchanges)
+    exchange_count = len(spent.exchanges)
     nothing = _nothing(
-        memory, stopped, asked, explain_nothing_offered(search.task.graph, ground.facts.node_us)
+        memory, stopped, exchange_count, explain_nothing_offered(search.task.graph, ground.facts.node_us)
     )
     status, reason = status_of(search, best, ground.admission.admitted, nothing)
     return RunSummary(
