@@ -168,11 +168,11 @@ class Trial:
             found.fault = fault
 
     def _variant(self, process: SolutionProcess, cases: Sequence[Case], found: Found) -> None:
-        """Where memory allows, the next case is worked out while the judge waits for what the solution still writes."""
-        rest, posed = iter(cases), deque[_Question | None]()
+        """Try all cases of a variant. Where memory allows, the next case is worked out while the judge waits for what the solution still writes."""
+        upcoming, posed = iter(cases), deque[_Question | None]()
 
         def pose_next() -> None:
-            posed.extend(self._pose(case) for case in islice(rest, 1))
+            posed.extend(self._pose(case) for case in islice(upcoming, 1))
 
         specs = [i.spec for c in cases[:1] for i in self.context.task.variant(c.variant).graph.inputs]
         has_room = sum(s.nbytes for s in specs) <= AHEAD_BYTES
@@ -190,9 +190,9 @@ class Trial:
                 if not posed:
                     pose_next()
         finally:
-            for left in posed:
-                if left is not None:
-                    left.expected.remove()
+            for unanswered in posed:
+                if unanswered is not None:
+                    unanswered.expected.remove()
 
     def _pose(self, case: Case) -> _Question | None:
         """None where these inputs cannot tell right from wrong."""
@@ -272,7 +272,7 @@ class _Question:
 
 @contextmanager
 def _blame_solution() -> Iterator[None]:
-    """What goes wrong here is the solution's fault."""
+    """Blame the solution for what goes wrong here."""
     try:
         yield
     except (WarpsmithError, OSError) as error:
