@@ -264,6 +264,18 @@ def test_on_a_gpu_half_precision_is_proposed(function: Function, args: Made, tec
     assert [u.family for u in write_units(graph, chosen, 4, facts)] == ["library"]
 
 
+def test_a_plan_in_channels_last_is_among_the_first_where_only_folding_covers_convolutions() -> None:
+    def run(x, w, mean, var, scale, shift, dense, bias):  # type: ignore[no-untyped-def]
+        y = F.batch_norm(F.conv2d(x, w, padding=1), mean, var, scale, shift, False, 0.1, 1e-3)
+        return F.relu(F.linear(F.relu(y).sum((2, 3)), dense, bias))
+
+    shapes = ((8, 64, 28, 28), (64, 64, 3, 3), *[(64,)] * 4, (10, 64), (10,))
+    graph = graph_of(run, random(*shapes, dtype=torch.float16))
+    facts = replace(FACTS, node_us={n.name: 20.0 for n in graph.nodes}, total_us=100.0)
+    first = [family_of(graph, r, "cuda") for plan in plans(graph, facts)[:3] for r in plan]
+    assert {"fold", "library"} <= {f.name for f in first if f is not None}
+
+
 def test_a_kernel_of_ours_comes_first_where_there_is_one() -> None:
     graph = graph_of(lambda x, w, b: F.relu(F.linear(x, w, b)), random((256, 128), (512, 128), (512,)))
     facts = replace(FACTS, node_us={n.name: 20.0 for n in graph.nodes}, total_us=40.0)

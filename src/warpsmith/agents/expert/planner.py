@@ -83,17 +83,18 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     if folding is not None and folding not in best[:2]:
         best.remove(folding)
         best.insert(1, folding)
-    return _with_library_early(best, library)
+    return _with_library_early(graph, facts, best, library)
 
 
-def _with_library_early(best: list[Plan], library: Plan) -> list[Plan]:
-    """One of the first plans calls the library otherwise where it has nodes that kernels do not cover: they would stay as they are."""
+def _with_library_early(graph: Graph, facts: Facts, best: list[Plan], library: Plan) -> list[Plan]:
+    """One of the first plans calls the library otherwise where it has nodes that no kernel covers: they would stay as they are."""
     calls = set(library)
-    kernels_only = [plan for plan in best if calls.isdisjoint(plan)]
-    alone = {n for r in library for n in r.nodes} - {
-        n for plan in kernels_only for r in plan for n in r.nodes
+    if not calls or not all(calls.isdisjoint(plan) for plan in best[:FIRST_PLANS]):
+        return best
+    written = {
+        r for plan in best for r in plan if family_of(graph, r, facts.target) not in (FOLD, LIBRARY, None)
     }
-    if not alone or not all(calls.isdisjoint(plan) for plan in best[:FIRST_PLANS]):
+    if {n for r in calls for n in r.nodes} <= {n for r in written for n in r.nodes}:
         return best
     ordered = [plan for plan in best if plan != library]
     return [*ordered[: FIRST_PLANS - 1], library, *ordered[FIRST_PLANS - 1 :]]
@@ -143,10 +144,11 @@ def _folds(graph: Graph) -> list[Region]:
 
 
 def _cut_library(graph: Graph, facts: Facts) -> Plan:
-    """Regions that the library could do in other calls, where the target has such a family."""
+    """Regions that no kernel is written for and the library could do in other calls, where the target has such a family."""
     if LIBRARY.name not in families_of(facts.target):
         return ()
-    return _runnable(graph, [make_region(graph, names) for names in LIBRARY.cut(graph)])
+    regions = [make_region(graph, names) for names in LIBRARY.cut(graph)]
+    return _runnable(graph, [r for r in regions if family_of(graph, r, facts.target) is LIBRARY])
 
 
 def _cut_anchored(
