@@ -76,20 +76,26 @@ def forbidden(rewrite: Graph) -> str:
             return f"{node.op} is not one of the operations that a unit in aten may use"
     memories: set[str] = set()
     for output in rewrite.outputs:
-        maker = rewrite.producer.get(output.value or "")
-        memory = _find_memory(rewrite, maker)
-        if maker is not None and (memory is None or memory in memories):
-            return f"{maker.op} makes the output {output.value}, which must be memory of its own"
-        memories |= {memory or ""}
+        value = output.value or ""
+        if value in rewrite.producer:
+            memory = _find_memory(rewrite, value)
+            if memory is None or memory in memories:
+                return (
+                    f"{rewrite.producer[value].op} makes the output {value}, which must be memory of its own"
+                )
+            memories.add(memory)
     return ""
 
 
-def _find_memory(rewrite: Graph, maker: Node | None) -> str | None:
-    """The node whose new memory a node's result is, by way of views in another shape; None where it may be an operand's."""
-    while maker is not None and maker.op.split(".")[1] in VIEWS:
-        source = maker.args[0] if maker.op.split(".")[1] in RESHAPES else None
-        maker = rewrite.producer.get(source["v"]) if isinstance(source, dict) and "v" in source else None
-    return maker.name if maker is not None else None
+def _find_memory(rewrite: Graph, value: str) -> str | None:
+    """The value whose new memory this one is, by way of views in another shape; None where it may be an operand's."""
+    while (maker := rewrite.producer.get(value)) is not None:
+        name = maker.op.split(".")[1]
+        if name not in VIEWS:
+            return value
+        source = maker.args[0] if name in RESHAPES else None
+        value = source["v"] if isinstance(source, dict) and "v" in source else ""
+    return None
 
 
 def _check(graph: Graph, region: Region, rewrite: Graph) -> None:

@@ -15,7 +15,7 @@ from warpsmith.judge.judge import Judge
 from warpsmith.judge.timing.rewritten_reference import rewritten_graph
 from warpsmith.kernels.fold.fold import FOLD
 from warpsmith.kernels.library.library import LIBRARY
-from warpsmith.records import Candidate, Graph, Node, TensorSpec, Unit
+from warpsmith.records import Candidate, Graph, GraphOutput, Node, TensorSpec, Unit
 from warpsmith.runtime.rewrites import forbidden
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph
@@ -82,6 +82,12 @@ class TestStated:
         assert forbidden(flat("aten.exp.default", "aten.reshape.default")) == ""
         assert "memory of its own" in forbidden(flat("aten.reshape.default"))
         assert "memory of its own" in forbidden(flat("aten.exp.default", "aten.expand.default"))
+
+    def test_two_outputs_may_not_share_memory(self) -> None:
+        graph = chain_graph(("aten.exp.default", "aten.reshape.default"))
+        first, last = (n.output.name for n in graph.nodes)
+        both = graph.model_copy(update={"outputs": tuple(GraphOutput(value=v) for v in (first, last))})
+        assert "memory of its own" in forbidden(both)
 
     def test_another_layout_is_refused(self) -> None:
         spec = TensorSpec(shape=(2, 3), dtype="float32", stride=(3, 1))
