@@ -32,7 +32,7 @@ Row = dict[str, Any]
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Inputs = Callable[[int], Arguments]
 TRACEBACK_LINES = 12
-NOT_COVERED = "the expert covers no part of this graph"
+NOT_COVERED = "the expert has no kernel and no library alternative"
 EXAMPLE, FRESH = 0, 1  # seeds of inputs
 
 

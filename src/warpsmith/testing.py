@@ -208,7 +208,7 @@ def scripted_result(
 
 
 def scripted_screening(candidate: Candidate, outcome: float | str) -> Result:
-    """What screening says: an estimate of a speedup, or a failure of the given status."""
+    """Make the result of screening: an estimate of a speedup, or a failure of the given status."""
     result = scripted_result(candidate, outcome)
     if result.timing is None:
         return result

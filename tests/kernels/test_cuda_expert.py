@@ -301,12 +301,15 @@ def test_the_target_decides_the_language(emulated: CudaBench) -> None:
 
 
 def test_plans_follow_the_target(emulated: CudaBench) -> None:
-    """A convolution of halves that is dense is written for the CPU only; on a GPU the library keeps it."""
+    """A convolution of halves that is dense is written for the CPU only; on a GPU the library keeps it, in another layout."""
     args = (R(2, 3, 20, 20).bfloat16(), R(8, 3, 3, 3).bfloat16())
     graph = emulated.graph(lambda x, w: F.conv2d(x, w, padding=1), *args)
     brain = ExpertBrain()
     assert brain.plans(graph, replace(FACTS, target="cpu"))
-    assert brain.plans(graph, FACTS) == []
+    assert [len(plan) for plan in brain.plans(graph, FACTS)] == [1]
+    assert [u.family for h in hypotheses(graph, FACTS, [], 3) for u in write_units(graph, h, 2, FACTS)] == [
+        "library"
+    ]
 
 
 def test_rows_decide_the_first_technique(emulated: CudaBench) -> None:

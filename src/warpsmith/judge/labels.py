@@ -1,17 +1,19 @@
 """Labels of a win: from a candidate's units and their evidence to the labels of its verdict.
 
-`kernel` (generated code does the work), `algorithmic` (fewer operations than the reference, or other ones of the
-library: allowed, counted apart), `library` (no generated code: only library calls), `unexplained` (generated code that is faster than the
-reference's arithmetic at the measured peak and declares no fewer operations: no win); `general` or `specialised`; `deterministic` or
-`nondeterministic`; the precision class.
+`kernel` (generated code does the work), `algorithmic` (fewer operations than the reference: allowed, counted apart), `library` (the
+reference's operations in other calls or layouts of the library, in some part of the candidate or in all of it: counted apart, too),
+`unexplained` (generated code that is faster than the reference's arithmetic at the measured peak and declares no fewer operations: no win);
+`general` or `specialised`; `deterministic` or `nondeterministic`; the precision class. Units declare by their techniques' names what they do;
+one without code that declares nothing is algorithmic. A candidate has the least label of its units.
 """
 
 from __future__ import annotations
 
-from ..records import UNEXPLAINED, Candidate, Graph, Limit
+from ..records import UNEXPLAINED, Candidate, Graph, Limit, Unit
 from .layout import FLOATS
 
 ALGEBRAIC = "algebraic"  # a technique so named does fewer operations than the reference
+LIBRARY = "library-"  # a technique whose name begins so does the reference's operations in other calls of the library
 UNIT_CLOCK_SLACK = 1.05  # the arithmetic peak is a measurement, too
 
 
@@ -24,8 +26,10 @@ def labels(
         kind = "library"
     elif explain_doubt(candidate, graph, limit, unit_us):
         kind = UNEXPLAINED
-    elif any(not u.compiled or ALGEBRAIC in u.technique for u in units):
+    elif any(_does_fewer(u) for u in units):
         kind = "algorithmic"
+    elif not all(u.compiled for u in units):
+        kind = "library"
     else:
         kind = "kernel"
     return (
@@ -34,6 +38,12 @@ def labels(
         "nondeterministic" if any(u.atomics for u in units) else "deterministic",
         precision(graph),
     )
+
+
+def _does_fewer(unit: Unit) -> bool:
+    """Tell whether the unit does fewer operations by its declaration, or has no code and declares nothing."""
+    undeclared = not unit.compiled and not unit.technique.startswith(LIBRARY)
+    return undeclared or ALGEBRAIC in unit.technique
 
 
 def explain_doubt(candidate: Candidate, graph: Graph, limit: Limit | None, unit_us: dict[str, float]) -> str:

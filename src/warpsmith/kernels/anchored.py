@@ -113,6 +113,18 @@ class AnchoredFamily:
         after = tuple(n for n in pointwise if n not in early)
         return Anchor(graph, region, node, after, before, operand_names(region), core)
 
+    def can_write_chains(self, graph: Graph, region: Region) -> bool:
+        """Tell whether what is around the anchor is pointwise: an anchor may be found in a region of much else."""
+        try:
+            anchor = self.anchor(graph, region)
+            if anchor is None:
+                return False
+            self.chains_before(anchor)
+            epilogue(graph, region, anchor.value, anchor.after)
+        except (TaskError, Unsupported):
+            return False
+        return True
+
     def chains_before(self, anchor: Anchor) -> list[Chain]:
         """The chains of what the body reads, in the order of `Core.reads`. Raises Unsupported."""
         return [prologue(anchor.graph, anchor.region, v, nodes) for v, nodes in anchor.before.items()]
@@ -121,14 +133,9 @@ class AnchoredFamily:
         """The region of these nodes when its chains can be written."""
         try:
             region = make_region(graph, names)
-            anchor = self.anchor(graph, region)
-            if anchor is None:
-                return None
-            self.chains_before(anchor)
-            epilogue(graph, region, anchor.value, anchor.after)
-        except (TaskError, Unsupported):
+        except TaskError:
             return None
-        return region
+        return region if self.can_write_chains(graph, region) else None
 
 
 def extents(anchor: Anchor, value: str) -> list[str]:

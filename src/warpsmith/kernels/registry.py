@@ -16,6 +16,7 @@ from ..records import Graph, Region
 from .anchored import AnchoredFamily
 from .family import Family, Listed
 from .fold.fold import FOLD
+from .library.library import LIBRARY
 
 
 @cache
@@ -38,15 +39,20 @@ def target_of(language: str) -> str:
 
 def family_of(graph: Graph, region: Region, target: str = "cpu") -> Family | None:
     """The most specific family of a target that has something to offer for one of the region's nodes."""
-    # The library's map is in a region that folds, and other families do not write that.
+    # A call of the library is in a region that folds or that it could do in another way: the lowering does not write that.
     folds = match_folded_region(graph, region) is not None
+    has_alternative = LIBRARY.name in families_of(target) and LIBRARY.matches(graph, region)
     for family in families_of(target).values():
         if not any(family.covers(graph, graph.by_name[n]) for n in region.nodes):
             continue
         if isinstance(family, AnchoredFamily):
-            if family.anchor(graph, region) is not None:
-                return family
-        elif not folds or family is FOLD:
+            fits = family.anchor(graph, region) is not None
+            fits = fits and (not has_alternative or family.can_write_chains(graph, region))
+        elif family is LIBRARY:
+            fits = has_alternative
+        else:
+            fits = folds if family is FOLD else not (folds or has_alternative)
+        if fits:
             return family
     return None
 

@@ -1,7 +1,8 @@
 """The parts that a run left to ATen, and why, in the words of the user's module.
 
 In: a task's graph, the confirmed attempt, all attempts, microseconds by node. Out: lines such as
-"layers.*.self_attn: scaled_dot_product_attention stays a library call (31% of the reference's time)", the costliest first.
+"layers.*.self_attn: scaled_dot_product_attention stays a library call (31% of the reference's time)", the costliest first; one line where nothing
+could be proposed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..codegen.lowering.axis_relations import VIEWS, base_name
 from ..records import Graph, Node
 
 MOST_LINES = 8
+MOST_OPS = 5  # named in the line of what nothing can be proposed for
 LEAST_SHARE = 0.01  # of the reference's time, below which a part is not worth a line
 _LIBRARY = re.compile(r"conv|linear|mm$|matmul|bmm|addmm|attention|lstm|gru|rnn|embedding|cdist|fft")
 _MOVES = VIEWS | {
@@ -47,6 +49,20 @@ def left_to_aten(
     keys.sort(key=lambda key: -shares[key])
     lines = [_line(*key, groups[key], shares[key]) for key in keys[:MOST_LINES]]
     return (*lines, *([f"and {len(keys) - MOST_LINES} smaller parts"] if len(keys) > MOST_LINES else []))
+
+
+def explain_nothing_offered(graph: Graph, node_us: Mapping[str, float]) -> str:
+    """A line with the operations that nothing can be proposed for, by name, the costliest first."""
+    total = sum(node_us.values())
+    by_op: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        if base_name(node) not in _MOVES:
+            by_op[base_name(node)].append(node)
+    shares = {op: _share(nodes, node_us, total) for op, nodes in by_op.items()}
+    ops = sorted(shares, key=lambda op: -shares[op])
+    named = [f"{op} ({shares[op]:.0%} of the time)" if total else op for op in ops[:MOST_OPS]]
+    further = f" and {len(ops) - MOST_OPS} more" if len(ops) > MOST_OPS else ""
+    return f"the expert has no kernel and no library alternative for {', '.join(named) or 'what only moves data'}{further}"
 
 
 def _place(node: Node) -> str:

@@ -28,8 +28,8 @@ from ..records import (
     RunSummary,
 )
 from ..records.result import NO_WIN_QUARANTINED
-from ..search.loop import Search
-from .left import left_to_aten
+from ..search.loop import NO_NEW_IDEA, Search
+from .left import explain_nothing_offered, left_to_aten
 
 NOT_ADMITTED_YET = Admission(admitted=False, mutants={}, reasons=("not looked at yet",))
 
@@ -129,9 +129,11 @@ def summarize(
     """Without what only a judge knows: `seconds`, `seconds_by_stage`. `ground` has the limit that the run ended with."""
     best = best.restate(ground.limit) if best is not None else None
     stages: Counter[str] = Counter(a.result.status for a in search.attempts if search.is_judged_here(a))
-    status, reason = status_of(
-        search, best, ground.admission.admitted, _nothing(memory, stopped, len(spent.exchanges))
+    exchange_count = len(spent.exchanges)
+    nothing = _nothing(
+        memory, stopped, exchange_count, explain_nothing_offered(search.task.graph, ground.facts.node_us)
     )
+    status, reason = status_of(search, best, ground.admission.admitted, nothing)
     return RunSummary(
         run_id=run_id, task=search.task.name, target=search.target, status=status, reason=reason,
         best=best_of(best) if best is not None else None,
@@ -148,10 +150,12 @@ def summarize(
     )  # fmt: skip
 
 
-def _nothing(memory: Memory | None, stopped: str, asked: int) -> str:
-    """Why nothing was judged at all: what was wrong with a unit, before what was wrong with any other answer."""
+def _nothing(memory: Memory | None, stopped: str, asked: int, not_offered: str) -> str:
+    """Why nothing was judged at all: what was wrong with a unit, before what was wrong with any other answer. `not_offered`: what the
+    expert says of a graph for which it has nothing.
+    """
     if memory is None:
-        return "the expert covers no part of this graph"
+        return not_offered if stopped.startswith(NO_NEW_IDEA) else f"nothing was judged: {stopped}"
     if not asked:
         return f"no model was asked for a kernel: {stopped}"
     memory.settle()
@@ -164,7 +168,7 @@ def status_of(
     search: Search,
     best: Attempt | None,
     admitted: bool,
-    nothing: str = "the expert covers no part of this graph",
+    nothing: str = "nothing was judged",
 ) -> tuple[Any, str]:
     """("win" | "no-win" | "too-busy" | "failed", why). `nothing`: why nothing was judged, if so."""
     if not any(a.speedup > 0 for a in search.attempts):

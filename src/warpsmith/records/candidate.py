@@ -53,7 +53,9 @@ class Unit(NamedRecord):
     family: str = ""  # expert family or "llm"
     technique: str = ""
     atomics: bool = False  # declared nondeterministic order of additions
-    rewrite: Graph | None = None  # an algebraic technique's few operations in ATen, at the main shapes
+    rewrite: Graph | None = (
+        None  # the operations in ATen of an algebraic technique, or of a unit without code
+    )
 
     def translate_names(self) -> dict[str, str]:
         return {"technique": current_technique(self.family, self.technique)}

@@ -176,6 +176,10 @@ def warnings(run: RunRecord, best: Entry | None) -> tuple[str, ...]:
     if "algorithmic" in labels:
         lines.append("The gain is algorithmic: the candidate does fewer operations than the reference.")
         lines += _no_rewritten_reference(best)
+    if "library" in labels:
+        lines.append(
+            "The gain is the library's, in part or in all: the same operations in other calls or layouts."
+        )
     if "specialised" in labels:
         lines.append("The kernel is specialised: it requires shapes that not every input has.")
     return tuple(lines)

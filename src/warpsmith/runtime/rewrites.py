@@ -16,17 +16,22 @@ from ..errors import TaskError
 from ..records import Graph, Node, Region, Unit
 from ..tasks.regions import topological_groups
 
-# Results that may share memory with an operand: fine on the way, not as a region's output.
+# Results that may share memory with an operand: fine on the way. As a region's output only new memory in another shape is.
 VIEWS = frozenset({
-    "expand", "flatten", "permute", "reshape", "select", "slice", "squeeze", "t", "transpose", "unflatten", "unsqueeze",
-    "view",
+    "broadcast_tensors", "expand", "flatten", "permute", "reshape", "reshape_as", "select", "slice", "squeeze", "t", "transpose",
+    "unflatten", "unsqueeze", "view",
 })  # fmt: skip
+RESHAPES = frozenset(
+    {"flatten", "reshape", "reshape_as", "unflatten", "view"}
+)  # all of their operand's elements, each once
 ALLOWED = VIEWS | {
-    "abs", "add", "addcdiv", "addcmul", "addmm", "amax", "amin", "baddbmm", "bmm", "cat", "clamp", "clone", "convolution",
-    "cumsum", "div", "erf", "exp", "exp2", "expm1", "flip", "gelu", "leaky_relu", "linear", "log", "log1p", "log2",
-    "logsumexp", "matmul", "maximum", "mean", "minimum", "mm", "mul", "native_group_norm", "native_layer_norm", "neg",
+    "abs", "_adaptive_avg_pool2d", "add", "addcdiv", "addcmul", "addmm", "_addmm_activation", "amax", "amin", "avg_pool2d", "baddbmm",
+    "bmm", "cat", "clamp", "clone", "convolution", "cumsum", "div", "erf", "exp", "exp2", "expm1", "flip", "gelu", "hardsigmoid",
+    "hardswish", "hardtanh", "leaky_relu", "linear", "log", "log1p", "log2", "logsumexp", "matmul", "max_pool2d_with_indices",
+    "maximum", "mean", "minimum", "mm", "mul", "native_group_norm", "native_layer_norm", "neg",
     "_native_batch_norm_legit_no_training", "pow", "prod", "reciprocal", "relu", "rsqrt", "rsub", "sigmoid", "silu",
-    "_softmax", "softmax", "sqrt", "square", "sub", "sum", "tanh", "tril", "triu", "var", "where",
+    "_softmax", "softmax", "sqrt", "square", "sub", "sum", "tanh", "tril", "triu", "upsample_bilinear2d", "upsample_nearest2d",
+    "var", "where",
 }  # fmt: skip
 
 
@@ -69,11 +74,28 @@ def forbidden(rewrite: Graph) -> str:
         space, _, remainder = node.op.partition(".")
         if space != "aten" or remainder.partition(".")[0] not in ALLOWED:
             return f"{node.op} is not one of the operations that a unit in aten may use"
+    memories: set[str] = set()
     for output in rewrite.outputs:
-        maker = rewrite.producer.get(output.value or "")
-        if maker is not None and maker.op.split(".")[1] in VIEWS:
-            return f"{maker.op} makes the output {output.value}, which must be memory of its own"
+        value = output.value or ""
+        if value in rewrite.producer:
+            memory = _find_memory(rewrite, value)
+            if memory is None or memory in memories:
+                return (
+                    f"{rewrite.producer[value].op} makes the output {value}, which must be memory of its own"
+                )
+            memories.add(memory)
     return ""
+
+
+def _find_memory(rewrite: Graph, value: str) -> str | None:
+    """The value whose new memory this one is, by way of views in another shape; None where it may be an operand's."""
+    while (maker := rewrite.producer.get(value)) is not None:
+        name = maker.op.split(".")[1]
+        if name not in VIEWS:
+            return value
+        source = maker.args[0] if name in RESHAPES else None
+        value = source["v"] if isinstance(source, dict) and "v" in source else ""
+    return None
 
 
 def _check(graph: Graph, region: Region, rewrite: Graph) -> None:

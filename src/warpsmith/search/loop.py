@@ -29,6 +29,7 @@ from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, pro
 from .team import Team
 
 SCREENED_PREDICTED = 12  # candidates of a round that are predicted, where all are screened side by side
+NO_NEW_IDEA = "no new idea left"  # how the reason of a search that ran out of proposals begins
 
 __all__ = ["MAX_PER_ROUND", "Search", "Team"]
 
@@ -91,7 +92,7 @@ class Search:
                 settled = self._describe_settled()
                 if settled and self._measure_limit_again() and self._describe_settled() != settled:
                     continue
-                return "no new idea left" + settled
+                return NO_NEW_IDEA + settled
             self.methods.population.migrate(self.round)
             self.round += 1
             self.team.orchestrator.end_round(self.situation())

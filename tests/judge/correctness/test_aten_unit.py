@@ -14,7 +14,9 @@ from warpsmith.judge.correctness.stepping import check_layout, check_stated
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.timing.rewritten_reference import rewritten_graph
 from warpsmith.kernels.fold.fold import FOLD
-from warpsmith.records import Candidate, Graph, Node, TensorSpec, Unit
+from warpsmith.kernels.library.library import LIBRARY
+from warpsmith.records import Candidate, Graph, GraphOutput, Node, TensorSpec, Unit
+from warpsmith.runtime.rewrites import forbidden
 from warpsmith.tasks.regions import make_region
 from warpsmith.testing import chain_graph
 
@@ -71,6 +73,22 @@ class TestStated:
         with pytest.raises(TaskError, match="more bytes"):
             check_stated(large, self.graph.specs, [self.given], [self.made])
 
+    def test_new_memory_in_another_shape_is_an_output_and_an_operands_is_not(self) -> None:
+        def flat(*ops: str) -> Graph:
+            graph = chain_graph(ops)
+            last = graph.nodes[-1].model_copy(update={"args": (*graph.nodes[-1].args, [-1])})
+            return graph.model_copy(update={"nodes": (*graph.nodes[:-1], last)})
+
+        assert forbidden(flat("aten.exp.default", "aten.reshape.default")) == ""
+        assert "memory of its own" in forbidden(flat("aten.reshape.default"))
+        assert "memory of its own" in forbidden(flat("aten.exp.default", "aten.expand.default"))
+
+    def test_two_outputs_may_not_share_memory(self) -> None:
+        graph = chain_graph(("aten.exp.default", "aten.reshape.default"))
+        first, last = (n.output.name for n in graph.nodes)
+        both = graph.model_copy(update={"outputs": tuple(GraphOutput(value=v) for v in (first, last))})
+        assert "memory of its own" in forbidden(both)
+
     def test_another_layout_is_refused(self) -> None:
         spec = TensorSpec(shape=(2, 3), dtype="float32", stride=(3, 1))
         check_layout({"y": torch.zeros(2, 3)}, {"y": spec})
@@ -110,6 +128,18 @@ class TestJudged:
         assert {(b.ok, b.library) for b in result.builds} == {(True, "")}
         assert result.timing.median_us > 0
         assert rewritten_graph(judge.task.graph, [self.unit(judge.task.graph)]) is None
+
+    def test_a_library_alternative_is_verified_on_every_variant_and_labelled_library(
+        self, judge: Judge
+    ) -> None:
+        graph = judge.task.graph
+        region = make_region(graph, LIBRARY.cut(graph)[0])
+        (technique,) = LIBRARY.techniques(graph, region, Facts(threads=2))
+        unit = LIBRARY.write(graph, region, technique)
+        result = next(judge.evaluate([Candidate(task_id=judge.task.id, target="cpu", units=(unit,))]))
+        assert (result.status, result.reason) == ("ok", "")
+        assert result.verdict.labels[0] == "library"
+        assert {c.variant for c in result.verdict.checks} == {v.name for v in judge.task.variants}
 
     def test_wrong_values_are_incorrect(self, judge: Judge) -> None:
         def without_variance(node: Node) -> Node:

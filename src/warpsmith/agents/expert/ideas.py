@@ -16,7 +16,8 @@ from ...kernels.anchored import AnchoredFamily
 from ...kernels.costs import aten_us, floor_us, node_us
 from ...kernels.family import Family, Technique
 from ...kernels.fold.fold import FOLD
-from ...kernels.registry import family_of
+from ...kernels.library.library import LIBRARY
+from ...kernels.registry import families_of, family_of
 from ...records import Graph, Hypothesis, Region, RegionProfile, Result
 from ...records.intervals import find_worth
 from ..findings import Finding, fastest, findings, list_settled
@@ -195,9 +196,18 @@ class Place:
 
 
 def _families(graph: Graph, region: Region, target: str) -> list[Family]:
-    """The region's own; and folding, which leaves to the library what a family around an anchor writes anew."""
+    """The region's own; folding, which leaves to the library what a family around an anchor writes anew; and on a GPU other
+    calls of the library.
+    """
     family = family_of(graph, region, target)
-    return [family, *([FOLD] if isinstance(family, AnchoredFamily) else [])] if family is not None else []
+    if family is None:
+        return []
+    further = [FOLD] if isinstance(family, AnchoredFamily) else []
+    return [
+        family,
+        *further,
+        *([LIBRARY] if family is not LIBRARY and LIBRARY.name in families_of(target) else []),
+    ]
 
 
 def key_of(region: str, family: str, technique: str, values: Mapping[str, int]) -> tuple[object, ...]:

@@ -3,8 +3,8 @@
 In: the graph and what was measured. Out: competing plans, each a tuple of disjoint convex regions, best
 first. Families with loops of their own cut theirs (`anchored`). Any other region grows from a seed (a
 reduction, else a pointwise op) over producers and consumers as long as the whole can be lowered (`growth`); what is
-left stays ATen. Plans differ in which way regions may grow, in whether only the hottest region is taken, and in
-whether batch norm and the like are folded into linear maps.
+left stays ATen. Plans differ in which way regions may grow, in whether only the hottest region is taken, in
+whether batch norm and the like are folded into linear maps, and in whether the library is asked in another way.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from ...errors import TaskError
 from ...facts import Facts
 from ...kernels.costs import aten_us, node_us, predict_us
 from ...kernels.fold.fold import FOLD
-from ...kernels.registry import family_of, list_anchored_families
+from ...kernels.library.library import LIBRARY
+from ...kernels.registry import families_of, family_of, list_anchored_families
 from ...records import Graph, Region
 from ...tasks.regions import make_region, topological_groups
 
 Plan = tuple[Region, ...]
+FIRST_PLANS = 3  # a run begins with about as many
 HEAVY = 12  # instructions per element that make a single pointwise op worth a kernel
 
 
@@ -48,9 +50,10 @@ class Planner:
 
 def plans(graph: Graph, facts: Facts) -> list[Plan]:
     """Different plans, those that promise to save most time first; one that folds is second at the latest, since what it
-    saves is known, and what kernels save is hoped for. Empty when nothing can be covered.
+    saves is known, and what kernels save is hoped for; on a GPU one of other calls of the library. Empty when nothing can be covered.
     """
     widest = _cut(graph, facts, producers=True, consumers=True, anchored=True)
+    folds, library = tuple(_folds(graph)), _cut_library(graph, facts)
     fusing = any(family.fuses_reductions for family in list_anchored_families(facts.target))
     cuts = [
         *(
@@ -64,8 +67,13 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
         _cut(graph, facts, producers=True, consumers=False),
         _cut(graph, facts, producers=False, consumers=False, anchored=True),
         _cut(graph, facts, producers=False, consumers=False),
-        _cut(graph, facts, producers=True, consumers=True, anchored=True, fold=True),
-        tuple(_folds(graph)),
+        *(
+            _cut(graph, facts, producers=True, consumers=True, anchored=True, before=regions)
+            for regions in (folds, library)
+            if regions
+        ),
+        folds,
+        library,
         *((r,) for r in sorted(widest, key=lambda r: -saving(graph, (r,), facts))[:2]),
     ]
     unique = {tuple(r.id for r in p): p for p in cuts if p}
@@ -75,7 +83,21 @@ def plans(graph: Graph, facts: Facts) -> list[Plan]:
     if folding is not None and folding not in best[:2]:
         best.remove(folding)
         best.insert(1, folding)
-    return best
+    return _with_library_early(graph, facts, best, library)
+
+
+def _with_library_early(graph: Graph, facts: Facts, best: list[Plan], library: Plan) -> list[Plan]:
+    """One of the first plans calls the library otherwise where it has nodes that no kernel covers: they would stay as they are."""
+    calls = set(library)
+    if not calls or not all(calls.isdisjoint(plan) for plan in best[:FIRST_PLANS]):
+        return best
+    written = {
+        r for plan in best for r in plan if family_of(graph, r, facts.target) not in (FOLD, LIBRARY, None)
+    }
+    if {n for r in calls for n in r.nodes} <= {n for r in written for n in r.nodes}:
+        return best
+    ordered = [plan for plan in best if plan != library]
+    return [*ordered[: FIRST_PLANS - 1], library, *ordered[FIRST_PLANS - 1 :]]
 
 
 def saving(graph: Graph, plan: Iterable[Region], facts: Facts) -> float:
@@ -91,13 +113,13 @@ def _unit_us(graph: Graph, region: Region, facts: Facts) -> float:
 
 
 def _cut(
-    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False, fold: bool = False,
-    fuses_reductions: bool = False,
+    graph: Graph, facts: Facts, producers: bool, consumers: bool, anchored: bool = False,
+    fuses_reductions: bool = False, before: Iterable[Region] = (),
 ) -> tuple[Region, ...]:  # fmt: skip
     """`anchored`: operations that a family has loops of its own for are covered, and first; with `fuses_reductions`, along with what
-    follows them. `fold`: before them, scales and shifts are folded into linear maps.
+    follows them. `before`: regions that are taken before any other.
     """
-    regions = _folds(graph) if fold else []
+    regions = list(before)
     if anchored:
         regions += _cut_anchored(
             graph, facts, consumers, {n for r in regions for n in r.nodes}, fuses_reductions
@@ -119,6 +141,14 @@ def _cut(
 
 def _folds(graph: Graph) -> list[Region]:
     return [make_region(graph, FOLD.cut(graph, n)) for n in graph.nodes if FOLD.covers(graph, n)]
+
+
+def _cut_library(graph: Graph, facts: Facts) -> Plan:
+    """Regions that no kernel is written for and the library could do in other calls, where the target has such a family."""
+    if LIBRARY.name not in families_of(facts.target):
+        return ()
+    regions = [make_region(graph, names) for names in LIBRARY.cut(graph)]
+    return _runnable(graph, [r for r in regions if family_of(graph, r, facts.target) is LIBRARY])
 
 
 def _cut_anchored(

@@ -8,7 +8,7 @@ for `Unit.rewrite`, at the shapes of the graph given.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Literal
 
@@ -56,14 +56,33 @@ class NodeMaker:
         while any(name.startswith(self.stem) for name in (*graph.specs, *graph.by_name)):
             self.stem += "_"
 
-    def add(self, op: str, args: tuple[Any, ...], shape: Iterable[int]) -> str:
+    def add(
+        self, op: str, args: tuple[Any, ...], shape: Iterable[int], kwargs: dict[str, Any] | None = None
+    ) -> str:
         """One more node; its value's name."""
-        sizes = tuple(shape)
+        value = self._value(tuple(shape))
+        self.made.append(Node(name=value.name, op=op, args=args, kwargs=kwargs or {}, outputs=(value,)))
+        return value.name
+
+    def broadcast(self, values: Sequence[str], shape: Iterable[int]) -> str:
+        """A view of the last of these values at the shape that they have together."""
+        value = self._value(tuple(shape))
+        outputs = (*[None] * (len(values) - 1), value)
+        args = ([{"v": v} for v in values],)
+        self.made.append(
+            Node(name=value.name, op="aten.broadcast_tensors.default", args=args, kwargs={}, outputs=outputs)
+        )
+        return value.name
+
+    def shape_of(self, value: str) -> tuple[int, ...]:
+        """The shape of a value of the graph, or of one that was made here."""
+        spec = next((n.output.spec for n in self.made if n.name == value), None)
+        return (spec or self.graph.specs[value]).shape
+
+    def _value(self, sizes: tuple[int, ...]) -> Value:
         stride = tuple(prod(sizes[d + 1 :]) for d in range(len(sizes)))
         spec = TensorSpec(shape=sizes, dtype=self.dtype, stride=stride)
-        name = f"{self.stem}{len(self.made)}"
-        self.made.append(Node(name=name, op=op, args=args, kwargs={}, outputs=(Value(name=name, spec=spec),)))
-        return name
+        return Value(name=f"{self.stem}{len(self.made)}", spec=spec)
 
     def ending(self, value: Value) -> list[Node]:
         """All of them, the last made to be this value of the region's own."""
@@ -84,7 +103,7 @@ class _Rewriting(NodeMaker):
             named[bias] = self._bias(bias)
         for node in folding.nodes[:-1]:
             shape = [1 if d in folding.dims else n for d, n in enumerate(node.output.spec.shape)]
-            named[node.output.name] = self.add(node.op, _rename_argument(node.args, named), shape)
+            named[node.output.name] = self.add(node.op, rename_argument(node.args, named), shape)
         if not folding.keepdim:
             last = named[folding.nodes[-2].output.name]
             sizes = folding.reduction.output.spec.shape
@@ -109,11 +128,11 @@ class _Rewriting(NodeMaker):
         return self.add("aten.mul.Tensor", ({"v": bias}, rows), self.graph.specs[bias].shape)
 
 
-def _rename_argument(arg: Any, names: dict[str, str]) -> Any:
+def rename_argument(arg: Any, names: Mapping[str, str]) -> Any:
     """An argument of a node that reads other values."""
     if isinstance(arg, dict) and "v" in arg:
         return {"v": names.get(arg["v"], arg["v"])}
-    return type(arg)(_rename_argument(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
+    return type(arg)(rename_argument(a, names) for a in arg) if isinstance(arg, list | tuple) else arg
 
 
 class _Folding(NodeMaker):
@@ -161,14 +180,14 @@ class _Folding(NodeMaker):
 
     def _flat(self, operand: Operand) -> Operand:
         """Flatten a value to one dimension."""
-        if not isinstance(operand, str) or len(self._shape(operand)) == 1:
+        if not isinstance(operand, str) or len(self.shape_of(operand)) == 1:
             return operand
-        return self.add("aten.reshape.default", ({"v": operand}, [-1]), (prod(self._shape(operand)),))
+        return self.add("aten.reshape.default", ({"v": operand}, [-1]), (prod(self.shape_of(operand)),))
 
     def _one(self, name: str, operand: Operand) -> Operand:
         if isinstance(operand, float):
             return -operand if name == "neg" else 1.0 / operand
-        return self.add(f"aten.{name}.default", ({"v": operand},), self._shape(operand))
+        return self.add(f"aten.{name}.default", ({"v": operand},), self.shape_of(operand))
 
     def _two(self, name: Literal["add", "sub", "mul"], lhs: Operand, rhs: Operand | None) -> Operand:
         """`rhs` None: `lhs` as it is."""
@@ -179,16 +198,16 @@ class _Folding(NodeMaker):
         if isinstance(lhs, float):
             lhs, rhs = (rhs, lhs) if name in COMMUTES else (self._one("neg", rhs), -lhs)
         assert isinstance(lhs, str)
-        sizes = self._shape(lhs), self._shape(rhs) if isinstance(rhs, str) else (1,)
+        sizes = self.shape_of(lhs), self.shape_of(rhs) if isinstance(rhs, str) else (1,)
         second = {"v": rhs} if isinstance(rhs, str) else rhs
         return self.add(f"aten.{name}.Tensor", ({"v": lhs}, second), max(sizes))
 
     def _scale_weight(self, weight: str) -> str:
         """The weights, each output channel by its scale."""
-        scale, shape = self.scale, self._shape(weight)
+        scale, shape = self.scale, self.shape_of(weight)
         if scale is None:
             return weight
-        if isinstance(scale, float) or self._shape(scale) == (1,):
+        if isinstance(scale, float) or self.shape_of(scale) == (1,):
             second = {"v": scale} if isinstance(scale, str) else scale
             return self.add("aten.mul.Tensor", ({"v": weight}, second), shape)
         groups, transposed, taps = self.found.groups, self.found.transposed, [1] * (len(shape) - 2)
@@ -202,11 +221,7 @@ class _Folding(NodeMaker):
             weight = self.add("aten.unflatten.int", ({"v": weight}, 0, [groups, -1]), split)
         columns = [shape[1] if n < 0 and transposed else shape[0] if n < 0 else n for n in sizes]
         column = self.add("aten.view.default", ({"v": scale}, sizes), columns)
-        product = self.add("aten.mul.Tensor", ({"v": weight}, {"v": column}), self._shape(weight))
+        product = self.add("aten.mul.Tensor", ({"v": weight}, {"v": column}), self.shape_of(weight))
         if len(sizes) == len(shape):
             return product
         return self.add("aten.flatten.using_ints", ({"v": product}, 0, 1), shape)
-
-    def _shape(self, value: str) -> tuple[int, ...]:
-        spec = next((n.output.spec for n in self.made if n.name == value), None)
-        return (spec or self.graph.specs[value]).shape
