@@ -188,6 +188,16 @@ class TestStopwatch:
         answer = watch.time(3, True, 1, True)
         assert answer["charged_ns"] == pytest.approx(3e6 * outlasting, rel=0.1, abs=1e4)
 
+    @pytest.mark.parametrize("outlasting", [0.0, 0.03, 5.0])
+    def test_a_host_that_is_slow_while_a_block_is_timed_is_not_charged_to_the_call(
+        self, gpu: FakeGpu, values: Path, outlasting: float
+    ) -> None:
+        watch = HostStopwatch(graph(), Callee(gpu, outlasting), None)
+        watch.prepare(str(values), 1)
+        gpu.notices += 0.03  # 30 µs later than before the block
+        answer = watch.time(3, True, 1, True)
+        assert answer["charged_ns"] == pytest.approx(3e6 * outlasting, rel=0.1, abs=1e4)
+
     def test_who_slows_empty_calls_hides_little(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), None)
         gpu.notices = 1.0

@@ -6,8 +6,8 @@ the host launches the call, so that a short call's events hold no launch gap; a 
 longer than that pays for it, as it would deployed. After each call the host waits for the whole device, and a
 third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
 the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
-does, so it is measured anew before each block of calls, after waits as long as a call. What the events say is
-bound by the host's clock and by the supervisor's (`interleaved_rounds.agree`).
+does, so it is measured anew before each block of calls, after waits as long as a call, and in it right after each call: a host that is
+slow for a while is slow for both. What the events say is bound by the host's clock and by the supervisor's (`interleaved_rounds.agree`).
 
 Sources: CUDA C++ Programming Guide, "Events" (resolution about half a microsecond) and "L2 access management".
 """
@@ -74,7 +74,8 @@ class CudaStopwatch(Stopwatch):
             return self._batch(n)
         times: list[float] = []
         tails: list[float] = []
-        total = total_tail = 0.0
+        idle: list[float] = []  # the same of nothing, right after each call
+        total = total_tail = total_idle = 0.0
         rng, start = random.Random(seed), time.perf_counter_ns()
         with torch.no_grad():
             for _ in range(n):
@@ -91,19 +92,17 @@ class CudaStopwatch(Stopwatch):
                 tails.append(tail)
                 total += ns
                 total_tail += tail
+                idle.append(self._tail_of_nothing(1))
+                total_idle += idle[-1]
                 self._look_after_call()
         expect_total(times, total)
         expect_total(tails, total_tail)
+        expect_total(idle, total_idle)
         self._call_ns = median(times)
-        charged = [max(1, round(ns)) for ns in self._with_tails(times, tails)]
+        usual = min(max(self.usual_tail, median(idle)), self.first_tail + TAIL_MOST_NS)
+        charged = [max(1, round(ns)) for ns in add_tails(times, tails, usual)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
-
-    def _with_tails(self, times: list[float], tails: list[float]) -> list[float]:
-        """The times, longer by what the calls left running where they usually left something."""
-        if not outlasts(median(tails), self.usual_tail):
-            return times
-        return [ns + max(0.0, tail - self.usual_tail) for ns, tail in zip(times, tails, strict=True)]
 
     def _one(self) -> tuple[float, float]:
         """Nanoseconds of a call on the device, and from then to when all of its work was done."""
@@ -236,6 +235,13 @@ def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.E
     late.record(stream)
     late.synchronize()
     return end.elapsed_time(late) * 1e6
+
+
+def add_tails(times: Sequence[float], tails: Sequence[float], usual: float) -> list[float]:
+    """Make the times longer by what the calls left running, where they usually left something."""
+    if not outlasts(median(tails), usual):
+        return list(times)
+    return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
 
 
 def outlasts(tail: float, usual: float) -> bool:
