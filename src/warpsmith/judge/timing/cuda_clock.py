@@ -1,9 +1,9 @@
 """The clock of an NVIDIA GPU: a `Stopwatch` whose values, outputs and cache eviction live on the device.
 
 In: as `Stopwatch`, in a process whose CUDA context is its own. Out: nanoseconds between two CUDA events around
-each call. The eviction of the L2 cache is queued right before the first event and keeps the device busy while
+each call. The eviction of the L2 cache and a wait are queued before the first event and keep the device busy while
 the host launches the call, so that a short call's events hold no launch gap; a call whose launching takes
-longer than that pays for it, as it would deployed. After each call the host waits for the whole device, and a
+longer than that, some 0.3 ms, pays for it, as it would deployed. After each call the host waits for the whole device, and a
 third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
 the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
 does, so it is measured anew before each block of calls, after waits as long as a call, and in it right after each call: a host that is
@@ -37,10 +37,9 @@ from .stopwatch import Block, Callee, Stopwatch, expect_total, flush_buffer, mem
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
-LEAD_CYCLES = 200_000  # device cycles that hide the launch of a warm call
-# The same for each of the late changes: a host takes 25 to 35 microseconds for one, and a busy one longer. What the judge does there is
-# nobody's launch.
-LATE_CYCLES = 70_000
+# Device cycles, a quarter of a millisecond, for which the device is kept busy while the host makes the last changes and launches a call.
+# It takes a tenth where nothing else runs, and at times two tenths where other processes compile beside it.
+LEAD_CYCLES = 500_000
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
@@ -84,7 +83,6 @@ class CudaStopwatch(Stopwatch):
                 self._reset()
                 late = self._change(rng)
                 self._lead(evictions)
-                torch.cuda._sleep(LATE_CYCLES * len(late))  # so that their launches leave no gap
                 for change in late:  # no stream, and no thread, has seen what the call will be given
                     perturb(*change)
                 ns, tail = self._one()
@@ -129,14 +127,13 @@ class CudaStopwatch(Stopwatch):
         return {"ns": [call_ns] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * call_ns)}
 
     def _lead(self, evictions: int) -> None:
-        """Work for the device that hides the launch of the next call: evict the cache, or only wait."""
+        """Work for the device that hides the launch of the next call: evict the cache, and wait."""
         if evictions and self.flush is not None:
             if self._reset_persisting is not None:
                 self._reset_persisting()
             for _ in range(evictions):
                 self.flush.sum()
-        else:
-            torch.cuda._sleep(LEAD_CYCLES)
+        torch.cuda._sleep(LEAD_CYCLES)
 
     def _tail_of_nothing(self, count: int) -> float:
         """Nanoseconds: the median tail of empty calls, each about as long as a call took last."""
