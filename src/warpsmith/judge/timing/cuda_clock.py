@@ -1,7 +1,7 @@
 """The clock of an NVIDIA GPU: a `Stopwatch` whose values, outputs and cache eviction live on the device.
 
 In: as `Stopwatch`, in a process whose CUDA context is its own. Out: nanoseconds between two CUDA events around
-each call. The eviction of the L2 cache and a wait are queued before the first event and keep the device busy while
+each call. The eviction of the L2 cache is queued before the first event and keeps the device busy while
 the host launches the call, so that a short call's events hold no launch gap; a call whose launching takes
 longer than that, some 0.3 ms, pays for it, as it would deployed. After each call the host waits for the whole device, and a
 third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
@@ -37,9 +37,11 @@ from .stopwatch import Block, Callee, Stopwatch, expect_total, flush_buffer, mem
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
-# Device cycles, a quarter of a millisecond, for which the device is kept busy while the host makes the last changes and launches a call.
-# It takes a tenth where nothing else runs, and at times two tenths where other processes compile beside it.
-LEAD_CYCLES = 500_000
+# Before a cold call what evicts the cache is read so many times over, for some 0.4 ms: the host makes the last changes and launches the call
+# meanwhile, in a third of that where nothing else runs, and in two thirds at times where other processes compile beside it. It is one kernel
+# that fills the device, so that nothing on another stream gets a processor before the clock starts.
+LEAD_SWEEPS = 4
+LEAD_CYCLES = 400_000  # device cycles, some 0.2 ms, that hide the launch of a warm call, or of nothing
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
@@ -127,13 +129,15 @@ class CudaStopwatch(Stopwatch):
         return {"ns": [call_ns] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * call_ns)}
 
     def _lead(self, evictions: int) -> None:
-        """Work for the device that hides the launch of the next call: evict the cache, and wait."""
+        """Work for the device that hides the launch of the next call: evict the cache, or only wait."""
         if evictions and self.flush is not None:
             if self._reset_persisting is not None:
                 self._reset_persisting()
+            sweeps = self.flush.expand(LEAD_SWEEPS, -1)
             for _ in range(evictions):
-                self.flush.sum()
-        torch.cuda._sleep(LEAD_CYCLES)
+                sweeps.sum()
+        else:
+            torch.cuda._sleep(LEAD_CYCLES)
 
     def _tail_of_nothing(self, count: int) -> float:
         """Nanoseconds: the median tail of empty calls, each about as long as a call took last."""
