@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def speed(candidate: Candidate) -> float | str:
 
 class StubExecutor:
     def __init__(self, judge: StubJudge) -> None:
-        self.seconds = 0.0
+        self.spent: defaultdict[str, float] = defaultdict(float)
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         for candidate in candidates:
@@ -189,12 +190,12 @@ def make_run(folder: Path, base_url: str) -> Run:
 
 @contextlib.contextmanager
 def stubs() -> Iterator[None]:
-    kept = run_module.Judge, run_module.LocalExecutor
-    run_module.Judge, run_module.LocalExecutor = StubJudge, StubExecutor  # type: ignore[assignment,misc]
+    kept = run_module.ScreeningJudge, run_module.LocalExecutor
+    run_module.ScreeningJudge, run_module.LocalExecutor = StubJudge, StubExecutor  # type: ignore[assignment,misc]
     try:
         yield
     finally:
-        run_module.Judge, run_module.LocalExecutor = kept  # type: ignore[misc]
+        run_module.ScreeningJudge, run_module.LocalExecutor = kept  # type: ignore[misc]
 
 
 def play(folder: Path, base_url: str) -> Outcome:

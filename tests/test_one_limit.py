@@ -69,7 +69,7 @@ class Executor(StubExecutor):
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Outcome]:
-    monkeypatch.setattr(run_module, "Judge", Judge)
+    monkeypatch.setattr(run_module, "ScreeningJudge", Judge)
     monkeypatch.setattr(run_module, "LocalExecutor", Executor)
     config = Config(archive=tmp_path / "archive.db", cache=tmp_path / "cache", near_limit=1e9, novelty=0.0)
     run = Run(

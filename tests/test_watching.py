@@ -195,4 +195,4 @@ def test_the_best_so_far_is_the_one_with_the_highest_low_end(monkeypatch: pytest
     steady, lucky = judged("steady", 1.4, 1.5), judged("lucky", 0.8, 3.0)
     search = SimpleNamespace(known={}, attempts=[steady, lucky], meter=Meter(Budget()))
     run._keep("run", search, lucky, None)  # type: ignore[arg-type]
-    assert texts == ["1.50x [1.40, 2.70] over eager"]
+    assert texts == ["1.50x [1.40, 2.70] over eager, 15% of the limit"]

@@ -91,6 +91,15 @@ class Maker:
             environment=self.environment.id, seed=seed,
         )  # fmt: skip
 
+    def screened(self, candidate: Candidate, estimate: float = 1.5) -> Result:
+        timing = self.ok(candidate, estimate).timing
+        assert timing is not None
+        return Result(
+            candidate_id=candidate.id, content_key=candidate.content_key, task_id=candidate.task_id,
+            target=candidate.target, status="screened", reason="screened only", environment=self.environment.id,
+            timing=timing.model_copy(update={"ratios": (), "estimate": timing.ratios[0]}),
+        )  # fmt: skip
+
     def failed(self, candidate: Candidate, status: str = "incorrect") -> Result:
         return Result(
             candidate_id=candidate.id, content_key=candidate.content_key, task_id=candidate.task_id,

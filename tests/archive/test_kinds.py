@@ -16,7 +16,8 @@ QUARANTINED = Admission(admitted=False, mutants={}, reasons=("zeros pass",))
 def mixed(begun, make):
     """Each kind of result once; the quarantined one is a confirmed win of another task."""
     archive = begun()
-    won, stone, failed, cheat = (make.candidate(n) for n in range(4))
+    won, stone, failed, cheat, screened = (make.candidate(n) for n in range(5))
+    archive.add_result("run-1", screened, make.screened(screened, 9.0))
     archive.add_result("run-1", won, make.ok(won, 2.0))
     archive.add_confirmation("run-1", won, make.ok(won, 2.0, confirmed=True))
     archive.add_result("run-1", stone, make.ok(stone, 1.2))
@@ -31,20 +32,38 @@ def mixed(begun, make):
 
 def test_every_result_is_of_one_kind(mixed):
     kinds = {kind: [e.candidate.units[0].technique for e in mixed.list_kind(kind)] for kind in KINDS}
-    assert kinds == {"winners": ["v0"], "stones": ["v1", "v0"], "quarantined": ["v3"], "failed": ["v2"]}
-    assert mixed.kind_counts() == {"winners": 1, "stones": 2, "quarantined": 1, "failed": 1}
+    assert kinds == {
+        "winners": ["v0"],
+        "stones": ["v1", "v0"],
+        "screened": ["v4"],
+        "quarantined": ["v3"],
+        "failed": ["v2"],
+    }
+    assert mixed.kind_counts() == {"winners": 1, "stones": 2, "screened": 1, "quarantined": 1, "failed": 1}
     assert sum(mixed.kind_counts().values()) == mixed.counts()["results"]
 
 
 def test_kinds_of_one_task(mixed, make):
-    assert mixed.kind_counts(make.task.id) == {"winners": 1, "stones": 2, "quarantined": 0, "failed": 1}
+    assert mixed.kind_counts(make.task.id) == {
+        "winners": 1,
+        "stones": 2,
+        "screened": 1,
+        "quarantined": 0,
+        "failed": 1,
+    }
     assert mixed.list_kind("quarantined", make.task.id) == []
     assert mixed.list_kind("winners", make.task.id, target="cuda") == []
     assert len(mixed.list_kind("stones", limit=1)) == 1
 
 
 def test_the_views_have_names_of_their_own(mixed, sql):
-    for view, count in (("winners", 1), ("stepping_stones", 2), ("quarantined", 1), ("failed", 1)):
+    for view, count in (
+        ("winners", 1),
+        ("stepping_stones", 2),
+        ("screened", 1),
+        ("quarantined", 1),
+        ("failed", 1),
+    ):
         assert sql(f"SELECT count(*) FROM {view}") == [(count,)]
 
 
@@ -54,6 +73,14 @@ def test_a_contradicted_winner_is_one_no_more(mixed, make, later):
     again = make.ok(won, 0.9, confirmed=True, seed=1) if later == "slower" else make.failed(won)
     mixed.add_result("run-1", won, again)
     assert mixed.list_kind("winners") == []
+
+
+def test_what_is_screened_later_takes_no_winners_place_and_is_no_kernel_to_build_on(mixed, make):
+    won = make.candidate(0)
+    mixed.add_result("run-1", won, make.screened(won))
+    assert [e.candidate.id for e in mixed.list_kind("winners")] == [won.id]
+    assert [e.candidate.id for e in mixed.winners(make.task.id, "cpu")] == [won.id]
+    assert "v4" not in {e.candidate.units[0].technique for e in mixed.find("version")}
 
 
 def test_a_quarantined_task_gives_no_stepping_stones(mixed):

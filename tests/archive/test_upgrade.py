@@ -39,7 +39,13 @@ def test_an_older_file_gets_what_is_new_of_its_rows(tmp_path, make, version):
 def test_an_older_files_quarantine_holds(tmp_path, make, version):
     path = tmp_path / "old.db"
     write_old_archive(path, make, version, quarantined=True)
-    assert Archive(path).kind_counts() == {"winners": 0, "stones": 0, "quarantined": 1, "failed": 0}
+    assert Archive(path).kind_counts() == {
+        "winners": 0,
+        "stones": 0,
+        "screened": 0,
+        "quarantined": 1,
+        "failed": 0,
+    }
 
 
 def test_an_older_file_with_a_damaged_row_is_upgraded(tmp_path, make):

@@ -90,7 +90,7 @@ class Run:
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
             memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
-        two_tiers = self.config.screens(judge.device)
+        two_tiers = self.config.screens(unit_device(self.target))
         with judge:
             if two_tiers:
                 judge.begin()
@@ -214,7 +214,7 @@ class Run:
         )
         elsewhere = list_timed_units(self.archive, self.target.name, before=began, without=self.task.id)
         # All that is screened is built side by side: to ask for machine code before that would build one after the other.
-        code, screens = MachineCode(self.target, self.task), self.config.screens(executor.judge.device)
+        code, screens = MachineCode(self.target, self.task), self.config.screens(unit_device(self.target))
         assembly, prepare = (None, None) if screens else (code, code.prepare)
         search = Search(
             self.task, self.target.name, ground.facts, ground.limit,
