@@ -4,7 +4,7 @@
 
 Runs `warpsmith optimize` on each task, one after another, each with an archive of its own, and reads what it prints as it comes. A task
 is a file, or the name of one of suite core. Seconds to the first screened and the first judged candidate count from the start of the command.
-Rates are of the search alone, from its begin to the first confirmation. On a GPU the share of the command in which no kernel ran is
+Rates are of the search alone, without set-up and confirmation. On a GPU the share of the command in which no kernel ran is
 sampled from the driver. What screening said of each candidate that was judged is kept beside the verdict: the page says how many of
 these were correct, and how well estimates rank what was measured.
 
@@ -38,7 +38,7 @@ from warpsmith.tasks.suites import core
 
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3, 300  # of a run's time: after so long it is killed
 SAMPLE_MS = 200  # between two looks at the GPU
-SEARCHING, CONFIRMING = "searching", ("timing ", "confirming ", "no time is left")
+SEARCHING = "searching"
 LAST_LINES = 60
 Row = dict[str, Any]
 
@@ -123,16 +123,13 @@ def watch_gpu(device: str) -> Iterator[list[float]]:
 
 
 def find_moments(lines: Sequence[tuple[float, str]]) -> Row:
-    """Seconds at which the search began and ended, and the first candidate of either tier was done."""
-    began = next((at for at, text in lines if text == SEARCHING), None)
-    ended = next(
-        (at for at, text in lines if began is not None and at > began and text.startswith(CONFIRMING)), None
-    )
+    """Seconds at which the task was loaded, the search began, and the first candidate of either tier was done."""
     counts = [
         (at, int(text[7:].split("/")[0].split(":")[0])) for at, text in lines if text.startswith("judged ")
     ]
     return {
-        "search_began_s": began, "search_ended_s": ended or (lines[-1][0] if lines else None),
+        "loaded_s": next((at for at, text in lines if text.startswith("measuring what")), None),
+        "search_began_s": next((at for at, text in lines if text == SEARCHING), None),
         "first_screened_s": next((at for at, text in lines if " screened, " in text), None),
         "first_judged_s": next((at for at, count in counts if count > 0), None),
     }  # fmt: skip
@@ -162,8 +159,8 @@ def make_page(rows: Sequence[Row]) -> str:
     verdicts = [v for r in rows for v in r["verdicts"]]
     correct = sum(v["status"] == "ok" for v in verdicts)
     columns = (
-        "task", "first screened", "first judged", "screened a minute", "judged a minute", "judged", "set-up", "search", "confirmation",
-        "idle", "outcome",
+        "task", "first screened", "first judged", "screened a minute", "judged a minute", "judged", "loading", "set-up", "search",
+        "confirmation", "idle", "outcome",
     )  # fmt: skip
     rates = [rate for r in done if (rate := find_rate(r, r["summary"].get("screened", 0)))]
     machines = ", ".join(dict.fromkeys(r["machine"] for r in rows))
@@ -178,22 +175,23 @@ def make_page(rows: Sequence[Row]) -> str:
 
 def describe_row(row: Row) -> tuple[str, ...]:
     if row["summary"] is None:
-        return (row["task"], *["—"] * 9, "; ".join(row["log"][-1:]))
+        return (row["task"], *["—"] * 10, "; ".join(row["log"][-1:]))
     summary = RunSummary.model_validate(row["summary"])
-    begin, end = row["search_began_s"] or 0.0, row["search_ended_s"] or row["seconds"]
     rates = [find_rate(row, n) for n in (summary.screened, summary.evaluations)]
     best = f" {describe_ratio(summary.best.speedup)} {summary.best.speedup.baseline}" if summary.best else ""
+    phases = summary.seconds_by_phase
     return (
         row["task"], *(_seconds(row[k]) for k in ("first_screened_s", "first_judged_s")),
-        *(f"{rate:.0f}" if rate else "—" for rate in rates), str(summary.evaluations), _seconds(begin), _seconds(end - begin),
-        _seconds(row["seconds"] - end), "—" if row["gpu_idle"] is None else f"{row['gpu_idle']:.0%}", f"{summary.status}{best}",
+        *(f"{rate:.0f}" if rate else "—" for rate in rates), str(summary.evaluations), _seconds(row["loaded_s"]),
+        *(_seconds(phases.get(p)) for p in ("set-up", "search", "confirmation")),
+        "—" if row["gpu_idle"] is None else f"{row['gpu_idle']:.0%}", f"{summary.status}{best}",
     )  # fmt: skip
 
 
 def find_rate(row: Row, count: int) -> float | None:
     """Candidates a minute of the search."""
-    begin, end = row["search_began_s"], row["search_ended_s"]
-    return 60 * count / (end - begin) if begin is not None and end is not None and end > begin else None
+    seconds = RunSummary.model_validate(row["summary"]).seconds_by_phase.get("search", 0.0)
+    return 60 * count / seconds if seconds > 0 else None
 
 
 def describe_ranks(rows: Sequence[Row]) -> str:

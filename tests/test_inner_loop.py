@@ -1,0 +1,73 @@
+"""The page of the inner loop says what its rows say, losses too."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warpsmith.records import RunSummary
+
+LINES = [
+    (1.0, "loading task.py"), (4.0, "measuring what this machine can do"), (5.0, "searching"),
+    (9.0, "judged 0/100: screened, 1 screened, nothing faster yet, 26s left"), (10.0, "timing the baselines"), (12.0, "searching"),
+    (15.0, "judged 1/100: ok, 12 screened, best 1.50x [1.40, 1.60] over eager, 18s left"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def inner_loop(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    return importlib.import_module("inner_loop")
+
+
+def make_row(
+    inner_loop: ModuleType, task: str, screened: int, verdicts: list[dict[str, object]]
+) -> dict[str, object]:
+    stages = {
+        "limit": 1.0,
+        "baselines": 2.0,
+        "screening": 15.0,
+        "judging": 10.0,
+        "proposing": 5.0,
+        "confirmation": 20.0,
+    }
+    summary = RunSummary(
+        run_id="r", task=task, target="cuda", status="no-win", screened=screened, evaluations=3, seconds_by_stage=stages
+    )  # fmt: skip
+    return {
+        "task": task, "repeat": 0, "machine": "a machine", "seconds": 60.0, **inner_loop.find_moments(LINES),
+        "summary": summary.model_dump(mode="json"), "verdicts": verdicts, "gpu_idle": 0.75, "log": [],
+    }  # fmt: skip
+
+
+def test_moments_are_read_from_what_a_run_prints(inner_loop: ModuleType) -> None:
+    assert inner_loop.find_moments(LINES) == {
+        "loaded_s": 4.0, "search_began_s": 5.0, "first_screened_s": 9.0, "first_judged_s": 15.0,
+    }  # fmt: skip
+    assert set(inner_loop.find_moments([]).values()) == {None}
+
+
+def test_rates_are_of_the_search_alone(inner_loop: ModuleType) -> None:
+    row = make_row(inner_loop, "a", 30, [])
+    assert inner_loop.find_rate(row, 30) == pytest.approx(60.0)
+    cells = inner_loop.describe_row(row)
+    assert cells[3:10] == ("60", "6", "3", "4 s", "3 s", "30 s", "20 s")
+    assert cells[10] == "75%"
+
+
+def test_the_page_tells_what_screening_let_through_and_how_it_ranks(inner_loop: ModuleType) -> None:
+    verdicts = [
+        {"candidate": name, "status": status, "reason": "", "estimate": estimate, "measured": measured}
+        for name, status, estimate, measured in (
+            ("a", "ok", 3.0, 1.5), ("b", "ok", 2.0, 1.2), ("c", "ok", 1.0, 0.7), ("d", "incorrect", 4.0, None),
+        )
+    ]  # fmt: skip
+    lost = {**make_row(inner_loop, "b", 0, []), "summary": None, "log": ["1.0 broken"]}
+    page = inner_loop.make_page([make_row(inner_loop, "a", 30, verdicts), lost])
+    assert "1 of 2 runs ended with a summary" in page
+    assert "Of 4 candidates that passed screening and were judged, 3 were correct" in page
+    assert "1.00 (median of 1 runs)" in page
+    assert "broken" in page
