@@ -4,13 +4,17 @@ first parent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 
 from .blocks import TreeNode
 
 ROW, STEP, LEFT, TOP = 24, 22, 14, 16  # pixels
 LABEL_WIDTH = 620
+DOTS: Mapping[str, str] = MappingProxyType(
+    {"ok": "dot-ok", "screened": "dot-screened"}
+)  # others are failures
 
 
 def lineage_svg(nodes: Sequence[TreeNode]) -> str:
@@ -72,7 +76,7 @@ def _edge(node: TreeNode, parent: str, k: int, place: dict[str, tuple[int, int]]
 
 def _node(node: TreeNode, x: int, y: int) -> str:
     outcome = f"{node.speedup:.2f}×" if node.speedup else node.status
-    kind = "dot-won" if node.on_path else "dot-ok" if node.status == "ok" else "dot-bad"
+    kind = "dot-won" if node.on_path else DOTS.get(node.status, "dot-bad")
     weight = ' font-weight="600"' if node.on_path else ""
     tip = escape(f"{node.candidate_id}: {node.operator}, {node.status}")
     name = escape(node.label if len(node.label) <= 70 else node.label[:69] + "…")

@@ -30,7 +30,7 @@ def attempts(entries: list[Entry]) -> tuple[Attempt, ...]:
 def failures(entries: list[Entry]) -> tuple[Failure, ...]:
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in entries:
-        if entry.result.status != "ok":
+        if not entry.result.passed:
             reasons[entry.result.status][entry.result.reason] += 1
     return tuple(
         Failure(status=status, count=reasons[status].total(), reasons=tuple(reasons[status].most_common(5)))
@@ -61,9 +61,12 @@ def lineage(entries: list[Entry], best: Entry | None) -> tuple[TreeNode, ...]:
 
 
 def progress(entries: list[Entry]) -> tuple[ProgressPoint, ...]:
-    """Speedup over the best baseline by evaluation, and the best so far by what is sure of it. Confirmations are left out: they judge nothing new."""
+    """Speedup over the best baseline by evaluation, and the best so far by what is sure of it. Confirmations are left out: they judge nothing
+    new; and so is what was only screened, which has no speedup.
+    """
     points, best = [], 0.0
-    for count, entry in enumerate((e for e in entries if e.kind != "confirmation"), 1):
+    judged = (e for e in entries if e.kind != "confirmation" and e.result.status != "screened")
+    for count, entry in enumerate(judged, 1):
         speedup, best = _speedup(entry), max(best, find_entry_worth(entry))
         points.append(
             ProgressPoint(evaluations=count, speedup=speedup, best=best, candidate_id=entry.candidate.id)
