@@ -15,7 +15,7 @@ from warpsmith.agents.synthesis import SynthesisAgent
 from warpsmith.archive.timings import TimedUnit
 from warpsmith.config import Config
 from warpsmith.facts import Facts
-from warpsmith.records import Budget, Candidate, Limit, Unit
+from warpsmith.records import Budget, Candidate, Limit, Task, Unit
 from warpsmith.search.loop import Search, Team
 from warpsmith.search.meter import Meter
 from warpsmith.search.methods import make_methods
@@ -50,7 +50,7 @@ class Varying(FakeBrain):
 def searched(
     speed: Callable[[Candidate], float | str] | ScriptedExecutor, *, brain: FakeBrain | None = None, evaluations: int = 40,
     transfer_seeds: TransferSeeds = find_no_seeds, seed: int = 7, patience: int = 3, run: bool = True, asks: bool = False,
-    assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), **settings: Any,
+    assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), task: Task | None = None, **settings: Any,
 ) -> Search:  # fmt: skip
     """A search that was run, by these settings."""
     brain = brain or FakeBrain()
@@ -60,7 +60,7 @@ def searched(
         OrchestratorAgent(2, 1, patience, near_limit=9.0, seeds=not asks), HillClimb(),
     )  # fmt: skip
     search = Search(
-        chain_task(), "cpu", FACTS, LIMIT, team, executor, Meter(Budget(evaluations=evaluations, seconds=None)),
+        task or chain_task(), "cpu", FACTS, LIMIT, team, executor, Meter(Budget(evaluations=evaluations, seconds=None)),
         lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), transfer_seeds, assembly, elsewhere=elsewhere),
     )  # fmt: skip
     if run:

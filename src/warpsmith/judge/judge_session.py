@@ -22,6 +22,7 @@ import psutil
 from ..errors import JudgeError, TaskError
 from ..machine import describe
 from ..processes.buffers import Scratch
+from ..processes.waiting import allow_open_files
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Admission, BaselineTiming, Candidate, Environment, Limit, Task
 from ..targets.target import Target, unit_device
@@ -106,6 +107,7 @@ class JudgeSession:
 
     def _prepare(self) -> None:
         """Do what needs no baseline: the limit, inputs, the trusted workers. The baselines compile from now on."""
+        allow_open_files()  # each mapped file holds one, and the truth about a large network has thousands
         check_memory(self.task, self._room(), self.device)
         self.workdir.mkdir(parents=True, exist_ok=True)
         self._measure_limit()  # first: while the baselines compile the machine is busy

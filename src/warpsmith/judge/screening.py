@@ -2,7 +2,7 @@
 
 In: candidates. Out: a Result for each, of status "screened" with an estimate of its speedup, or the failure that ended it. A candidate is
 built at the main shape and one more, its units run in the isolated runners on two cases only, several candidates at a time, and each unit is
-timed alone. The whole is never timed: what it may take is put together from the units' times and what the reference's other operations took.
+timed alone; of units with one code for equal layers the first. The whole is never timed: what it may take is put together from the units' times and what the reference's other operations took.
 So nothing here is a speedup; whoever looks good is judged from the start.
 """
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..hardware import hardware_of
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import BaselineTiming, Candidate, Graph, Ratio, Result, Timing
+from ..tasks.twins import find_twins
 from .building import Built
 from .correctness.evidence import Case
 from .correctness.input_families import OWN
@@ -47,17 +48,24 @@ class ScreeningJudge(Judge):
         batch = list(candidates)
         fresh = Case(self.task.main.name, OWN, self._draw())  # the values that baselines may still load stay
         cases = self.plan.screen(fresh)
+        alike = [find_alike(self.task.graph, c) for c in batch]
+        tried = [
+            c.model_copy(update={"units": tuple(u for u in c.units if a[u.region.id] == u.region.id)})
+            for c, a in zip(batch, alike, strict=True)
+        ]
         built = self._build(batch, [c.variant for c in cases])
         with self._short_patience():
-            verified = self._verify_together(batch, built, cases, self._at_once())
+            verified = self._verify_together(tried, built, cases, self._at_once())
             results = [
-                self._screen_one(candidate, build, future.result if future is not None else None)
-                for candidate, build, future in zip(batch, built, verified, strict=True)
+                self._screen_one(candidate, build, twins, future.result if future is not None else None)
+                for candidate, build, twins, future in zip(batch, built, alike, verified, strict=True)
             ]
         self.evidence.forget(fresh)
         yield from results
 
-    def _screen_one(self, candidate: Candidate, built: Built, verify: Verify | None) -> Result:
+    def _screen_one(
+        self, candidate: Candidate, built: Built, alike: Mapping[str, str], verify: Verify | None
+    ) -> Result:
         seconds = {"build": built.seconds}
         if verify is None:
             return self._result(candidate, built, Outcome(built.status, built.reason), seconds=seconds)
@@ -69,10 +77,10 @@ class ScreeningJudge(Judge):
         if not verification.ok:
             outcome = Outcome(verification.status, verification.reason)
             return self._result(candidate, built, outcome, verification, seconds=seconds)
+        unit_us = {r: verification.unit_us[f] for r, f in alike.items() if f in verification.unit_us}
+        verification = replace(verification, unit_us=unit_us)
         bare = self._result(candidate, built, Outcome("error", SCREENED), seconds=seconds)
-        timing = estimate(
-            candidate, self.task.graph, self.node_us, verification.unit_us, self.baselines, self.target.name
-        )
+        timing = estimate(candidate, self.task.graph, self.node_us, unit_us, self.baselines, self.target.name)
         profile = self._profile_units(candidate, Outcome(), verification)
         return Result.model_validate(
             dict(bare) | {"status": "screened", "timing": timing.restate(self.limit), "profile": profile}
@@ -87,6 +95,21 @@ class ScreeningJudge(Judge):
             yield
         finally:
             self.verifier.limits = limits
+
+
+def find_alike(graph: Graph, candidate: Candidate) -> dict[str, str]:
+    """Return region id → the first region of the candidate that equals it and has the same code: it speaks for both."""
+    twins = find_twins(graph, [u.region for u in candidate.units])
+    first: dict[tuple[str, ...], str] = {}
+    alike = {}
+    for unit in candidate.units:
+        code = (
+            (unit.source, str(sorted(unit.values.items())), *unit.flags)
+            if unit.compiled
+            else (unit.code_key,)
+        )
+        alike[unit.region.id] = first.setdefault((twins[unit.region.id], *code), unit.region.id)
+    return alike
 
 
 def estimate(
@@ -113,4 +136,4 @@ def estimate(
     )  # fmt: skip
 
 
-__all__ = ["ScreeningJudge", "estimate"]
+__all__ = ["ScreeningJudge", "estimate", "find_alike"]

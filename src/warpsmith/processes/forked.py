@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -18,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from .waiting import is_readable
 
 MODULE = "warpsmith.processes.fork_server"
 # Beginnings of the names of variables that Python, the loader and libraries read when they start; but for these.
@@ -98,7 +99,7 @@ class Server:
 
     def _is_silent(self) -> bool:
         try:
-            return not select.select([self._control], [], [], 0)[0]
+            return not is_readable(self._control.fileno())
         finally:
             self._lock.release()
 
@@ -126,7 +127,7 @@ class Forked:
     def wait(self) -> int:
         while self.poll() is None:
             try:
-                select.select([self._end], [], [])
+                is_readable(self._end, None)
             except ProcessLookupError:
                 continue
         if "_end" in self.__dict__:

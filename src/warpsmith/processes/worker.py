@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import psutil
 
 from ..errors import JudgeError, WarpsmithError
 from .forked import WORKER_ENV, Forked, Unfit, fork
+from .waiting import is_readable
 
 MAX_LINE_BYTES = 64 << 20  # of one message; a child that sends more is broken
 
@@ -133,7 +133,7 @@ class Worker:
     def _read_line(self, deadline: float) -> bytes:
         while b"\n" not in self._buffer:
             remaining_s = deadline - time.monotonic()
-            if remaining_s <= 0 or not select.select([self._answer], [], [], remaining_s)[0]:
+            if remaining_s <= 0 or not is_readable(self._answer, remaining_s):
                 self.close()
                 raise WorkerTimeout(f"{self.module} gave no answer in time and was stopped")
             chunk = os.read(self._answer, 1 << 20)

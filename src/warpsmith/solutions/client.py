@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import select
 import shutil
 import stat
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from ..judge.layout import Rows
 from ..judge.timing.timed_process import Block, ForkedWorker, TimedProcess, environment
 from ..processes.buffers import Scratch
 from ..processes.readable import SYSTEM, python_folders, tool_folders
+from ..processes.waiting import is_readable
 from ..processes.worker import Worker
 from .sampler import name_samples
 
@@ -40,7 +40,7 @@ class Forged(WarpsmithError):
 
 class TokenWorker(ForkedWorker):
     def call(self, op: str, timeout: float = 60.0, **fields: Any) -> dict[str, Any]:
-        if self._buffer or select.select([self._answer], [], [], 0)[0]:
+        if self._buffer or is_readable(self._answer):
             self._expect_silence()
         token = secrets.token_hex(8)
         answer = super().call(op, timeout, token=token, **fields)

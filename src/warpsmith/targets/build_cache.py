@@ -16,7 +16,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +56,13 @@ class BuildCache:
     def __init__(self, directory: Path) -> None:
         """Creates `directory` on first use. Raises JudgeError when it cannot."""
         self.directory = directory.absolute()  # the compiler runs in a folder of its own
+        self._guard = threading.Lock()
+        self._held: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by key
+
+    def hold(self, key: str) -> threading.Lock:
+        """Return the lock of a key, so that threads of this process do not make the same one side by side."""
+        with self._guard:
+            return self._held[key]
 
     @staticmethod
     def key(parts: Sequence[str]) -> str:

@@ -75,9 +75,12 @@ class NativeTarget(ABC):
         files = {self.source_file: unit.source, "task.h": header}
         key_parts = [*self._key_parts(), " ".join(flags)]
         key = self.cache.key([*key_parts, *(part for item in files.items() for part in item)])
-        build = self.cache.find(key)
-        if build is None:
-            build = self.cache.make(key, files, lambda folder: self._compile(unit, variant, flags, folder))
+        with self.cache.hold(key):  # who wants the same meanwhile waits for it
+            build = self.cache.find(key)
+            if build is None:
+                build = self.cache.make(
+                    key, files, lambda folder: self._compile(unit, variant, flags, folder)
+                )
         return build.model_copy(update={"unit_key": unit.code_key, "variant": variant})
 
     def _refuse(self, unit: Unit) -> tuple[Diagnostic, ...]:

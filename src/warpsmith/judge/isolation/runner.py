@@ -9,7 +9,6 @@ native side is `runner.c`."""
 from __future__ import annotations
 
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -23,6 +22,7 @@ import numpy as np
 from ...errors import JudgeError, WarpsmithError
 from ...processes import bulk
 from ...processes.buffers import Scratch, extent_bytes
+from ...processes.waiting import is_readable
 from ...processes.worker import kill_tree
 from ...records import TensorSpec
 from ..device.eviction import flush_bytes
@@ -338,7 +338,7 @@ class CandidateRunner:
         data = b""
         while len(data) < REPLY.size:
             remaining = deadline - time.monotonic()
-            if remaining <= 0 or not select.select([self._answer], [], [], remaining)[0]:
+            if remaining <= 0 or not is_readable(self._answer, remaining):
                 self.close()
                 raise RunnerTimeout(f"the unit gave no answer in {self.timeout:g} s and was stopped")
             chunk = os.read(self._answer, REPLY.size - len(data))

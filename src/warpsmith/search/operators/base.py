@@ -14,6 +14,7 @@ from typing import Protocol
 from ...agents.base import Attempt, Situation
 from ...records import Candidate, Hypothesis, Lineage, Region, Unit
 from ..experience import Experience
+from ..layers import list_alike, rebind, share_sources
 from ..population import Population, alone_us
 from ..selection import By, rank_attempts, reach_of, worth_of
 from ..steering import Steering
@@ -156,9 +157,9 @@ def branch_of(units: Sequence[Unit]) -> str:
 
 
 def assemble(situation: Situation, units: Iterable[Unit], lineage: Lineage) -> Candidate:
-    """A candidate of disjoint units in graph order."""
+    """A candidate of disjoint units in graph order; those for equal layers have one source."""
     order = {node.name: i for i, node in enumerate(situation.graph.nodes)}
-    ordered = tuple(sorted(units, key=lambda u: order[u.region.nodes[0]]))
+    ordered = share_sources(situation.graph, sorted(units, key=lambda u: order[u.region.nodes[0]]))
     lineage = lineage.model_copy(update={"branch": branch_of(ordered), "round": situation.round})
     return Candidate(task_id=situation.task.id, target=situation.target, units=ordered, lineage=lineage)
 
@@ -175,8 +176,12 @@ def insert(
 
 
 def swap(situation: Situation, parent: Attempt, old: Unit, new: Unit | None, lineage: Lineage) -> Candidate:
-    """The parent with one unit replaced, or dropped. Its hypothesis is the parent's."""
-    units = [new if u.region.id == old.region.id else u for u in parent.candidate.units]
+    """The parent with one unit replaced, or dropped, in all layers that have it. Its hypothesis is the parent's."""
+    alike = list_alike(situation.graph, parent.candidate.units, old)
+    units = [
+        (None if new is None else rebind(new, u.region)) if u.region.id in alike else u
+        for u in parent.candidate.units
+    ]
     update = {"parents": (parent.candidate.id,), "hypothesis": parent.candidate.lineage.hypothesis}
     return assemble(situation, [u for u in units if u is not None], lineage.model_copy(update=update))
 

@@ -66,7 +66,7 @@ def _cover(proposal: Proposal) -> list[str]:
 
 
 def _child(context: SearchContext, offer: CandidateSpace, promise: PredictedCandidate) -> Proposal:
-    units = [offer.pools[region].units[at] for region, at in promise.cover.items()]
+    units = [offer.make_unit(region, at) for region, at in promise.cover.items()]
     best = context.population.best()
     before = {u.region.id: u for u in best.candidate.units} if best is not None else {}
     differences = [changes(before[u.region.id], u) for u in units if u.region.id in before]

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...agents.base import Attempt
+from ...archive.timings import TimedUnit, once
 from ...kernels.costs import node_us, predict_us, region_bytes
 from ...records import Region, Unit
+from ...tasks.twins import find_twins
 from ..experience import Experience, Floats, Key, Pool, list_timed_units, make_key
+from ..layers import rebind
 from ..tuner import every_setting, with_values
 from .base import SearchContext
 
@@ -43,13 +46,29 @@ class CandidateSpace:
         plans = context.team.reasoning.plans(context.situation, MOST)
         self.regions: dict[str, Region] = {r.id: r for plan in plans for r in plan}
         self.plans = [[r.id for r in plan] for plan in plans]
-        self.pools: dict[str, Pool] = {}
-        bases = _techniques(context)
+        self.twins = find_twins(self.graph, self.regions.values())
+        self._pools: dict[str, Pool] = {}  # by the first of equal regions
+        bases = [b for b in _techniques(context) if self.find_first(b.region.id) == b.region.id]
         for region in self.regions.values():
             units = [u for base in bases if base.region.id == region.id for u in _settings(context, base)]
             if units:
                 level = math.log(max(1.0, predict_us(self.graph, region, self.facts))) + ABOVE
-                self.pools[region.id] = experience.pool(region.id, units, level)
+                self._pools[region.id] = experience.pool(region.id, units, level)
+
+    def find_first(self, region: str) -> str:
+        """Return the first of the regions that equal this one, whose times are its times."""
+        return self.twins.get(region, region)
+
+    def find_pool(self, region: str) -> Pool | None:
+        """Return what could be written for a region, and for all that equal it; None for nothing."""
+        return self._pools.get(self.find_first(region))
+
+    def list_covered(self) -> list[str]:
+        """List the regions that something could be written for."""
+        return [region for region in self.regions if self.find_pool(region) is not None]
+
+    def make_unit(self, region: str, at: int) -> Unit:
+        return rebind(self._pools[self.find_first(region)].units[at], self.regions[region])
 
     def find_least_log_us(self, region: str) -> float:
         """The logarithm of the least microseconds that a region's bytes take."""
@@ -81,20 +100,25 @@ class Predictions:
     ) -> None:
         self._offer, situation = offer, context.situation
         self._total, self._aten = offer.aten_us(situation.attempts)
-        timed = list_timed_units(situation.attempts)
-        experience.learn(timed, {region: pool.level for region, pool in offer.pools.items()})
+        first, pools = (
+            offer.find_first,
+            {r: p for r in offer.regions if (p := offer.find_pool(r)) is not None},
+        )
+        pools = {region: pool for region, pool in pools.items() if first(region) == region}
+        timed = once(_move(u, first(u.group[-1])) for u in list_timed_units(situation.attempts))
+        experience.learn(timed, {region: pool.level for region, pool in pools.items()})
         logs = {(u.group[-1], make_key(u)): math.log(u.seconds * 1e6) for u in timed}
-        judged = {(u.region.id, make_key(u)) for a in situation.attempts for u in a.candidate.units}
+        units = [u for a in situation.attempts for u in a.candidate.units]
+        judged = {(first(u.region.id), make_key(u)) for u in units} | {(first(r), key) for r, key in known}
         self._judged = {_name_units(a.candidate.units) for a in situation.attempts}
-        self._logs: dict[str, Floats] = {}
-        self._new: dict[str, list[int]] = {}  # region → units that were not measured, most promising first
-        for region, pool in offer.pools.items():
+        self._logs: dict[str, Floats] = {}  # by the first of equal regions
+        self._new: dict[str, list[int]] = {}  # the same → units that were not measured, most promising first
+        for region, pool in pools.items():
             likeliest, spread = experience.log_us(pool)
             estimates = likeliest - CURIOUS * spread
             keys = [(region, key) for key in pool.keys]
             for at, unit_key in enumerate(keys):
-                excluded = unit_key in judged or unit_key in known
-                estimates[at] = logs.get(unit_key, math.inf if excluded else estimates[at])
+                estimates[at] = logs.get(unit_key, math.inf if unit_key in judged else estimates[at])
             order = [int(at) for at in np.argsort(estimates, kind="stable")]
             floor_log_us = offer.find_least_log_us(region)
             for at, unit_key in enumerate(
@@ -118,7 +142,7 @@ class Predictions:
         """Predict the logarithm of a candidate's time; infinite where one of its units is not on offer."""
         us = self._total
         for unit in units:
-            pool, key = self._offer.pools.get(unit.region.id), make_key(unit)
+            pool, key = self._offer.find_pool(unit.region.id), make_key(unit)
             if pool is None or key not in pool.keys:
                 return math.inf
             us -= self._compute_saving(unit.region.id, pool.keys.index(key))
@@ -126,7 +150,7 @@ class Predictions:
 
     def _covers(self) -> Iterator[PredictedCandidate]:
         """Each cut without the regions that ATen does faster, and with those of other cuts that fit in beside it."""
-        first = {region: self._find_first(region) for region in self._logs}
+        first = {region: self._find_first(region) for region in self._offer.list_covered()}
         saved = {region: self._compute_saving(region, at) for region, at in first.items()}
         by_gain = sorted((r for r in saved if saved[r] > 0), key=lambda r: -saved[r])
         for number, plan in enumerate(self._offer.plans):
@@ -142,27 +166,34 @@ class Predictions:
 
     def _find_first(self, region: str) -> int:
         """The fastest unit of a region; of those that are promised the limit the one that would exceed it by most."""
-        logs, new = self._logs[region], self._new[region]
+        logs, new = self._logs[self._offer.find_first(region)], self._new[self._offer.find_first(region)]
         fastest = int(np.argmin(logs))
         return new[0] if new and logs[new[0]] == logs[fastest] else fastest
 
     def _vary(self, promise: PredictedCandidate, n: int) -> Iterator[PredictedCandidate]:
+        """With another unit in a region, and in all of the cover that equal it and have the same one."""
+        groups: dict[tuple[str, int], list[str]] = {}
         for region, at in promise.cover.items():
-            for alternative in self._new[region][:n]:
-                us = (
-                    math.exp(promise.log_us)
-                    + self._compute_saving(region, at)
-                    - self._compute_saving(region, alternative)
+            groups.setdefault((self._offer.find_first(region), at), []).append(region)
+        for (first, at), regions in groups.items():
+            for alternative in self._new[first][:n]:
+                us = math.exp(promise.log_us) + sum(
+                    self._compute_saving(r, at) - self._compute_saving(r, alternative) for r in regions
                 )
-                yield PredictedCandidate(_log(us), promise.plan, {**promise.cover, region: alternative})
+                cover = {**promise.cover, **dict.fromkeys(regions, alternative)}
+                yield PredictedCandidate(_log(us), promise.plan, cover)
 
     def _compute_saving(self, region: str, at: int) -> float:
         """Microseconds that a unit saves against ATen."""
-        log, call_us = float(self._logs[region][at]), self._offer.facts.hardware.unit_call_us
+        log, call_us = (
+            float(self._logs[self._offer.find_first(region)][at]),
+            self._offer.facts.hardware.unit_call_us,
+        )
         return self._aten[region] - math.exp(log) - call_us if log < math.inf else -math.inf
 
     def _name(self, promise: PredictedCandidate) -> frozenset[tuple[str, Key]]:
-        return frozenset((region, self._offer.pools[region].keys[at]) for region, at in promise.cover.items())
+        pools = {region: self._offer.find_pool(region) for region in promise.cover}
+        return frozenset((r, pool.keys[promise.cover[r]]) for r, pool in pools.items() if pool is not None)
 
 
 def _left(attempt: Attempt, nodes: Mapping[str, float], call_us: float) -> tuple[float, float]:
@@ -197,6 +228,11 @@ def _settings(context: SearchContext, unit: Unit) -> Iterator[Unit]:
     yield from plain
     for variant in plain:
         yield from context.team.compile.flag_variants(variant)
+
+
+def _move(unit: TimedUnit, region: str) -> TimedUnit:
+    """Count a unit's time as that of another region, which equals its own."""
+    return replace(unit, group=(*unit.group[:-1], region))
 
 
 def _name_units(units: Iterable[Unit]) -> frozenset[tuple[str, Key]]:
