@@ -358,3 +358,15 @@ def test_every_technique_builds_without_spills(
         assert build.kernels
         assert review(unit) == []
         assert all(k.spill_store_bytes == 0 for k in build.kernels), build.kernels
+
+
+@pytest.mark.parametrize("size", [1e20, 1e30])
+def test_squares_beyond_float32_make_no_nan(emulated: CudaBench, size: float) -> None:
+    """The variance overflows, and the result is the shift, as in torch: no state of nothing may turn that into NaN."""
+    x, w, b = torch.randn(5, 1500) * size, torch.randn(1500), torch.randn(1500)
+    graph = emulated.graph(lambda x, w, b: F.layer_norm(x, (1500,), w, b), x, w, b)
+    tried = set()
+    for technique, unit in emulated.techniques(graph, emulated.whole(graph)):
+        emulated.check(unit, graph, (x, w, b))
+        tried.add(technique.name)
+    assert {"multi-pass", "register-resident"} <= tried

@@ -181,7 +181,7 @@ struct MomentsState {
   __device__ __forceinline__ void merge(float more, float middle, float own) {
     const float all = count + more, share = all == 0.0f ? 0.0f : __fdividef(more, all), gap = middle - mean;
     mean += gap * share;
-    squares += own + gap * gap * count * share;
+    squares += own + gap * (gap * (count * share));  // in this order: of no elements nothing, however large the gap
     count = all;
   }
 };
