@@ -2,11 +2,12 @@
 
     python benchmarks/endurance.py --count 1000 --out results/cpu/endurance.json
     python benchmarks/endurance.py --device cuda --count 200 --out results/h200/endurance.json
+    python benchmarks/endurance.py --screen --count 300 --out results/cpu/endurance_screening.json
 
 Judges candidates of one task, all of different code, in rounds of eight, a tenth of them hostile in five ways in turn,
 and keeps every result in an archive. After the first round and at the end it counts processes, open files, resident
-memory of the supervisor and of its workers, bytes of scratch and temporary files, and on CUDA the GPU's memory. Exits
-with 1 when a result is missing, a candidate came out otherwise than its kind, or something grew.
+memory of the supervisor and of its workers, bytes of scratch and temporary files, and on CUDA the GPU's memory. With `--screen`
+they are screened instead, in rounds of 24, and the rate a minute is told. Exits with 1 when a result is missing, a candidate came out otherwise than its kind, or something grew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import psutil
 from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.executors.local import LocalExecutor
-from warpsmith.judge.judge import Judge
+from warpsmith.judge.screening import ScreeningJudge
 from warpsmith.machine import describe
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task
@@ -38,9 +39,10 @@ from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 from warpsmith.zoo.fixture import FOLDER
 
-ROUND, HOSTILE_EVERY, SEED = 8, 10, 7
+ROUND, SCREENED_ROUND, HOSTILE_EVERY, SEED = 8, 24, 10, 7
+SERVER = "warpsmith.processes.fork_server"
 EXPECTED = {
-    "honest": {"ok"}, "crash": {"crashed"}, "hang": {"timeout"}, "memory": {"crashed", "incorrect", "timeout"},
+    "honest": {"ok", "screened"}, "crash": {"crashed"}, "hang": {"timeout"}, "memory": {"crashed", "incorrect", "timeout"},
     "corrupt": {"crashed", "incorrect"}, "wrong": {"incorrect"},
 }  # fmt: skip
 # Kind → what the honest softmax does besides (`zoo/fixtures`): a macro and its text.
@@ -113,26 +115,27 @@ def _gpu_mb() -> int:
     return int(values[0])
 
 
-def rounds(task: Task, target: Target, count: int) -> Iterator[list[tuple[int, Candidate]]]:
-    for begin in range(1, count + 1, ROUND):
-        yield [(n, candidate(n, task, target)) for n in range(begin, min(begin + ROUND, count + 1))]
+def rounds(task: Task, target: Target, count: int, size: int) -> Iterator[list[tuple[int, Candidate]]]:
+    for begin in range(1, count + 1, size):
+        yield [(n, candidate(n, task, target)) for n in range(begin, min(begin + size, count + 1))]
 
 
-def endure(count: int, device: str, folder: Path) -> dict[str, object]:
+def endure(count: int, device: str, folder: Path, screen: bool) -> dict[str, object]:
     target: Target = CudaTarget(folder / "cache") if device == "cuda" else CpuTarget(folder / "cache")
     archive = Archive(folder / "archive.db")
     with Scratch() as scratch:
         task = load_task(str(FOLDER / "tasks" / "softmax.py"), scratch=scratch)
         work = scratch.new("run")
-        with Judge(task, target, scratch=scratch, workdir=work, seed=SEED, baselines=("eager",)) as judge:
+        judge = ScreeningJudge(task, target, scratch=scratch, workdir=work, seed=SEED, baselines=("eager",))
+        with judge:
             judge.open()
             archive.begin_run("endurance", task, device, SEED, {}, judge.environment)
             executor, usage = LocalExecutor(judge), Usage([scratch.path], device)
             first: dict[str, int] = {}
             outcomes: Counter[str] = Counter()
             surprises, started = [], time.monotonic()
-            for chosen in rounds(task, target, count):
-                results = executor.run([c for _, c in chosen])
+            for chosen in rounds(task, target, count, SCREENED_ROUND if screen else ROUND):
+                results = (executor.screen if screen else executor.run)([c for _, c in chosen])
                 for (number, each), result in zip(chosen, results, strict=True):
                     archive.add_result("endurance", each, result)
                     outcomes[f"{kind_of(number)}: {result.status}"] += 1
@@ -143,11 +146,15 @@ def endure(count: int, device: str, folder: Path) -> dict[str, object]:
                     f"{sum(outcomes.values())}/{count} {time.monotonic() - started:.0f}s {usage.now()}",
                     flush=True,
                 )
-            last = usage.now()
+            seconds, last = time.monotonic() - started, usage.now()
     kept = len(archive.run_entries("endurance"))
-    left = [c.name() for c in psutil.Process().children(recursive=True)]
+    children = psutil.Process().children(recursive=True)
+    left = [
+        c.name() for c in children if SERVER not in c.cmdline()
+    ]  # which forks for as long as this process lives
     return {
-        "count": count, "device": device, "seconds": round(time.monotonic() - started), "archived": kept,
+        "count": count, "device": device, "screened": screen, "seconds": round(seconds),
+        "a_minute": round(60 * count / seconds), "archived": kept,
         "outcomes": dict(sorted(outcomes.items())), "surprises": surprises, "after_first_round": first,
         "at_the_end": last, "grew": {k: last[k] - first[k] for k in last if last[k] - first[k] > ROOM[k]},
         "processes_left": left, "environment": describe(getattr(target, "compiler", None)).model_dump(),
@@ -161,11 +168,12 @@ def main() -> int:
     )
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--screen", action="store_true", help="screen them, without a verdict")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-endurance-"))
     try:
-        report = endure(args.count, args.device, folder)
+        report = endure(args.count, args.device, folder, args.screen)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(report, indent=1))
