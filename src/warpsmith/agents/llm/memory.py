@@ -121,7 +121,7 @@ def gain_of(attempt: Attempt, best_before: float) -> float:
 def has_ended(failure: str, attempt: Attempt) -> bool:
     """Return whether a repair ended its failure: the unit is correct now, or builds where it did not."""
     status = attempt.result.status
-    return status == "ok" or (
+    return attempt.result.passed or (
         failure.startswith("build-failed") and status not in ("build-failed", "refused")
     )
 

@@ -108,7 +108,7 @@ def _attempts(situation: Situation | None) -> tuple[Attempt, ...]:
 
 def outcome_text(attempt: Attempt) -> str:
     ratio = attempt.result.speedup if attempt.speedup > 0 else None
-    return describe_speed(ratio) if ratio is not None else failure_of(attempt.result)
+    return describe_speed(ratio) if ratio is not None else telling.describe_outcome(attempt)
 
 
 def _unit(attempt: Attempt, hypothesis: Hypothesis) -> Unit | None:

@@ -127,10 +127,18 @@ def _touches(unit: Unit, region: Region) -> bool:
 def _attempt_text(attempt: Attempt) -> str:
     lineage = attempt.candidate.lineage
     techniques = "; ".join(f"{u.technique or u.family} {_values(u)}".strip() for u in attempt.candidate.units)
-    ratio = attempt.result.speedup
-    if attempt.speedup > 0 and ratio is not None:
-        return f"round {lineage.round} {lineage.operator}: {techniques}: correct, {describe_speed(ratio)} of {ratio.baseline}"
-    return f"round {lineage.round} {lineage.operator}: {techniques}: {failure_of(attempt.result)}"
+    return f"round {lineage.round} {lineage.operator}: {techniques}: {describe_outcome(attempt)}"
+
+
+def describe_outcome(attempt: Attempt) -> str:
+    """Say how fast a candidate is, what it promises where it was only screened, or why it failed."""
+    ratio = attempt.ratio
+    if ratio is None or attempt.speedup <= 0:
+        return failure_of(attempt.result)
+    speed = f"{describe_speed(ratio)} of {ratio.baseline}"
+    return (
+        f"right where screening looked, an estimate of {speed}" if attempt.screened else f"correct, {speed}"
+    )
 
 
 def _values(unit: Unit) -> str:
@@ -154,10 +162,12 @@ def standing_text(attempt: Attempt, unit: Unit) -> str:
     """Describe what a judged unit is, and how fast the candidate that it is in."""
     name = f"{unit.technique or unit.family} {_values(unit)}".strip()
     ratio, timing = attempt.result.speedup, attempt.result.timing
+    us = timing.unit_us.get(unit.region.id) if timing is not None else None
+    alone = f"{us:.0f} us alone, " if us is not None else ""
+    if attempt.screened:
+        return f"- {name}: {alone}{describe_outcome(attempt)}"
     if ratio is None or timing is None:
         return f"- {name}: not timed"
-    us = timing.unit_us.get(unit.region.id)
-    alone = f"{us:.0f} us alone, " if us is not None else ""
     standing = (
         f"in a candidate at {describe_speed(ratio)} of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
     )

@@ -21,6 +21,7 @@ def translation(samples: Sequence[Sample], attempts: Sequence[Attempt]) -> Trans
     first = [s for s in samples if s.round == 0]
     if not first:
         return None
+    attempts = [a for a in attempts if not a.screened]  # of those nobody knows yet whether they are right
     written = {key for a in attempts if a.speedup > 0 for key in _written(a)}
     repaired = _find_repaired(attempts)
     counts: defaultdict[str, list[bool]] = defaultdict(list)
