@@ -52,3 +52,9 @@ def test_a_key_is_no_setting(monkeypatch, tmp_path) -> None:
     config = Config.load(directory=tmp_path)
     assert config.model == "openai:a"
     assert "CANARY" not in config.model_dump_json()
+
+
+@pytest.mark.parametrize(("screening", "on"), [("auto", {"cuda"}), ("on", {"cpu", "cuda"}), ("off", set())])
+def test_who_is_screened_by_the_setting(screening: str, on: set[str]) -> None:
+    config = Config.model_validate({"screening": screening})
+    assert {device for device in ("cpu", "cuda") if config.screens(device)} == on

@@ -25,21 +25,15 @@ class LocalExecutor:
         self._code_profiler = CodeProfiler()
 
     def run(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        for candidate, result in zip(
-            candidates, self._count("judging", self.judge.evaluate(candidates)), strict=True
-        ):
-            yield self._code_profiler.complete(result, candidate)
+        return self._count("judging", self._complete(candidates, self.judge.evaluate(candidates)))
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         if not isinstance(self.judge, ScreeningJudge):
             raise TypeError("this judge has one tier")
-        for candidate, result in zip(
-            candidates, self._count("screening", self.judge.screen(candidates)), strict=True
-        ):
-            yield self._code_profiler.complete(result, candidate)
+        return self._count("screening", self._complete(candidates, self.judge.screen(candidates)))
 
     def remeasure(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        yield from self._count("confirmation", self.judge.remeasure(candidates))
+        return self._count("confirmation", self.judge.remeasure(candidates))
 
     def wait_until_quiet(self, seconds: float) -> bool:
         return wait_until_quiet(seconds, self.judge.environment.threads, self.judge.device)
@@ -52,6 +46,10 @@ class LocalExecutor:
             return self._code_profiler.complete(result, candidate)
         finally:
             self.spent["confirmation"] += time.monotonic() - start
+
+    def _complete(self, candidates: Sequence[Candidate], results: Iterator[Result]) -> Iterator[Result]:
+        for candidate, result in zip(candidates, results, strict=True):
+            yield self._code_profiler.complete(result, candidate)
 
     def _count(self, stage: str, results: Iterator[Result]) -> Iterator[Result]:
         while True:

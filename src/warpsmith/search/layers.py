@@ -19,23 +19,25 @@ def rebind(unit: Unit, region: Region) -> Unit:
 
 def share_sources(graph: Graph, units: Sequence[Unit]) -> tuple[Unit, ...]:
     """Give units for twins, of one technique and one setting, the source of the first of them."""
-    twins = find_twins(graph, [u.region for u in units])
-    first: dict[tuple[str, str], Unit] = {}
-    shared = []
-    for unit in units:
-        key = twins[unit.region.id], _describe_unit(unit)
-        shared.append(rebind(first.setdefault(key, unit), unit.region) if unit.compiled else unit)
-    return tuple(shared)
+    by_region, first = {u.region.id: u for u in units}, _find_first(graph, units)
+    return tuple(rebind(by_region[first[u.region.id]], u.region) if u.compiled else u for u in units)
 
 
 def list_alike(graph: Graph, units: Sequence[Unit], unit: Unit) -> set[str]:
-    """Return the regions of the units that do for a twin what `unit` does for its region; its own is one."""
-    twins = find_twins(graph, [unit.region, *(u.region for u in units)])
-    form, first = _describe_unit(unit), twins[unit.region.id]
-    return {u.region.id for u in units if twins[u.region.id] == first and _describe_unit(u) == form}
+    """Return the regions of the units that do for a twin what `unit`, one of them, does for its region; its own is one."""
+    first = _find_first(graph, units)
+    return {region for region in first if first[region] == first[unit.region.id]}
 
 
-def _describe_unit(unit: Unit) -> str:
+def _find_first(graph: Graph, units: Sequence[Unit]) -> dict[str, str]:
+    """Return region id → the first region of the units that is its twin and has the same technique and setting."""
+    twins, first = find_twins(graph, [u.region for u in units]), dict[tuple[str, str], str]()
+    return {
+        u.region.id: first.setdefault((twins[u.region.id], _describe_setting(u)), u.region.id) for u in units
+    }
+
+
+def _describe_setting(unit: Unit) -> str:
     setting = [*map(str, sorted(unit.current_values.items())), *sorted(unit.flags), *unit.requires]
     return "\n".join([unit.language, unit.family, unit.technique, *setting])
 

@@ -147,8 +147,7 @@ class Search:
         self.meter.started += time.monotonic() - begin
         factor = self.facts.total_us / before if before > 0 else 1.0
         self._estimates = {key: r.scale(factor) for key, r in self._estimates.items()}
-        self.attempts[:] = [a.scale_estimate(factor) for a in self.attempts]
-        self.methods.population.replace({a.candidate.content_key: a for a in self.attempts})
+        self._restate(lambda attempt: attempt.scale_estimate(factor))
 
     def _judge_finalists(self, finalists: Sequence[Attempt]) -> None:
         """Their verdicts take the place of what screening said of them."""
@@ -224,7 +223,11 @@ class Search:
             return
         self.limit = limit
         self.facts = self.facts.by_limit(limit)
-        self.attempts[:] = [a.restate(limit) for a in self.attempts]
+        self._restate(lambda attempt: attempt.restate(limit))
+
+    def _restate(self, change: Callable[[Attempt], Attempt]) -> None:
+        """Put every attempt, here and in the population, as it is after a change of what it is measured by."""
+        self.attempts[:] = map(change, self.attempts)
         self.methods.population.replace({a.candidate.content_key: a for a in self.attempts})
 
     def _describe_settled(self) -> str:

@@ -7,44 +7,46 @@ that one which was written for a region runs for its twins.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from ..records import Graph, Node, Region
 
+Form = tuple[Hashable, ...]
+
 
 def find_twins(graph: Graph, regions: Iterable[Region]) -> dict[str, str]:
     """Return region id → id of the first region that is its twin."""
-    first: dict[str, str] = {}
+    first: dict[Form, str] = {}
     return {region.id: first.setdefault(describe_form(graph, region), region.id) for region in regions}
 
 
-def describe_form(graph: Graph, region: Region) -> str:
-    """Write down all that twins have in common."""
+def describe_form(graph: Graph, region: Region) -> Form:
+    """Put together all that twins have in common."""
     labels = {name: f"i{number}" for number, name in enumerate(region.inputs)}
     members = [graph.by_name[name] for name in region.nodes]
     for node in members:
         for value in node.outputs:
             if value is not None:
                 labels[value.name] = f"t{len(labels)}"
-    nodes = [_describe_node(node, labels) for node in members]
-    inputs = [graph.specs[name].model_dump() for name in region.inputs]
-    return json.dumps([nodes, inputs, [labels[name] for name in region.outputs]], default=str)
+    nodes = tuple(_describe_node(node, labels) for node in members)
+    inputs = tuple(graph.specs[name] for name in region.inputs)
+    return nodes, inputs, tuple(labels[name] for name in region.outputs)
 
 
-def _describe_node(node: Node, labels: Mapping[str, str]) -> list[Any]:
-    outputs = [None if v is None else [labels[v.name], v.spec.model_dump()] for v in node.outputs]
-    kwargs = sorted((name, _rename(value, labels)) for name, value in node.kwargs.items())
-    return [node.op, [_rename(a, labels) for a in node.args], kwargs, outputs]
+def _describe_node(node: Node, labels: Mapping[str, str]) -> Form:
+    outputs = tuple(None if v is None else (labels[v.name], v.spec) for v in node.outputs)
+    kwargs = tuple((name, _rename(value, labels)) for name, value in sorted(node.kwargs.items()))
+    return node.op, tuple(_rename(a, labels) for a in node.args), kwargs, outputs
 
 
-def _rename(argument: Any, labels: Mapping[str, str]) -> Any:
+def _rename(argument: Any, labels: Mapping[str, str]) -> Form | str:
+    """Write an argument with the labels of its values; numbers as they are written, since 1, 1.0 and True are equal."""
     if isinstance(argument, dict):
-        return {k: labels[v] if k == "v" else v for k, v in argument.items()}
+        return tuple((k, labels[v] if k == "v" else repr(v)) for k, v in argument.items())
     if isinstance(argument, list | tuple):
-        return [_rename(a, labels) for a in argument]
-    return argument
+        return tuple(_rename(a, labels) for a in argument)
+    return repr(argument)
 
 
 __all__ = ["describe_form", "find_twins"]
