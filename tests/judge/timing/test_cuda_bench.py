@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ pytestmark = [
 ]
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
+HOST_S = 4e-4  # that a slow host takes to launch a call
 ROWS, COLUMNS = 16384, 1024  # 64 MiB: some 35 µs on an H200
 SPEC = TensorSpec(shape=(ROWS, COLUMNS), dtype="float32", stride=(COLUMNS, 1))
 TEXT = f"""
@@ -230,13 +232,33 @@ class TestStopwatch:
         assert isinstance(watch, CudaStopwatch)
         watch.prepare(str(values), 3)
         times = watch.time(15, True, 1, True)["ns"]
-        print(f"hidden={hidden} tail={watch.usual_tail / 1e3:.1f} µs", sorted(times))
+        print(
+            f"hidden={hidden} tail={watch.usual_tail / 1e3:.1f} µs, delay={watch.usual_delay / 1e3:.1f} µs",
+            sorted(times),
+        )
         return float(np.median(times))
 
     def test_work_on_another_stream_is_charged(self, scratch):
         values = provider(scratch)()
         plain, hidden = self._median(False, values), self._median(True, values)
         assert hidden > 0.6 * plain
+
+    def test_a_slow_host_is_not_charged(self, scratch):
+        """The device is kept busy for longer until the call is launched in time."""
+
+        class SlowlyLaunched(SideStream):
+            def call(self):
+                until = time.perf_counter() + HOST_S
+                while time.perf_counter() < until:
+                    pass
+                return torch.relu(self.values[0])
+
+        watch = make_stopwatch("cuda", task().graph, SlowlyLaunched(False), 1)
+        assert isinstance(watch, CudaStopwatch)
+        watch.prepare(str(provider(scratch)()), 3)
+        first, then = (float(np.median(watch.time(count, True, 1, True)["ns"])) for count in (20, 20))
+        print(f"{first / 1e3:.1f} µs, then {then / 1e3:.1f} µs after {watch.sweeps} sweeps")
+        assert then < 0.2 * HOST_S * 1e9
 
     def test_a_cold_call_reads_memory(self, scratch):
         """8 MiB stay in the L2 of most GPUs between calls that do not evict them."""

@@ -64,6 +64,7 @@ class FakeGpu:
         self.notices = 0.01  # after the device is done
         self.tired = 0.0  # by this share of what it waited for the host notices later
         self.asked = 0.0
+        self.waits = False  # for the host, which launches late
 
     def Event(self, enable_timing: bool) -> "FakeEvent":
         assert enable_timing
@@ -90,6 +91,9 @@ class FakeEvent:
         self.at = self.gpu.now
 
     def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return self.gpu.waits
 
     def elapsed_time(self, end: "FakeEvent") -> float:
         assert self.at >= 0
@@ -197,6 +201,45 @@ class TestStopwatch:
         gpu.notices += 0.03  # 30 µs later than before the block
         answer = watch.time(3, True, 1, True)
         assert answer["charged_ns"] == pytest.approx(3e6 * outlasting, rel=0.1, abs=1e4)
+
+    @pytest.mark.parametrize(("before_ms", "in_block_ms", "charged_ns"), [
+        (0.0, 0.0, 0.0), (0.0, 0.015, 0.0), (0.0, 2.0, 2e6), (2.0, 2.0, 2e6 - 50e3),
+    ])  # fmt: skip
+    def test_work_that_holds_up_the_last_changes_is_charged(
+        self, gpu: FakeGpu, values: Path, monkeypatch: pytest.MonkeyPatch,
+        before_ms: float, in_block_ms: float, charged_ns: float,
+    ) -> None:  # fmt: skip
+        """Work on another stream begins in the lead. Who holds up the rehearsals, too, hides fifty microseconds."""
+        held_up_ms = 0.0
+
+        def perturb(*change) -> None:
+            gpu.now += 0.005 + held_up_ms
+            stopwatch_perturb(*change)
+
+        stopwatch_perturb = cuda_clock.perturb
+        monkeypatch.setattr(cuda_clock, "perturb", perturb)
+        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+        watch.prepare(str(values), 1)
+        held_up_ms = before_ms
+        watch.again(1)
+        held_up_ms = in_block_ms
+        answer = watch.time(3, True, 1, True)
+        assert answer["charged_ns"] == pytest.approx(3 * charged_ns, rel=1e-2)
+
+    def test_the_lead_grows_while_the_device_waits_for_the_host(self, gpu: FakeGpu, values: Path) -> None:
+        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+        watch.prepare(str(values), 1)
+        watch.time(9, True, 1, True)
+        gpu.waits = True
+        watch.time(1, True, 1, True)
+        gpu.waits = False
+        watch.time(9, True, 1, True)
+        assert watch.sweeps == cuda_clock.LEAD_SWEEPS, "one hiccup"
+        gpu.waits = True
+        watch.time(2, True, 1, True)
+        assert watch.sweeps == 2 * cuda_clock.LEAD_SWEEPS
+        watch.time(40, True, 1, True)
+        assert watch.sweeps == cuda_clock.LEAD_MOST
 
     def test_who_slows_empty_calls_hides_little(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), None)

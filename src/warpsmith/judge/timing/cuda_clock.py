@@ -2,12 +2,14 @@
 
 In: as `Stopwatch`, in a process whose CUDA context is its own. Out: nanoseconds between two CUDA events around
 each call. The eviction of the L2 cache is queued before the first event and keeps the device busy while
-the host launches the call, so that a short call's events hold no launch gap; a call whose launching takes
-longer than that, some 0.3 ms, pays for it, as it would deployed. After each call the host waits for the whole device, and a
-third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
+the host launches the call, so that a short call's events hold no launch gap; where launching takes longer, the next evictions
+do, too. A call whose launching takes more than some 1 ms pays for it, as it would deployed. After each call the host waits for
+the whole device, and a third event tells how long it was busy: work that outlasts the second event, on another stream, is charged to
 the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
 does, so it is measured anew before each block of calls, after waits as long as a call, and in it right after each call: a host that is
-slow for a while is slow for both. What the events say is bound by the host's clock and by the supervisor's (`interleaved_rounds.agree`).
+slow for a while is slow for both. Work on another stream may also begin before the clock does, and hold up the last changes
+of the inputs and with them the first event: what these take longer than usual is charged, too. What the events say is bound by the
+host's clock and by the supervisor's (`interleaved_rounds.agree`).
 
 Sources: CUDA C++ Programming Guide, "Events" (resolution about half a microsecond) and "L2 access management".
 """
@@ -32,15 +34,16 @@ from ...processes.sandbox import restrict
 from ...records import Graph, TensorSpec
 from ...runtime.tensors import open_tensors
 from ..device.memory import KEPT_BYTES
-from .stopwatch import Block, Callee, Stopwatch, expect_total, flush_buffer, memory, perturb
+from .stopwatch import Block, Callee, LateChange, Stopwatch, expect_total, flush_buffer, memory, perturb
 
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
-# Before a cold call what evicts the cache is read so many times over, for some 0.4 ms: the host makes the last changes and launches the call
-# meanwhile, in a third of that where nothing else runs, and in two thirds at times where other processes compile beside it. It is one kernel
-# that fills the device, so that nothing on another stream gets a processor before the clock starts.
-LEAD_SWEEPS = 4
+# Before a cold call what evicts the cache is read so many times over, for some 0.3 ms: the host makes the last changes and launches the call
+# meanwhile, in half of that where nothing else runs. It is one kernel that fills the device, so that nothing on another stream gets a
+# processor before the clock starts. Where the clock has started before a call was launched, and does so again, it becomes twice as long.
+LEAD_SWEEPS, LEAD_MOST = 4, 16
+LATE_CALLS, LATE_LEAK = 2.0, 0.125  # calls launched too late, of which one in time takes so much away
 LEAD_CYCLES = 400_000  # device cycles, some 0.2 ms, that hide the launch of a warm call, or of nothing
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
@@ -48,6 +51,8 @@ TAIL_CALLS = 30  # empty calls that show how long after its end the host and the
 BLOCK_TAILS = 9  # of them before a block of calls
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
+DELAY_CALLS = 5  # rehearsals that show how long the last changes take before a block
+DELAY_NOISE, DELAY_NOISE_NS = 1.0, 20_000.0  # typically longer in a block by this share, and this much
 LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
 
 
@@ -66,6 +71,8 @@ class CudaStopwatch(Stopwatch):
         self._nothing = torch.zeros(1, device=self.device)
         self._call_ns = 0.0  # what a call took last
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
+        self.usual_delay = self.first_delay = 0.0
+        self.sweeps, self._late = LEAD_SWEEPS, 0.0
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """Time calls as `Stopwatch.time` does. Without `fresh` the calls follow one another between two events, and each is
@@ -76,41 +83,59 @@ class CudaStopwatch(Stopwatch):
         times: list[float] = []
         tails: list[float] = []
         idle: list[float] = []  # the same of nothing, right after each call
-        total = total_tail = total_idle = 0.0
+        delays: list[float] = []
+        total = total_tail = total_idle = total_delay = 0.0
         rng, start = random.Random(seed), time.perf_counter_ns()
         with torch.no_grad():
             for _ in range(n):
                 self.result = None
                 self._overwrite()
                 self._reset()
-                late = self._change(rng)
-                self._lead(evictions)
-                for change in late:  # no stream, and no thread, has seen what the call will be given
-                    perturb(*change)
-                ns, tail = self._one()
+                ns, tail, delay = self._one(self._change(rng), evictions)
                 times.append(ns)
                 tails.append(tail)
+                delays.append(delay)
                 total += ns
                 total_tail += tail
+                total_delay += delay
                 idle.append(self._tail_of_nothing(1))
                 total_idle += idle[-1]
                 self._look_after_call()
         expect_total(times, total)
         expect_total(tails, total_tail)
         expect_total(idle, total_idle)
+        expect_total(delays, total_delay)
         self._call_ns = median(times)
         usual = min(max(self.usual_tail, median(idle)), self.first_tail + TAIL_MOST_NS)
-        charged = [max(1, round(ns)) for ns in add_tails(times, tails, usual)]
+        held_up = add_delays(times, delays, self.usual_delay)
+        charged = [max(1, round(ns)) for ns in add_tails(held_up, tails, usual)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
 
-    def _one(self) -> tuple[float, float]:
-        """Nanoseconds of a call on the device, and from then to when all of its work was done."""
-        start, end, late = _events(3)
-        start.record(self.stream)
+    def _one(self, changes: Sequence[LateChange], evictions: int) -> tuple[float, float, float]:
+        """Nanoseconds of a call on the device, from then to when all of its work was done, and of the last changes before it."""
+        free, start, end, late = _events(4)
+        self._begin(free, start, changes, evictions)
         self.result = self.callee.call()
+        self._watch_launch(start.query())
         tail = tail_of(self.stream, end, late)
-        return start.elapsed_time(end) * 1e6, tail
+        return start.elapsed_time(end) * 1e6, tail, free.elapsed_time(start) * 1e6
+
+    def _watch_launch(self, late: bool) -> None:
+        """Make the lead longer when calls are launched too late again and again: the device waited for the host."""
+        self._late = self._late + 1 if late else max(0.0, self._late - LATE_LEAK)
+        if self._late >= LATE_CALLS and self.sweeps < LEAD_MOST:
+            self.sweeps, self._late = 2 * self.sweeps, 0.0
+
+    def _begin(
+        self, free: torch.cuda.Event, start: torch.cuda.Event, changes: Sequence[LateChange], evictions: int
+    ) -> None:
+        """Queue the lead, the last changes and the start of the clock; `free` tells when the lead was over."""
+        self._lead(evictions)
+        free.record(self.stream)
+        for change in changes:  # no stream, and no thread, has seen what the call will be given
+            perturb(*change)
+        start.record(self.stream)
 
     def _batch(self, n: int) -> dict[str, Any]:
         """Calls in a row. Waiting for the device is part of the batch, on either clock."""
@@ -133,7 +158,7 @@ class CudaStopwatch(Stopwatch):
         if evictions and self.flush is not None:
             if self._reset_persisting is not None:
                 self._reset_persisting()
-            sweeps = self.flush.expand(LEAD_SWEEPS, -1)
+            sweeps = self.flush.expand(self.sweeps, -1)
             for _ in range(evictions):
                 sweeps.sum()
         else:
@@ -153,22 +178,28 @@ class CudaStopwatch(Stopwatch):
         that somebody's clock bounds.
         """
         self._alone = alone
-        answer = super().prepare(values, warmup)
-        if not self._rehearsed:
-            self._rehearse()
-        return answer
+        return super().prepare(values, warmup)
 
-    def _rehearse(self) -> None:
-        """Do once what lies between calls, and undo it: the driver loads a kernel at its first use, for ten milliseconds."""
+    def _delay_of_changes(self) -> float:
+        """Nanoseconds: how long the last changes typically take where no call follows. They are undone."""
+        delays = []
         with torch.no_grad():
-            for change in self._change(random.Random()):
-                perturb(*change)
-            self._lead(1)
+            for _ in range(DELAY_CALLS):
+                free, start = _events(2)
+                self._begin(free, start, self._change(random.Random()), 1)
+                torch.cuda.synchronize()
+                delays.append(free.elapsed_time(start) * 1e6)
             self._undo_change()
-        torch.cuda.synchronize()
-        self._rehearsed = True
+        return median(delays)
 
     def again(self, warmup: int) -> dict[str, Any]:
+        """Call `warmup` times as `Stopwatch.again` does. What lies between calls is done before any call was made: the driver loads
+        a kernel at its first use, for ten milliseconds, and what it takes is known before a callee could slow it.
+        """
+        if not self._rehearsed:
+            self._delay_of_changes()
+            self.usual_delay = self.first_delay = self._delay_of_changes()
+            self._rehearsed = True
         answer = super().again(warmup)
         self._overwrite()
         torch.cuda.synchronize()
@@ -176,6 +207,7 @@ class CudaStopwatch(Stopwatch):
             return answer
         quiet = self._until_quiet()
         self.usual_tail = min(self._tail_of_nothing(BLOCK_TAILS), self.first_tail + TAIL_MOST_NS)
+        self.usual_delay = min(self._delay_of_changes(), self.first_delay + TAIL_MOST_NS)
         return {**answer, "quiet": quiet}
 
     def _until_quiet(self) -> bool:
@@ -243,6 +275,13 @@ def add_tails(times: Sequence[float], tails: Sequence[float], usual: float) -> l
     if not outlasts(median(tails), usual):
         return list(times)
     return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
+
+
+def add_delays(times: Sequence[float], delays: Sequence[float], usual: float) -> list[float]:
+    """Make the times longer by what held up the last changes before them, where it usually did."""
+    if median(delays) < usual * (1 + DELAY_NOISE) + DELAY_NOISE_NS:
+        return list(times)
+    return [ns + max(0.0, delay - usual) for ns, delay in zip(times, delays, strict=True)]
 
 
 def outlasts(tail: float, usual: float) -> bool:

@@ -21,6 +21,9 @@ class Model(nn.Module):
         self.norm = nn.LayerNorm(channels, eps=1e-6)
         self.up, self.down = nn.Linear(channels, 4 * channels), nn.Linear(4 * channels, channels)
         self.scale = nn.Parameter(0.5 + torch.rand(channels))
+        for norm in (self.norm,):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.normal_(norm.bias, std=0.5)
         self.half()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

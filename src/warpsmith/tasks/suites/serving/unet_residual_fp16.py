@@ -22,6 +22,9 @@ class Model(nn.Module):
         self.norm_in, self.norm_out = (nn.GroupNorm(groups, channels) for _ in range(2))
         self.conv_in, self.conv_out = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
         self.time = nn.Linear(embedding, channels)
+        for norm in (self.norm_in, self.norm_out):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.normal_(norm.bias, std=0.5)
         self.half()
 
     def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:

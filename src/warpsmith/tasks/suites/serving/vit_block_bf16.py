@@ -22,6 +22,9 @@ class Model(nn.Module):
         self.norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        for norm in (self.norm, self.mlp_norm):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+            nn.init.normal_(norm.bias, std=0.5)
         self.bfloat16()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

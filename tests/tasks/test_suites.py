@@ -1,4 +1,4 @@
-"""Suite `core` and the examples as data: the format, the variants, and inputs that admit no cheap answer."""
+"""Suites `core` and `serving` and the examples as data: the format, the variants, and inputs that admit no cheap answer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ROOT / "src" / "warpsmith" / "tasks" / "suites" / "core"
-TASKS = sorted(SUITE.glob("[!_]*.py"))
+SUITES = ROOT / "src" / "warpsmith" / "tasks" / "suites"
+TASKS, SERVING = (sorted((SUITES / name).glob("[!_]*.py")) for name in ("core", "serving"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BOTH = [pytest.param(p, id=p.stem) for p in [*TASKS, *EXAMPLES]]
+SMALL = [pytest.param(p, id=p.stem) for p in [*TASKS, *EXAMPLES]]
+ALL = [*SMALL, *(pytest.param(p, id=p.stem) for p in SERVING)]
 MAX_OUTPUT_BYTES = 16 << 20
 
 
@@ -46,7 +47,7 @@ def test_suite_is_large_enough() -> None:
     assert len(TASKS) >= 18
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_documented_and_has_two_variants_one_ragged(path: Path) -> None:
     names = namespace(path)
     assert ast.get_docstring(ast.parse(path.read_text()))
@@ -54,7 +55,7 @@ def test_documented_and_has_two_variants_one_ragged(path: Path) -> None:
     assert any(v % 2 for v in names["VARIANTS"]["ragged"].values())
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", SMALL)
 def test_runs_at_every_variant_and_is_no_larger_than_the_main_shape(path: Path) -> None:
     torch.manual_seed(0)
     names = namespace(path)
@@ -67,7 +68,18 @@ def test_runs_at_every_variant_and_is_no_larger_than_the_main_shape(path: Path) 
         assert sum(o.numel() for o in other) <= sum(o.numel() for o in main)
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem) for p in SERVING])
+def test_served_blocks_run_in_half_precision_at_every_variant(path: Path) -> None:
+    """Main shapes are those that are served, too large for a test."""
+    variants = namespace(path)["VARIANTS"]
+    ragged, small = (namespace(path, variants[name]) for name in ("ragged", "small"))
+    (given, *_), outputs = ragged["get_inputs"](), (outputs_of(ragged), outputs_of(small))
+    assert given.dtype == {"bf16": torch.bfloat16, "fp16": torch.float16}[path.stem.rsplit("_", 1)[1]]
+    for large, little in zip(*outputs, strict=True):
+        assert (large.dtype, large.dim()) == (little.dtype, little.dim())
+
+
+@pytest.mark.parametrize("path", ALL)
 def test_inputs_are_sign_mixed_and_outputs_follow_them(path: Path) -> None:
     """On inputs of one sign ReLU is the identity; an output that hardly varies can be guessed."""
     torch.manual_seed(1)
@@ -86,7 +98,7 @@ def test_inputs_are_sign_mixed_and_outputs_follow_them(path: Path) -> None:
         assert a.numel() == 1 or a.float().std() > 1e-3 * scale, "the output is nearly a constant"
 
 
-@pytest.mark.parametrize("path", BOTH)
+@pytest.mark.parametrize("path", ALL)
 def test_every_parameter_matters(path: Path) -> None:
     torch.manual_seed(2)
     names = namespace(path, namespace(path)["VARIANTS"]["small"])
