@@ -37,7 +37,8 @@ def call(build: Build, inputs: list[torch.Tensor], output: torch.Tensor) -> int:
     size = library.warpsmith_workspace_bytes()
     workspace = torch.empty(max(size, 1), dtype=torch.uint8, device="cuda")
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    code = int(library.warpsmith_run(given, made, ctypes.c_void_p(workspace.data_ptr()), stream))
+    encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    code = int(library.warpsmith_run(given, made, ctypes.c_void_p(workspace.data_ptr()), stream, encode))
     torch.cuda.synchronize()
     return code
 
@@ -153,3 +154,18 @@ def test_machine_code_of_real_builds(target: CudaTarget) -> None:
     assert build.ok, build.diagnostics
     (kernel,) = disassemble(Path(build.library), target.toolkit.cuobjdump).kernels
     assert [(m.inputs, m.accumulator) for m in kernel.matrix] == [("BF16", "F32")], kernel
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.get_device_capability() < (9, 0),
+    reason="no engine that copies boxes",
+)
+@pytest.mark.parametrize("shape", [(64, 128), (37, 100), (1, 4)])
+def test_boxes_are_moved_by_tensor_maps(target: CudaTarget, shape: tuple[int, int]) -> None:
+    """What lies beyond the tensor is neither read nor written."""
+    unit, graph = example("tensor_map_relu", [shape])
+    inputs = [torch.randn(shape, device="cuda")]
+    room = torch.full((shape[0] + 16, shape[1]), float("nan"), device="cuda")
+    assert call(target.build(unit, graph, "main"), inputs, room[: shape[0]]) == 0
+    assert torch.equal(room[: shape[0]], torch.relu(inputs[0]))
+    assert room[shape[0] :].isnan().all()

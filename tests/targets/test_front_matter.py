@@ -17,6 +17,7 @@ from warpsmith.targets.front_matter import (
     render,
     unit_from_source,
 )
+from warpsmith.targets.tensor_maps import TensorMap
 
 REGION = Region(nodes=("n",), inputs=("x",), outputs=("y",), signature="s")
 SOURCE = """\
@@ -49,6 +50,18 @@ def tunables(draw: st.DrawFn) -> tuple[Tunable, ...]:
 
 
 @st.composite
+def tensor_maps(draw: st.DrawFn) -> tuple[TensorMap, ...]:
+    extents = st.one_of(st.integers(1, 256).map(str), names)
+    return tuple(
+        TensorMap(
+            name=name, buffer=draw(st.sampled_from(["in0", "in3", "out1"])), swizzle=draw(st.sampled_from([0, 32, 64, 128])),
+            box=tuple(draw(st.lists(extents, min_size=1, max_size=5))),
+        )
+        for name in draw(st.lists(names, max_size=3, unique=True))
+    )  # fmt: skip
+
+
+@st.composite
 def matters(draw: st.DrawFn) -> FrontMatter:
     requires = draw(st.lists(st.tuples(terms, st.sampled_from(["%", "<=", "=="]), terms), max_size=3))
     return FrontMatter(
@@ -58,6 +71,7 @@ def matters(draw: st.DrawFn) -> FrontMatter:
         requires=tuple(" ".join(r) for r in requires),
         flags=tuple(draw(st.lists(word.map("-f{}".format), max_size=3))),
         atomics=draw(st.booleans()),
+        tensor_maps=draw(tensor_maps()),
     )
 
 

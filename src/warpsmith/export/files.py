@@ -17,7 +17,6 @@ from ..records import Graph, GraphInput, Task, Unit
 from ..report.wording import claim, hardware
 from ..targets.front_matter import fill_in_choices
 from ..targets.native_target import HEADERS, NativeTarget
-from ..targets.task_header import requirements
 
 LINK_FLAGS = ("-shared", "-nostdlib", "-Wl,--as-needed", "-lm", "-lc", "-lgcc")
 CUDA_LINK_FLAGS = ("-shared", "-lcudart")
@@ -72,8 +71,9 @@ class UnitFiles:
 
 
 def unit_files(unit: Unit, graph: Graph, target: NativeTarget) -> UnitFiles:
-    header = target.header(graph, unit.region) + requirements(unit.requires)
-    return UnitFiles(fill_in_choices(unit), header, target.flags(unit), unit.language)
+    return UnitFiles(
+        fill_in_choices(unit), target.unit_header(unit, graph), target.flags(unit), unit.language
+    )
 
 
 def task_text(task: Task) -> str:

@@ -26,7 +26,8 @@ uint64_t warpsmith_workspace_bytes();
 ```
 
 Pointers are 64-byte aligned; `workspace` has that many bytes (null when none are needed), `stream` is null on
-the CPU and a `cudaStream_t` on CUDA, where pointers are the device's and `warpsmith_run` returns a `cudaError_t` as an int. `GOMP_*` symbols
+the CPU and a `cudaStream_t` on CUDA, where pointers are the device's and `warpsmith_run` returns a `cudaError_t` as an int. Where a unit's source declares tensor maps,
+its fifth argument is the address of the driver's `cuTensorMapEncodeTiled`. `GOMP_*` symbols
 come from the process that loads it; link with `-fopenmp` if yours has none.
 
 ## Proof

@@ -34,7 +34,6 @@ from ..targets.cpu import CpuTarget
 from ..targets.cuda_toolkit import toolkit
 from ..targets.native_target import HEADERS
 from ..targets.target import Target
-from ..targets.task_header import requirements
 from .harness import SANITIZERS, Call, cpu_harness, cuda_harness
 from .sanitizer_output import (
     find_address_error,
@@ -227,7 +226,7 @@ class CpuSanitizer:
             )
 
     def _build(self, unit: Unit, graph: Graph, folder: Path) -> Path | None:
-        header = self.target.header(graph, unit.region) + requirements(unit.requires)
+        header = self.target.unit_header(unit, graph)
         (folder / "unit.cpp").write_text(unit.source)
         (folder / "task.h").write_text(header)
         flags = (*self.target.flags(unit), *SANITIZERS, "-O1", "-w", "-I", ".", "-I", str(HEADERS))

@@ -32,7 +32,7 @@ def open_unit(path):
     except OSError:
         share_runtimes()
         library = ctypes.CDLL(path)
-    library.warpsmith_run.argtypes = [ctypes.c_void_p] * 4
+    library.warpsmith_run.argtypes = [ctypes.c_void_p] * ARGUMENTS
     library.warpsmith_run.restype = RESULT
     library.warpsmith_workspace_bytes.restype = ctypes.c_size_t
     return library.warpsmith_run, library.warpsmith_workspace_bytes()
@@ -63,10 +63,18 @@ def matched(tensor, stride):
     return made
 '''
 RESULT = {
-    "cpu": "RESULT = None  # of a unit's entry point",
-    "cuda": "RESULT = ctypes.c_int  # of a unit's entry point: a cudaError_t",
+    "cpu": "ARGUMENTS, RESULT = 4, None  # of a unit's entry point",
+    "cuda": "ARGUMENTS, RESULT = 5, ctypes.c_int  # of a unit's entry point, which returns a cudaError_t",
 }
-CHECK = '''
+CUDA_PRELUDE = '''
+
+def find_encoder():
+    """The address of the driver's function that encodes tensor maps, for units that have some; None where there is none."""
+    try:
+        return ctypes.cast(ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled, ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None
+
 
 def check(code):
     """A kernel that could not be launched is an error here, before its outputs are read."""
@@ -105,7 +113,7 @@ class _Writer:
         self._finish()
         setup, run = _indent(self._setup(), 1), _indent(self._run(), 2)
         prelude = PRELUDE.replace("import torch\n", f"import torch\n\n{RESULT[self.device]}\n", 1)
-        prelude += CHECK if self.device == "cuda" else ""
+        prelude += CUDA_PRELUDE if self.device == "cuda" else ""
         return (
             f"{prelude}\n\ndef bind(libraries):\n{setup}\n\n    def run(inputs):\n{run}\n\n    return run\n"
         )
@@ -117,7 +125,7 @@ class _Writer:
             lines.append(f"In{index} = ctypes.c_void_p * {len(region.inputs)}")
             lines.append(f"Out{index} = ctypes.c_void_p * {len(region.outputs)}")
         if self.device == "cuda":
-            lines.append("stream_of = torch._C._cuda_getCurrentRawStream")
+            lines.append("stream_of, encoder = torch._C._cuda_getCurrentRawStream, find_encoder()")
         return ["enabled, set_enabled = torch.is_grad_enabled, torch._C._set_grad_enabled", *lines]
 
     def _run(self) -> list[str]:
@@ -165,7 +173,7 @@ class _Writer:
         call = f"unit{index}(In{index}({reads}), Out{index}({writes}), {space}, "
         if self.device == "cuda":
             where = f"{_local(region.outputs[0])}.device.index"
-            self.body.append(f"check({call}stream_of({where})))")
+            self.body.append(f"check({call}stream_of({where}), encoder))")
         else:
             self.body.append(f"{call}None)")
         self.body.append(f"del {', '.join(['space', *(f'{_local(n)}_' for n in region.inputs)])}")

@@ -19,6 +19,7 @@ from . import source_rules, symbols
 from .native_target import HEADERS, LIBRARY, NativeTarget
 from .target import Finding
 from .task_header import region_header
+from .tensor_maps import TensorMap
 
 SOURCE = "unit.cpp"
 ABI = "4"  # part of every key: raise it when the checks or the link line change
@@ -56,7 +57,9 @@ class CpuTarget(NativeTarget):
         self.signature = machine.compiler_signature(self.compiler)
         self.threads = threads or machine.threads()
 
-    def header(self, graph: Graph, region: Region) -> str:
+    def header(self, graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
+        if maps:
+            raise ValueError("tensor maps are for units in CUDA")
         return region_header(graph, region, self.threads)
 
     def flags(self, unit: Unit) -> tuple[str, ...]:

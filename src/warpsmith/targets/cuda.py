@@ -21,6 +21,7 @@ from .build_cache import CommandRun, run_confined
 from .native_target import HEADERS, LIBRARY, NativeTarget, explain
 from .target import Finding
 from .task_header import cuda_region_header
+from .tensor_maps import TensorMap
 
 SOURCE = "unit.cu"
 ABI = "2"  # part of every key: raise it when the checks or the link line change
@@ -98,8 +99,8 @@ class CudaTarget(NativeTarget):
         self.signature = self.toolkit.signature
         self.arch = arch or cuda_toolkit.device_arch()
 
-    def header(self, graph: Graph, region: Region) -> str:
-        return cuda_region_header(graph, region)
+    def header(self, graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
+        return cuda_region_header(graph, region, maps)
 
     def flags(self, unit: Unit) -> tuple[str, ...]:
         """Return the flags of nvcc for a unit."""

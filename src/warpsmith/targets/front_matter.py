@@ -6,6 +6,7 @@
     // requires: in0_shape[1] % 4 == 0
     // flags: -funroll-loops
     // atomics: yes
+    // tensor-map: A = in0 {BLOCK_M, BLOCK_K} swizzle 128
 
 Text in, `FrontMatter` (or a `Unit`) out, and back. The block ends with the first line that is not a `//`
 comment. Comment lines without one of these keys are prose; a key that is nearly one of these is an error,
@@ -20,9 +21,10 @@ from typing import Literal
 
 from ..errors import UsageError
 from ..records import Record, Region, Tunable, Unit
+from .tensor_maps import MOST, TensorMap, parse_tensor_map, render_tensor_map
 
 FIRST_LINE = "// warpsmith-unit: 1"
-KEYS = ("family", "technique", "tunable", "requires", "flags", "atomics")
+KEYS = ("family", "technique", "tunable", "requires", "flags", "atomics", "tensor-map")
 RESERVED = {"THREADS", "WORKSPACE_BYTES", "VARIANT"}
 MAX_DOMAIN = 64
 
@@ -45,6 +47,7 @@ class FrontMatter(Record):
     requires: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     atomics: bool = False
+    tensor_maps: tuple[TensorMap, ...] = ()
 
 
 def parse(source: str) -> FrontMatter:
@@ -54,12 +57,15 @@ def parse(source: str) -> FrontMatter:
         raise FrontMatterError(f"line 1: a unit's source starts with '{FIRST_LINE}'")
     values: dict[str, list[str]] = {key: [] for key in KEYS}
     tunables: list[Tunable] = []
+    maps: list[TensorMap] = []
     for number, line in enumerate(lines[1:], 2):
         if not line.lstrip().startswith("//"):
             break
         key, text = _split(line.strip(), number)
         if key == "tunable":
             tunables.append(_parse_tunable(text, number, tunables))
+        elif key == "tensor-map":
+            maps.append(_parse_map(text, number, maps))
         elif key == "family":
             match = _FAMILY.match(text)
             if match is None:
@@ -75,6 +81,7 @@ def parse(source: str) -> FrontMatter:
         requires=tuple(values["requires"]),
         flags=tuple(values["flags"]),
         atomics=_last(values["atomics"]) == "yes",
+        tensor_maps=tuple(maps),
     )
 
 
@@ -92,6 +99,7 @@ def render(matter: FrontMatter) -> str:
         lines.append(f"// flags: {' '.join(matter.flags)}")
     if matter.atomics:
         lines.append("// atomics: yes")
+    lines += [f"// tensor-map: {render_tensor_map(m)}" for m in matter.tensor_maps]
     return "\n".join(lines) + "\n"
 
 
@@ -202,6 +210,19 @@ def _parse_tunable(text: str, number: int, before: list[Tunable]) -> Tunable:
             f"line {number}: {name} needs up to {MAX_DOMAIN} distinct values, its default {value} among them"
         )
     return Tunable(name=name, domain=domain, value=value)
+
+
+def _parse_map(text: str, number: int, before: list[TensorMap]) -> TensorMap:
+    declared = parse_tensor_map(text)
+    if declared is None:
+        raise FrontMatterError(
+            f"line {number}: a tensor map reads 'NAME = in0 {{rows, columns}} swizzle 128', with at most five extents, not '{text}'"
+        )
+    if declared.name in (m.name for m in before) or len(before) == MOST:
+        raise FrontMatterError(
+            f"line {number}: tensor map {declared.name} is declared twice, or is more than {MOST}"
+        )
+    return declared
 
 
 def _last(values: list[str]) -> str:

@@ -14,8 +14,9 @@ from typing import ClassVar, Literal
 from ..records import Build, Diagnostic, Graph, KernelResources, Region, Unit
 from . import diagnostics
 from .build_cache import TIMEOUT_S, BuildCache, CommandRun, run_confined
-from .front_matter import is_valid_requirement
+from .front_matter import FrontMatterError, is_valid_requirement, parse
 from .task_header import requirements
+from .tensor_maps import TensorMap
 
 HEADERS = Path(__file__).parent  # the units' own headers live here
 LIBRARY = "unit.so"
@@ -33,8 +34,16 @@ class NativeTarget(ABC):
         self.cache = BuildCache(cache_dir)
 
     @abstractmethod
-    def header(self, graph: Graph, region: Region) -> str:
-        """See `Target.header`."""
+    def header(self, graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
+        """See `Target.header`. `maps`: that the unit declares. Raises ValueError for what it cannot have."""
+
+    def unit_header(self, unit: Unit, graph: Graph) -> str:
+        """Return the text of `task.h` that a unit is built with: what it declares and requires is in it. Raises ValueError."""
+        try:
+            maps = parse(unit.source).tensor_maps
+        except FrontMatterError:  # a source of another kind
+            maps = ()
+        return self.header(graph, unit.region, maps) + requirements(unit.requires)
 
     @abstractmethod
     def flags(self, unit: Unit) -> tuple[str, ...]:
@@ -69,7 +78,7 @@ class NativeTarget(ABC):
         if refusals:
             return self._build(unit, variant, flags, refusals)
         try:
-            header = self.header(graph, unit.region) + requirements(unit.requires)
+            header = self.unit_header(unit, graph)
         except ValueError as error:
             return self._build(unit, variant, flags, (Diagnostic(line=0, kind="error", message=str(error)),))
         files = {self.source_file: unit.source, "task.h": header}

@@ -4,13 +4,15 @@ In: the specs of the region's inputs and outputs, in ABI order, the number of th
 requires. Out: C++17 (or CUDA C++17) text that defines the two exported symbols `warpsmith_run` and
 `warpsmith_workspace_bytes` and declares `unit`, which the source that includes it defines. It pulls in
 <stddef.h> and <stdint.h> only, on CUDA the headers of the half types too where they are used: standard C++
-headers would cost more than the rest of a compilation."""
+headers would cost more than the rest of a compilation. A unit that declares tensor maps is given them before its workspace: `warpsmith_run`
+encodes them, with the driver's function that it is called with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from ..records import Graph, Region, TensorSpec
+from .tensor_maps import TensorMap, declare_maps, encode_maps
 
 CPP_TYPE = {
     "float64": "double", "float32": "float", "float16": "ws_f16", "bfloat16": "ws_bf16", "int64": "int64_t",
@@ -87,6 +89,19 @@ WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void
 }}
 #endif
 """
+_MAPPED_BOTTOM = """
+static void unit({parameters}, const CUtensorMap* maps, void* workspace, void* stream);
+{encode}
+#define WARPSMITH_EXPORT extern "C" __attribute__((visibility("default")))
+WARPSMITH_EXPORT uint64_t warpsmith_workspace_bytes() {{ return (uint64_t)(WORKSPACE_BYTES); }}
+WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream, ws_encode_t encode) {{
+  CUtensorMap maps[MAPS];
+  if (!ws_encode_maps(encode, in, out, maps)) return (int)cudaErrorInvalidValue;
+  unit({arguments}, maps, workspace, stream);
+  return (int)cudaGetLastError();
+}}
+#endif
+"""
 
 
 def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
@@ -95,23 +110,33 @@ def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], thr
     return _TOP.format(threads=threads) + constants + _bottom(_BOTTOM, inputs, outputs)
 
 
-def cuda_task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
-    """Write the text of `task.h` for nvcc. Raises ValueError as `task_header`.
+def cuda_task_header(
+    inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], maps: Sequence[TensorMap] = ()
+) -> str:
+    """Write the text of `task.h` for nvcc. Raises ValueError as `task_header`, and for tensor maps that the buffers cannot have.
 
     Shapes and strides are in constant memory, too, so that device code may index them by a variable."""
     used = {spec.dtype for spec in (*inputs, *outputs)}
     includes = "".join(f"#include <{CUDA_HEADER[d]}>\n" for d in sorted(used & set(CUDA_HEADER)))
     specs = _name_tensors(inputs, outputs)
     constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in specs)
-    return _CUDA_TOP.format(includes=includes) + constants + _bottom(_CUDA_BOTTOM, inputs, outputs)
+    top = _CUDA_TOP.format(includes=includes) + constants
+    if not maps:
+        return top + _bottom(_CUDA_BOTTOM, inputs, outputs)
+    buffers = dict(specs)
+    return (
+        top
+        + declare_maps(maps, buffers)
+        + _bottom(_MAPPED_BOTTOM, inputs, outputs, encode=encode_maps(maps, buffers))
+    )
 
 
 def region_header(graph: Graph, region: Region, threads: int) -> str:
     return task_header(*_specs(graph, region), threads)
 
 
-def cuda_region_header(graph: Graph, region: Region) -> str:
-    return cuda_task_header(*_specs(graph, region))
+def cuda_region_header(graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
+    return cuda_task_header(*_specs(graph, region), maps)
 
 
 def requirements(requires: Sequence[str]) -> str:
@@ -132,12 +157,12 @@ def _name_tensors(
     return [(f"in{i}", s) for i, s in enumerate(inputs)] + [(f"out{i}", s) for i, s in enumerate(outputs)]
 
 
-def _bottom(template: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str:
+def _bottom(template: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], **texts: str) -> str:
     names = [name for name, _ in _name_tensors(inputs, outputs)]
     parameters = [f"{'const ' if name.startswith('in') else ''}{name}_t* {name}" for name in names]
     casts = [f"(const in{i}_t*)in[{i}]" for i in range(len(inputs))]
     casts += [f"(out{i}_t*)out[{i}]" for i in range(len(outputs))]
-    return template.format(parameters=", ".join(parameters), arguments=", ".join(casts))
+    return template.format(parameters=", ".join(parameters), arguments=", ".join(casts), **texts)
 
 
 def _constants(name: str, spec: TensorSpec, types: Mapping[str, str], memory: str) -> str:

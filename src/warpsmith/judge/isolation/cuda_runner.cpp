@@ -19,7 +19,7 @@
 
 #include <vector>
 
-typedef int (*run_function)(const void* const*, void* const*, void*, void*);
+typedef int (*run_function)(const void* const*, void* const*, void*, void*, void*);
 
 enum { NO_DEVICE = 60, NOT_CONFINED = 62, NO_KERNELS = 63 }; /* exits; named in runner.py */
 enum { WITH_LANDLOCK = 1, WITH_SECCOMP = 2 };                /* bits of the level */
@@ -53,6 +53,7 @@ struct runner {
   size_t sweep_bytes;
   int processors, shared; /* streaming multiprocessors, bytes of shared memory that a block may have */
   uint64_t runs;          /* calls that are compared so far */
+  void* encoder;          /* the driver's function that encodes tensor maps; a unit without any does not look at it */
   const void* in[MAX_BUFFERS];
   void* out[MAX_BUFFERS];
 };
@@ -144,7 +145,7 @@ static void map_arena(struct runner* r, size_t size) {
 static cudaError_t call(struct runner* r, const struct command* command, char* image, cudaStream_t stream) {
   for (uint64_t i = 0; i < r->setting.inputs; i++) r->in[i] = image + command->buffers[i];
   for (uint64_t i = 0; i < r->setting.outputs; i++) r->out[i] = image + command->buffers[r->setting.inputs + i];
-  const int code = r->now->run(r->in, r->out, image + command->workspace, stream);
+  const int code = r->now->run(r->in, r->out, image + command->workspace, stream, r->encoder);
   const cudaError_t last = cudaGetLastError();
   return code != 0 ? (cudaError_t)code : last;
 }
@@ -230,6 +231,12 @@ static void serve(struct runner* r) {
   }
 }
 
+/* Where it is, or NULL: the runtime has opened the driver's library. */
+static void* find_encoder(void) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver == NULL ? NULL : dlsym(driver, "cuTensorMapEncodeTiled");
+}
+
 /* A device and its context, streams and the sizes of things; false where there is none. */
 static bool open_device(struct runner* r) {
   int device = 0, cache = 0;
@@ -243,6 +250,7 @@ static bool open_device(struct runner* r) {
                          cudaSuccess &&
                      cudaStreamCreateWithFlags(&r->apart, cudaStreamNonBlocking) == cudaSuccess &&
                      cudaStreamCreate(&r->joined) == cudaSuccess;
+  r->encoder = find_encoder();
   r->sweep_bytes = 4 * (size_t)(cache > 0 ? cache : 8 << 20);
   return ready;
 }
