@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,11 @@ class Server:
             raise ConnectionResetError("the fork server has ended")
         return dict(json.loads(answer))
 
+    def tell(self, **message: Any) -> None:
+        """Send a request that has no answer."""
+        with self._lock, suppress(OSError):
+            self._control.send(json.dumps(message).encode())
+
     @property
     def alive(self) -> bool:
         """True while the server's end of the socket is open: it never sends without a request."""
@@ -155,12 +161,34 @@ def fork(
     return Forked(server, int(answer["pid"]))
 
 
-def _get_server(early: Mapping[str, str]) -> Server:
-    key = (os.getpid(), tuple(sorted(early.items())))  # a supervisor that was forked has its own
+def start_ahead(modules: Sequence[str], doubtful: Sequence[str] = ()) -> None:
+    """Start the server of this process's environment and return while it imports modules, between its requests; where there is one,
+    nothing is done. `doubtful`: modules that are tried in a child first, since a process may not be forked any more after them.
+    """
+    early = {k: v for k, v in os.environ.items() if _is_early(k) and k not in WORKER_ENV}
     with _starting:
-        if key not in _servers or not _servers[key].alive:
-            _servers[key] = Server(early)
-        return _servers[key]
+        if not _has_server(early):
+            with suppress(OSError):  # whoever needs a worker is told
+                _start_server(early).tell(op="ahead", modules=list(modules), doubtful=list(doubtful))
+
+
+def _get_server(early: Mapping[str, str]) -> Server:
+    with _starting:
+        return _servers[_make_key(early)] if _has_server(early) else _start_server(early)
+
+
+def _has_server(early: Mapping[str, str]) -> bool:
+    server = _servers.get(_make_key(early))
+    return server is not None and server.alive
+
+
+def _start_server(early: Mapping[str, str]) -> Server:
+    server = _servers[_make_key(early)] = Server(early)
+    return server
+
+
+def _make_key(early: Mapping[str, str]) -> tuple[int, Key]:
+    return os.getpid(), tuple(sorted(early.items()))  # a supervisor that was forked has its own
 
 
 def _is_early(name: str) -> bool:
