@@ -150,6 +150,7 @@ def wait_until_imported(folder: Path) -> bool:
         with started(folder) as worker:
             if worker.call("place")["ahead"]:
                 return isinstance(worker.process, Forked)
+        time.sleep(fork_server.PAUSE_S + 0.1)
     raise AssertionError("it was not imported")
 
 
@@ -161,10 +162,10 @@ def test_modules_are_imported_ahead_once(tmp_path: Path, servers: list[forked.Se
 
 
 def test_what_may_start_threads_is_tried_in_a_child(tmp_path: Path, servers: list[forked.Server]) -> None:
-    forked.start_ahead([], doubtful=["imported_ahead", "threads_at_import", "no_such_module"])
-    assert all(wait_until_imported(tmp_path) for _ in range(10)), (
-        "what was fit is imported, and nothing after it"
-    )
+    forked.start_ahead([], doubtful=["imported_ahead", "threads_at_import"])
+    assert wait_until_imported(tmp_path)
+    time.sleep(3 * fork_server.PAUSE_S)
+    assert wait_until_imported(tmp_path), "what was fit is imported, and nothing after it"
 
 
 def test_a_trial_that_is_under_way_lets_requests_through(
@@ -172,6 +173,51 @@ def test_a_trial_that_is_under_way_lets_requests_through(
 ) -> None:
     forked.start_ahead(["imported_ahead"], doubtful=["slow_import"])
     assert wait_until_imported(tmp_path)
+
+
+def test_a_server_that_was_fit_in_a_trial_only_is_replaced(
+    tmp_path: Path, servers: list[forked.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEN_FILE", str(tmp_path / "seen"))
+    forked.start_ahead([], doubtful=["threads_at_second_import", "imported_ahead"])
+    with started(tmp_path / "before") as before:
+        deadline = time.monotonic() + 30
+        while len(servers) == 1 and time.monotonic() < deadline:
+            with started(tmp_path / "after") as worker:
+                assert isinstance(worker.process, Forked)
+            time.sleep(fork_server.PAUSE_S + 0.1)
+        assert len(servers) == 2
+        assert before.call("place"), "what the first one has forked lives on"
+    with started(tmp_path / "again") as worker:
+        assert isinstance(worker.process, Forked)
+    assert len(servers) == 2
+
+
+@pytest.mark.parametrize(
+    ("last", "count"), [("no_such_module", 1), ("threads_at_import", 1), ("place_worker", 2)]
+)
+def test_a_trial_counts_what_came_before_the_first_unfit_module(last: str, count: int) -> None:
+    code = f"from warpsmith.processes.fork_fitness import count_fit; print(count_fit(['imported_ahead', {last!r}]))"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert done.stdout == f"{count}\n", done.stderr
+
+
+def test_who_asks_whether_a_worker_lives_does_not_wait_for_an_import(
+    tmp_path: Path, servers: list[forked.Server]
+) -> None:
+    answers: list[bool] = []
+    with started(tmp_path) as worker:
+        server = worker.call("place")["parent"]
+        servers[0].tell(op="ahead", modules=["slow_import"], doubtful=[])
+        time.sleep(0.1)  # by now it imports
+        asking = threading.Thread(target=lambda: answers.append(worker.alive))
+        asking.start()
+        asking.join(10)
+        alive = list(answers)
+        os.kill(server, signal.SIGKILL)
+        asking.join()
+    assert alive == [True]
 
 
 @pytest.mark.parametrize("call", ["['slow_import']", "[], ['slow_import']"])

@@ -74,13 +74,14 @@ class Trial:
 
 def count_fit(modules: Sequence[str]) -> int:
     """Import modules until one fails or leaves this process unfit; return how many came before it."""
+    count = 0
     with suppress(Exception):
-        for count, module in enumerate(modules):
+        for module in modules:
             importlib.import_module(module)
             if why_unfit():
-                return count
-        return len(modules)
-    return 0
+                break
+            count += 1
+    return count
 
 
 __all__ = ["Trial", "why_unfit"]

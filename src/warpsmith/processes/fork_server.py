@@ -35,6 +35,7 @@ from .worker import die_with_parent
 
 MAX_REQUEST_BYTES = 4 << 20  # of a request: an environment, mostly
 FILES = 3
+PAUSE_S = 0.5
 
 
 class ForkServer:
@@ -45,6 +46,7 @@ class ForkServer:
         self.loaded: set[str] = set()
         self.frozen = False  # whether the collector leaves alone all that is loaded
         self.ahead: list[str] = []
+        self.passed: list[str] = []  # modules that passed the trial, still to import
         self.trial: Trial | None = None
 
     def serve(self) -> None:
@@ -67,15 +69,16 @@ class ForkServer:
             self.control.send(json.dumps(answer).encode())
 
     def _work_ahead(self) -> None:
-        """Import what was named ahead, one module after another, until there is a request."""
-        while not is_readable(self.control.fileno()):
-            if self.ahead:
-                self._load([self.ahead.pop(0)])
+        """Import what was named ahead, one module after another, until there is a request. What passed the trial waits for a pause:
+        the first workers, which come one upon another, do not need it here.
+        """
+        while not is_readable(self.control.fileno(), PAUSE_S if self.passed and not self.ahead else 0.0):
+            if modules := self.ahead or self.passed:
+                self._load([modules.pop(0)])
             elif self.trial is None:
                 return
             elif self.trial.wait(self.control):
-                self.ahead += self.trial.fit
-                self.trial = None
+                self.passed, self.trial = self.trial.fit, None
 
     def _fork(self, message: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
         """Fork a child; return {"pid"}, or {"unfit"} with the reason why nothing can be forked."""
