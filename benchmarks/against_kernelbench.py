@@ -27,6 +27,7 @@ from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 
 TASK = "KernelBench/level1/12_Matmul_with_diagonal_matrices_.py"
+EVALUATION = "src/kernelbench/eval.py"
 KERNEL = """
 __global__ void scale_rows(const float* __restrict__ a, const float4* __restrict__ b, float4* __restrict__ o, long n, int columns) {
   for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n; i += (long)gridDim.x * blockDim.x) {
@@ -121,9 +122,23 @@ def unit(region: object, blocks: int) -> Unit:
     return Unit(region=region, language="cuda", source=UNIT.replace("BLOCKS", str(blocks)))  # type: ignore[arg-type]
 
 
+def expect_checkout(root: Path) -> Path:
+    """Return the file of the task. Ends the program where KernelBench, or a GPU for it, is missing."""
+    missing = [name for name in (TASK, EVALUATION) if not (root / name).is_file()]
+    if missing:
+        raise SystemExit(f"{root} is no checkout of KernelBench: it has no {missing[0]}")
+    if machine.gpu() is None:
+        raise SystemExit("KernelBench's evaluation needs an NVIDIA GPU, and there is none here")
+    return root / TASK
+
+
 def theirs(root: Path, file: Path, count: int) -> dict[str, object]:
+    """Time KernelBench's own evaluation of so many candidates. Ends the program where it cannot be imported."""
     sys.path.insert(0, str(root / "src"))
-    from kernelbench.eval import eval_kernel_against_ref
+    try:
+        from kernelbench.eval import eval_kernel_against_ref
+    except ImportError as error:
+        raise SystemExit(f"KernelBench's evaluation cannot be imported: {error}") from error
 
     times, answers = [], []
     for i in range(count):
@@ -153,7 +168,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    file = options.root / TASK
+    file = expect_checkout(options.root)
     report = {
         "task": TASK,
         "gpu": machine.describe(device="cuda").model_dump(),

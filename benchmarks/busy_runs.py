@@ -3,7 +3,7 @@
     python benchmarks/busy_runs.py --repeats 3 --spin 1 --time 120 --cache /tmp/cache --out results/cpu/busy_runs
     python benchmarks/busy_runs.py --device cuda --together 2 --repeats 3 --out results/h100/busy_runs
 
-Runs `warpsmith optimize` on each named core task, so many times quietly, and so many times beside processes that spin, one on each of
+Runs `warpsmith optimize` on each named task of a suite, so many times quietly, and so many times beside processes that spin, one on each of
 `--spin` processors. With `--together` so many runs go at once instead, which is how a GPU is shared. Every run has an archive and a seed of
 its own: nothing is taken over from another. Builds, measured peaks and torch.compile's caches are shared in `--cache`.
 
@@ -28,11 +28,11 @@ from typing import Any
 from json_lines import append_line, known_lines
 from lanes import run_limited
 from pages import describe_machine, list_table, write_page
+from suite_tasks import find_task
 
 from warpsmith import machine
 from warpsmith.records import Ratio, RunSummary
 from warpsmith.records.intervals import describe_ratio, is_unknown
-from warpsmith.tasks.suites import core
 
 TASKS = (
     "softmax_middle", "layernorm_last", "reduce_sum_last", "elementwise_geglu", "rmsnorm_last", "matmul_low_rank_update"
@@ -96,11 +96,10 @@ def spinning(count: int) -> Iterator[None]:
 
 def run_once(options: argparse.Namespace, task: str, seed: int) -> Row:
     """The row of one run: its summary, or the last words of one that ended otherwise."""
-    path = Path(core.__file__).parent / f"{task}.py"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "summary.json"
         command = [
-            sys.executable, "-m", "warpsmith", "optimize", str(path), "--target", options.device, "--time", f"{options.time}s",
+            sys.executable, "-m", "warpsmith", "optimize", str(find_task(task)), "--target", options.device, "--time", f"{options.time}s",
             "--budget", str(options.budget), "--seed", str(seed), "--archive", str(Path(folder) / "a.db"), "--json", str(out),
         ]  # fmt: skip
         command += ["--baselines", options.baselines] if options.baselines else []
@@ -196,7 +195,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="names of core tasks")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="names of tasks in suites")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each task, quiet and busy")
     parser.add_argument(
         "--modes", nargs="+", choices=(QUIET, BUSY), default=[QUIET, BUSY], help="which runs; both"

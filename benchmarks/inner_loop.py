@@ -3,10 +3,13 @@
     python benchmarks/inner_loop.py --device cuda --time 60 --out results/h100/inner_loop softmax_middle … path/to/task.py …
 
 Runs `warpsmith optimize` on each task, one after another, each with an archive of its own, and reads what it prints as it comes. A task
-is a file, or the name of one of suite core. Seconds to the first screened and the first judged candidate count from the start of the command.
+is a file, or the name of one in a suite. Seconds to the first screened and the first judged candidate count from the start of the command.
 Rates are of the search alone, without set-up and confirmation. On a GPU the share of the command in which no kernel ran is
 sampled from the driver. What screening said of each candidate that was judged is kept beside the verdict: the page says how many of
 these were correct, and how well estimates rank what was measured.
+
+With `--against KERNELBENCH_CHECKOUT` (a GPU only) KernelBench's own `eval_kernel_against_ref` is timed first, on the kernel and the task of
+`against_kernelbench.py`; the task is then one of those that are searched, and the page has both rates.
 
 Writes <out>.jsonl, one row a run as it is done (the same command goes on where it was stopped), and <out>.md.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -23,22 +27,26 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from against_kernelbench import TASK as KERNELBENCH_TASK
+from against_kernelbench import expect_checkout, theirs
 from json_lines import append_line, known_lines
 from pages import describe_machine, list_table, write_page
+from suite_tasks import find_task
 
 from warpsmith.archive.store import Archive
 from warpsmith.executors.landscape_data import rank_correlation
 from warpsmith.records import RunSummary
 from warpsmith.records.intervals import describe_ratio
-from warpsmith.tasks.suites import core
 
 LIMIT_FACTOR, LIMIT_EXTRA_S = 3, 300  # of a run's time: after so long it is killed
 SAMPLE_MS = 200  # between two looks at the GPU
 SEARCHING = "searching"
+KERNELBENCH = "kernelbench"  # key of the row of its own evaluation
 LAST_LINES = 60
 Row = dict[str, Any]
 
@@ -46,24 +54,37 @@ Row = dict[str, Any]
 def main() -> int:
     options = parse_arguments()
     file = options.out.with_suffix(".jsonl")
+    if options.against and not split_rows(known_lines(file))[1]:
+        append_line(file, {KERNELBENCH: measure_kernelbench(options.against, options.theirs)})
     for repeat in range(options.repeats):
         for task in options.tasks:
-            name = Path(task).stem
-            if not any(r["task"] == name and r["repeat"] == repeat for r in known_lines(file)):
-                row = {"task": name, "repeat": repeat, "machine": describe_machine()}
+            runs, _ = split_rows(known_lines(file))
+            if not any(r["task"] == task.stem and r["repeat"] == repeat for r in runs):
+                row = {"task": task.stem, "repeat": repeat, "machine": describe_machine()}
                 append_line(file, row | measure(options, task, options.seed + repeat))
-    rows = known_lines(file)
-    write_page(options.out.with_suffix(".md"), make_page(rows))
-    return int(any(r["summary"] is None for r in rows))
+    runs, kernelbench = split_rows(known_lines(file))
+    write_page(options.out.with_suffix(".md"), make_page(runs, kernelbench))
+    return int(any(r["summary"] is None for r in runs))
 
 
-def measure(options: argparse.Namespace, task: str, seed: int) -> Row:
+def split_rows(rows: Sequence[Row]) -> tuple[list[Row], Row | None]:
+    """Return the rows of runs, and what was measured of KernelBench."""
+    kernelbench = next((r[KERNELBENCH] for r in rows if KERNELBENCH in r), None)
+    return [r for r in rows if KERNELBENCH not in r], kernelbench
+
+
+def measure_kernelbench(root: Path, count: int) -> Row:
+    """Time KernelBench's own evaluation in a process that leaves nothing on the GPU."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(theirs, root, root / KERNELBENCH_TASK, count).result()
+
+
+def measure(options: argparse.Namespace, task: Path, seed: int) -> Row:
     """One run: when what was printed, its summary, and what screening and verdicts said of the same candidates."""
-    path = Path(task) if Path(task).exists() else Path(core.__file__).parent / f"{task}.py"
     with tempfile.TemporaryDirectory() as folder:
         out, archive = Path(folder) / "summary.json", Path(folder) / "archive.db"
         command = [
-            sys.executable, "-m", "warpsmith", "optimize", str(path), "--target", options.device, "--time", f"{options.time}s",
+            sys.executable, "-m", "warpsmith", "optimize", str(task), "--target", options.device, "--time", f"{options.time}s",
             "--budget", "10000", "--seed", str(seed), "--archive", str(archive), "--json", str(out),
         ]  # fmt: skip
         environment = os.environ | ({"WARPSMITH_CACHE": str(options.cache)} if options.cache else {})
@@ -154,7 +175,7 @@ def list_verdicts(archive: Path, run_id: str) -> list[Row]:
 # ---------------------------------------------------------------- what the rows say
 
 
-def make_page(rows: Sequence[Row]) -> str:
+def make_page(rows: Sequence[Row], kernelbench: Row | None = None) -> str:
     done = [r for r in rows if r["summary"] is not None]
     verdicts = [v for r in rows for v in r["verdicts"]]
     correct = sum(v["status"] == "ok" for v in verdicts)
@@ -168,9 +189,26 @@ def make_page(rows: Sequence[Row]) -> str:
         "# The inner loop", "", f"{len(done)} of {len(rows)} runs ended with a summary. {machines}.", "",
         f"Median of {len(rates)} searches: {median(rates):.0f} candidates screened a minute." if rates else "Nothing was screened.",
         f"Of {len(verdicts)} candidates that passed screening and were judged, {correct} were correct. {describe_ranks(done)}", "",
+        *([describe_kernelbench(kernelbench, done), ""] if kernelbench is not None else []),
         *list_table(columns, [describe_row(r) for r in rows]), "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def describe_kernelbench(kernelbench: Row, done: Sequence[Row]) -> str:
+    """Say both rates on the one task that both had."""
+    name, answers = Path(KERNELBENCH_TASK).stem, kernelbench["answers"]
+    correct = sum("correctness=True" in answer for answer in answers)
+    rates = []
+    for tier, count in (("screened", "screened"), ("judged", "evaluations")):
+        each = [
+            rate for r in done if r["task"] == name and (rate := find_rate(r, r["summary"].get(count, 0)))
+        ]
+        rates += [f"{median(each):.1f} {tier} a minute"] if each else []
+    return (
+        f"On {name}, KernelBench's own `eval_kernel_against_ref` takes {60 / kernelbench['seconds_per_candidate']:.1f} candidates a minute "
+        f"(median of {len(answers)}, {correct} of them correct), each compiled through `load_inline`; here: {', '.join(rates) or 'none'}."
+    )
 
 
 def describe_row(row: Row) -> tuple[str, ...]:
@@ -216,14 +254,26 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tasks", nargs="+", help="files, or names of core tasks")
+    parser.add_argument("tasks", nargs="*", help="files, or names of tasks in suites")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--time", type=int, default=60, help="seconds of each search")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0, help="of the first repeat")
     parser.add_argument("--cache", type=Path, help="folder for builds and measured peaks")
     parser.add_argument("--out", type=Path, required=True, help="files to write, without their ending")
-    return parser.parse_args()
+    parser.add_argument(
+        "--against", type=Path, metavar="KERNELBENCH_CHECKOUT", help="time its own evaluation, too"
+    )
+    parser.add_argument("--theirs", type=int, default=2, help="candidates of that")
+    options = parser.parse_args()
+    options.tasks = [find_task(name) for name in options.tasks]
+    if options.against is not None:
+        if options.device != "cuda":
+            raise SystemExit("--against needs --device cuda: KernelBench's evaluation runs on a GPU")
+        options.tasks.append(expect_checkout(options.against))
+    if not options.tasks:
+        raise SystemExit("name a task, or a checkout of KernelBench with --against")
+    return options
 
 
 if __name__ == "__main__":

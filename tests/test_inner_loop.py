@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +17,14 @@ LINES = [
     (9.0, "judged 0/100: screened, 1 screened, nothing faster yet, 26s left"), (10.0, "timing the baselines"), (12.0, "searching"),
     (15.0, "judged 1/100: ok, 12 screened, best 1.50x [1.40, 1.60] over eager, 18s left"),
 ]  # fmt: skip
+
+
+EVALUATION = """
+import os
+
+def eval_kernel_against_ref(reference, model, **settings):
+    return f"{reference} {'scale_rows' * ('scale_rows' in model)} {os.getpid()}"
+"""
 
 
 @pytest.fixture
@@ -71,3 +81,71 @@ def test_the_page_tells_what_screening_let_through_and_how_it_ranks(inner_loop: 
     assert "Of 4 candidates that passed screening and were judged, 3 were correct" in page
     assert "1.00 (median of 1 runs)" in page
     assert "broken" in page
+    assert "KernelBench" not in page
+
+
+def test_the_page_has_both_rates_on_the_task_that_both_had(inner_loop: ModuleType) -> None:
+    rows = [
+        make_row(inner_loop, task, n, [])
+        for task, n in (("other", 500), (Path(inner_loop.KERNELBENCH_TASK).stem, 30))
+    ]
+    theirs = {
+        "seconds_per_candidate": 40.0,
+        "answers": ["compiled=True correctness=True", "compiled=False correctness=False"],
+    }
+    runs, kernelbench = inner_loop.split_rows([{"kernelbench": theirs}, *rows])
+    assert (runs, kernelbench) == (rows, theirs)
+    page = inner_loop.make_page(runs, kernelbench)
+    assert "takes 1.5 candidates a minute (median of 2, 1 of them correct)" in page
+    assert "here: 60.0 screened a minute, 6.0 judged a minute." in page
+    assert "here: none." in inner_loop.make_page(rows[:1], theirs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "line"),
+    [
+        (["no_such_task"], [], "no_such_task is neither a file nor a task of a suite"),
+        ([], [], "name a task, or a checkout"),
+        (["--against", "."], [], "--against needs --device cuda"),
+        (["--against", ".", "--device", "cuda"], [], "is no checkout of KernelBench: it has no KernelBench/level1/12_"),
+        (["--against", ".", "--device", "cuda"], ["TASK"], "is no checkout of KernelBench: it has no src/kernelbench/eval.py"),
+        (["--against", ".", "--device", "cuda"], ["TASK", "EVALUATION"], "needs an NVIDIA GPU, and there is none here"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said_in_one_line(
+    inner_loop: ModuleType, arguments: list[str], files: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    against = importlib.import_module("against_kernelbench")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(against.machine, "gpu", lambda: None)
+    for name in files:
+        file = tmp_path / getattr(against, name)
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr(sys, "argv", ["inner_loop.py", "--out", "out", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        inner_loop.main()
+    assert line in str(ended.value)
+    assert "\n" not in str(ended.value)
+
+
+def test_tasks_of_every_suite_are_named(inner_loop: ModuleType) -> None:
+    for name, suite in (("softmax_middle", "core"), ("swiglu_decode_bf16", "serving")):
+        assert inner_loop.find_task(name).parent.name == suite
+
+
+def test_kernelbench_is_measured_in_a_process_of_its_own(
+    inner_loop: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout whose evaluation says where it ran, instead of one on a GPU."""
+    task, module = tmp_path / inner_loop.KERNELBENCH_TASK, tmp_path / "src/kernelbench/eval.py"
+    for file, text in ((task, "reference"), (module, EVALUATION)):
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    row = inner_loop.measure_kernelbench(tmp_path, 2)
+    assert len(row["answers"]) == 2
+    assert all(answer.startswith("reference scale_rows") for answer in row["answers"])
+    assert str(os.getpid()) not in " ".join(row["answers"])
+    module.write_text("import no_such_module")
+    with pytest.raises(SystemExit, match="cannot be imported: No module named 'no_such_module'"):
+        inner_loop.measure_kernelbench(tmp_path, 1)

@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("plugins", "config", "machine", "progress", "budgets", "hardware"),
     ("watching", "facts"),
     ("processes",),
+    ("ahead",),
     ("tasks",),
     ("targets",),
     ("codegen",),

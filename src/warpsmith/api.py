@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import plugins
+from .ahead import start_ahead
 from .archive.store import Archive
 from .budgets import BudgetLike, parse_budget
 from .config import Config
@@ -388,6 +389,7 @@ def optimize(
         ArchiveError: The archive cannot be opened, read or written.
         JudgeError: A trusted process was lost, or the disk is full.
     """
+    start_ahead()
     from .runtime.module import OptimizedModule, as_module
     from .tasks.memory import export_module
 
@@ -484,6 +486,7 @@ def make_target(name: str, config: Config) -> Target:
 
 def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
     """Load a task within the limits of the settings."""
+    start_ahead()
     memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
     return load_task(
         spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory

@@ -106,6 +106,11 @@ def device_files() -> list[Path]:
     return [*sorted(Path("/dev").glob("nvidia*")), Path("/proc/self")]
 
 
+def has_gpu_device() -> bool:
+    """Look for the device file of an NVIDIA GPU, which costs nothing; `gpu` asks the driver."""
+    return any(Path("/dev").glob("nvidia*")) or Path("/dev/dxg").exists()  # the latter in WSL
+
+
 def affinity() -> tuple[int, ...]:
     """Return the logical processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):

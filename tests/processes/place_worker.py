@@ -17,6 +17,7 @@ def place() -> dict[str, Any]:
         "parent": os.getppid(), "name": psutil.Process().name(), "folder": os.getcwd(), "session": os.getsid(0), "drawn": random.random(),
         "processors": sorted(os.sched_getaffinity(0)), "path": sys.path, "mine": os.environ.get("MINE"), "compilers": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS"),
         "key": os.environ.get("A_KEY"), "threads": os.environ.get("OMP_NUM_THREADS"),
+        "ahead": "imported_ahead" in sys.modules,
     }  # fmt: skip
 
 

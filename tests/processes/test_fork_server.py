@@ -3,11 +3,15 @@ where nothing can be forked."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -118,6 +122,124 @@ def test_a_lost_server_takes_its_workers_with_it_and_is_replaced(tmp_path: Path)
             worker.call("place")
     with started(tmp_path / "b", MALLOC_ARENA_MAX="4") as again:
         assert again.call("place")["mine"] is None
+
+
+NUMBERS = itertools.count(10)
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> list[forked.Server]:
+    """Those that a test starts, in an environment that no other test has a server for."""
+    found: list[forked.Server] = []
+
+    class Noted(forked.Server):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            found.append(self)
+
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("MALLOC_ARENA_MAX", str(next(NUMBERS)))
+    monkeypatch.setattr(forked, "Server", Noted)
+    return found
+
+
+def wait_until_imported(folder: Path) -> bool:
+    """Start workers until one has the module; return whether that one was forked."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with started(folder) as worker:
+            if worker.call("place")["ahead"]:
+                return isinstance(worker.process, Forked)
+        time.sleep(fork_server.PAUSE_S + 0.1)
+    raise AssertionError("it was not imported")
+
+
+def test_modules_are_imported_ahead_once(tmp_path: Path, servers: list[forked.Server]) -> None:
+    for _ in range(2):
+        forked.start_ahead(["no_such_module", "imported_ahead"])
+    assert wait_until_imported(tmp_path)
+    assert len(servers) == 1
+
+
+def test_what_may_start_threads_is_tried_in_a_child(tmp_path: Path, servers: list[forked.Server]) -> None:
+    forked.start_ahead([], doubtful=["imported_ahead", "threads_at_import"])
+    assert wait_until_imported(tmp_path)
+    time.sleep(3 * fork_server.PAUSE_S)
+    assert wait_until_imported(tmp_path), "what was fit is imported, and nothing after it"
+
+
+def test_a_trial_that_is_under_way_lets_requests_through(
+    tmp_path: Path, servers: list[forked.Server]
+) -> None:
+    forked.start_ahead(["imported_ahead"], doubtful=["slow_import"])
+    assert wait_until_imported(tmp_path)
+
+
+def test_a_server_that_was_fit_in_a_trial_only_is_replaced(
+    tmp_path: Path, servers: list[forked.Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEEN_FILE", str(tmp_path / "seen"))
+    forked.start_ahead([], doubtful=["threads_at_second_import", "imported_ahead"])
+    with started(tmp_path / "before") as before:
+        deadline = time.monotonic() + 30
+        while len(servers) == 1 and time.monotonic() < deadline:
+            with started(tmp_path / "after") as worker:
+                assert isinstance(worker.process, Forked)
+            time.sleep(fork_server.PAUSE_S + 0.1)
+        assert len(servers) == 2
+        assert before.call("place"), "what the first one has forked lives on"
+    with started(tmp_path / "again") as worker:
+        assert isinstance(worker.process, Forked)
+    assert len(servers) == 2
+
+
+@pytest.mark.parametrize(
+    ("last", "count"), [("no_such_module", 1), ("threads_at_import", 1), ("place_worker", 2)]
+)
+def test_a_trial_counts_what_came_before_the_first_unfit_module(last: str, count: int) -> None:
+    code = f"from warpsmith.processes.fork_fitness import count_fit; print(count_fit(['imported_ahead', {last!r}]))"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert done.stdout == f"{count}\n", done.stderr
+
+
+def test_who_asks_whether_a_worker_lives_does_not_wait_for_an_import(
+    tmp_path: Path, servers: list[forked.Server]
+) -> None:
+    answers: list[bool] = []
+    with started(tmp_path) as worker:
+        server = worker.call("place")["parent"]
+        servers[0].tell(op="ahead", modules=["slow_import"], doubtful=[])
+        time.sleep(0.1)  # by now it imports
+        asking = threading.Thread(target=lambda: answers.append(worker.alive))
+        asking.start()
+        asking.join(10)
+        alive = list(answers)
+        os.kill(server, signal.SIGKILL)
+        asking.join()
+    assert alive == [True]
+
+
+@pytest.mark.parametrize("call", ["['slow_import']", "[], ['slow_import']"])
+def test_a_server_that_imports_ahead_ends_with_its_supervisor(tmp_path: Path, call: str) -> None:
+    code = f"""
+import os, psutil, time
+from warpsmith.processes import forked
+forked.start_ahead({call})
+deadline = time.monotonic() + 20
+while len(family := psutil.Process().children(recursive=True)) < {1 + call.count(",")} and time.monotonic() < deadline:
+    time.sleep(0.05)
+time.sleep(0.3)  # by now it imports
+print(*(p.pid for p in family))
+"""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path[1:]])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 1 + call.count(","), done.stderr
+    deadline = time.monotonic() + 10
+    while any(map(runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(runs, pids))
 
 
 class Family:

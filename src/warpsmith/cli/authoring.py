@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..ahead import start_ahead
 from ..progress import observer_for
 from . import options as o
 from . import printing
@@ -77,6 +78,7 @@ def tell(
     quiet: o.QuietOption = False,
 ) -> None:
     """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct."""
+    start_ahead()
     from ..authoring.folder import collect, target_of
     from ..authoring.prose import verdict_lines
     from ..authoring.service import AuthoringService
@@ -133,6 +135,7 @@ def mcp(
     baselines: o.BaselinesOption = None,
 ) -> None:
     """Serve tasks, knowledge and the judge to a coding agent over the Model Context Protocol."""
+    start_ahead()
     from ..mcp import serve
 
     serve(o.config(archive, baselines), target, http)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..ahead import start_ahead
 from ..errors import UsageError
 from ..progress import observer_for
 from . import options as o
@@ -62,6 +63,7 @@ def judge(
         raise UsageError(
             "judge needs a solution and its task: warpsmith judge SOLUTION --task TASK, or --zoo, or --attack N"
         )
+    start_ahead()
     from ..api import judge_file
 
     config, changed = o.config(None, baselines), o.overrides(settings)

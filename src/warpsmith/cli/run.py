@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ..ahead import start_ahead
 from ..errors import UsageError, WarpsmithError
 from ..progress import observer_for
 from ..records import RunSummary
@@ -46,6 +47,7 @@ def optimize(
     Ends with 0 where every task was verified, won or not. Where the machine was too busy to tell (status too-busy, exit code 0 as for
     no-win) the same command tries again.
     """
+    start_ahead()
     from ..api import optimize_task
 
     printing.expect_writable(json)
@@ -87,6 +89,7 @@ def demo(
     quiet: o.QuietOption = False,
 ) -> None:
     """Optimize three example modules on this machine, in a few minutes."""
+    start_ahead()
     from ..api import optimize_task
 
     printing.expect_writable(json)

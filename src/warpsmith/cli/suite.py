@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..ahead import start_ahead
 from ..errors import ModelError, WarpsmithError
 from ..progress import observer_for
 from ..records import RunSummary
@@ -56,6 +57,8 @@ def suite(
     out: OutOption = None,
 ) -> None:
     """Run every task of a suite; a suite that was interrupted goes on where it stopped."""
+    if lanes == 1:  # each lane has a server of its own
+        start_ahead()
     from ..api import run_suite
 
     tables = Tables(name, json, printing.outputs(json, out))

@@ -37,7 +37,7 @@ from .device.device_lock import DeviceLock, lock_file
 from .device.memory import check_memory, count_kept_files
 from .layout import output_names
 from .roofline.limits import limit
-from .roofline.peaks import Peaks, load_peaks, measure_peaks
+from .roofline.peaks import Peaks, find_usable_peaks, measure_peaks
 from .timing.baselines import EAGER, NAMES, audit, baseline_names
 from .timing.bench import Bench
 from .timing.interleaved_rounds import TimedSample
@@ -133,8 +133,8 @@ class JudgeSession:
     def _measure_limit(self, refresh: bool = False) -> None:
         with self._stage("limit", "measuring what this machine can do"):
             cache, threads = self._peaks_cache, self.environment.threads
-            peaks = load_peaks(cache, threads, device=self.device)
-            if peaks is None or peaks.busy or refresh:
+            peaks = None if refresh else find_usable_peaks(cache, threads, device=self.device)
+            if peaks is None:
                 with self.device_lock.hold_exclusive():
                     peaks = measure_peaks(
                         cache, threads, compiler=self._compiler, refresh=refresh, device=self.device,

@@ -3,14 +3,14 @@ a processor, a fork milliseconds.
 
 `python -m warpsmith.processes.fork_server FD PARENT` answers requests, a JSON object a message, on a socket. `fork` comes with
 three files (the worker's two pipes and its log) and names a module that is then run as by `python -m`, in a session, an environment
-and a folder of its own; `reap` gives a child's exit code, None while it runs. A worker sets its number of threads itself: OpenMP read it when it was loaded. The server runs no code but the package's own and stays
-single-threaded, without a CUDA context: neither survives a fork. It ends with the process that started it, and kills all that its children
-have started: what is stopped then would stay so for ever.
+and a folder of its own; `reap` gives a child's exit code, None while it runs; `ahead` names modules to import while nobody asks, and gets no
+answer. A worker sets its number of threads itself: OpenMP read it when it was loaded. The server runs no code but the package's own and stays
+single-threaded, without a CUDA context: neither survives a fork. So modules that may start either are tried in a child first. It ends with the
+process that started it, and kills all that its children have started: what is stopped then would stay so for ever.
 """
 
 from __future__ import annotations
 
-import array
 import ctypes
 import gc
 import importlib
@@ -29,10 +29,13 @@ from typing import Any
 
 import psutil
 
+from .fork_fitness import Trial, why_unfit
+from .waiting import is_readable
 from .worker import die_with_parent
 
 MAX_REQUEST_BYTES = 4 << 20  # of a request: an environment, mostly
 FILES = 3
+PAUSE_S = 0.5
 
 
 class ForkServer:
@@ -41,16 +44,41 @@ class ForkServer:
         entries = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
         self.path = [p for p in sys.path[1:] if p not in entries]
         self.loaded: set[str] = set()
+        self.frozen = False  # whether the collector leaves alone all that is loaded
+        self.ahead: list[str] = []
+        self.passed: list[str] = []  # modules that passed the trial, still to import
+        self.trial: Trial | None = None
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""
         while True:
+            self._work_ahead()
             data, files, _, _ = socket.recv_fds(self.control, MAX_REQUEST_BYTES, FILES)
             if not data:
                 return
             request = json.loads(data)
-            answer = self._fork(request, files) if request["op"] == "fork" else {"code": reap(request["pid"])}
+            match request["op"]:
+                case "ahead":
+                    self.ahead += request["modules"]
+                    self.trial = Trial(request["doubtful"])
+                    continue
+                case "fork":
+                    answer = self._fork(request, files)
+                case _:
+                    answer = {"code": reap(request["pid"])}
             self.control.send(json.dumps(answer).encode())
+
+    def _work_ahead(self) -> None:
+        """Import what was named ahead, one module after another, until there is a request. What passed the trial waits for a pause:
+        the first workers, which come one upon another, do not need it here.
+        """
+        while not is_readable(self.control.fileno(), PAUSE_S if self.passed and not self.ahead else 0.0):
+            if modules := self.ahead or self.passed:
+                self._load([modules.pop(0)])
+            elif self.trial is None:
+                return
+            elif self.trial.wait(self.control):
+                self.passed, self.trial = self.trial.fit, None
 
     def _fork(self, message: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
         """Fork a child; return {"pid"}, or {"unfit"} with the reason why nothing can be forked."""
@@ -59,6 +87,7 @@ class ForkServer:
             reason = why_unfit()
             if reason:
                 return {"unfit": reason}
+            self._freeze()
             pid = os.fork()
             if pid == 0:
                 self.control.close()
@@ -70,14 +99,19 @@ class ForkServer:
 
     def _load(self, modules: Sequence[str]) -> None:
         """Import modules that are not loaded yet. A worker reports a failed import itself."""
-        new_modules = [m for m in modules if m not in self.loaded]
-        for module in new_modules:
-            with suppress(Exception):
-                importlib.import_module(module)
-        self.loaded |= set(new_modules)
-        if new_modules:
+        for module in modules:
+            if module not in self.loaded:
+                with suppress(Exception):
+                    importlib.import_module(module)
+                self.loaded.add(module)
+                self.frozen = False
+
+    def _freeze(self) -> None:
+        """Have the children share the pages of what is loaded, as long as no collector writes to them."""
+        if not self.frozen:
             gc.collect()
-            gc.freeze()  # the children share these pages, as long as no collector writes to them
+            gc.freeze()
+            self.frozen = True
 
 
 def run_child(message: dict[str, Any], files: Sequence[int], path: Sequence[str]) -> None:
@@ -137,21 +171,6 @@ def reap(pid: int) -> int | None:
     except ChildProcessError:
         return 0
     return os.waitstatus_to_exitcode(status) if ended_pid else None
-
-
-def why_unfit() -> str:
-    """Explain why children of this process would not work; empty when they would."""
-    threads = len(os.listdir("/proc/self/task"))
-    if threads > 1:
-        return f"{threads} threads"
-    with open("/proc/self/maps") as maps:
-        driver = next((line.split()[-1] for line in maps if "libcuda.so" in line), "")
-    if not driver:
-        return ""
-    count = array.array("i", [0])
-    address = ctypes.c_void_p(count.buffer_info()[0])
-    not_initialised = 3  # CUDA_ERROR_NOT_INITIALIZED
-    return "" if ctypes.CDLL(driver).cuDeviceGetCount(address) == not_initialised else "CUDA has been started"
 
 
 def end_server(*_: object) -> None:

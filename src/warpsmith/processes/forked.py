@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,11 @@ class Unfit(Exception):
 
 
 class Server:
-    """One fork server. Its process is started by a thread that outlives all others: it dies with it."""
+    """One fork server. Its process is started by a thread that outlives all others: it dies with it. `doubtful`: whether it was told
+    to import modules after which it might not be able to fork.
+    """
+
+    doubtful = False
 
     def __init__(self, early: Mapping[str, str]) -> None:
         self._lock = threading.Lock()
@@ -92,6 +97,11 @@ class Server:
             raise ConnectionResetError("the fork server has ended")
         return dict(json.loads(answer))
 
+    def tell(self, **message: Any) -> None:
+        """Send a request that has no answer."""
+        with self._lock, suppress(OSError):
+            self._control.send(json.dumps(message).encode())
+
     @property
     def alive(self) -> bool:
         """True while the server's end of the socket is open: it never sends without a request."""
@@ -117,19 +127,24 @@ class Forked:
         return os.pidfd_open(self.pid)
 
     def poll(self) -> int | None:
-        if self.returncode is None:
+        """Ask the server only when the child has ended: it may be importing."""
+        if self.returncode is None and self._has_ended():
             try:
                 self.returncode = self._server.ask(op="reap", pid=self.pid)["code"]
             except OSError:
                 self.returncode = KILLED  # it died with the server
         return self.returncode
 
+    def _has_ended(self, seconds: float | None = 0.0) -> bool:
+        """Wait for so long (None: for ever) for the end."""
+        try:
+            return is_readable(self._end, seconds)
+        except ProcessLookupError:
+            return True
+
     def wait(self) -> int:
         while self.poll() is None:
-            try:
-                is_readable(self._end, None)
-            except ProcessLookupError:
-                continue
+            self._has_ended(None)
         if "_end" in self.__dict__:
             os.close(self.__dict__.pop("_end"))
         assert self.returncode is not None
@@ -145,22 +160,58 @@ def fork(
     preload: Sequence[str],
 ) -> Forked:  # fmt: skip
     """Run a module with these files as its pipes' ends and its log. Raises Unfit, and OSError where no process starts."""
-    server = _get_server({k: v for k, v in env.items() if _is_early(k) and k not in WORKER_ENV})
-    answer = server.ask(
-        files, op="fork", module=module, args=list(args), env=dict(env), folder=str(folder.absolute()),
-        processors=sorted(os.sched_getaffinity(0)), preload=list(preload),
-    )  # fmt: skip
+    early = {k: v for k, v in env.items() if _is_early(k) and k not in WORKER_ENV}
+    request = {
+        "op": "fork", "module": module, "args": list(args), "env": dict(env), "folder": str(folder.absolute()),
+        "processors": sorted(os.sched_getaffinity(0)), "preload": list(preload),
+    }  # fmt: skip
+    server = _get_server(early)
+    answer = server.ask(files, **request)
+    if "unfit" in answer and server.doubtful:
+        server = _replace_server(early, server)
+        answer = server.ask(files, **request)
     if "unfit" in answer:
         raise Unfit(str(answer["unfit"]))
     return Forked(server, int(answer["pid"]))
 
 
-def _get_server(early: Mapping[str, str]) -> Server:
-    key = (os.getpid(), tuple(sorted(early.items())))  # a supervisor that was forked has its own
+def start_ahead(modules: Sequence[str], doubtful: Sequence[str] = ()) -> None:
+    """Start the server of this process's environment and return while it imports modules, between its requests; where there is one,
+    nothing is done. `doubtful`: modules that are tried in a child first, since a process may not be forked any more after them.
+    """
+    early = {k: v for k, v in os.environ.items() if _is_early(k) and k not in WORKER_ENV}
     with _starting:
-        if key not in _servers or not _servers[key].alive:
-            _servers[key] = Server(early)
-        return _servers[key]
+        if not _has_server(early):
+            with suppress(OSError):  # whoever needs a worker is told
+                server = _start_server(early)
+                server.doubtful = bool(doubtful)
+                server.tell(op="ahead", modules=list(modules), doubtful=list(doubtful))
+
+
+def _get_server(early: Mapping[str, str]) -> Server:
+    with _starting:
+        return _servers[_make_key(early)] if _has_server(early) else _start_server(early)
+
+
+def _has_server(early: Mapping[str, str]) -> bool:
+    server = _servers.get(_make_key(early))
+    return server is not None and server.alive
+
+
+def _start_server(early: Mapping[str, str]) -> Server:
+    server = _servers[_make_key(early)] = Server(early)
+    return server
+
+
+def _replace_server(early: Mapping[str, str], unfit: Server) -> Server:
+    """Start a server that imports nothing ahead; what the other one has forked lives on."""
+    with _starting:
+        server = _servers[_make_key(early)]
+        return _start_server(early) if server is unfit else server
+
+
+def _make_key(early: Mapping[str, str]) -> tuple[int, Key]:
+    return os.getpid(), tuple(sorted(early.items()))  # a supervisor that was forked has its own
 
 
 def _is_early(name: str) -> bool:

@@ -15,14 +15,13 @@ import psutil
 from pydantic import ValidationError
 
 from .. import machine
+from ..ahead import EXPORTER, HOSTED
 from ..errors import TaskError
 from ..processes.buffers import Scratch
 from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import Graph, TaskSource, Variant
 
 MAX_MEMORY_BYTES = 16 << 30
-HOSTED = "warpsmith.tasks.hosted"
-EXPORTER = "torch.export._trace"  # a second of imports; with CUDA it may start a thread, after which nothing is forked
 
 
 class TaskHost:

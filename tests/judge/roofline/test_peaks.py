@@ -1,8 +1,10 @@
 """Peaks: the best of each rate with its conditions, measured again while the machine is busy, kept in a cache."""
 
+import os
 import platform
 import re
 import subprocess
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -15,9 +17,11 @@ from warpsmith.judge.roofline import peaks as module
 from warpsmith.judge.roofline.peaks import (
     ATTEMPTS,
     FLAGS,
+    LATELY_S,
     SOURCE,
     Conditions,
     Peaks,
+    find_usable_peaks,
     load_peaks,
     measure_peaks,
 )
@@ -94,10 +98,17 @@ def test_a_busy_measurement_is_repeated_and_the_best_is_kept(tmp_path, monkeypat
     assert len(scripted.script) == 1
 
 
-def test_what_stayed_busy_is_measured_again_by_the_next_session(tmp_path, monkeypatch) -> None:
-    Machine(monkeypatch, *[(0.5, True)] * ATTEMPTS, (0.4, False))
-    assert measure_peaks(tmp_path, 2).busy
-    assert load_peaks(tmp_path, 2) is not None
+def test_what_stayed_busy_is_measured_again_but_not_by_the_next_session_at_once(
+    tmp_path, monkeypatch
+) -> None:
+    scripted = Machine(monkeypatch, *[(0.5, True)] * ATTEMPTS, (0.4, False))
+    first = measure_peaks(tmp_path, 2)
+    assert first.busy
+    assert find_usable_peaks(tmp_path, 2) == load_peaks(tmp_path, 2) == first == measure_peaks(tmp_path, 2)
+    assert len(scripted.script) == 1
+    (file,) = tmp_path.iterdir()
+    os.utime(file, (time.time() - LATELY_S - 1,) * 2)
+    assert find_usable_peaks(tmp_path, 2) is None
     later = measure_peaks(tmp_path, 2)
     assert (later.flops, later.busy) == (50 * GB, False)
     assert later.conditions["flops"].busy, "conditions are those of the rate that was kept"

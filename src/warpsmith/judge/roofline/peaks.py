@@ -2,7 +2,8 @@
 
 In: a compiler and a cache folder. Out: `Peaks`, measured by a small program (`stream.cpp`; `cuda_peaks.py` on a GPU) in its own
 process and kept in the folder. The rule of claims holds for peaks, too: where threads wait for a processor, or the GPU has other
-work, a rate is marked busy. A rate that was busy is measured again a few times, and by the next session; the best of each is kept.
+work, a rate is marked busy. A rate that was busy is measured again a few times, and by a session that begins some minutes later; the best of
+each is kept.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -35,6 +37,7 @@ NARROW_GAIN = 32.0
 # Of halves, that make one product exact to fp32: high by high and the two of high by low (Ootomo and Yokota, arXiv:2203.03341).
 SPLIT_PRODUCTS = 3
 ATTEMPTS = 3  # measurements in a row, while the machine is busy
+LATELY_S = 600.0  # for so long after that a session takes what was measured, busy or not
 KEY_DIGITS = 8
 TABLES = {"read": "read", "copy": "copy_", "stream": "stream"}  # kind of access → field
 ARITHMETIC = ("flops", "tf32", "narrow")
@@ -160,14 +163,14 @@ def measure_peaks(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
 ) -> Peaks:
-    """Peak rates of the processor or, for device "cuda", of the GPU: from the cache when all of them were measured on a quiet
-    machine before, else measured now. `refresh` measures again in any case. The better of each rate is kept.
+    """Peak rates of the processor or, for device "cuda", of the GPU: from the cache when `find_usable_peaks` finds them there,
+    else measured now. `refresh` measures again in any case. The better of each rate is kept.
 
     Takes about two seconds the first time, on a GPU ten, and on a busy machine three times that. Raises ToolchainError without
     a working compiler, JudgeError without a working GPU.
     """
-    peaks = load_peaks(cache_dir, threads, device=device)
-    if peaks is not None and not peaks.busy and not refresh:
+    peaks = None if refresh else find_usable_peaks(cache_dir, threads, device=device)
+    if peaks is not None:
         return peaks
     for attempt in range(1, ATTEMPTS + 1):
         if attempt > 1:
@@ -180,6 +183,15 @@ def measure_peaks(
             break
     assert peaks is not None
     return peaks
+
+
+def find_usable_peaks(cache_dir: Path, threads: int, *, device: str = "cpu") -> Peaks | None:
+    """Load the peaks that a session uses as they are: those that were measured on a quiet machine, or lately."""
+    peaks = load_peaks(cache_dir, threads, device=device)
+    if peaks is None or not peaks.busy:
+        return peaks
+    written = _peaks_file(cache_dir, threads, device).stat().st_mtime
+    return peaks if time.time() - written < LATELY_S else None
 
 
 def load_peaks(cache_dir: Path, threads: int, *, device: str = "cpu") -> Peaks | None:

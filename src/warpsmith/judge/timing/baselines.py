@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ...ahead import COMPILER
 from ...config import CACHE_REMEDY
 from ...errors import JudgeError, WarpsmithError
 from ...processes.buffers import Scratch
@@ -31,7 +32,6 @@ CUDA_NAMES = (*NAMES, "compile-reduce-overhead", "cuda-graph")
 CHANNELS_LAST = "channels-last"  # eager, in the layout that the tensor cores' convolutions want
 LOAD_SECONDS = {"compile": 240.0, "compile-reduce-overhead": 240.0, "compile-max-autotune": 360.0}
 LOAD_MOST = 120.0  # of the others
-COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")  # with CUDA it starts a thread
 FAR_FROM_FLOOR = 0.2  # share of the speed-of-light limit below which a baseline is flagged
 VERY_FAR = 20.0  # times its floor beyond which eager is flagged though another baseline is faster
 OVERHEAD_SECONDS = (

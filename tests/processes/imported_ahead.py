@@ -1,0 +1,1 @@
+"""A module that a fork server is asked to import ahead."""
