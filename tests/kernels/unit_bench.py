@@ -91,10 +91,10 @@ class Bench:
                 assert torch.equal(got, native[name])
                 continue
             truth, other = exact[name].double(), native[name].double()
-            if got.dtype in (torch.float16, torch.bfloat16):
-                # Torch rounds in between: an epsilon of 1e-12 is 0 in float16, and a row of zeros NaN. Units need not be.
-                lost = torch.isnan(other) & torch.isfinite(truth) & ~torch.isnan(got)
-                other = torch.where(lost, truth, other)
+            # Torch makes NaN of what is none: in half precision an epsilon of 1e-12 is 0, and a row of zeros NaN; its vectors
+            # of floats make NaN of the GELU of infinity. A unit that is right there is compared with float64.
+            lost = torch.isnan(other) & ~torch.isnan(truth) & ~torch.isnan(got)
+            other = torch.where(lost, truth, other)
             _close(got.double(), truth, other, ulp * _epsilon(got.dtype))
 
 
