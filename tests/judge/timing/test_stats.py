@@ -62,6 +62,27 @@ def test_bursts_on_one_side_do_not_make_a_win():
     assert found.median < 1.02
 
 
+def slow_host(rng, gain, count):
+    """Two callables of which the second is `gain` times as fast; the host slows the first in most rounds."""
+    slow = [
+        [1e4 * rng.uniform(0.99, 1.01) * (rng.uniform(1.3, 5) if rng.random() < 0.7 else 1)] * 3
+        for _ in range(count)
+    ]
+    return slow, [[1e4 / gain * rng.uniform(0.99, 1.01)] * 3 for _ in range(count)]
+
+
+def test_a_host_that_slows_the_baseline_in_most_rounds_does_not_make_a_win():
+    rng = np.random.default_rng(3)
+    lows = [stats.ratio(*slow_host(rng, 1.0, 12)).low for _ in range(100)]
+    assert sum(low > 1.0 for low in lows) <= 2
+
+
+def test_a_gain_that_exceeds_what_the_host_adds_is_found_nevertheless():
+    rng = np.random.default_rng(3)
+    lows = [stats.ratio(*slow_host(rng, 3.0, 12)).low for _ in range(100)]
+    assert sum(low > 1.0 for low in lows) >= 98
+
+
 @given(rounds)
 @settings(max_examples=40, deadline=None)
 def test_ratio_is_antisymmetric_and_its_interval_holds_it(pair):
