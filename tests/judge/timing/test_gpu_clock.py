@@ -375,7 +375,7 @@ class TestSource:
         made = graph()
         text = candidate_source(made, [make_region(made, ("y",))], "cuda")
         compile(text, "program", "exec")
-        assert "RESULT = ctypes.c_int" in text
+        assert "ARGUMENTS, RESULT = 5, ctypes.c_int" in text
         assert "check(unit0(" in text
         assert "stream_of(v_y.device.index)" in text
         assert "device='cuda'" in text
@@ -408,7 +408,7 @@ class TestSource:
     def test_nothing_of_it_on_the_processor(self) -> None:
         made = graph()
         text = candidate_source(made, [make_region(made, ("y",))])
-        assert "RESULT = None" in text
+        assert "ARGUMENTS, RESULT = 4, None" in text
         assert "stream_of" not in text
         assert "check(" not in text
         assert "'cuda'" not in text
