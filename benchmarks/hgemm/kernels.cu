@@ -1,7 +1,7 @@
 // Checks and times GEMM cubins beside cuBLASLt. Build: nvcc -std=c++17 -O2 -arch=sm_90 -I… kernels.cu -lcublasLt -lcuda
 //
 //   kernels check VARIANTS SHAPES            each variant at each shape it covers, against a float32 reference
-//   kernels time  VARIANTS SHAPES ROUNDS     variants and the library in turns; cold caches, and graph replay
+//   kernels time  VARIANTS SHAPES ROUNDS US  variants and the library in turns; cold caches, and graph replays of so many µs
 //
 // VARIANTS: lines "name cubin group along_n parts dependent". SHAPES: lines "m n k b_transposed bf16".
 // Before anything that may hang, a line "BEGIN name m n k"; then a JSON line for each result.
@@ -462,12 +462,13 @@ static int autotune(const Library& library, const Shape& s, const Device& d, con
   return times.empty() ? 0 : times[0].second;
 }
 
-static void time_shape(std::vector<Variant>& variants, const Shape& s, int rounds, const Device& device, const Clock& clock) {
+static void time_shape(std::vector<Variant>& variants, const Shape& s, int rounds, double replay_us, const Device& device,
+                       const Clock& clock) {
   say_begin("library", s);
   const Library library(s, device);
   const int best = autotune(library, s, device, clock);
   const double floor_us = std::max(2e-6 * s.m * (double)s.n * s.k / 790, 2e-6 * ((double)s.m * s.k + (double)s.n * s.k + (double)s.m * s.n) / 3.35);
-  const int calls = (int)std::min(200.0, std::max(4.0, 2000 / std::max(floor_us, 2.0)));
+  const int calls = (int)std::min(200.0, std::max(2.0, replay_us / std::max(floor_us, 2.0)));
   std::vector<Entrant> entrants;
   const auto add = [&](const std::string& name, Call call) {
     Entrant e{name, call, nullptr, {}, {}};
@@ -500,8 +501,8 @@ static void time_shape(std::vector<Variant>& variants, const Shape& s, int round
 
 int main(int count, char** words) {
   const std::string mode = count > 1 ? words[1] : "";
-  if (!(mode == "check" && count == 4) && !(mode == "time" && count == 5)) {
-    fprintf(stderr, "usage: kernels check VARIANTS SHAPES | kernels time VARIANTS SHAPES ROUNDS\n");
+  if (!(mode == "check" && count == 4) && !(mode == "time" && count == 6)) {
+    fprintf(stderr, "usage: kernels check VARIANTS SHAPES | kernels time VARIANTS SHAPES ROUNDS US\n");
     return 2;
   }
   std::vector<Variant> variants = read_variants(words[2]);
@@ -513,7 +514,7 @@ int main(int count, char** words) {
     cudaDeviceProp properties;
     EXPECT(cudaGetDeviceProperties(&properties, 0));
     printf("{\"device\": \"%s\", \"multiprocessors\": %d, \"library\": %zu}\n", properties.name, device.multiprocessors, cublasLtGetVersion());
-    for (const Shape& s : shapes) time_shape(variants, s, std::max(1, atoi(words[4])), device, clock);
+    for (const Shape& s : shapes) time_shape(variants, s, std::max(1, atoi(words[4])), atof(words[5]), device, clock);
   }
   printf("DONE\n");
   return 0;

@@ -6,6 +6,7 @@
 // missing proxy fences, the width of registers, speed.
 #pragma once
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ struct __nv_bfloat16 {
 
 namespace host {
 
-constexpr int MOST_SHARED_BYTES = 227 << 10, STACK_BYTES = 512 << 10;
+constexpr int MOST_SHARED_BYTES = 227 << 10, STACK_BYTES = 128 << 10;
 constexpr uint32_t SHARED_BASE = 0x410;  // no more aligned than the GPU promises
 
 [[noreturn]] inline void refuse(const char* what) {
@@ -89,8 +90,9 @@ struct Copy {
   int group;
 };
 struct Fiber {
-  ucontext_t context;
-  std::vector<char> stack;
+  ucontext_t context;  // where it begins; from its first wait on, `at`: that needs no system call
+  jmp_buf at;
+  bool begun = false;
   Block* block;
   int thread;
   bool done = false;
@@ -105,7 +107,8 @@ struct Fiber {
 struct Index {
   unsigned x;
 };
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
+inline std::vector<char*> stacks;  // used again and again
 inline Fiber* now;
 inline std::function<void()> body;
 inline std::vector<std::unique_ptr<Block>> blocks;  // of the cluster
@@ -117,12 +120,19 @@ inline unsigned grid_blocks;
 inline void wait(const char* what, std::function<bool()> ready) {
   if (ready() && random_numbers() % 4 != 0) return;
   now->waits_for = what, now->ready = std::move(ready);
-  swapcontext(&now->context, &scheduler);
+  if (_setjmp(now->at) == 0) _longjmp(scheduler, 1);
 }
 inline void begin_fiber() {
   body();
   now->done = true;
-  swapcontext(&now->context, &scheduler);
+  _longjmp(scheduler, 1);
+}
+inline void resume(Fiber& fiber) {
+  now = &fiber;
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.begun) _longjmp(fiber.at, 1);
+  fiber.begun = true;
+  setcontext(&fiber.context);
 }
 inline void finish_one_pending() {
   const size_t i = random_numbers() % pending.size();
@@ -141,10 +151,11 @@ inline void run_cluster(int size, unsigned first_block, int threads, const std::
     for (int t = 0; t < threads; t++) {
       fibers.push_back(std::make_unique<Fiber>());
       Fiber& f = *fibers.back();
-      f.block = &b, f.thread = t, f.stack.resize(STACK_BYTES);
+      f.block = &b, f.thread = t;
+      if (stacks.size() < fibers.size()) stacks.push_back((char*)malloc(STACK_BYTES));
       f.ready = [] { return true; };
       getcontext(&f.context);
-      f.context.uc_stack.ss_sp = f.stack.data(), f.context.uc_stack.ss_size = STACK_BYTES, f.context.uc_link = nullptr;
+      f.context.uc_stack.ss_sp = stacks[fibers.size() - 1], f.context.uc_stack.ss_size = STACK_BYTES, f.context.uc_link = nullptr;
       makecontext(&f.context, begin_fiber, 0);
     }
   }
@@ -156,8 +167,8 @@ inline void run_cluster(int size, unsigned first_block, int threads, const std::
       for (int lane = 0; lane < 32; lane++) {
         Fiber& f = *fibers[(w + turn) % warps * 32 + lane];
         if (!f.done && f.ready()) {
-          now = &f, f.ready = [] { return true; };
-          swapcontext(&scheduler, &f.context);
+          f.ready = [] { return true; };
+          resume(f);
           moved = true;
         }
         all_done &= f.done;
@@ -460,7 +471,6 @@ inline float half_of(uint32_t pair, int half) {
 }
 template <class T>
 inline void mma_16x8x16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T) {
-  host::Block& block = *host::now->block;
   const int me = host::now->thread, lane = me % 32, first = me - lane;
   static uint32_t factors[1024][6];
   memcpy(factors[me], a, 16), factors[me][4] = b0, factors[me][5] = b1;

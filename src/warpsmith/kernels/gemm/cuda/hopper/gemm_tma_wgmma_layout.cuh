@@ -63,7 +63,7 @@ struct GemmLayout {
   static_assert(C::TILE_M % (64 * GROUPS) == 0 && C::TILE_N % 16 == 0 && C::TILE_N <= 256 && C::TILE_K % 64 == 0);
   static_assert(C::CONSUMERS == 1 || C::CONSUMERS == 2);
   static_assert(!C::PINGPONG || C::CONSUMERS == 2, "ping-pong takes two consumer warpgroups");
-  static_assert(C::CLUSTER_M <= 2 && C::CLUSTER_N <= 2 && LEFT_BOX_ROWS % 8 == 0 && RIGHT_BOX_ROWS % 8 == 0);
+  static_assert(CLUSTER <= 8 && LEFT_BOX_ROWS % 8 == 0 && RIGHT_BOX_ROWS % 8 == 0, "shares of whole swizzle atoms");
   static_assert(C::SPLIT != SPLIT_CLUSTER || (CLUSTER == 1 && !C::PINGPONG && !C::TMA_STORE));
   static_assert(!C::TMA_STORE || (STAGED_BOXES > 0 && sizeof(typename C::Out) == 2), "no room to stage results");
   static_assert(SHARED_BYTES <= MOST_BYTES, "more shared memory than a block may have");
