@@ -132,16 +132,28 @@ def report_build(rows: Sequence[Row]) -> bool:
     return not odd
 
 
+def find_library() -> list[str]:
+    """Flags for a cuBLASLt that is not in the toolkit but in a Python package, as torch brings it; none where there is none."""
+    for header in (h for place in sys.path for h in Path(place or ".").glob("nvidia/*/include/cublasLt.h")):
+        for library in sorted((header.parents[1] / "lib").glob("libcublasLt.so.*")):
+            folder = library.parent
+            return [f"-I{header.parent}", f"-L{folder}", f"-l:{library.name}", "-Xlinker", f"-rpath={folder}"]
+    return []
+
+
 def build_driver(nvcc: str, folder: Path) -> Path:
     driver = folder / "kernels"
     command = [
         nvcc, "-std=c++17", "-O2", "-gencode=arch=compute_90,code=sm_90", f"-I{HEADERS}", f"-I{UNITS}", "-o", str(driver),
-        str(UNITS / "kernels.cu"), "-lcublasLt", "-lcuda",
+        str(UNITS / "kernels.cu"),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"the driver does not build: {(done.stdout + done.stderr)[-3000:]}")
-    return driver
+    report = ""
+    for flags in (["-lcublasLt"], find_library()):
+        done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return driver
+        report += done.stdout + done.stderr
+    sys.exit(f"the driver does not build: {report[-3000:]}")
 
 
 # ---- run ----

@@ -1,4 +1,4 @@
-// Checks and times GEMM cubins beside cuBLASLt. Build: nvcc -std=c++17 -O2 -arch=sm_90 -I… kernels.cu -lcublasLt -lcuda
+// Checks and times GEMM cubins beside cuBLASLt. Build: nvcc -std=c++17 -O2 -arch=sm_90 -I… kernels.cu -lcublasLt
 //
 //   kernels check VARIANTS SHAPES            each variant at each shape it covers, against a float32 reference
 //   kernels time  VARIANTS SHAPES ROUNDS US  variants and the library in turns; cold caches, and graph replays of so many µs
@@ -38,15 +38,28 @@ static void expect(cudaError_t status, const char* what, int line) {
   if (status != cudaSuccess) fail(what, cudaGetErrorString(status), line);
 }
 static void expect(CUresult status, const char* what, int line) {
-  const char* why = "unknown";
-  if (status != CUDA_SUCCESS) cuGetErrorString(status, &why), fail(what, why, line);
+  if (status != CUDA_SUCCESS) fail(what, ("CUresult " + std::to_string((int)status)).c_str(), line);
 }
 static void expect(cublasStatus_t status, const char* what, int line) {
   if (status != CUBLAS_STATUS_SUCCESS) fail(what, cublasLtGetStatusString(status), line);
 }
 #define EXPECT(call) expect((call), #call, __LINE__)
 
-constexpr size_t GUARD_BYTES = 4096, WORKSPACE_BYTES = size_t{1} << 30, LIBRARY_WORKSPACE_BYTES = 64 << 20;
+// The driver's functions by name, so that its library need not be linked.
+static void* find_driver_function(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  EXPECT(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result));
+  if (!function) fail(name, "the driver has no such function", __LINE__);
+  return function;
+}
+#define DRIVER(name)                                                                  \
+  ([] {                                                                               \
+    static const auto function = (decltype(&name))find_driver_function(#name);        \
+    return function;                                                                  \
+  }())
+
+constexpr size_t GUARD_BYTES = 4096, PARTIAL_BYTES = size_t{1} << 30, COUNTERS = 1 << 20, LIBRARY_WORKSPACE_BYTES = 64 << 20;
 constexpr size_t FLUSH_BYTES = 256 << 20;
 
 // ---- kernels of the driver ----
@@ -142,7 +155,9 @@ struct Device {
   void *a[2], *b[2], *c, *flush;  // a, b: fp16, bf16
   float* truth;
   double* totals;
-  unsigned char *workspace, *library_workspace;
+  int* counters;
+  float* partial;
+  unsigned char* library_workspace;
   cudaStream_t stream;
   cublasLtHandle_t library;
   size_t elements;
@@ -162,8 +177,9 @@ struct Device {
       else fill_normal<<<1024, 256>>>((__nv_bfloat16*)a[t], left, 3), fill_normal<<<1024, 256>>>((__nv_bfloat16*)b[t], right, 4);
     }
     EXPECT(cudaMalloc(&c, out * 4 + GUARD_BYTES)), EXPECT(cudaMalloc(&truth, out * 4)), EXPECT(cudaMalloc(&totals, 64));
-    EXPECT(cudaMalloc(&workspace, WORKSPACE_BYTES)), EXPECT(cudaMalloc(&library_workspace, LIBRARY_WORKSPACE_BYTES));
-    EXPECT(cudaMemset(workspace, 0, WORKSPACE_BYTES));
+    EXPECT(cudaMalloc(&partial, PARTIAL_BYTES)), EXPECT(cudaMalloc(&library_workspace, LIBRARY_WORKSPACE_BYTES));
+    EXPECT(cudaMemset(partial, 0xff, PARTIAL_BYTES));
+    EXPECT(cudaMalloc(&counters, COUNTERS * 4)), EXPECT(cudaMemset(counters, 0, COUNTERS * 4));
     EXPECT(cudaMalloc(&flush, FLUSH_BYTES)), EXPECT(cudaMemset(flush, 1, FLUSH_BYTES));
     EXPECT(cublasLtCreate(&library));
     EXPECT(cudaDeviceSynchronize());
@@ -173,19 +189,19 @@ struct Device {
 
 static void load_variant(Variant& v, const Device& device) {
   if (v.kernel) return;
-  EXPECT(cuModuleLoad(&v.module, v.cubin.c_str()));
-  EXPECT(cuModuleGetFunction(&v.kernel, v.module, "gemm"));
+  EXPECT(DRIVER(cuModuleLoad)(&v.module, v.cubin.c_str()));
+  EXPECT(DRIVER(cuModuleGetFunction)(&v.kernel, v.module, "gemm"));
   CUfunction describe;
-  EXPECT(cuModuleGetFunction(&describe, v.module, "describe"));
+  EXPECT(DRIVER(cuModuleGetFunction)(&describe, v.module, "describe"));
   GemmTraits* traits;
   EXPECT(cudaMalloc(&traits, sizeof(GemmTraits)));
   void* arguments[] = {&traits};
-  EXPECT(cuLaunchKernel(describe, 1, 1, 1, 1, 1, 1, 0, device.stream, arguments, nullptr));
+  EXPECT(DRIVER(cuLaunchKernel)(describe, 1, 1, 1, 1, 1, 1, 0, device.stream, arguments, nullptr));
   EXPECT(cudaStreamSynchronize(device.stream));
   EXPECT(cudaMemcpy(&v.traits, traits, sizeof(GemmTraits), cudaMemcpyDeviceToHost));
   EXPECT(cudaFree(traits));
-  EXPECT(cuFuncSetAttribute(v.kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, v.traits.shared_bytes));
-  if (v.traits.split == 2 && v.parts > 8) EXPECT(cuFuncSetAttribute(v.kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  EXPECT(DRIVER(cuFuncSetAttribute)(v.kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, v.traits.shared_bytes));
+  if (v.traits.split == 2 && v.parts > 8) EXPECT(DRIVER(cuFuncSetAttribute)(v.kernel, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
 }
 
 // Why a variant does not cover a shape; empty where it does.
@@ -201,19 +217,12 @@ static std::string reason_not(const Variant& v, const Shape& s) {
 }
 
 static CUtensorMap encode_map(const void* base, int type, int inner, int outer, int box_inner, int box_outer) {
-  using Encode = decltype(&cuTensorMapEncodeTiled);
-  static Encode encode = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    EXPECT(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result));
-    return (Encode)found;
-  }();
   CUtensorMap map;
   const cuuint64_t extents[2] = {(cuuint64_t)inner, (cuuint64_t)outer}, pitch[1] = {(cuuint64_t)inner * 2};
   const cuuint32_t box[2] = {(cuuint32_t)box_inner, (cuuint32_t)box_outer}, steps[2] = {1, 1};
   const CUtensorMapSwizzle swizzle = box_inner == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : box_inner == 32 ? CU_TENSOR_MAP_SWIZZLE_64B
                                      : box_inner == 16 ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_NONE;
-  EXPECT(encode(&map, type == BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void*)base, extents,
+  EXPECT(DRIVER(cuTensorMapEncodeTiled)(&map, type == BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, (void*)base, extents,
                 pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
@@ -232,7 +241,7 @@ static Call prepare(const Variant& v, const Shape& s, const Device& d, std::stri
   const auto p = std::make_shared<Prepared>();
   const GemmTraits& t = v.traits;
   const void *a = d.a[s.bf16], *b = d.b[s.bf16];
-  p->arguments = {s.m, s.n, s.k, v.group, v.along_n, v.parts, a, b, d.c, s.k, s.b_transposed ? s.k : s.n, s.n, d.workspace, {}};
+  p->arguments = {s.m, s.n, s.k, v.group, v.along_n, v.parts, a, b, d.c, s.k, s.b_transposed ? s.k : s.n, s.n, d.counters, d.partial, {}};
   p->config = {};
   p->config.blockDimX = t.threads, p->config.blockDimY = p->config.blockDimZ = 1;
   p->config.gridDimY = p->config.gridDimZ = 1;
@@ -243,8 +252,9 @@ static Call prepare(const Variant& v, const Shape& s, const Device& d, std::stri
   const int64_t cluster_tiles =
       (int64_t)ceil_div(rows, t.tile_m * t.cluster_m) * ceil_div(columns, t.tile_n * t.cluster_n);
   const int64_t tiles = cluster_tiles * t.cluster_m * t.cluster_n;
-  const size_t needed = (tiles * t.counters_per_tile * 4 + 127) / 128 * 128 + (size_t)tiles * v.parts * t.tile_m * t.tile_n * 4;
-  if (t.split == 1 && v.parts > 1 && needed > WORKSPACE_BYTES) return why = "workspace", nullptr;
+  const size_t partial_bytes = (size_t)tiles * v.parts * t.tile_m * t.tile_n * 4;
+  if (t.split == 1 && v.parts > 1 && (partial_bytes > PARTIAL_BYTES || (size_t)tiles * t.counters_per_tile > COUNTERS))
+    return why = "workspace", nullptr;
   if (t.split == 0 && v.parts != 1) return why = "no split-K", nullptr;
   if (cluster > 1) {
     CUlaunchAttribute& shape = p->attributes[p->config.numAttrs++];
@@ -256,16 +266,18 @@ static Call prepare(const Variant& v, const Shape& s, const Device& d, std::stri
     int resident = 0;
     p->config.gridDimX = cluster;
     if (cluster > 1) {
-      EXPECT(cuOccupancyMaxActiveClusters(&resident, v.kernel, &p->config));
+      EXPECT(DRIVER(cuOccupancyMaxActiveClusters)(&resident, v.kernel, &p->config));
       resident *= cluster;
     } else {
-      EXPECT(cuOccupancyMaxActiveBlocksPerMultiprocessor(&resident, v.kernel, t.threads, t.shared_bytes));
+      EXPECT(DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&resident, v.kernel, t.threads, t.shared_bytes));
       resident *= d.multiprocessors;
     }
     if (resident == 0) return why = "does not fit", nullptr;
     if (t.split != 2) blocks = std::min<int64_t>(blocks, resident);
   }
   p->config.gridDimX = (unsigned)blocks;
+  if (t.kind == MMA_SYNC)
+    p->config.gridDimX = ceil_div(s.m, t.tile_m), p->config.gridDimY = ceil_div(s.n, t.tile_n), p->config.gridDimZ = v.parts;
   if (v.dependent) {
     CUlaunchAttribute& overlap = p->attributes[p->config.numAttrs++];
     overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
@@ -284,7 +296,7 @@ static Call prepare(const Variant& v, const Shape& s, const Device& d, std::stri
     p->config.hStream = stream;
     void* with_maps[] = {&p->left, &p->right, &p->result, &p->arguments};
     void* without[] = {&p->arguments};
-    EXPECT(cuLaunchKernelEx(&p->config, kernel, mapped ? with_maps : without, nullptr));
+    EXPECT(DRIVER(cuLaunchKernelEx)(&p->config, kernel, mapped ? with_maps : without, nullptr));
   };
 }
 
@@ -414,9 +426,14 @@ static void check(std::vector<Variant>& variants, const std::vector<Shape>& shap
     for (const Shape& s : shapes) {
       say_begin(v.name, s);
       load_variant(v, device);
-      std::string why = reason_not(v, s);
-      const Call call = why.empty() ? prepare(v, s, device, why) : nullptr;
-      if (!call) continue;
+      if (!reason_not(v, s).empty()) continue;
+      std::string why;
+      const Call call = prepare(v, s, device, why);
+      if (!call) {
+        say_place(v.name, s);
+        printf("\"status\": \"left out: %s\"}\n", why.c_str());
+        continue;
+      }
       // Rounding to fp16 makes 2.0e-4 of it, to bf16 1.7e-3.
       const double limit = v.traits.out == BF16 ? 2.0e-3 : 2.5e-4;
       Error worst{};
@@ -430,7 +447,7 @@ static void check(std::vector<Variant>& variants, const std::vector<Shape>& shap
       printf("\"status\": \"%s\", \"error\": %.3e, \"wrong\": %ld, \"outside\": %ld}\n", right ? "right" : "WRONG", worst.relative, worst.wrong, worst.outside);
       fflush(stdout);
     }
-    if (v.module) EXPECT(cuModuleUnload(v.module)), v.module = nullptr, v.kernel = nullptr;
+    if (v.module) EXPECT(DRIVER(cuModuleUnload)(v.module)), v.module = nullptr, v.kernel = nullptr;
   }
 }
 
@@ -445,6 +462,7 @@ struct Entrant {
 static int autotune(const Library& library, const Shape& s, const Device& d, const Clock& clock) {
   std::vector<std::pair<float, int>> times;
   for (int i = 0; i < (int)library.choices.size(); i++) {
+    say_begin("library", s);  // a sign of life
     if (library.run(i, s, d, d.stream) != CUBLAS_STATUS_SUCCESS) continue;
     const Call call = [&, i](cudaStream_t stream) { library.run(i, s, d, stream); };
     times.emplace_back(std::min(time_cold(call, d, clock), time_cold(call, d, clock)), i);

@@ -38,8 +38,9 @@ static double run(int blocks, int group, int along_n, int parts, int seed, int m
     for (Type& x : *values) x = Type(normal(numbers));
   std::vector<Result> c(m * n + 64);
   memset((void*)c.data(), 0xff, c.size() * sizeof(Result));
-  std::vector<unsigned char> workspace(64 << 20, 0);
-  ws::sm90::GemmArguments<Epilogue> arguments{m, n, k, group, along_n, parts, a.data(), b.data(), c.data(), k, G_BT ? k : n, n, workspace.data(), {}};
+  std::vector<int> counters(4096, 0);
+  std::vector<float> partial(16 << 20, NAN);
+  ws::sm90::GemmArguments<Epilogue> arguments{m, n, k, group, along_n, parts, a.data(), b.data(), c.data(), k, G_BT ? k : n, n, counters.data(), partial.data(), {}};
 #if G_EPILOGUE
   arguments.epilogue = {bias.data(), residual.data(), n, 0.5f, 2.0f, m, n};
 #endif
@@ -54,19 +55,21 @@ static double run(int blocks, int group, int along_n, int parts, int seed, int m
   const int cluster = G_SPLIT == 2 ? parts : L::CLUSTER;
   const int grid = G_SPLIT == 2 ? tiles * parts : std::min(tiles * parts, blocks / cluster * cluster);
   for (int again = 0; again < (G_SPLIT == 1 ? 2 : 1); again++)  // the second launch finds the counters as the first left them
-    host::launch(grid, cluster, L::THREADS, seed + again, [&] {
+    host::launch({(unsigned)grid, 1, 1}, cluster, L::THREADS, seed + again, [&] {
       ws::sm90::GemmTmaWgmma<Config, Epilogue> kernel{&left, &right, &result, arguments, {}, 0};
       kernel.run(host::now->block->shared());
     });
 #else
   using L = ws::sm90::GemmMmaSyncLayout<Config>;
-  const int grid = ws::sm90::ceil_div(m, G_BM) * ws::sm90::ceil_div(n, G_BN) * parts;
+  const host::Index grid{(unsigned)ws::sm90::ceil_div(m, G_BM), (unsigned)ws::sm90::ceil_div(n, G_BN), (unsigned)parts};
   for (int again = 0; again < 2; again++)
     host::launch(grid, 1, L::THREADS, seed + again, [&] {
       ws::sm90::GemmMmaSync<Config, Epilogue> kernel{arguments, nullptr, 0};
       kernel.run(host::now->block->shared());
     });
 #endif
+  for (int counter : counters)
+    if (counter != 0) host::refuse("a counter that is not zero after a launch");
   double difference = 0, squares = 0;
   for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) {

@@ -105,7 +105,7 @@ struct Fiber {
   long cluster_generation = 0;
 };
 struct Index {
-  unsigned x;
+  unsigned x, y, z;
 };
 inline jmp_buf scheduler;
 inline std::vector<char*> stacks;  // used again and again
@@ -115,7 +115,7 @@ inline std::vector<std::unique_ptr<Block>> blocks;  // of the cluster
 inline Meeting cluster_meeting;
 inline std::mt19937 random_numbers;
 inline std::vector<std::function<void()>> pending;  // copies under way
-inline unsigned grid_blocks;
+inline Index grid;
 
 inline void wait(const char* what, std::function<bool()> ready) {
   if (ready() && random_numbers() % 4 != 0) return;
@@ -214,17 +214,18 @@ inline void meet(Meeting& meeting, int count, const char* what) {
 }
 inline void meet_warp() { meet(now->block->warps[now->thread / 32], 32, "its warp"); }
 
-// Runs CUDA code as `blocks` blocks in clusters, one cluster after the other.
-inline void launch(int grid, int cluster, int threads, int seed, const std::function<void()>& kernel) {
-  random_numbers.seed(seed), grid_blocks = grid;
-  for (int first = 0; first < grid; first += cluster) run_cluster(cluster, first, threads, kernel);
+inline Index place_of(unsigned block) { return {block % grid.x, block / grid.x % grid.y, block / grid.x / grid.y}; }
+// Runs CUDA code as a grid of `blocks` in clusters along x, one cluster after the other.
+inline void launch(Index blocks, int cluster, int threads, int seed, const std::function<void()>& kernel) {
+  random_numbers.seed(seed), grid = blocks;
+  for (unsigned first = 0; first < grid.x * grid.y * grid.z; first += cluster) run_cluster(cluster, first, threads, kernel);
 }
 
 }  // namespace host
 
-#define threadIdx (host::Index{(unsigned)host::now->thread})
-#define blockIdx (host::Index{host::now->block->index})
-#define gridDim (host::Index{host::grid_blocks})
+#define threadIdx (host::Index{(unsigned)host::now->thread, 0, 0})
+#define blockIdx (host::place_of(host::now->block->index))
+#define gridDim (host::grid)
 inline void __syncwarp() { host::meet_warp(); }
 inline void __syncthreads() { host::meet(host::now->block->named[0], host::now->block->threads, "its block"); }
 inline void __threadfence() {}

@@ -14,8 +14,8 @@ struct GemmArguments {
   const void *a, *b;   // not read where tensor maps stand for them
   void* result;
   int64_t a_pitch, b_pitch, pitch;  // elements from row to row as stored
-  unsigned char* workspace;  // split-K by semaphore: zeroed ints, one for each tile and group that stores, padded to 128
-                             // bytes; then sums
+  int* counters;  // split-K by semaphore: one for each tile and group that stores, zero before and after a launch
+  float* partial;  // and the sums of each part of a tile
   E epilogue;
 };
 

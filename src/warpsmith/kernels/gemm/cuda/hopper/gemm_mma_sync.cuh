@@ -1,6 +1,8 @@
 //! GEMM with small tiles (sm_80 mma.sync). cp.async into a ring of swizzled stages, ldmatrix, m16n8k16; a tile a block, warps
 //! along M, N and K; split-K by semaphore. fp16 or bf16 factors, fp32 sums, any sizes. For products that one wave finishes.
 #pragma once
+#include <type_traits>
+
 #include "dependent_launch.cuh"
 #include "gemm_epilogue.cuh"
 #include "mma_sync.cuh"
@@ -40,28 +42,45 @@ struct GemmMmaSync {
   static __device__ __forceinline__ int warp_n() { return threadIdx.x / 32 / C::WARPS_M % C::WARPS_N; }
   static __device__ __forceinline__ int warp_k() { return threadIdx.x / 32 / (C::WARPS_M * C::WARPS_N); }
 
-  // Copies ROWS x COLUMNS elements from (row, column) on; zeros where rows or columns end.
+  // This thread's share of the copies of ROWS x COLUMNS elements: one column of vectors, each STEP-th row of it.
   template <int ROWS, int COLUMNS, int PANEL, int VECTOR>
-  __device__ __forceinline__ void load(uint32_t to, const void* matrix, int64_t pitch, int row, int column, int rows,
-                                       int columns) const {
-    const In* const from = static_cast<const In*>(matrix);
-#pragma unroll
-    for (int i = threadIdx.x; i < ROWS * COLUMNS / VECTOR; i += L::THREADS) {
-      const int r = i / (COLUMNS / VECTOR), c = i % (COLUMNS / VECTOR) * VECTOR;
-      const bool inside = row + r < rows && column + c < columns;
-      const In* const source = inside ? from + (row + r) * pitch + column + c : from;
-      const uint32_t at = to + panel_offset<PANEL>(ROWS, r, c);
-      if constexpr (VECTOR > 1) copy_async<2 * VECTOR>(at, source, inside);
-      else store_shared(at, inside ? *reinterpret_cast<const uint16_t*>(source) : 0);
+  struct TileCopy {
+    static constexpr int PER_ROW = COLUMNS / VECTOR, STEP = L::THREADS / PER_ROW;
+    static_assert(L::THREADS % PER_ROW == 0, "a thread keeps its column");
+    const In* from;
+    int64_t pitch;
+    int row, column, rows, columns;  // its first vector; where the matrix ends
+
+    __device__ __forceinline__ TileCopy(const void* matrix, int64_t pitch, int first_row, int first_column, int rows, int columns)
+        : pitch(pitch), row(first_row + (int)threadIdx.x / PER_ROW), column(first_column + (int)threadIdx.x % PER_ROW * VECTOR),
+          rows(rows), columns(columns) {
+      from = static_cast<const In*>(matrix) + row * pitch + column;
     }
-  }
-  __device__ __forceinline__ void load_stage(int stage, int m, int n, int slice) const {
-    const uint32_t a = ring + stage * L::STAGE_BYTES, b = a + L::A_BYTES;
-    const int k = slice * C::TILE_K;
-    load<C::TILE_M, C::TILE_K, L::A_PANEL, C::VECTOR_A>(a, args.a, args.a_pitch, m, k, args.m, args.k);
-    if constexpr (C::B_TRANSPOSED)
-      load<C::TILE_N, C::TILE_K, L::B_PANEL, C::VECTOR_B>(b, args.b, args.b_pitch, n, k, args.n, args.k);
-    else load<C::TILE_K, C::TILE_N, L::B_PANEL, C::VECTOR_B>(b, args.b, args.b_pitch, k, n, args.k, args.n);
+    __device__ __forceinline__ void copy(uint32_t tile) const {
+#pragma unroll
+      for (int r = 0; r < ROWS; r += STEP) {
+        const int in_tile = (int)threadIdx.x / PER_ROW + r;
+        if (ROWS % STEP != 0 && in_tile >= ROWS) break;
+        const bool inside = row + r < rows && column < columns;
+        const In* const source = from + r * pitch;
+        const uint32_t at = tile + panel_offset<PANEL>(ROWS, in_tile, (int)threadIdx.x % PER_ROW * VECTOR);
+        if constexpr (VECTOR > 1) copy_async<2 * VECTOR>(at, source, inside);  // reads nothing outside
+        else store_shared(at, inside ? *reinterpret_cast<const uint16_t*>(source) : 0);
+      }
+    }
+    __device__ __forceinline__ void move_down() { row += ROWS, from += ROWS * pitch; }
+    __device__ __forceinline__ void move_right() { column += COLUMNS, from += COLUMNS; }
+  };
+  using CopyA = TileCopy<C::TILE_M, C::TILE_K, L::A_PANEL, C::VECTOR_A>;
+  using CopyB = std::conditional_t<C::B_TRANSPOSED, TileCopy<C::TILE_N, C::TILE_K, L::B_PANEL, C::VECTOR_B>,
+                                   TileCopy<C::TILE_K, C::TILE_N, L::B_PANEL, C::VECTOR_B>>;
+  // Copies the next slice of both factors.
+  __device__ __forceinline__ void load_stage(int stage, CopyA& a, CopyB& b) const {
+    a.copy(ring + stage * L::STAGE_BYTES);
+    b.copy(ring + stage * L::STAGE_BYTES + L::A_BYTES);
+    a.move_right();
+    if constexpr (C::B_TRANSPOSED) b.move_right();
+    else b.move_down();
   }
 
   __device__ __forceinline__ void multiply_stage(Sums& sums, int stage) const {
@@ -91,9 +110,13 @@ struct GemmMmaSync {
   }
 
   __device__ __forceinline__ void multiply(Sums& sums, int m, int n, Slices slices) const {
+    const int k = slices.first * C::TILE_K;
+    CopyA a(args.a, args.a_pitch, m, k, args.m, args.k);
+    CopyB b(args.b, args.b_pitch, C::B_TRANSPOSED ? n : k, C::B_TRANSPOSED ? k : n, C::B_TRANSPOSED ? args.n : args.k,
+            C::B_TRANSPOSED ? args.k : args.n);
 #pragma unroll
     for (int s = 0; s < C::STAGES - 1; s++) {
-      if (s < slices.count) load_stage(s, m, n, slices.first + s);
+      if (s < slices.count) load_stage(s, a, b);
       copy_commit();
     }
     int stage = 0, next = C::STAGES - 1;
@@ -101,7 +124,7 @@ struct GemmMmaSync {
     for (int s = 0; s < slices.count; s++) {
       copy_wait<C::STAGES - 2>();
       __syncthreads();  // all copies of this stage have come; all have read the stage that is filled next
-      if (s + C::STAGES - 1 < slices.count) load_stage(next, m, n, slices.first + s + C::STAGES - 1);
+      if (s + C::STAGES - 1 < slices.count) load_stage(next, a, b);
       copy_commit();
       multiply_stage(sums, stage);
       if (++stage == C::STAGES) stage = 0;
@@ -136,11 +159,12 @@ struct GemmMmaSync {
   }
 
   // Split-K: the last block to come adds all parts, in their order. Tells whether it is this one.
-  __device__ __forceinline__ bool add_parts(Sums& sums, int tile, int tiles, int part) const {
+  __device__ __forceinline__ bool add_parts(Sums& sums, int tile, int part) const {
     constexpr int VECTORS = FRAGMENTS_M * FRAGMENTS_N, STORERS = 32 * C::WARPS_M * C::WARPS_N;
     int* const flag = reinterpret_cast<int*>(shared + L::FLAG);
-    float4* const base = reinterpret_cast<float4*>(args.workspace + (tiles * 4 + 127) / 128 * 128);
-    const auto sums_of = [&](int p) { return base + ((int64_t)tile * args.parts + p) * (VECTORS * STORERS) + threadIdx.x; };
+    const auto sums_of = [&](int p) {
+      return reinterpret_cast<float4*>(args.partial) + ((int64_t)tile * args.parts + p) * (VECTORS * STORERS) + threadIdx.x;
+    };
     const bool stores = warp_k() == 0;
     if (stores) {
       float4* const to = sums_of(part);
@@ -153,7 +177,7 @@ struct GemmMmaSync {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      int* const counter = reinterpret_cast<int*>(args.workspace) + tile;
+      int* const counter = args.counters + tile;
       *flag = atomicAdd(counter, 1) == args.parts - 1;
       if (*flag) *counter = 0;  // for the next launch
       __threadfence();
@@ -193,18 +217,17 @@ struct GemmMmaSync {
 
   __device__ __forceinline__ void run(unsigned char* dynamic) {
     shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024, ring = shared_address(shared);
-    const int rows = ceil_div(args.m, C::TILE_M), columns = ceil_div(args.n, C::TILE_N), tiles = rows * columns;
-    const int tile = blockIdx.x % tiles, part = blockIdx.x / tiles;
-    const TilePlace place = raster(tile, rows, columns, args.group, args.along_n);
-    const int m = place.row * C::TILE_M, n = place.column * C::TILE_N;
+    // The grid is rows x columns x parts, so that nothing is divided before the first copy.
+    const int tile = blockIdx.x * gridDim.y + blockIdx.y, part = blockIdx.z;
+    const int m = blockIdx.x * C::TILE_M, n = blockIdx.y * C::TILE_N, slices = ceil_div(args.k, C::TILE_K);
     Sums sums = {};
     let_next_launch_begin();
     wait_for_earlier_launches();
-    multiply(sums, m, n, slices_of_part(ceil_div(args.k, C::TILE_K), args.parts, part));
+    multiply(sums, m, n, C::SPLIT_K && args.parts > 1 ? slices_of_part(slices, args.parts, part) : Slices{0, slices});
     add_warps(sums);
     if constexpr (C::SPLIT_K)
       if (args.parts > 1) {
-        if (add_parts(sums, tile, tiles, part)) store(sums, m, n);
+        if (add_parts(sums, tile, part)) store(sums, m, n);
         return;
       }
     if (warp_k() == 0) store(sums, m, n);

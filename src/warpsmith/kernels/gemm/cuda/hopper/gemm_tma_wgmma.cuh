@@ -60,14 +60,15 @@ struct GemmTmaWgmma {
     return gridDim.x / (C::SPLIT == SPLIT_CLUSTER ? parts() : L::CLUSTER);
   }
   __device__ __forceinline__ Work work(int index) const {
-    const int cluster_tile = index % cluster_tiles();
+    const int cluster_tile = C::SPLIT == SPLIT_SEMAPHORE ? index % cluster_tiles() : index;
     const TilePlace place = raster(cluster_tile, cluster_rows(), cluster_columns(), args.group, args.along_n);
     Work w;
     w.row = (place.row * C::CLUSTER_M + down()) * C::TILE_M;
     w.column = (place.column * C::CLUSTER_N + over()) * C::TILE_N;
-    w.part = C::SPLIT == SPLIT_CLUSTER ? rank : index / cluster_tiles();
+    w.part = C::SPLIT == SPLIT_CLUSTER ? rank : C::SPLIT == SPLIT_SEMAPHORE ? index / cluster_tiles() : 0;
     w.tile = cluster_tile * L::CLUSTER + over() * C::CLUSTER_M + down();
-    w.slices = slices_of_part(ceil_div(args.k, C::TILE_K), parts(), w.part);
+    const int slices = ceil_div(args.k, C::TILE_K);
+    w.slices = C::SPLIT == NO_SPLIT ? Slices{0, slices} : slices_of_part(slices, parts(), w.part);
     return w;
   }
 
@@ -242,11 +243,11 @@ struct GemmTmaWgmma {
   // ---- split-K by semaphore: the last warpgroup to come adds all parts, in their order ----
   __device__ __forceinline__ bool add_parts(Sums& sums, const Work& w, int group, int self) const {
     constexpr int VECTORS = L::MMAS * C::TILE_N / 8;
-    const int thread = threadIdx.x % 128, tiles = cluster_tiles() * L::CLUSTER;
-    int* const counter = reinterpret_cast<int*>(args.workspace) + w.tile * L::GROUPS + group;
-    float4* const base = reinterpret_cast<float4*>(args.workspace + (tiles * L::GROUPS * 4 + 127) / 128 * 128);
+    const int thread = threadIdx.x % 128;
+    int* const counter = args.counters + w.tile * L::GROUPS + group;
     const auto part = [&](int p) {
-      return base + (((int64_t)w.tile * parts() + p) * L::GROUPS + group) * (VECTORS * 128) + thread;
+      return reinterpret_cast<float4*>(args.partial) +
+             (((int64_t)w.tile * parts() + p) * L::GROUPS + group) * (VECTORS * 128) + thread;
     };
     float* const flat = &sums[0][0];
     float4* const to = part(w.part);
