@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hopper_bench import HARDWARE, SOURCES, HopperBench
 
+from warpsmith.kernels.gemm.cuda.hopper.hopper_sources import KERNELS as KERNEL_FILES
+from warpsmith.kernels.gemm.cuda.hopper.hopper_sources import paste_kernel
+
 SHAPES = [(256, 128, 192), (264, 136, 136), (8, 200, 72), (520, 328, 328)]
 DEEP = [(64, 64, 1024), (264, 136, 136)]
 Launch = tuple[int, int, int, int]  # blocks, group, along_n, parts
@@ -204,6 +207,34 @@ def test_hardware_headers_are_those_that_hold_instructions() -> None:
     """The emulator replaces each header with inline PTX or intrinsics, and no other."""
     words = ("asm", "__cvta")
     assert {p.stem for p in SOURCES.glob("*.cuh") if any(w in p.read_text() for w in words)} == set(HARDWARE)
+
+
+def test_pasted_kernels_include_nothing_of_ours_and_hold_each_file_once() -> None:
+    for kernel in KERNEL_FILES:
+        text = paste_kernel(kernel)
+        assert '#include "' not in text
+        assert text.count("uint32_t shared_address(") == text.count("TilePlace raster(") == 1
+    assert paste_kernel(KERNEL_FILES[0]).index("void mbarrier_init(") < paste_kernel(KERNEL_FILES[0]).index(
+        "struct GemmTmaWgmma"
+    )
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_pasted_kernels_build(tmp_path: Path) -> None:
+    for number, kernel in enumerate(KERNEL_FILES):
+        (tmp_path / f"unit{number}.cu").write_text(paste_kernel(kernel))
+        command = [
+            "nvcc",
+            "-std=c++17",
+            "-cubin",
+            "-gencode=arch=compute_90a,code=sm_90a",
+            "-o",
+            str(tmp_path / "unit.cubin"),
+        ]
+        done = subprocess.run(
+            [*command, str(tmp_path / f"unit{number}.cu")], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

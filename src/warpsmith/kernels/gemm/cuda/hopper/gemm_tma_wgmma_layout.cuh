@@ -7,7 +7,7 @@ namespace ws::sm90 {
 enum Split { NO_SPLIT, SPLIT_SEMAPHORE, SPLIT_CLUSTER };
 enum L2Hint { L2_NORMAL, L2_EVICT_FIRST, L2_EVICT_LAST };
 
-constexpr int SHARED_BYTES_PER_BLOCK = 227 << 10, SHARED_BYTES_PER_SM = 228 << 10;
+constexpr int SHARED_BYTES_PER_BLOCK = 227 << 10, RESERVED_BYTES_PER_BLOCK = 1024;
 
 // C: the configuration, a struct with
 //   In, Out                     types; Out is fp16, bf16 or float
@@ -21,7 +21,7 @@ constexpr int SHARED_BYTES_PER_BLOCK = 227 << 10, SHARED_BYTES_PER_SM = 228 << 1
 //   SWAP_AB                     multiply Bᵀ Aᵀ: wgmma's 64 rows go along the problem's N; for small M
 //   B_TRANSPOSED                B is stored N x K, else K x N
 //   PANEL_N                     width of the panels of an MN-major right operand: 64, 32 or 16
-//   SPLIT                       of K: none, by semaphore in the workspace, by cluster through DSMEM
+//   SPLIT                       of K: none, by semaphore in global memory, by cluster through DSMEM
 //   TMA_STORE, STORE_BOXES      by stmatrix and TMA, so many boxes staged at once (0: as many as fit); else from registers
 //   LEFT_HINT, RIGHT_HINT       L2Hint
 template <class C>
@@ -53,7 +53,7 @@ struct GemmLayout {
   static constexpr int RING_BYTES = STAGED_BYTES > PARTIAL_BYTES ? STAGED_BYTES : (PARTIAL_BYTES + 1023) / 1024 * 1024;
   static constexpr int CONTROL_BYTES = 2 * C::STAGES * 8 + 16;  // barriers, flags
   static constexpr int MOST_BYTES =
-      C::MIN_BLOCKS > 1 ? SHARED_BYTES_PER_SM / C::MIN_BLOCKS - 1024 : SHARED_BYTES_PER_BLOCK;
+      (SHARED_BYTES_PER_BLOCK + RESERVED_BYTES_PER_BLOCK) / C::MIN_BLOCKS - RESERVED_BYTES_PER_BLOCK;
   static constexpr int FITTING = (MOST_BYTES - 1024 - RING_BYTES - CONTROL_BYTES) / (C::CONSUMERS * BOX_BYTES);
   static constexpr int WANTED = C::STORE_BOXES > 0 ? C::STORE_BOXES : FITTING;
   static constexpr int STAGED_BOXES = !C::TMA_STORE ? 0 : WANTED < BOXES ? WANTED : BOXES;
