@@ -26,7 +26,8 @@ KERNELS: dict[str, tuple[dict[str, int], Launch]] = {
     "multicast both ways": ({"CM": 2, "CN": 2, "BT": 0}, (8, 2, 1, 1)),
     "multicast of narrow tiles in larger clusters": ({"CM": 4, "CN": 1, "BN": 96}, (8, 2, 0, 1)),
     "ping-pong": ({"BM": 64, "PINGPONG": 1}, (3, 2, 1, 1)),
-    "tall tiles, staged in steps": ({"BM": 256, "BN": 96, "BOXES": 2}, (2, 1, 1, 1)),
+    "results staged one box at a time": ({"BOXES": 1, "BN": 128}, (2, 1, 1, 1)),
+    "tall tiles, results staged in fewer slots than boxes": ({"BM": 256, "BN": 96, "BOXES": 2}, (2, 1, 1, 1)),
     "one warpgroup, bf16": ({"CONSUMERS": 1, "BM": 64, "BF16": 1}, (4, 1, 1, 1)),
     "swapped factors": ({"SWAP": 1, "BT": 0, "BN": 32}, (2, 1, 1, 1)),
     "swapped factors, multicast, from registers": ({"SWAP": 1, "BN": 48, "CN": 2, "TMA_STORE": 0}, (4, 1, 1, 1)),
@@ -56,7 +57,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], dict[str, int]]] = {
         (K2, "mbarrier_wait<(L::CLUSTER > 1)>(shared.empty + ring.stage, ring.phase ^ 1);", ""), {},
     ),
     "the last stage of a tile is not given back": ((K2, "if (count > 0) release(previous);", ""), {}),
-    "staged results are overwritten": ((K2, "if (leader) tma_store_wait_read<0>();", ""), {"BOXES": 1, "BN": 128}),
+    "staged results are overwritten": ((K2, "if (leader) tma_store_wait_read<SLOTS - 2>();  // the next box's slot", ";"), {"BOXES": 2, "BN": 256}),
     "the other block of the cluster is not told": (
         (K2, "const bool shares = lane % C::CLUSTER_M == down() || lane / C::CLUSTER_M == over();", "const bool shares = lane == rank;"),
         {"CM": 2},

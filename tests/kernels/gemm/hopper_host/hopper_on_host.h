@@ -101,7 +101,7 @@ struct Fiber {
   std::vector<Product> products;
   std::vector<Copy> copies;
   int product_group = 0, copy_group = 0;
-  std::vector<std::shared_ptr<bool>> stores, open_stores;  // whether each committed store has been read
+  std::vector<std::vector<std::shared_ptr<bool>>> stores{{}};  // by group, the open one last: whether each was read
   long cluster_generation = 0;
 };
 struct Index {
@@ -322,7 +322,7 @@ inline void tma_store_2d(const CUtensorMap* map, uint32_t from, int inner, int o
   if (from % (row_bytes * 8) != 0) host::refuse("a stored box that does not begin where its swizzle does");
   host::Block* const block = host::now->block;
   const auto read = std::make_shared<bool>(false);
-  host::now->open_stores.push_back(read);
+  host::now->stores.back().push_back(read);
   host::pending.push_back([=] {
     for (int r = 0; r < m.box_outer; r++)
       for (int c = 0; c < m.box_inner; c++)
@@ -332,17 +332,14 @@ inline void tma_store_2d(const CUtensorMap* map, uint32_t from, int inner, int o
     *read = true;
   });
 }
-inline void tma_store_commit() {
-  host::Fiber& f = *host::now;
-  f.stores.insert(f.stores.end(), f.open_stores.begin(), f.open_stores.end()), f.open_stores.clear();
-}
+inline void tma_store_commit() { host::now->stores.emplace_back(); }
 template <int LEFT>
 inline void tma_store_wait_read() {
-  static_assert(LEFT == 0, "only a wait for all is emulated");
   host::Fiber& f = *host::now;
   host::wait("stored boxes to be read", [&f] {
-    for (const auto& read : f.stores)
-      if (!*read) return false;
+    for (size_t group = 0; group + 1 + LEFT < f.stores.size(); group++)
+      for (const auto& read : f.stores[group])
+        if (!*read) return false;
     return true;
   });
 }

@@ -192,26 +192,33 @@ struct GemmTmaWgmma {
       store_matrices<C::SWAP_AB>(to + at, pairs);
     }
   }
+  __device__ __forceinline__ void store_box(uint32_t staging, int box, int row, int column) const {
+    constexpr int PANELS = C::SWAP_AB ? 1 : C::TILE_N / L::STORE_WIDTH;
+    const int m = C::SWAP_AB ? column : row + box / PANELS * 64;
+    const int n = C::SWAP_AB ? row + box * 64 : column + box % PANELS * L::STORE_WIDTH;
+    if (m < args.m && n < args.n) tma_store_2d(result_map, staging + box % L::STAGED_BOXES * L::BOX_BYTES, n, m);
+  }
+  // Where not all boxes have a slot: a box waits for that which was in its slot, while the later ones are still being read.
+  // Else, or with one slot: as many boxes as there are slots at a time.
   template <int BOX>
   __device__ __forceinline__ void store_boxes(uint32_t staging, const Sums& sums, int row, int column, int self) const {
     if constexpr (BOX < L::BOXES) {
-      constexpr int PANELS = C::SWAP_AB ? 1 : C::TILE_N / L::STORE_WIDTH, SLOT = BOX % L::STAGED_BOXES;
+      constexpr int SLOTS = L::STAGED_BOXES, SLOT = BOX % SLOTS;
+      constexpr bool LAGGED = SLOTS > 1 && SLOTS < L::BOXES, LAST = SLOT == SLOTS - 1 || BOX == L::BOXES - 1;
       const bool leader = threadIdx.x % 128 == 0;
-      if constexpr (SLOT == 0) {  // the boxes staged before have been read
+      if constexpr (BOX == 0 || (!LAGGED && SLOT == 0)) {
         if (leader) tma_store_wait_read<0>();
         named_sync(GROUP_BARRIER + self, 128);
       }
       stage_box<BOX>(staging + SLOT * L::BOX_BYTES, sums, row, column);
-      if constexpr (SLOT == L::STAGED_BOXES - 1 || BOX == L::BOXES - 1) {
+      if constexpr (LAGGED || LAST) {
         fence_async_proxy();
+        if constexpr (LAGGED)
+          if (leader) tma_store_wait_read<SLOTS - 2>();  // the next box's slot
         named_sync(GROUP_BARRIER + self, 128);
         if (leader) {
 #pragma unroll
-          for (int box = BOX - SLOT; box <= BOX; box++) {
-            const int m = C::SWAP_AB ? column : row + box / PANELS * 64;
-            const int n = C::SWAP_AB ? row + box * 64 : column + box % PANELS * L::STORE_WIDTH;
-            if (m < args.m && n < args.n) tma_store_2d(result_map, staging + (box - BOX + SLOT) * L::BOX_BYTES, n, m);
-          }
+          for (int box = LAGGED ? BOX : BOX - SLOT; box <= BOX; box++) store_box(staging, box, row, column);
           tma_store_commit();
         }
       }
