@@ -41,7 +41,7 @@ SPLIT: dict[str, tuple[dict[str, int], Launch]] = {
     "DSMEM, swapped factors": ({"SPLIT": 2, "TMA_STORE": 0, "BN": 32, "SWAP": 1, "BT": 0}, (0, 1, 1, 3)),
 }
 SMALL: dict[str, tuple[dict[str, int], Launch, list[tuple[int, int, int]]]] = {
-    "row-major B": ({"BM": 64, "BT": 0}, (0, 1, 1, 1), SHAPES),
+    "row-major B, an epilogue": ({"BM": 64, "BT": 0, "EPILOGUE": 1}, (0, 1, 1, 1), SHAPES),
     "warps and blocks along K, bf16": ({"BM": 32, "WK": 2, "SPLIT": 1, "BF16": 1}, (0, 1, 1, 3), SHAPES),
     "any sizes": (
         {"BM": 64, "BT": 0, "VA": 1, "VB": 1, "WK": 2, "SPLIT": 1, "BK": 32}, (0, 1, 1, 3), [(77, 93, 51)],

@@ -73,7 +73,7 @@ struct Block {
   std::vector<unsigned char> storage = std::vector<unsigned char>(MOST_SHARED_BYTES + 4096, 0xcd);
   Meeting named[16], warps[32];
   uint32_t lane_addresses[1024];
-  uint32_t lane_values[1024][4];
+  uint32_t lane_values[1024];
   int rank, threads;
   unsigned index;
   unsigned char* shared() {  // SHARED_BASE modulo 4096
@@ -229,6 +229,15 @@ inline void launch(Index blocks, int cluster, int threads, int seed, const std::
 inline void __syncwarp() { host::meet_warp(); }
 inline void __syncthreads() { host::meet(host::now->block->named[0], host::now->block->threads, "its block"); }
 inline void __threadfence() {}
+inline uint32_t __shfl_xor_sync(unsigned, uint32_t value, int lanes) {
+  host::Block& b = *host::now->block;
+  const int me = host::now->thread;
+  b.lane_values[me] = value;
+  host::meet_warp();
+  const uint32_t got = b.lane_values[me ^ lanes];
+  host::meet_warp();
+  return got;
+}
 inline int atomicAdd(int* p, int by) { return (*p += by) - by; }
 inline void __stcg(float4* p, float4 v) { *p = v; }
 inline float4 __ldcg(const float4* p) { return *p; }

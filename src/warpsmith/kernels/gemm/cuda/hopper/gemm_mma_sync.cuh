@@ -201,18 +201,61 @@ struct GemmMmaSync {
     return true;
   }
 
+  // Four lanes that hold two columns each of four blocks of 8 columns: lane t gets all of block t.
+  static __device__ __forceinline__ uint4 gather_block(const uint32_t (&pairs)[4]) {
+    const bool odd = lane() & 1, upper = lane() & 2;
+    uint32_t low[2], high[2];  // of block 0 or 1, and of 2 or 3: columns of the even lane, of the odd one
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const uint32_t kept = odd ? pairs[2 * i + 1] : pairs[2 * i], sent = odd ? pairs[2 * i] : pairs[2 * i + 1];
+      const uint32_t got = __shfl_xor_sync(0xffffffff, sent, 1);
+      low[i] = odd ? got : kept, high[i] = odd ? kept : got;
+    }
+    const uint32_t low_kept = upper ? low[1] : low[0], high_kept = upper ? high[1] : high[0];
+    const uint32_t low_got = __shfl_xor_sync(0xffffffff, upper ? low[0] : low[1], 2);
+    const uint32_t high_got = __shfl_xor_sync(0xffffffff, upper ? high[0] : high[1], 2);
+    return upper ? make_uint4(low_got, high_got, low_kept, high_kept) : make_uint4(low_kept, high_kept, low_got, high_got);
+  }
+  // Results of one fragment's row: lane t of four has columns 2 t, 2 t + 1 of each block of 8.
+  __device__ __forceinline__ void store_pairs(const float (&sums)[FRAGMENTS_N][4], int half, int row, int left) const {
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS_N; j++) {
+      const int column = left + j * 8 + lane() % 4 * 2;
+      store_pair<Out>(args, row, column, args.epilogue(sums[j][2 * half], row, column),
+                      args.epilogue(sums[j][2 * half + 1], row, column + 1));
+    }
+  }
+  // The same where all columns are inside and aligned: 16 bytes a lane, 64 a row.
+  __device__ __forceinline__ void store_blocks(const float (&sums)[FRAGMENTS_N][4], int half, int row, int left) const {
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS_N; j += 4) {
+      uint32_t pairs[4];
+#pragma unroll
+      for (int b = 0; b < 4; b++) {
+        const int column = left + (j + b) * 8 + lane() % 4 * 2;
+        pairs[b] = round_pair(args.epilogue(sums[j + b][2 * half], row, column),
+                              args.epilogue(sums[j + b][2 * half + 1], row, column + 1), Out());
+      }
+      const uint4 block = gather_block(pairs);
+      Out* const to = static_cast<Out*>(args.result) + row * args.pitch + left + (j + lane() % 4) * 8;
+      if (row < args.m) *reinterpret_cast<uint4*>(to) = block;
+    }
+  }
   __device__ __forceinline__ void store(const Sums& sums, int m, int n) const {
+    const int left = n + warp_n() * L::WARP_N;
+    const bool whole = args.pitch % 8 == 0 && left + L::WARP_N <= args.n;
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; i++)
 #pragma unroll
-      for (int j = 0; j < FRAGMENTS_N; j++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-          const int row = m + warp_m() * L::WARP_M + i * 16 + half * 8 + lane() / 4;
-          const int column = n + warp_n() * L::WARP_N + j * 8 + lane() % 4 * 2;
-          store_pair<Out>(args, row, column, args.epilogue(sums[i][j][2 * half], row, column),
-                          args.epilogue(sums[i][j][2 * half + 1], row, column + 1));
-        }
+      for (int half = 0; half < 2; half++) {
+        const int row = m + warp_m() * L::WARP_M + i * 16 + half * 8 + lane() / 4;
+        if constexpr (sizeof(Out) == 2 && FRAGMENTS_N % 4 == 0)
+          if (whole) {
+            store_blocks(sums[i], half, row, left);
+            continue;
+          }
+        store_pairs(sums[i], half, row, left);
+      }
   }
 
   __device__ __forceinline__ void run(unsigned char* dynamic) {
