@@ -147,10 +147,10 @@ def list_large() -> Iterator[Choice]:
             panel = 64 if bt else next(w for w in (64, 32, 16) if bn % w == 0)
             yield replace(base, bn=bn, cm=cm, cn=cn, panel=panel), ONE_RASTER
             if bn <= 192:
-                yield replace(base, bn=bn, cm=cm, cn=cn, panel=panel, pingpong=1), ONE_RASTER
-            if bn <= 192:
-                yield replace(base, bm=256, bn=bn, stages=3, cm=cm, cn=cn, panel=panel), ONE_RASTER
-        yield replace(base, cm=2, producer_warps=1), ONE_RASTER
+                narrower = replace(base, bn=bn, cm=cm, cn=cn, panel=panel)
+                yield replace(narrower, pingpong=1), ONE_RASTER
+                # 192 sums a thread leave no registers for results in several slots.
+                yield replace(narrower, bm=256, stages=3, boxes=int(bn == 192)), ONE_RASTER
         yield replace(base, cm=2, left_l2=1, right_l2=2), ONE_RASTER
         yield replace(base, cm=2, boxes=1), ONE_RASTER
         yield replace(base, cm=2, cn=2), ONE_RASTER

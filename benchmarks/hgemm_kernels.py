@@ -304,7 +304,7 @@ def summarize_time(rows: Sequence[Row], best: int = 4) -> str:
     lines = []
     for (m, n, k, bt, bf16), named in by_shape.items():
         for kind in ("cold_us", "replay_us"):
-            library = named["cublaslt_autotuned"][kind]
+            library = min(r[kind] for x, r in named.items() if x.startswith("cublaslt_autotuned"))
             variants = sorted(
                 (r for x, r in named.items() if not x.startswith(("cublaslt", "empty"))),
                 key=lambda r: r[kind],
