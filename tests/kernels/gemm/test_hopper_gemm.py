@@ -16,6 +16,7 @@ from warpsmith.kernels.gemm.cuda.hopper.hopper_sources import paste_kernel
 
 SHAPES = [(256, 128, 192), (264, 136, 136), (8, 200, 72), (520, 328, 328)]
 DEEP = [(64, 64, 1024), (264, 136, 136)]
+FEW = [(128, 128, 192), (72, 200, 72)]
 Launch = tuple[int, int, int, int]  # blocks, group, along_n, parts
 
 KERNELS: dict[str, tuple[dict[str, int], Launch]] = {
@@ -41,8 +42,8 @@ SPLIT: dict[str, tuple[dict[str, int], Launch]] = {
     "DSMEM, swapped factors": ({"SPLIT": 2, "TMA_STORE": 0, "BN": 32, "SWAP": 1, "BT": 0}, (0, 1, 1, 3)),
 }
 SMALL: dict[str, tuple[dict[str, int], Launch, list[tuple[int, int, int]]]] = {
-    "row-major B, an epilogue": ({"BM": 64, "BT": 0, "EPILOGUE": 1}, (0, 1, 1, 1), SHAPES),
-    "warps and blocks along K, bf16": ({"BM": 32, "WK": 2, "SPLIT": 1, "BF16": 1}, (0, 1, 1, 3), SHAPES),
+    "row-major B, an epilogue": ({"BM": 64, "BT": 0, "EPILOGUE": 1}, (0, 1, 1, 1), FEW),
+    "warps and blocks along K, bf16": ({"BM": 32, "WK": 2, "SPLIT": 1, "BF16": 1}, (0, 1, 1, 3), FEW),
     "any sizes": (
         {"BM": 64, "BT": 0, "VA": 1, "VB": 1, "WK": 2, "SPLIT": 1, "BK": 32}, (0, 1, 1, 3), [(77, 93, 51)],
     ),

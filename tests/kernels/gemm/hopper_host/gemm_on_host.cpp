@@ -62,7 +62,7 @@ static double run(int blocks, int group, int along_n, int parts, int seed, int m
 #else
   using L = ws::sm90::GemmMmaSyncLayout<Config>;
   const host::Index grid{(unsigned)ws::sm90::ceil_div(m, G_BM), (unsigned)ws::sm90::ceil_div(n, G_BN), (unsigned)parts};
-  for (int again = 0; again < 2; again++)
+  for (int again = 0; again < (G_SPLIT == 1 ? 2 : 1); again++)
     host::launch(grid, 1, L::THREADS, seed + again, [&] {
       ws::sm90::GemmMmaSync<Config, Epilogue> kernel{arguments, nullptr, 0};
       kernel.run(host::now->block->shared());
