@@ -1,0 +1,38 @@
+"""The Hopper GEMM kernels as self-contained text: a kernel's files and those that they include, each once, in order.
+
+In: one of `KERNELS`. Out: text that a unit begins with. The files include each other, so that compilers, editors and
+`benchmarks/hgemm` take them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .....codegen.templates import render
+
+KERNELS = ("gemm/cuda/hopper/gemm_tma_wgmma.cuh", "gemm/cuda/hopper/gemm_mma_sync.cuh")
+INCLUDED = (
+    "gemm/cuda/hopper/shared_address.cuh", "gemm/cuda/hopper/mbarrier.cuh", "gemm/cuda/hopper/cluster.cuh",
+    "gemm/cuda/hopper/dependent_launch.cuh", "gemm/cuda/hopper/tma.cuh", "gemm/cuda/hopper/wgmma.cuh",
+    "gemm/cuda/hopper/mma_sync.cuh", "gemm/cuda/hopper/stmatrix.cuh", "gemm/cuda/hopper/round_pair.cuh",
+    "gemm/cuda/hopper/smem_layout.cuh", "gemm/cuda/hopper/tile_schedule.cuh", "gemm/cuda/hopper/gemm_epilogue.cuh",
+    "gemm/cuda/hopper/gemm_tma_wgmma_layout.cuh",
+)  # fmt: skip
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
+
+
+def paste_kernel(kernel: str) -> str:
+    """Return the kernel's text after that of all files it includes."""
+    by_name = {path.rsplit("/", 1)[1]: path for path in (*INCLUDED, *KERNELS)}
+    texts: dict[str, str] = {}
+
+    def paste(path: str) -> None:
+        if path in texts:
+            return
+        text = render(path)
+        for name in _INCLUDE.findall(text):
+            paste(by_name[name])
+        texts[path] = _INCLUDE.sub("", text).replace("#pragma once\n", "")
+
+    paste(kernel)
+    return "".join(texts.values())

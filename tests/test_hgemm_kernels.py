@@ -1,0 +1,119 @@
+"""`benchmarks/hgemm_kernels.py`: a kernel that hangs or crashes costs itself alone; names, definitions and tables. No GPU."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FAKE_DRIVER = """#!{python}
+import sys, time
+mode, variants, shapes = sys.argv[1:4]
+for shape in (open(shapes) if mode == "time" else ["64 64 64 1 0"]):
+    m, n, k, bt, bf16 = shape.split()
+    for name in (line.split()[0] for line in open(variants)):
+        print("BEGIN", name, shape, flush=True)
+        if "s3_" in name:
+            time.sleep(60)
+        if "_176x" in name or "x176x" in name:
+            sys.exit(3)
+        place = '"name": "%s", "m": %s, "n": %s, "k": %s, "b_transposed": %s, "bf16": %s' % (name, m, n, k, bt, bf16)
+        print("{{" + place + (', "status": "right", "error": 1e-4}}' if mode == "check" else ', "cold_us": 1.0}}'), flush=True)
+print("DONE")
+"""
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    return importlib.import_module("hgemm_kernels")
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    path = tmp_path / "driver"
+    path.write_text(FAKE_DRIVER.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
+
+
+def test_check_goes_on_after_a_hang_and_a_crash(kernels: ModuleType, driver: Path) -> None:
+    variants = kernels.list_variants(["large"], "wco_128x*_nk*_g8m")
+    rows: list[dict[str, Any]] = []
+    kernels.run_check(driver, variants, 0.5, math.inf, rows.append)
+    ended = {row["name"]: row["status"] for row in rows}
+    assert list(ended) == [v.name for v in variants]
+    expected = {
+        v.name: "hang" if "s3_" in v.name else "crash" if "x176x" in v.name else "right" for v in variants
+    }
+    assert ended == expected
+    assert set(expected.values()) == {"hang", "crash", "right"}
+    assert [v.name for v in kernels.select_right(variants, rows)] == [
+        n for n, s in ended.items() if s == "right"
+    ]
+
+
+def test_timing_leaves_out_what_hangs_and_times_the_rest_at_every_shape(
+    kernels: ModuleType, driver: Path
+) -> None:
+    variants = kernels.list_variants(["large"], "wco_128x256x64_s[34]_nk_g8m")
+    assert len(variants) == 2
+    rows: list[dict[str, Any]] = []
+    kernels.run_time(driver, variants, ["64 64 64 1 0", "64 64 128 1 0"], 1, 100, 0.5, math.inf, rows.append)
+    assert [r["name"] for r in rows if r.get("status") == "hang"] == [
+        v.name for v in variants if "s3_" in v.name
+    ]
+    timed = {(r["name"], r["k"]) for r in rows if "cold_us" in r}
+    assert {(v.name, 128) for v in variants if "s4_" in v.name} <= timed
+
+
+def test_names_tell_configurations_and_launches_apart(kernels: ModuleType) -> None:
+    variants = kernels.list_variants(list(kernels.GROUPS), "*")
+    names = [v.name for v in variants]
+    assert len(set(names)) == len(names) > 300
+    assert not any(set(n) - set("abcdefghijklmnopqrstuvwxyz0123456789_") for n in names)
+    lines = [v.line.split() for v in variants]
+    assert all(len(words) == 6 for words in lines)
+
+
+def test_every_definition_of_a_unit_is_given(kernels: ModuleType) -> None:
+    for configuration in (v.configuration for v in kernels.list_variants(["large", "small"], "*_g8m")):
+        sources = [(kernels.UNITS / name).read_text() for name in (configuration.unit, "unit_types.h")]
+        names = {d.removeprefix("-D").split("=")[0] for d in kernels.list_definitions(configuration)}
+        assert names == set(re.findall(r"\bG_\w+", "".join(sources)))
+
+
+def test_a_variant_counts_as_right_only_where_every_row_says_so(kernels: ModuleType) -> None:
+    variants = kernels.list_variants(["large"], "wpp_64x256*_g8m")
+    right, wrong, silent, *_ = (v.name for v in variants)
+    rows = [
+        {"name": right, "status": "right"}, {"name": wrong, "status": "right"}, {"name": wrong, "status": "WRONG"},
+        {"device": "a GPU"},
+    ]  # fmt: skip
+    assert [v.name for v in kernels.select_right(variants, rows)] == [right]
+    text = kernels.summarize_check(rows[:3])
+    assert wrong in text
+    assert "2 variants, 1 right at every shape" in text
+    assert silent not in text
+
+
+def test_table_puts_the_library_beside_the_quickest(kernels: ModuleType) -> None:
+    place = {"m": 4096, "n": 4096, "k": 4096, "b_transposed": 1, "bf16": 0}
+    times = {
+        "empty": 2.0,
+        "cublaslt_heuristic": 190.0,
+        "cublaslt_autotuned": 180.0,
+        "slow": 200.0,
+        "quick": 160.0,
+    }
+    rows = [{**place, "name": n, "cold_us": t, "replay_us": t + 1} for n, t in times.items()]
+    cold, replay = kernels.summarize_time(rows, best=1).splitlines()
+    assert "autotuned 180.0 us, 764 TFLOP/s; quick 160.0 (1.125)" in cold
+    assert "slow" not in cold
+    assert "replay: empty 3.0" in replay
