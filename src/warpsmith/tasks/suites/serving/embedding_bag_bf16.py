@@ -1,0 +1,32 @@
+"""A table of a recommender while it serves: each of 8,192 users adds up 32 rows of a million, each row with its weight."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+users = 8192
+rows = 1000000
+each = 32
+width = 128
+
+VARIANTS = {
+    "ragged": {"users": 67, "rows": 1031, "each": 7, "width": 72},
+    "small": {"users": 8, "rows": 100, "each": 5, "width": 32},
+}
+
+
+class Model(nn.Module):
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(rows, width, dtype=torch.bfloat16))
+
+    def forward(self, weights: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(index, self.table, per_sample_weights=weights, mode="sum")
+
+
+def get_inputs():
+    return [torch.randn(users, each).bfloat16(), torch.randint(0, rows, (users, each))]
+
+
+def get_init_inputs():
+    return [rows, width]
