@@ -10,18 +10,22 @@ each = 32
 width = 128
 
 VARIANTS = {
-    "ragged": {"users": 67, "rows": 1031, "each": 7, "width": 72},
-    "small": {"users": 8, "rows": 100, "each": 5, "width": 32},
+    "ragged": {"users": 67, "rows": 1031, "width": 72},
+    "small": {"users": 8, "rows": 100, "width": 32},
 }
 
 
 class Model(nn.Module):
-    def __init__(self, rows: int, width: int) -> None:
+    def __init__(self, rows: int, each: int, width: int) -> None:
         super().__init__()
+        self.each = each
         self.table = nn.Parameter(torch.randn(rows, width, dtype=torch.bfloat16))
 
     def forward(self, weights: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        return F.embedding_bag(index, self.table, per_sample_weights=weights, mode="sum")
+        begin = torch.arange(index.shape[0], device=index.device) * self.each
+        return F.embedding_bag(
+            index.flatten(), self.table, begin, per_sample_weights=weights.flatten(), mode="sum"
+        )
 
 
 def get_inputs():
@@ -29,4 +33,4 @@ def get_inputs():
 
 
 def get_init_inputs():
-    return [rows, width]
+    return [rows, each, width]
