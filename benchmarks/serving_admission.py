@@ -6,20 +6,22 @@ What `warpsmith tasks check` does: the file is loaded with the small variant's s
 are; wrong answers (zeros, a constant, a stale replay, an input handed back, one op dropped, a low-precision twin) are tried on
 the smallest; the module must give what its exported graph gives. The sizes that are served are too large for a CPU.
 
-Writes <out>.jsonl, one row a task as it is done (the same command goes on where it was stopped), and <out>.md.
+Writes <out>.jsonl, one row a task as it is done (the same command goes on where it was stopped, and tries changed files again), and
+<out>.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from item_processes import Columns, Items, add_run_options, follow_parent, seconds_left, write_row
-from json_lines import known_rows
+from json_lines import append_line, known_rows
 from kernelbench_tasks import describe_graph
 from lanes import divide
 from pages import describe_machine, list_table, write_page
@@ -32,6 +34,20 @@ from warpsmith.tasks.source import constants, parse
 Row = dict[str, Any]
 COLUMNS = Columns(item="task", seconds="seconds")
 VARIANT = "small"
+
+
+def hash_text(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+def drop_stale_rows(rows_file: Path, files: Mapping[str, Path]) -> None:
+    """Keep the rows of the texts that the files have now."""
+    rows = [
+        r for n, r in known_rows(rows_file).items() if n in files and r.get("text") == hash_text(files[n])
+    ]
+    rows_file.unlink(missing_ok=True)
+    for row in rows:
+        append_line(rows_file, row)
 
 
 def check_small(file: Path) -> Row:
@@ -80,10 +96,11 @@ def main() -> int:
     rows_file = options.out.with_suffix(".jsonl")
     items = Items(
         os.path.abspath(__file__), [f"--suite={options.suite}"], options.limit_s, divide(options.jobs, options.cores),
-        seconds_left(options), COLUMNS,
+        seconds_left(options), COLUMNS, complete=lambda row: {**row, "text": hash_text(files[row["task"]])},
     )  # fmt: skip
+    drop_stale_rows(rows_file, files)
     items.run_rest(list(files), rows_file, options.retry)
-    rows = [row for name, row in sorted(known_rows(rows_file).items()) if name in files]
+    rows = [row for _, row in sorted(known_rows(rows_file).items())]
     write_page(options.out.with_suffix(".md"), markdown(options.suite, rows))
     return 0
 

@@ -1,4 +1,4 @@
-"""Clipping of gradients in training: the norm over four weights of one size, and all of them scaled to a norm of one at the most."""
+"""Clipping of gradients in training: the norm over three weights of one size, and all of them scaled to a norm of one at the most."""
 
 import torch
 import torch.nn as nn

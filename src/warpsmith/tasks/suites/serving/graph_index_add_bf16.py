@@ -1,4 +1,4 @@
-"""A layer of GraphSAGE on ogbn-products while it serves: each node adds up what its edges bring, then two products."""
+"""A layer of GraphSAGE over sampled neighbourhoods while it serves: each node adds up what its edges bring, then two products."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-"""Sampling from a Qwen 3 at decode up to the draw: of sorted probabilities, those that stay below nine tenths together, with their tokens."""
+"""Sampling from a Qwen 3 at decode up to the draw: the likeliest tokens until they hold nine tenths, scaled to one."""
 
 import torch
 import torch.nn as nn
