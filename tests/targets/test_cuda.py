@@ -77,6 +77,15 @@ def test_examples_build(
     assert (again.cached, again.variant, again.kernels) == (True, "ragged", build.kernels)
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8_elements_are_read_and_written(target: CudaTarget, dtype: str) -> None:
+    graph = graph_of([(8, 128)], (8, 128), dtype)
+    kernel = "__global__ void k(const in0_t* x, out0_t* y) { y[threadIdx.x] = out0_t(2 * float(x[threadIdx.x])); }\n"
+    unit = unit_of(graph).model_copy(update={"source": f"{HEAD}{kernel}{UNIT} {{ {LAUNCH} }}\n"})
+    build = target.build(unit, graph, "main")
+    assert build.ok, said(build)
+
+
 def test_tunables_and_architecture_decide_the_binary(target: CudaTarget, graph: Graph) -> None:
     tunable = Tunable(name="K", domain=(1, 2), value=1)
     one = unit_of(graph, device="y[0] = K;", tunables=(tunable,))

@@ -80,3 +80,10 @@ def test_cuda_half_types_bring_their_headers_and_shapes_live_in_constant_memory(
     assert "int warpsmith_run(" in text
     with pytest.raises(ValueError, match="out0 is complex64"):
         cuda_task_header([], [spec((2,), "complex64")])
+
+
+def test_cuda_float8_types_bring_their_header_once() -> None:
+    text = cuda_task_header([spec((2, 3), "float8_e4m3fn")], [spec((2,), "float8_e5m2")])
+    assert text.count("#include <cuda_fp8.h>") == 1
+    assert "typedef __nv_fp8_e4m3 in0_t;" in text
+    assert "typedef __nv_fp8_e5m2 out0_t;" in text

@@ -116,6 +116,27 @@ def test_ops_that_have_a_kernel_stay_whole_and_composites_fall_apart() -> None:
     assert "clone" not in ops
 
 
+class Float8Weight(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", (64 * torch.randn(8, 8)).to(torch.float8_e4m3fn))
+        self.register_buffer("scale", torch.rand(8, 1).bfloat16())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight.to(x.dtype) * self.scale)
+
+
+def test_float8_weights_are_bytes_that_a_cast_widens() -> None:
+    torch.manual_seed(0)
+    module, x = Float8Weight(), torch.randn(4, 8).bfloat16()
+    graph = graph_of(module, x)
+    (weight,) = (i for i in graph.inputs if i.target.endswith("weight"))
+    assert (weight.spec.dtype, weight.spec.nbytes) == ("float8_e4m3fn", 64)
+    made = run_graph(graph, values_of(module, graph, x))
+    (output,) = graph.returned
+    assert torch.equal(made[output], module(x))
+
+
 def test_input_update_is_an_output() -> None:
     class Adds(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -26,7 +26,7 @@ ALIGN_BYTES = 64
 NUMPY_DTYPE = {
     "float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.uint16, "int64": np.int64,
     "int32": np.int32, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool": np.bool_, "complex64": np.complex64,
-    "complex128": np.complex128,
+    "complex128": np.complex128, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8,
 }  # fmt: skip
 
 

@@ -17,9 +17,14 @@ from .tensor_maps import TensorMap, declare_maps, encode_maps
 CPP_TYPE = {
     "float64": "double", "float32": "float", "float16": "ws_f16", "bfloat16": "ws_bf16", "int64": "int64_t",
     "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
+    "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",  # their bits
 }  # fmt: skip
-CUDA_TYPE = {**CPP_TYPE, "float16": "__half", "bfloat16": "__nv_bfloat16"}
-CUDA_HEADER = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+CUDA_TYPE = {
+    **CPP_TYPE, "float16": "__half", "bfloat16": "__nv_bfloat16", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
+}  # fmt: skip
+CUDA_HEADER = {
+    "float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h", "float8_e4m3fn": "cuda_fp8.h", "float8_e5m2": "cuda_fp8.h",
+}  # fmt: skip
 
 _TOP = """\
 // Generated for one region at one variant's shapes. Strides are in elements.
@@ -117,7 +122,8 @@ def cuda_task_header(
 
     Shapes and strides are in constant memory, too, so that device code may index them by a variable."""
     used = {spec.dtype for spec in (*inputs, *outputs)}
-    includes = "".join(f"#include <{CUDA_HEADER[d]}>\n" for d in sorted(used & set(CUDA_HEADER)))
+    headers = sorted({CUDA_HEADER[d] for d in used & set(CUDA_HEADER)})
+    includes = "".join(f"#include <{header}>\n" for header in headers)
     specs = _name_tensors(inputs, outputs)
     constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in specs)
     top = _CUDA_TOP.format(includes=includes) + constants

@@ -86,3 +86,28 @@ def test_noise_reaches_beyond_a_kink() -> None:
     assert float(near.noise[beyond].mean()) < 0.02 * size
     assert float(far.noise[beyond].mean()) > 0.3 * size
     assert not far.noise[out_of_reach].any()
+
+
+class Float8(torch.nn.Module):
+    """float8 inside and as a result."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = (x / x.abs().amax(dim=1, keepdim=True) * 448).to(torch.float8_e4m3fn)
+        return rows, rows.to(torch.bfloat16).sum(1)
+
+
+def test_float8_keeps_its_steps_and_only_ties_may_differ() -> None:
+    torch.manual_seed(0)
+    x = 2.0 * torch.randint(8, 16, (64, 128)) + 0.3  # float8 goes in steps of two here
+    x[:, 0], x[:, 1] = 448, 17  # the largest, and a tie
+    graph = program_graph(export_program(Float8(), (x,), {}, "test.py"), "test.py")
+    values = {i.name: x for i in graph.inputs}
+    rows, totals = (o.value for o in graph.outputs if o.value is not None)
+    truths = Oracle(graph, (rows, totals)).truths(values, 5)
+    native = truths[rows].native
+    assert truths[rows].oracle.dtype == native.dtype == torch.float8_e4m3fn
+    honest = (truths[rows].noise.float() != native.float()).any(0)
+    assert honest[:, 1].float().mean() > 0.9
+    assert not honest[:, 2:].any()
+    assert native[:, 2:].float().unique().tolist() == [16, 18, 20, 22, 24, 26, 28, 30]
+    assert truths[totals].oracle.dtype == torch.float64

@@ -15,7 +15,7 @@ import torch
 
 from ...records import Graph, Node
 from .rounding import op_name
-from .stepping import Stepper, Tensors, subgraph
+from .stepping import Stepper, Tensors, rounds, subgraph
 
 MOVES = frozenset({
     "_to_copy", "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy", "detach", "empty",
@@ -110,13 +110,13 @@ def _dropping(target: Node):  # type: ignore[no-untyped-def]
 
 
 def _constant(stale: torch.Tensor) -> torch.Tensor:
-    if stale.is_floating_point():
+    if rounds(stale):
         return torch.full_like(stale, stale.double().mean().item() if stale.numel() else 0.0)
     return torch.full_like(stale, stale.flatten()[0].item() if stale.numel() else 0)
 
 
 def _alike(given: torch.Tensor, made: torch.Tensor) -> bool:
-    return given.numel() == made.numel() and given.is_floating_point() and made.is_floating_point()
+    return given.numel() == made.numel() and rounds(given) and rounds(made)
 
 
 def _return_input(given: torch.Tensor, native: Tensors) -> Tensors:
@@ -138,7 +138,7 @@ def _low_precision(stepper: Stepper, values: Tensors, outputs: tuple[str, ...], 
 
 def round_mantissa(tensor: torch.Tensor, bits: int) -> torch.Tensor:
     """Round to `bits` of mantissa (half away from zero)."""
-    if not tensor.is_floating_point() or tensor.numel() == 0:
+    if not rounds(tensor) or tensor.numel() == 0:
         return tensor
     drop = MANTISSA[tensor.dtype] - bits
     if drop <= 0:

@@ -18,7 +18,7 @@ import torch
 from ...records import Graph, Node
 from .input_families import REPEATED
 from .rounding import ONE_ROUNDING, PRODUCTS, exact, exact_on_integers, op_name, rounding, terms
-from .stepping import Stepper, Tensors, ancestors
+from .stepping import Stepper, Tensors, ancestors, rounds
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 HALVES = ("float16", "bfloat16")
@@ -52,9 +52,7 @@ class TruthTensors:
 
     @property
     def finite(self) -> bool:
-        return not self.native.is_floating_point() or bool(
-            self.native.isfinite().all() and self.oracle.isfinite().all()
-        )
+        return not rounds(self.native) or bool(self.native.isfinite().all() and self.oracle.isfinite().all())
 
 
 class Noise:
@@ -66,7 +64,7 @@ class Noise:
 
     def disturb(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
         """In the same layout. Pool by pool, so that nothing of the tensor's size is made besides the result."""
-        if size == 0 or not tensor.is_floating_point() or tensor.numel() == 0:
+        if size == 0 or not rounds(tensor) or tensor.numel() == 0:
             return tensor
         self._pool = self._pool.to(tensor.device)  # drawn on the CPU: a seed means the same everywhere
         start = int(torch.randint(POOL_SIZE, (), generator=self._generator))
@@ -121,7 +119,7 @@ class Oracle:
         ties = self._ties(values, exact, seed)
         truths = {}
         for name in self.outputs:
-            floating = native[name].is_floating_point()
+            floating = rounds(native[name])
             spread = noise[name] if floating else ties[name]
             truths[name] = TruthTensors(
                 native[name], oracle[name], spread, draws if floating else 1, exact[name]
@@ -138,7 +136,7 @@ class Oracle:
         least: int,
         reach: float,
     ) -> tuple[Tensors, int]:
-        noise = {o: torch.zeros_like(t) for o, t in oracle.items() if t.is_floating_point()}
+        noise = {o: torch.zeros_like(t) for o, t in oracle.items() if rounds(t)}
         rough = [o for o in noise if not exact[o]]
         if not rough:
             return noise, 1
@@ -196,7 +194,7 @@ class Oracle:
     def _exact_sums(self, values: Tensors) -> bool:
         """Integers all the way, and no partial sum may reach 2^24."""
         used = [values[i] for n in self.stepper.graph.nodes for i in n.uses if i in values]
-        floats = [t for t in used if t.is_floating_point() and t.numel()]
+        floats = [t for t in used if rounds(t) and t.numel()]
         if not exact_on_integers(self.stepper.graph) or any(
             t.dtype in (torch.float16, torch.bfloat16) for t in floats
         ):

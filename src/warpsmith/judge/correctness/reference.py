@@ -41,7 +41,7 @@ from .magnitude import find_largest_exponent
 from .mutants import mutants
 from .on_device_comparison import PIECE, compare_on_device
 from .oracle import Oracle, TruthTensors
-from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, subgraph
+from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, rounds, subgraph
 from .tolerance import Tolerance, Truth
 
 PROFILE_REPEATS = 7
@@ -70,7 +70,7 @@ class OutputTruth:
 
     @property
     def draws(self) -> int:
-        return self.truth.draws if self.truth.native.is_floating_point() else self.truth.noise.shape[0]
+        return self.truth.draws if rounds(self.truth.native) else self.truth.noise.shape[0]
 
     @property
     def rule_fields(self) -> tuple[float, bool] | None:
@@ -453,6 +453,8 @@ def _numpy(tensor: torch.Tensor) -> Any:
     tensor = tensor.cpu()
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.uint16).numpy()
+    if tensor.is_floating_point() and not rounds(tensor):
+        return tensor.contiguous().view(torch.uint8).numpy()
     return tensor.contiguous().numpy()
 
 

@@ -95,8 +95,15 @@ def _is_device(argument: Any) -> bool:
     return isinstance(argument, dict) and "device" in argument
 
 
+def rounds(tensor: torch.Tensor) -> bool:
+    """Return whether a result may be off by a rounding. One in float8 is not: its steps are as coarse as an integer's, and it is
+    compared as integers are, ties granted.
+    """
+    return tensor.is_floating_point() and tensor.element_size() > 1
+
+
 def widen(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+    return tensor.double() if rounds(tensor) else tensor
 
 
 def subgraph(graph: Graph, nodes: Iterable[str], inputs: Iterable[str], outputs: Iterable[str]) -> Graph:

@@ -20,7 +20,7 @@ class Model(nn.Module):
         self.modulation = nn.Linear(width, 3 * width, dtype=torch.bfloat16)
 
     def forward(self, x: torch.Tensor, branch: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
-        shift, scale, gate = self.modulation(F.silu(time))[:, None].chunk(3, dim=-1)
+        shift, scale, gate = self.modulation(F.silu(time)).unflatten(-1, (3, 1, -1)).unbind(1)
         h = x + gate * branch
         return F.layer_norm(h, h.shape[-1:], eps=1e-6) * (1 + scale) + shift
 

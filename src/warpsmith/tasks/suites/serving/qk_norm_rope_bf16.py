@@ -9,8 +9,8 @@ groups = 8
 depth = 128
 
 VARIANTS = {
-    "ragged": {"tokens": 517, "heads": 7, "groups": 3},
-    "small": {"tokens": 50, "heads": 4, "groups": 2, "depth": 64},
+    "ragged": {"tokens": 517},
+    "small": {"tokens": 7},
 }
 
 

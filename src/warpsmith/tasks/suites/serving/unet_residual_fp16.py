@@ -11,8 +11,8 @@ embedding = 1280
 groups = 32
 
 VARIANTS = {
-    "ragged": {"images": 3, "channels": 60, "side": 17, "embedding": 100, "groups": 6},
-    "small": {"images": 1, "channels": 32, "side": 8, "embedding": 64, "groups": 4},
+    "ragged": {"images": 3, "channels": 96, "side": 17, "embedding": 100},
+    "small": {"images": 1, "channels": 64, "side": 8, "embedding": 64},
 }
 
 
