@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("judge",),
     ("profile", "solutions"),
-    ("executors",),
+    ("executors", "workload", "composition"),
     ("archive",),
     ("knowledge", "llm", "sharing"),
     ("agents",),
@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("authoring",),
     ("bundles",),
     ("api",),
+    ("whole_model",),
     ("mcp",),
     ("cli",),
     ("testing", "__main__"),
@@ -127,6 +128,8 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
+    "warpsmith.composition",
+    "warpsmith.workload",
 )
 
 
