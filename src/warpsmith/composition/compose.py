@@ -82,7 +82,11 @@ def compose(model: torch.nn.Module, parts: Iterable[Part]) -> Composition:
     for part in parts:
         layers = [(path, composition.copied.get_submodule(path)) for path in part.paths]
         composition.slots[part.name] = [
-            Slot(holders.get(id(layer), []), layer, rebind_in_mode(part.winner, layer, model.get_submodule(path)))
+            Slot(
+                holders.get(id(layer), []),
+                layer,
+                rebind_in_mode(part.winner, layer, model.get_submodule(path)),
+            )
             for path, layer in layers
         ]
     return composition

@@ -49,7 +49,9 @@ class Truth:
         shares = [self._compare_one(number, output) for number, output in enumerate(outputs)]
         worst = max(range(len(shares)), key=lambda n: shares[n])
         ok = shares[worst] <= 1
-        detail = "" if ok else f"output {worst + 1} of {len(shares)} misses its budget {shares[worst]:.3g} times"
+        detail = (
+            "" if ok else f"output {worst + 1} of {len(shares)} misses its budget {shares[worst]:.3g} times"
+        )
         return Parity(ok=ok, error=shares[worst], detail=detail, oracle=self.oracle is not None)
 
     def find_chaos(self) -> str:
@@ -80,8 +82,10 @@ class Truth:
             return 0.0
         values = native[plain].double()
         truth = values if self.oracle is None else self.oracle[number][plain].double()
-        ideal = self.draws[0][number] if self.oracle is None else truth.to(native.dtype)
-        ideal = (ideal[plain] if self.oracle is None else ideal).double() if name in HALVES else None
+        ideal: torch.Tensor | None = None
+        if name in HALVES:
+            half = self.draws[0][number][plain] if self.oracle is None else truth.to(native.dtype)
+            ideal = half.double()
         piece = Piece(values, truth, self._noise(number)[plain], ideal)
         allowances: list[torch.Tensor] = []
         budget = compute_error_budget(torch, name, len(self.draws), lambda: iter([piece]), allowances.append)
@@ -108,7 +112,8 @@ def find_oracle(
         return None
     try:
         double = copy.deepcopy(model).double()
-        double.register_forward_pre_hook(_cast_arguments, with_kwargs=True)
+        for part in double.modules():
+            part.register_forward_pre_hook(_cast_arguments, with_kwargs=True)
         outputs = collect_outputs(run, double, seed)
     except Exception:  # noqa: BLE001 - the user's code, in a precision that it was not written for
         return None
@@ -134,9 +139,7 @@ def monte_carlo_rounding(model: torch.nn.Module, seed: int) -> Iterator[None]:
             handle.remove()
 
 
-def _round_at_random(
-    tensor: torch.Tensor, generators: dict[str, torch.Generator], seed: int
-) -> torch.Tensor:
+def _round_at_random(tensor: torch.Tensor, generators: dict[str, torch.Generator], seed: int) -> torch.Tensor:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in UNIT_ROUNDOFF:
         return tensor

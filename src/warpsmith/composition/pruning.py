@@ -17,7 +17,9 @@ from .side_by_side import Blocks
 ORIGINAL, ALL = "original", "all"
 
 Check = Callable[[Sequence[str]], Parity]
-Measure = Callable[[Mapping[str, Sequence[str]]], Blocks]  # of named sets of parts; the original is always with them
+Measure = Callable[
+    [Mapping[str, Sequence[str]]], Blocks
+]  # of named sets of parts; the original is always with them
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -34,7 +35,7 @@ class Blocks:
 
 
 def measure_side_by_side(
-    variants: Mapping[str, Callable[[], Callable[[], None]]], seconds: float, seed: int
+    variants: Mapping[str, Callable[[], Callable[[], Any]]], seconds: float, seed: int
 ) -> Blocks:
     """Time the variants in interleaved rounds, until the time is over. A variant is made ready by calling it, and gives the run."""
     times: dict[str, list[list[float]]] = {name: [] for name in variants}
@@ -49,14 +50,14 @@ def measure_side_by_side(
     return Blocks(times)
 
 
-def time_block(run: Callable[[], None]) -> list[float]:
+def time_block(run: Callable[[], Any]) -> list[float]:
     """Time a few runs after one that warms up."""
     first_ns = time_run(run)
     count = max(1, min(MOST_RUNS_PER_BLOCK, int(BLOCK_S * 1e9 / first_ns)))
     return [time_run(run) for _ in range(count)]
 
 
-def time_run(run: Callable[[], None]) -> float:
+def time_run(run: Callable[[], Any]) -> float:
     """Return the nanoseconds of a run, with all that it queued on GPUs."""
     _wait()
     started_ns = time.perf_counter_ns()

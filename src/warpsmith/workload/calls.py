@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,10 +49,9 @@ def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mappin
     trouble = trouble or ("it runs under autocast: cast the model instead" if autocast else "")
     trouble = trouble or _find_unsupported(leaves)
     specs = [(str(t.dtype), list(t.shape), _strides(t), str(t.device)) for t in leaves]
-    key = content_hash([tree, specs, module.training, gradients, autocast])
-    return CallForm(
-        tuple(map(describe_tensor, leaves)), module.training, gradients, autocast, key, trouble
-    )
+    # Calls that cannot be tasks are one kind for each reason, whatever their shapes: caches grow with every call.
+    key = content_hash([trouble or [tree, specs], module.training, gradients, autocast])
+    return CallForm(tuple(map(describe_tensor, leaves)), module.training, gradients, autocast, key, trouble)
 
 
 def describe_result(result: Any) -> tuple[tuple[str, ...], str]:
@@ -111,7 +111,7 @@ def _find_unsupported(leaves: list[torch.Tensor]) -> str:
 
 
 def _name_first(names: Mapping[str, Any]) -> str:
-    return f"a {next(iter(names)).rpartition('.')[2]}"
+    return f"a {re.split('[.:]', next(iter(names)))[-1]}"
 
 
 __all__ = ["CallForm", "copy_example", "describe_call", "describe_result", "describe_tensor"]

@@ -92,12 +92,14 @@ def _run_script(script: Path, arguments: Sequence[str], quiet: bool) -> dict[str
             return runpy.run_path(str(script), run_name="__main__")
     except SystemExit as error:
         if error.code in (None, 0):
-            raise UsageError(
-                f"{script} ends with sys.exit(), which hides its variables: let it end by itself"
-            ) from error
-        raise UsageError(f"{script} ended with exit code {error.code}: it must run the model to its end") from error
+            return {}  # its variables are lost
+        raise UsageError(
+            f"{script} ended with exit code {error.code}: it must run the model to its end"
+        ) from error
     except Exception as error:
-        raise UsageError(f"{describe(error, str(script), f'running {script}')}; it must run without Warpsmith first") from error
+        raise UsageError(
+            f"{describe(error, str(script), f'running {script}')}; it must run without Warpsmith first"
+        ) from error
     finally:
         sys.argv, sys.path[:] = argv, path
 
@@ -109,7 +111,9 @@ def _find_named(names: dict[str, Any], name: str, script: Path) -> torch.nn.Modu
         value = getattr(value, attribute, None)
     if not isinstance(value, torch.nn.Module):
         modules = ", ".join(sorted(n for n, v in names.items() if isinstance(v, torch.nn.Module)))
-        raise UsageError(f"--model {name}: {script} has no such module; it has {modules or 'none by a name of its own'}")
+        raise UsageError(
+            f"--model {name}: {script} has no such module; it has {modules or 'none by a name that outlives it'}"
+        )
     return value
 
 
@@ -118,7 +122,7 @@ def _list_outermost(recorder: Recorder) -> list[torch.nn.Module]:
     seconds: dict[int, float] = {}
     modules: dict[int, torch.nn.Module] = {}
     for group in recorder.groups.values():
-        if group.outermost:
+        if group.outermost_calls:
             modules[id(group.module)] = group.module
             seconds[id(group.module)] = seconds.get(id(group.module), 0.0) + sum(group.times_s)
     return [modules[number] for number in sorted(seconds, key=lambda n: -seconds[n])]

@@ -26,7 +26,11 @@ def describe_kind(module: torch.nn.Module) -> str:
 def _describe_part(part: torch.nn.Module) -> list[Any]:
     tensors = [*part.named_parameters(recurse=False), *part.named_buffers(recurse=False)]
     specs = [[name, str(t.dtype), list(t.shape), list(t.stride())] for name, t in tensors]
-    values = [(n, v) for n, v in sorted(list_attributes(part).items(), key=lambda item: item[0]) if not _PLACE.search(n)]
+    values = [
+        (n, v)
+        for n, v in sorted(list_attributes(part).items(), key=lambda item: item[0])
+        if not _PLACE.search(n)
+    ]
     settings = [[name, _describe_value(value)] for name, value in values]
     return [f"{type(part).__module__}.{type(part).__qualname__}", part.training, specs, settings]
 

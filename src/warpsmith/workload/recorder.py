@@ -35,7 +35,7 @@ class CallGroup:
     trouble: str = ""  # why its result cannot be a task's
     times_s: list[float] = field(default_factory=list)
     events: list[tuple[Event, Event]] = field(default_factory=list)
-    outermost: bool = False  # whether some call of it came from no other module
+    outermost_calls: int = 0  # that came from no other module
     failures: int = 0  # calls that ended in an exception
 
     def settle_times(self) -> None:
@@ -81,7 +81,7 @@ class Recorder:
         def recorded_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             return self._record(call, module, args, kwargs)
 
-        torch.nn.Module.__call__ = recorded_call
+        torch.nn.Module.__call__ = recorded_call  # type: ignore[method-assign]
 
     def stop(self) -> None:
         """Put torch back as it was; then settle times."""
@@ -107,7 +107,7 @@ class Recorder:
         entered_s = time.perf_counter()
         module, wrapper = unwrap(module), module
         group = self._find_group(module, args, kwargs)
-        group.outermost |= not stack
+        group.outermost_calls += not stack
         events = _make_events()
         stack.append(Frame(module, 0.0, 0.0))
         self._overhead_s += time.perf_counter() - entered_s

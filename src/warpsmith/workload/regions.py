@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from ..records import Limit, Record
 
 PARENT_FACTOR = 1.1  # a layer must save so many times what its parts save: smaller tasks are searched faster
-FUSED_ROOM, SINGLE_ROOM = 0.5, 0.25  # of the room to the limit in the logarithm, that a search is expected to gain
+FUSED_ROOM, SINGLE_ROOM = (
+    0.5,
+    0.25,
+)  # of the room to the limit in the logarithm, that a search is expected to gain
 LEAST_SHARE = 0.01  # of the total time, from which a region is worth a task
 
 

@@ -101,7 +101,9 @@ class Seen:
     def model(self) -> torch.nn.Module:
         """Raises UsageError where nothing has run yet."""
         if self._model is None:
-            raise UsageError("nothing was captured: the model runs inside the with block, and is read after it")
+            raise UsageError(
+                "nothing was captured: the model runs inside the with block, and is read after it"
+            )
         return self._model
 
     @cached_property
@@ -169,10 +171,10 @@ class Seen:
         return kinds
 
     def _measure_whole(self) -> tuple[float, int]:
-        """Seconds of the model's calls, and their number. A model that is never called itself is the sum of its outermost parts."""
-        groups = [g for groups in self._kinds.values() for g in groups]
-        roots = [g for g in groups if g.module is self.model] or [g for g in groups if g.outermost]
-        return sum(map(_estimate_s, ([g] for g in roots))), sum(len(g.times_s) for g in roots)
+        """Seconds and number of the calls that came from no other module: the model's, and those of parts that the run calls itself."""
+        outermost = [g for groups in self._kinds.values() for g in groups if g.outermost_calls]
+        seconds = sum(_estimate_s([g]) * g.outermost_calls / len(g.times_s) for g in outermost)
+        return seconds, sum(g.outermost_calls for g in outermost)
 
     def _describe(self, key: str, groups: list[CallGroup], total_s: float) -> SeenRegion:
         first, seconds = groups[0], _estimate_s(groups)
@@ -236,8 +238,13 @@ def _with_limit(region: SeenRegion, graph: Graph | str | None, peaks: Peaks | No
 
 
 def _estimate_s(groups: Iterable[CallGroup]) -> float:
-    """Seconds of all calls, from the fastest one: what the first ones make, and what others take of the machine, does not count."""
+    """Seconds of all calls, from the fastest one: what the first ones make, and what others take of the machine, does not count.
+    Calls that are one kind whatever their shapes are added up.
+    """
+    groups = list(groups)
     times_s = [t for g in groups for t in g.times_s]
+    if any(g.form.trouble for g in groups):
+        return sum(times_s)
     return min(times_s) * len(times_s) if times_s else 0.0
 
 

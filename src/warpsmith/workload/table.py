@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..progress import counted
-from .regions import SeenRegion
+from .regions import LEAST_SHARE, SeenRegion
 
 if TYPE_CHECKING:
     from .seen import Workload
@@ -17,11 +17,16 @@ WIDEST = {"layer": 44, "inputs": 40, "why not": 70}  # characters of a cell
 
 def describe_workload(workload: Workload) -> str:
     """Write what ran as a table, the chosen regions first and marked."""
+    shown = [r for r in workload.regions if r.chosen or r.share >= LEAST_SHARE]
     lines = [
         f"{workload.model} on {workload.device}: {counted(workload.calls, 'call')}, {format_time(workload.seconds)}",
         *workload.notes,
-        *align([COLUMNS, *map(list_cells, workload.regions)]),
+        *align([COLUMNS, *map(list_cells, shown)]),
     ]
+    if len(shown) < len(workload.regions):
+        lines.append(
+            f"and {len(workload.regions) - len(shown)} more, each below {LEAST_SHARE:.0%} of the time"
+        )
     if workload.chosen:
         tasks = counted(len(workload.chosen), "task")
         lines.append(f"* chosen: {tasks}; predicted for the whole model: {workload.gain:.2f}x")
