@@ -90,6 +90,7 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
 # These run in processes of their own, or in the user's process through the Python API; nothing else
 # pulls torch in.
 TORCH_ALLOWED = (
+    "warpsmith.composition",
     "warpsmith.export",
     "warpsmith.judge.correctness.family_values",
     "warpsmith.judge.correctness.mutants",
@@ -128,7 +129,9 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
-    "warpsmith.composition",
+    "warpsmith.whole_model.finishing",
+    "warpsmith.whole_model.result",
+    "warpsmith.whole_model.searching",
     "warpsmith.workload",
 )
 

@@ -36,7 +36,7 @@ def play(
 
 def test_all_stay_where_all_help() -> None:
     outcome = play({"mlp": 30, "norm": 10, "head": 5})
-    assert outcome.kept == ("mlp", "norm", "head")
+    assert outcome.names == ("mlp", "norm", "head")
     assert outcome.speedup is not None
     assert outcome.speedup.median == pytest.approx(100 / 55)
     assert outcome.speedup.low > 1
@@ -46,19 +46,19 @@ def test_all_stay_where_all_help() -> None:
 
 def test_part_without_which_the_model_is_no_slower_goes() -> None:
     outcome = play({"mlp": 30, "norm": -2, "head": 5})
-    assert outcome.kept == ("mlp", "head")
+    assert outcome.names == ("mlp", "head")
     assert "not slower without it" in outcome.dropped["norm"]
 
 
 def test_wrong_part_goes_and_the_others_stay() -> None:
     outcome = play({"mlp": 30, "norm": 10, "head": 5}, wrong=["mlp"])
-    assert outcome.kept == ("norm", "head")
+    assert outcome.names == ("norm", "head")
     assert "answers: bad" in outcome.dropped["mlp"]
 
 
 def test_parts_that_are_wrong_together_lose_the_least() -> None:
     outcome = play({"mlp": 30, "norm": 10, "head": 5}, clash=["mlp", "head"])
-    assert outcome.kept == ("mlp", "norm")
+    assert outcome.names == ("mlp", "norm")
     assert "beside the others" in outcome.dropped["head"]
 
 
@@ -70,9 +70,9 @@ def test_idle_part_goes_with_its_reason() -> None:
 def test_nothing_stays_where_nothing_surely_helps() -> None:
     """One percent is less than two processes differ by."""
     outcome = play({"mlp": 0.5, "norm": 0.3, "head": 0.2})
-    assert (outcome.kept, outcome.speedup, outcome.parity) == ((), None, None)
+    assert (outcome.names, outcome.speedup, outcome.parity) == ((), None, None)
     assert set(outcome.dropped) == set(SAVINGS)
 
 
 def test_slow_parts_all_go() -> None:
-    assert play({"mlp": -3, "norm": -1, "head": -2}).kept == ()
+    assert play({"mlp": -3, "norm": -1, "head": -2}).names == ()

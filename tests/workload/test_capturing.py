@@ -15,7 +15,7 @@ import warpsmith
 from warpsmith.config import Config
 from warpsmith.errors import UsageError
 from warpsmith.workload.recorder import Recorder
-from warpsmith.workload.seen import Seen
+from warpsmith.workload.recording import Recording
 
 
 class Block(nn.Module):
@@ -46,7 +46,7 @@ def _config(tmp_path: Path, with_peaks: Callable[..., Path]) -> Config:
     return Config(archive=tmp_path / "a.db", cache=with_peaks(tmp_path / "cache"))
 
 
-def see(model: nn.Module, *args: object, config: Config, **kwargs: object) -> Seen:
+def see(model: nn.Module, *args: object, config: Config, **kwargs: object) -> Recording:
     with torch.no_grad(), warpsmith.capture(model, config=config) as seen:
         model(*args, **kwargs)
     return seen

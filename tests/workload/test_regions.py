@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.workload.regions import SeenRegion, choose_regions, predict_saving_s
+from warpsmith.workload.regions import LayerRegion, choose_regions, predict_saving_s
 
 
-def region(saving_s: float, *paths: str, calls: int = 1, seconds: float = 1.0) -> SeenRegion:
-    return SeenRegion(
+def region(saving_s: float, *paths: str, calls: int = 1, seconds: float = 1.0) -> LayerRegion:
+    return LayerRegion(
         kind="Layer", paths=paths, inputs=(), outputs=(), training=False, gradients=False, autocast="", calls=calls,
         seconds=seconds, share=seconds, saving_s=saving_s, key=f"{paths} {saving_s}",
     )  # fmt: skip
 
 
-def chosen(*regions: SeenRegion) -> dict[str, tuple[str, ...]]:
+def chosen(*regions: LayerRegion) -> dict[str, tuple[str, ...]]:
     return {r.paths[0]: r.chosen for r in choose_regions(regions) if r.chosen}
 
 

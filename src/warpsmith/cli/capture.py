@@ -36,15 +36,15 @@ def capture(
     from ..workload.capturing import capture_script
 
     printing.expect_writable(json)
-    seen = capture_script(script, arguments or [], o.config(), model, quiet=json == "-")
+    recording = capture_script(script, arguments or [], o.config(), model, quiet=json == "-")
     with observer_for(quiet) as observer:
-        seen.progress = observer.stage
-        workload = seen.workload
-        files = seen.write(write) if write is not None else []
+        recording.progress = observer.stage
+        workload = recording.workload
+        files = recording.write(write) if write is not None else []
     if json is not None:
         data = workload.model_dump(mode="json") | {"tasks": [str(path) for path in files]}
         printing.write_json(data, json)
     if json != "-":
-        print(seen)
+        print(recording)
         for path in files:
             print(path)

@@ -125,14 +125,14 @@ def list_equal_layers(
 ) -> tuple[list[str], list[str]]:
     """Tell the layers whose exported graph is this one from those that only look alike: kernels answer for the former."""
     equal: list[str] = []
-    others: list[str] = []
+    different: list[str] = []
     for path in paths:
         try:
             same = describe_graph(export(path)) == describe_graph(graph)
         except TaskError:
             same = False
-        (equal if same else others).append(path)
-    return equal, others
+        (equal if same else different).append(path)
+    return equal, different
 
 
 def describe_graph(graph: Graph) -> str:

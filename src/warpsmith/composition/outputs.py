@@ -48,8 +48,8 @@ def _sample(value: Any) -> list[torch.Tensor]:
 
 def _take(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.numel() > MOST_ELEMENTS:
-        places = torch.randint(tensor.numel(), (MOST_ELEMENTS,), generator=torch.Generator().manual_seed(0))
-        tensor = tensor.reshape(-1)[places.to(tensor.device)]
+        indices = torch.randint(tensor.numel(), (MOST_ELEMENTS,), generator=torch.Generator().manual_seed(0))
+        tensor = tensor.reshape(-1)[indices.to(tensor.device)]
     return tensor.reshape(-1).to("cpu", copy=True)
 
 

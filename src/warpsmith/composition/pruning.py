@@ -26,7 +26,7 @@ Measure = Callable[
 class Pruned:
     """What pruning left."""
 
-    kept: tuple[str, ...]
+    names: tuple[str, ...]
     dropped: dict[str, str]  # part → why
     speedup: Ratio | None  # over the original; None where nothing is left
     parity: Parity | None
@@ -46,10 +46,10 @@ def prune(
         speedup, parity = measure({ALL: names}).compare(ORIGINAL, ALL), check(names)
         if speedup.low > 1 and parity.ok:
             return Pruned(tuple(names), dropped, speedup, parity)
-        least = min(names, key=lambda n: parts[n])
+        weakest = min(names, key=lambda n: parts[n])
         slow = f"the model was not surely faster with it: {describe_ratio(speedup)}"
-        dropped[least] = slow if parity.ok else f"the model's answers: {parity.detail}"
-        names = [name for name in names if name != least]
+        dropped[weakest] = slow if parity.ok else f"the model's answers: {parity.detail}"
+        names = [name for name in names if name != weakest]
     return Pruned((), dropped, None, None)
 
 

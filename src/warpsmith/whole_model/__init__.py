@@ -20,12 +20,12 @@ from ..watching import watching
 if TYPE_CHECKING:
     import torch
 
-    from ..workload.seen import Seen
+    from ..workload.recording import Recording
     from .result import OptimizedModel
 
 
 @contextmanager
-def capture(model: torch.nn.Module, *, config: Config | None = None) -> Iterator[Seen]:
+def capture(model: torch.nn.Module, *, config: Config | None = None) -> Iterator[Recording]:
     """See what a model does while your own code runs it: `with warpsmith.capture(model) as seen: run(model)`.
 
     Read `seen` after the block: `print(seen)` shows which layers ran, how long, how far from the machine's limit, and what each
@@ -37,16 +37,16 @@ def capture(model: torch.nn.Module, *, config: Config | None = None) -> Iterator
         config: Settings; read from `warpsmith.toml` and the environment when None.
 
     Returns:
-        A context manager that gives a `Seen`.
+        A context manager that gives a `Recording`.
 
     Raises:
         UsageError: This is no module, it never ran in the block, or another capture is running.
     """
     from ..workload.capturing import check_ran, record_calls
 
-    with record_calls(model, config or Config.load()) as seen:
-        yield seen
-    check_ran(seen)
+    with record_calls(model, config or Config.load()) as recording:
+        yield recording
+    check_ran(recording)
 
 
 def optimize_model(
@@ -83,6 +83,7 @@ def optimize_model(
         ToolchainError: There is no compiler, or it does not work.
         ArchiveError: The archive cannot be opened, read or written.
         JudgeError: A trusted process was lost, or the disk is full.
+        Interrupted: A second Ctrl-C, or one while the whole is measured.
     """
     from .finishing import finish
     from .searching import ModelSearch, see
@@ -92,8 +93,8 @@ def optimize_model(
         raise UsageError('give optimize_model a function run(model), and a time such as "10m"')
     config, seed = config or Config.load(), secrets.randbits(31) if seed is None else seed
     with watching(observer, progress) as observer:
-        seen = see(model, run, config, observer)
-        make_target(seen.device, config)  # what would fail in every search fails here
-        search = ModelSearch(seen, config, seed, observer)
+        recording = see(model, run, config, observer)
+        make_target(recording.device, config)  # what would fail in every search fails here
+        search = ModelSearch(recording, config, seed, observer)
         search.play(seconds)
         return finish(model, run, search, seconds)

@@ -20,8 +20,8 @@ from ..errors import Interrupted
 from ..progress import Observer, counted
 from ..runtime.module import OptimizedModule
 from ..workload.recorder import unwrap
-from ..workload.regions import SeenRegion
-from ..workload.seen import Seen, export_layer
+from ..workload.recording import Recording, export_layer
+from ..workload.regions import LayerRegion
 from .result import OptimizedModel, ReplacedLayers
 from .searching import ModelSearch
 
@@ -31,10 +31,10 @@ MEASURE_SHARE, MEASURE_LEAST_S = 0.1, 10.0  # of the time to search, for each me
 def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float) -> OptimizedModel:
     """Compose, check, measure and prune. `seconds`: that the searches had."""
 
-    seen, observer = search.seen, search.observer
-    parts = [_make_part(seen, region, winner, search.lost) for region, winner in search.winners.values()]
+    recording, observer = search.recording, search.observer
+    parts = [_make_part(recording, region, winner, search.lost) for region, winner in search.winners.values()]
     if not parts:
-        return OptimizedModel(model, _list_layers(search, {}, None), 1.0, None, None, seen)
+        return OptimizedModel(model, _list_layers(search, {}, None), 1.0, None, None, recording)
     composition = compose(unwrap(model), parts)
     try:
         pruned = _prune(
@@ -51,23 +51,25 @@ def finish(model: torch.nn.Module, run: Run, search: ModelSearch, seconds: float
             f"interrupted before the whole was measured: the archive holds {counted(len(parts), 'winner')}; "
             "the same call searches on from there"
         ) from None
-    composition.use(pruned.kept)
-    composed = composition.model if pruned.kept else model
-    kept_saving = sum(p.saving_share for p in parts if p.name in pruned.kept or not pruned.kept)
+    composition.use(pruned.names)
+    composed = composition.model if pruned.names else model
+    kept_saving = sum(p.saving_share for p in parts if p.name in pruned.names or not pruned.names)
     predicted = 1 / (1 - min(kept_saving, 0.99))
     layers = _list_layers(search, {p.name: p for p in parts}, pruned)
-    result = OptimizedModel(composed, layers, predicted, pruned.speedup, pruned.parity, seen)
+    result = OptimizedModel(composed, layers, predicted, pruned.speedup, pruned.parity, recording)
     observer.note(result.report().partition("\n")[0])
     return result
 
 
-def _make_part(seen: Seen, region: SeenRegion, winner: OptimizedModule, lost: dict[str, str]) -> Part:
+def _make_part(
+    recording: Recording, region: LayerRegion, winner: OptimizedModule, lost: dict[str, str]
+) -> Part:
     """The layers whose graph is the searched one's, and the saving that the search measured for them."""
 
-    example, first, *others = seen.example(region), *region.chosen
+    example, first, *equal_paths = recording.example(region), *region.chosen
     graph = winner._graphs[0]
     equal, different = list_equal_layers(
-        graph, others, lambda path: export_layer(example, seen.model.get_submodule(path))
+        graph, equal_paths, lambda path: export_layer(example, recording.model.get_submodule(path))
     )
     if different:
         lost[f"{region.kind} ({', '.join(different)})"] = f"its graph is not that of {first}"
@@ -95,7 +97,7 @@ def _prune(
 
     def measure(sets: Mapping[str, Sequence[str]]) -> Blocks:
         observer.stage("measuring the whole run side by side")
-        variants: dict[str, Callable[[], Callable[[], None]]] = {ORIGINAL: lambda: lambda: run(model)}
+        variants: dict[str, Callable[[], Callable[[], Any]]] = {ORIGINAL: lambda: partial(run, model)}
         variants |= {label: partial(_make_ready, composition, run, names) for label, names in sets.items()}
         return measure_side_by_side(variants, seconds, seed)
 
@@ -110,7 +112,7 @@ def _make_ready(composition: Composition, run: Run, names: Sequence[str]) -> Cal
 def _list_layers(
     search: ModelSearch, parts: Mapping[str, Part], pruned: Pruned | None
 ) -> tuple[ReplacedLayers, ...]:
-    """What became of each region, those in the model first."""
+    """Tell what became of each region, those in the model first."""
     layers = []
     for name, (region, winner) in search.winners.items():
         part = parts.get(name)
@@ -120,7 +122,7 @@ def _list_layers(
             ReplacedLayers(
                 name=name, paths=part.paths if part else region.chosen, speedup=best.speedup_eager if best else None,
                 predicted_gain=1 / (1 - min(part.saving_share, 0.99)) if part else 1.0,
-                in_model=pruned is not None and name in pruned.kept, reason=reason,
+                in_model=pruned is not None and name in pruned.names, reason=reason,
             )
         )  # fmt: skip
     layers += [ReplacedLayers(name=name, paths=(), reason=reason) for name, reason in search.lost.items()]

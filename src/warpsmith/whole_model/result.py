@@ -12,7 +12,7 @@ from ..records.intervals import describe_ratio
 if TYPE_CHECKING:
     import torch
 
-    from ..workload.seen import Seen
+    from ..workload.recording import Recording
 
 
 class ReplacedLayers(Record):
@@ -36,7 +36,7 @@ class OptimizedModel:
         predicted: The speedup of the whole run that the searches predict.
         speedup: The measured speedup over the original, a `Ratio` with its interval; None where nothing is replaced.
         parity: How the outputs compare with the original's, a `Parity`; None where nothing is replaced.
-        seen: The capture that the regions come from.
+        recording: The capture that the regions come from.
     """
 
     model: torch.nn.Module
@@ -44,7 +44,7 @@ class OptimizedModel:
     predicted: float
     speedup: Ratio | None
     parity: Parity | None
-    seen: Seen
+    recording: Recording
 
     def report(self) -> str:
         """Return predicted and measured gain, and a line for each region: what replaced it, or why nothing did."""

@@ -18,8 +18,8 @@ from ..progress import Observer, duration
 from ..records import Budget
 from ..runtime.module import OptimizedModule
 from ..workload.capturing import check_module, check_ran, record_calls
-from ..workload.regions import SeenRegion
-from ..workload.seen import Seen
+from ..workload.recording import Recording
+from ..workload.regions import LayerRegion
 
 LEAST_SEARCH_S = 20.0  # for a region, if the time suffices for more than one
 CAPTURED_RUNS, CAPTURE_LEAST_S = (
@@ -36,7 +36,7 @@ def divide_time(seconds: float, savings: Sequence[float]) -> list[float]:
     return [seconds * saving / sum(savings[:count]) for saving in savings[:count]]
 
 
-def see(model: torch.nn.Module, run: Callable[..., Any], config: Config, observer: Observer) -> Seen:
+def see(model: torch.nn.Module, run: Callable[..., Any], config: Config, observer: Observer) -> Recording:
     """Run the model a few times and choose the regions. Raises UsageError where there is nothing to search."""
     check_module(model)
     observer.stage("running the model once, to warm up")
@@ -45,20 +45,20 @@ def see(model: torch.nn.Module, run: Callable[..., Any], config: Config, observe
     if _describe_parameters(model) != state:
         raise UsageError("run(model) changes the model's parameters: give a run that does not train")
     observer.stage("capturing a few runs")
-    with record_calls(model, config) as seen:
+    with record_calls(model, config) as recording:
         began_s = time.monotonic()
         for _ in range(CAPTURED_RUNS):
             run(model)
             if time.monotonic() - began_s > CAPTURE_LEAST_S:
                 break
-    check_ran(seen)
-    seen.progress = observer.stage
-    if not seen.chosen:
-        reasons = dict.fromkeys(r.reason for r in seen.regions if r.reason and r.share > 0.1)
+    check_ran(recording)
+    recording.progress = observer.stage
+    if not recording.chosen:
+        reasons = dict.fromkeys(r.reason for r in recording.regions if r.reason and r.share > 0.1)
         why = "; ".join(list(reasons)[:3]) or "its layers are at their limits"
         raise UsageError(f"no layer of {type(model).__name__} can be optimized: {why}")
-    observer.note(str(seen))
-    return seen
+    observer.note(str(recording))
+    return recording
 
 
 def _describe_parameters(model: torch.nn.Module) -> list[tuple[int, int]]:
@@ -68,14 +68,14 @@ def _describe_parameters(model: torch.nn.Module) -> list[tuple[int, int]]:
 class ModelSearch:
     """Searches the chosen regions one after another; an interrupt ends it and keeps what is done."""
 
-    def __init__(self, seen: Seen, config: Config, seed: int, observer: Observer) -> None:
-        self.seen, self.config, self.seed, self.observer = seen, config, seed, observer
-        self.winners: dict[str, tuple[SeenRegion, OptimizedModule]] = {}
+    def __init__(self, recording: Recording, config: Config, seed: int, observer: Observer) -> None:
+        self.recording, self.config, self.seed, self.observer = recording, config, seed, observer
+        self.winners: dict[str, tuple[LayerRegion, OptimizedModule]] = {}
         self.lost: dict[str, str] = {}  # region → why nothing replaces it
 
     def play(self, seconds: float) -> None:
         """Time that a search leaves over goes to the next ones."""
-        regions = self.seen.chosen
+        regions = self.recording.chosen
         shares = divide_time(seconds, [r.chosen_saving_s for r in regions])
         for region in regions[len(shares) :]:
             self.lost[region.name] = "the time did not suffice for it"
@@ -95,9 +95,9 @@ class ModelSearch:
                 self.lost[region.name] = str(error)
                 seconds -= min(allotted_s, time.monotonic() - started_s)
 
-    def _search_one(self, region: SeenRegion, seconds: float) -> float:
+    def _search_one(self, region: LayerRegion, seconds: float) -> float:
         """Search one region; return the seconds that this took of the time to search."""
-        example = self.seen.example(region)
+        example = self.recording.example(region)
         with example.modes_restored():
             winner = optimize(
                 example.module, example.args, example.kwargs, budget=Budget(evaluations=None, seconds=seconds),

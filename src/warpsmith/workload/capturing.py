@@ -1,6 +1,6 @@
 """Captures what runs: a model that the caller holds, or a script, whose model is found by its calls.
 
-In: a module, or the path of a script with its arguments. Out: `Seen`.
+In: a module, or the path of a script with its arguments. Out: `Recording`.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ..config import Config
 from ..errors import UsageError
 from ..tasks.export import describe
 from .recorder import Recorder, is_compiled, unwrap
-from .seen import Seen
+from .recording import Recording
 
 COMPILED = "the model is compiled, which hides its layers: this run was eager"
 
 
 @contextmanager
-def record_calls(model: torch.nn.Module, config: Config) -> Iterator[Seen]:
+def record_calls(model: torch.nn.Module, config: Config) -> Iterator[Recording]:
     """Record the calls of the model and its submodules in the block. Raises UsageError for what is no module."""
     check_module(model)
     recorder = Recorder()
-    seen = Seen(None, recorder, config)
+    recording = Recording(None, recorder, config)
     if any(is_compiled(part) for part in model.modules()):
-        seen.notes.append(COMPILED)
+        recording.notes.append(COMPILED)
     recorder.start()
     try:
-        yield seen
+        yield recording
     finally:
         recorder.stop()
-        seen.set_model(unwrap(model))
+        recording.set_model(unwrap(model))
 
 
 def check_module(model: Any) -> None:
@@ -45,17 +45,17 @@ def check_module(model: Any) -> None:
         raise UsageError(f"expected a torch.nn.Module, got {type(model).__name__}: give the model that runs")
 
 
-def check_ran(seen: Seen) -> None:
+def check_ran(recording: Recording) -> None:
     """Raises UsageError where neither the model nor a part of it was called."""
-    if not seen.has_calls:
+    if not recording.has_calls:
         raise UsageError(
-            f"{type(seen.model).__name__} was never called: run it, as model(...), where it is captured"
+            f"{type(recording.model).__name__} was never called: run it, as model(...), where it is captured"
         )
 
 
 def capture_script(
     script: Path, arguments: Sequence[str], config: Config, name: str | None = None, quiet: bool = False
-) -> Seen:
+) -> Recording:
     """Run a script as `__main__` and see its model: the variable of that name, or the outermost module that ran longest.
 
     `quiet`: what it prints goes to standard error. Raises UsageError for a script that fails, or runs no model.
@@ -68,19 +68,19 @@ def capture_script(
         names = _run_script(script, arguments, quiet)
     finally:
         recorder.stop()
-    seen = Seen(None, recorder, config)
+    recording = Recording(None, recorder, config)
     if name is not None:
-        seen.set_model(unwrap(_find_named(names, name, script)))
+        recording.set_model(unwrap(_find_named(names, name, script)))
     else:
         outermost = _list_outermost(recorder)
         if not outermost:
             raise UsageError(f"{script} calls no torch.nn.Module: run the model in it, as model(...)")
-        seen.set_model(outermost[0])
+        recording.set_model(outermost[0])
         if len(outermost) > 1:
-            others = ", ".join(type(m).__name__ for m in outermost[1:4])
-            seen.notes.append(f"other models ran, too ({others}): --model NAME names another")
-    check_ran(seen)
-    return seen
+            other_names = ", ".join(type(m).__name__ for m in outermost[1:4])
+            recording.notes.append(f"other models ran, too ({other_names}): --model NAME names another")
+    check_ran(recording)
+    return recording
 
 
 def _run_script(script: Path, arguments: Sequence[str], quiet: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Records the calls of modules while a user's own code runs: what each was given, in which mode, and how long it took.
 
 In: a span of time in which `torch.nn.Module.__call__` is ours. Out: `CallGroup`s, one for each module and kind of call. Compiled code
-runs eagerly meanwhile, so that its submodules are seen. The time that the recording itself takes is not counted; on a GPU the time of
+runs eagerly meanwhile, so that its submodules are recording. The time that the recording itself takes is not counted; on a GPU the time of
 a call lies between two events of its stream.
 """
 
@@ -78,10 +78,10 @@ class Recorder:
         call = self._original = torch.nn.Module.__call__
 
         @wraps(call)
-        def recorded_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        def record_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             return self._record(call, module, args, kwargs)
 
-        torch.nn.Module.__call__ = recorded_call  # type: ignore[method-assign]
+        torch.nn.Module.__call__ = record_call  # type: ignore[method-assign]
 
     def stop(self) -> None:
         """Put torch back as it was; then settle times."""

@@ -18,7 +18,7 @@ FUSED_ROOM, SINGLE_ROOM = (
 LEAST_SHARE = 0.01  # of the total time, from which a region is worth a task
 
 
-class SeenRegion(Record):
+class LayerRegion(Record):
     """Equal calls of equal layers in a captured workload.
 
     `seconds` is what all these calls take in one run, from the fastest call. `limit` is of one call. `reason` says why the region is no
@@ -81,13 +81,13 @@ def predict_saving_s(seconds: float, limit_s: float, operations: int) -> float:
     return seconds * (1 - (limit_s / seconds) ** room)
 
 
-def choose_regions(regions: Iterable[SeenRegion]) -> tuple[SeenRegion, ...]:
+def choose_regions(regions: Iterable[LayerRegion]) -> tuple[LayerRegion, ...]:
     """Choose layers that do not overlap and save the most together; the best first.
 
     Of one layer's kinds of calls the one that saves most counts: an optimized module answers one of them.
     """
     regions = list(regions)
-    best: dict[str, SeenRegion] = {}
+    best: dict[str, LayerRegion] = {}
     for region in regions:
         for path in region.paths:
             if _saving_of_layer(region) > _saving_of_layer(best.get(path)):
@@ -106,11 +106,11 @@ def choose_regions(regions: Iterable[SeenRegion]) -> tuple[SeenRegion, ...]:
     )
 
 
-def _saving_of_layer(region: SeenRegion | None) -> float:
+def _saving_of_layer(region: LayerRegion | None) -> float:
     return 0.0 if region is None else region.saving_s / len(region.paths)
 
 
-def _choose_paths(best: Mapping[str, SeenRegion]) -> set[str]:
+def _choose_paths(best: Mapping[str, LayerRegion]) -> set[str]:
     """Go through the tree from its leaves up; each node is worth itself or its parts."""
     worth: dict[str, float] = {}
     picks: dict[str, set[str]] = {}
@@ -122,19 +122,19 @@ def _choose_paths(best: Mapping[str, SeenRegion]) -> set[str]:
         inside = parts.get(path, [])
         parts_worth = sum(worth[p] for p in inside)
         own_worth = _saving_of_layer(best.get(path))
-        whole = own_worth > PARENT_FACTOR * parts_worth
-        worth[path] = own_worth if whole else parts_worth
-        picks[path] = {path} if whole else set().union(*(picks[p] for p in inside))
+        is_whole = own_worth > PARENT_FACTOR * parts_worth
+        worth[path] = own_worth if is_whole else parts_worth
+        picks[path] = {path} if is_whole else set().union(*(picks[p] for p in inside))
     return picks[""]
 
 
 def _find_parent(path: str, paths: set[str]) -> str:
     """Return the nearest path above that is among these."""
-    above = path
-    while above:
-        above = above.rpartition(".")[0]
-        if above in paths:
-            return above
+    parent = path
+    while parent:
+        parent = parent.rpartition(".")[0]
+        if parent in paths:
+            return parent
     return ""
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..progress import counted
-from .regions import LEAST_SHARE, SeenRegion
+from .regions import LEAST_SHARE, LayerRegion
 
 if TYPE_CHECKING:
-    from .seen import Workload
+    from .recording import Workload
 
 COLUMNS = ("", "layer", "equal", "calls", "inputs", "mode", "time", "share", "limit", "gain", "why not")
 WIDEST = {"layer": 44, "inputs": 40, "why not": 70}  # characters of a cell
@@ -35,12 +35,12 @@ def describe_workload(workload: Workload) -> str:
     return "\n".join(lines)
 
 
-def list_cells(region: SeenRegion) -> tuple[str, ...]:
+def list_cells(region: LayerRegion) -> tuple[str, ...]:
     """Write one region as the cells of a row."""
     mode = "train" if region.training else "eval"
     mode += ", grad" if region.gradients else ""
     mode += f", autocast {region.autocast}" if region.autocast else ""
-    known = region.limit is not None
+    has_limit = region.limit is not None
     return (
         "*" if region.chosen else "",
         _cut(f"{region.kind} {region.paths[0]}".strip(), "layer"),
@@ -50,8 +50,8 @@ def list_cells(region: SeenRegion) -> tuple[str, ...]:
         mode,
         format_time(region.seconds),
         f"{region.share:.1%}",
-        f"{region.limit_share:.0%}" if known else "",
-        f"{region.gain:.2f}x" if known else "",
+        f"{region.limit_share:.0%}" if has_limit else "",
+        f"{region.gain:.2f}x" if has_limit else "",
         _cut(region.reason, "why not"),
     )
 

@@ -1,6 +1,6 @@
 """What a capture saw: regions with their time, limit and predicted gain, as a table, as records, and as tasks.
 
-In: the recorded groups of calls and the model. Out: `Seen`. Limits need each region's graph, so they are worked out when they are
+In: the recorded groups of calls and the model. Out: `Recording`. Limits need each region's graph, so they are worked out when they are
 first asked for.
 """
 
@@ -26,7 +26,7 @@ from ..tasks.memory import task_from_module
 from ..tasks.module_state import ModuleState
 from ..tasks.saved import save_task
 from .recorder import CallGroup, Recorder
-from .regions import LEAST_SHARE, SeenRegion, choose_regions, predict_saving_s
+from .regions import LEAST_SHARE, LayerRegion, choose_regions, predict_saving_s
 from .table import describe_workload
 
 LARGEST_REGION = 64  # submodules: what holds more is searched by its parts
@@ -39,11 +39,11 @@ class Workload(Record):
     device: str
     calls: int  # of the model itself
     seconds: float  # that one run spends in them
-    regions: tuple[SeenRegion, ...]
+    regions: tuple[LayerRegion, ...]
     notes: tuple[str, ...] = ()
 
     @property
-    def chosen(self) -> tuple[SeenRegion, ...]:
+    def chosen(self) -> tuple[LayerRegion, ...]:
         """Return the regions to optimize together, the most promising first."""
         return tuple(r for r in self.regions if r.chosen)
 
@@ -75,7 +75,7 @@ class Example:
             _set_modes(parts, before)
 
 
-class Seen:
+class Recording:
     """What a capture saw. It prints as a table; `workload` has the same as a record.
 
     Attributes:
@@ -108,7 +108,7 @@ class Seen:
 
     @cached_property
     def workload(self) -> Workload:
-        """What ran, with limits and predicted gains. Raises ToolchainError, JudgeError where peaks cannot be measured."""
+        """Everything that ran, with limits and predicted gains. Raises ToolchainError, JudgeError where peaks cannot be measured."""
         total_s, calls = self._measure_whole()
         regions = [self._describe(key, groups, total_s) for key, groups in self._kinds.items()]
         graphs = {r.key: self._export(r) for r in regions if not r.reason}
@@ -120,12 +120,12 @@ class Seen:
         )  # fmt: skip
 
     @property
-    def regions(self) -> tuple[SeenRegion, ...]:
+    def regions(self) -> tuple[LayerRegion, ...]:
         """Return all that ran, the most promising first."""
         return self.workload.regions
 
     @property
-    def chosen(self) -> tuple[SeenRegion, ...]:
+    def chosen(self) -> tuple[LayerRegion, ...]:
         """Return the regions to optimize together, the most promising first; they do not overlap."""
         return self.workload.chosen
 
@@ -135,7 +135,7 @@ class Seen:
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return "cuda" if any(t.is_cuda for t in tensors) else "cpu"
 
-    def example(self, region: SeenRegion) -> Example:
+    def example(self, region: LayerRegion) -> Example:
         """Return the first layer of a region, with the arguments of one of its calls. Raises UsageError for one that is no task."""
         groups = self._kinds.get(region.key)
         if region.reason or groups is None:
@@ -145,7 +145,7 @@ class Seen:
         args, kwargs = self._recorder.examples[self._recorder.kinds[id(group.module)], group.form.key]
         return Example(group.module, group.modes, args, kwargs)
 
-    def tasks(self, folder: Path | None = None) -> list[tuple[SeenRegion, Task]]:
+    def tasks(self, folder: Path | None = None) -> list[tuple[LayerRegion, Task]]:
         """Export each chosen region as a task, once for all equal layers; its files go to the folder, or the cache's exports."""
         return [(region, self._make_task(region, folder)) for region in self.chosen]
 
@@ -164,7 +164,7 @@ class Seen:
     def _kinds(self) -> dict[str, list[CallGroup]]:
         """The groups of equal calls of equal layers, in the order of the model's submodules."""
         kinds: dict[str, list[CallGroup]] = {}
-        order = {number: place for place, number in enumerate(self._paths)}
+        order = {number: index for index, number in enumerate(self._paths)}
         groups = [g for g in self._recorder.groups.values() if id(g.module) in order and g.times_s]
         for group in sorted(groups, key=lambda g: order[id(g.module)]):
             kinds.setdefault(f"{self._recorder.kinds[id(group.module)]}-{group.form.key}", []).append(group)
@@ -176,7 +176,7 @@ class Seen:
         seconds = sum(_estimate_s([g]) * g.outermost_calls / len(g.times_s) for g in outermost)
         return seconds, sum(g.outermost_calls for g in outermost)
 
-    def _describe(self, key: str, groups: list[CallGroup], total_s: float) -> SeenRegion:
+    def _describe(self, key: str, groups: list[CallGroup], total_s: float) -> LayerRegion:
         first, seconds = groups[0], _estimate_s(groups)
         share = seconds / total_s if total_s else 0.0
         reason = first.form.trouble or first.trouble
@@ -184,14 +184,14 @@ class Seen:
             reason = f"it holds more than {LARGEST_REGION} submodules: its parts are tasks"
         if not reason and share < LEAST_SHARE:
             reason = f"less than {LEAST_SHARE:.0%} of the time"
-        return SeenRegion(
+        return LayerRegion(
             kind=type(first.module).__name__, paths=tuple(self._paths[id(g.module)] for g in groups),
             inputs=first.form.inputs, outputs=first.outputs, training=first.form.training,
             gradients=first.form.gradients, autocast=first.form.autocast,
             calls=sum(len(g.times_s) for g in groups), seconds=seconds, share=share, reason=reason, key=key,
         )  # fmt: skip
 
-    def _export(self, region: SeenRegion) -> Graph | str:
+    def _export(self, region: LayerRegion) -> Graph | str:
         """The graph of a region, or why there is none."""
         self.progress(f"looking at {region.name}")
         try:
@@ -199,7 +199,7 @@ class Seen:
         except TaskError as error:
             return str(error)
 
-    def _make_task(self, region: SeenRegion, folder: Path | None) -> Task:
+    def _make_task(self, region: LayerRegion, folder: Path | None) -> Task:
         example = self.example(region)
         with example.modes_restored():
             return task_from_module(
@@ -226,7 +226,7 @@ def export_layer(example: Example, module: torch.nn.Module | None = None) -> Gra
         state.restore()
 
 
-def _with_limit(region: SeenRegion, graph: Graph | str | None, peaks: Peaks | None) -> SeenRegion:
+def _with_limit(region: LayerRegion, graph: Graph | str | None, peaks: Peaks | None) -> LayerRegion:
     if isinstance(graph, str):
         return region.model_copy(update={"reason": graph})
     if graph is None or peaks is None:
