@@ -82,6 +82,7 @@ def _searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         times: dict[str, list[list[float]]] = {}
         for name, make_ready in variants.items():
             model = make_ready().args[0]
+            assert isinstance(run(model), torch.Tensor)
             times[name] = [[100.0 - 10 * sum(isinstance(m, OptimizedModule) for m in model.modules())]] * 6
         return Blocks(times)
 
@@ -110,6 +111,16 @@ def test_winners_are_composed_and_told(config: Config, searched: list[str]) -> N
     assert "replaced: Gate (layers.0 and 1 equal)" in outcome.report()
 
 
+def test_compiled_model_gives_a_copy_of_its_layers(config: Config, searched: list[str]) -> None:
+    model = Net().eval()
+    outcome = warpsmith.optimize_model(
+        torch.compile(model, backend="eager"), run, time=30, config=config, seed=0
+    )
+    assert isinstance(outcome.model, Net)
+    assert outcome.layers[0].in_model
+    assert any("compiled" in note for note in outcome.recording.notes)
+
+
 def test_interrupt_keeps_what_is_done(
     config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +142,17 @@ def test_interrupt_keeps_what_is_done(
     assert [layers.in_model for layers in outcome.layers] == [True, False]
     assert outcome.layers[1].reason == "interrupted"
     assert outcome.speedup is not None
+
+
+def test_interrupt_while_the_whole_is_measured_leaves_in_one_line(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> Blocks:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(finishing, "measure_side_by_side", interrupt)
+    with pytest.raises(Interrupted, match="the archive holds 1 winner"):
+        warpsmith.optimize_model(Net().eval(), run, time=30, config=config, seed=0)
 
 
 def test_region_that_cannot_be_searched_is_left_with_its_reason(

@@ -94,14 +94,17 @@ class Truth:
 
 
 def find_truth(run: Run, model: torch.nn.Module, seed: int) -> Truth:
-    """Run the original as it is, under Monte Carlo rounding, and in float64 where memory and its code allow that."""
-    native = collect_outputs(run, model, seed)
-    draws = []
-    for draw in range(DRAWS):
-        with monte_carlo_rounding(model, seed + draw):
-            draws.append(collect_outputs(run, model, seed))
-    usable = [d for d in draws if _shapes(d) == _shapes(native)]
-    return Truth(native, usable or [native], find_oracle(run, model, seed, native))
+    """Run the original as it is, under Monte Carlo rounding, and in float64 where memory and its code allow that. All of it is eager:
+    compiled code would not run the rounding.
+    """
+    with torch.compiler.set_stance("force_eager"):
+        native = collect_outputs(run, model, seed)
+        draws = []
+        for draw in range(DRAWS):
+            with monte_carlo_rounding(model, seed + draw):
+                draws.append(collect_outputs(run, model, seed))
+        usable = [d for d in draws if _shapes(d) == _shapes(native)]
+        return Truth(native, usable or [native], find_oracle(run, model, seed, native))
 
 
 def find_oracle(

@@ -17,7 +17,7 @@ import torch
 from ..judge.timing.stats import ratio
 from ..records import Ratio
 
-ROUNDS = (6, 24)  # at least, at most
+ROUNDS = (6, 60)  # at least, at most
 BLOCK_S = 0.05  # a block repeats a short run for so long …
 MOST_RUNS_PER_BLOCK = 20  # … or so often
 

@@ -29,6 +29,7 @@ class CallForm:
     autocast: str  # dtype; empty: off
     key: str
     trouble: str = ""  # why it cannot be a task
+    on_gpu: bool = False
 
 
 def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallForm:
@@ -48,10 +49,12 @@ def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mappin
     trouble = trouble or (_NEEDS_GRADIENTS if gradients else "")
     trouble = trouble or ("it runs under autocast: cast the model instead" if autocast else "")
     trouble = trouble or _find_unsupported(leaves)
+    on_gpu = any(t.is_cuda for t in (*leaves, *module.parameters()))
     specs = [(str(t.dtype), list(t.shape), _strides(t), str(t.device)) for t in leaves]
     # Calls that cannot be tasks are one kind for each reason, whatever their shapes: caches grow with every call.
     key = content_hash([trouble or [tree, specs], module.training, gradients, autocast])
-    return CallForm(tuple(map(describe_tensor, leaves)), module.training, gradients, autocast, key, trouble)
+    inputs = tuple(map(describe_tensor, leaves))
+    return CallForm(inputs, module.training, gradients, autocast, key, trouble, on_gpu)
 
 
 def describe_result(result: Any) -> tuple[tuple[str, ...], str]:

@@ -108,7 +108,7 @@ class Recorder:
         module, wrapper = unwrap(module), module
         group = self._find_group(module, args, kwargs)
         group.outermost_calls += not stack
-        events = _make_events()
+        events = _make_events() if group.form.on_gpu else None
         stack.append(Frame(module, 0.0, 0.0))
         self._overhead_s += time.perf_counter() - entered_s
         frame = stack[-1]
@@ -159,7 +159,5 @@ def is_compiled(module: torch.nn.Module) -> bool:
     return type(module).__module__.startswith("torch._dynamo") or module._compiled_call_impl is not None
 
 
-def _make_events() -> tuple[Event, Event] | None:
-    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
-        return None
+def _make_events() -> tuple[Event, Event]:
     return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
