@@ -18,10 +18,12 @@ from typing import Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
-from warpsmith import api, errors, progress, watching
+from warpsmith import api, errors, progress, watching, whole_model
 from warpsmith.cli import app
 from warpsmith.runtime.module import OptimizedModule
 from warpsmith.sharing.columns import reference
+from warpsmith.whole_model.result import OptimizedModel
+from warpsmith.workload.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "warpsmith"
@@ -111,7 +113,14 @@ def value_name(kind: Any) -> str:
     return "N" if "int" in text else "PATH" if "Path" in text else "TEXT"
 
 
-FUNCTIONS = (api.optimize, api.optimize_task, api.run_suite, api.judge_solution)
+FUNCTIONS = (
+    api.optimize,
+    api.optimize_task,
+    api.run_suite,
+    api.judge_solution,
+    whole_model.capture,
+    whole_model.optimize_model,
+)
 OBSERVERS = (
     progress.SilentObserver, progress.PlainObserver, progress.RichObserver, watching.NotebookObserver,
 )  # fmt: skip
@@ -131,6 +140,18 @@ def python_page() -> str:
         ]
     lines += ["## warpsmith.OptimizedModule", "", *docstring_lines(inspect.getdoc(OptimizedModule) or "", {})]
     lines += method_lines(OptimizedModule, ("report", "state_dict"))
+    lines += [
+        "## warpsmith.whole_model.result.OptimizedModel",
+        "",
+        *docstring_lines(inspect.getdoc(OptimizedModel) or "", {}),
+    ]
+    lines += method_lines(OptimizedModel, ("report",))
+    lines += [
+        "## warpsmith.workload.recording.Recording",
+        "",
+        *docstring_lines(inspect.getdoc(Recording) or "", {}),
+    ]
+    lines += method_lines(Recording, ("tasks", "write"))
     run = PACKAGE / "records" / "run.py"
     for node in ast.parse(run.read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name == "Budget":

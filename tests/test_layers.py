@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("judge",),
     ("profile", "solutions"),
-    ("executors",),
+    ("executors", "workload", "composition"),
     ("archive",),
     ("knowledge", "llm", "sharing"),
     ("agents",),
@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("authoring",),
     ("bundles",),
     ("api",),
+    ("whole_model",),
     ("mcp",),
     ("cli",),
     ("testing", "__main__"),
@@ -90,6 +91,7 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
 # These run in processes of their own, or in the user's process through the Python API; nothing else
 # pulls torch in.
 TORCH_ALLOWED = (
+    "warpsmith.composition",
     "warpsmith.export",
     "warpsmith.judge.correctness.family_values",
     "warpsmith.judge.correctness.mutants",
@@ -128,6 +130,10 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",
+    "warpsmith.whole_model.finishing",
+    "warpsmith.whole_model.result",
+    "warpsmith.whole_model.searching",
+    "warpsmith.workload",
 )
 
 

@@ -11,8 +11,10 @@ __all__ = [
     "Config",
     "OptimizedModule",
     "WarpsmithError",
+    "capture",
     "judge_solution",
     "optimize",
+    "optimize_model",
     "optimize_task",
     "run_suite",
 ]
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from .errors import WarpsmithError
     from .records import Budget
     from .runtime.module import OptimizedModule
+    from .whole_model import capture, optimize_model
 
 _HOME = {
     "Budget": "records", "Config": "config", "OptimizedModule": "runtime.module", "WarpsmithError": "errors",
+    "capture": "whole_model", "optimize_model": "whole_model",
 }  # fmt: skip
 
 

@@ -112,6 +112,25 @@ class OptimizedModule(torch.nn.Module):
             inputs.append(tensor)
         return inputs, matched[1]
 
+    def __getattr__(self, name: str) -> Any:
+        """Attributes that it does not have are the original's, as whoever calls a layer reads its settings."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            original = self.__dict__.get("_modules", {}).get("original")
+            if original is None:
+                raise
+            return getattr(original, name)
+
+    def rebind(self, module: torch.nn.Module) -> OptimizedModule:
+        """Return the same kernels over an equal layer, with its weights. The caller knows that the layers are equal.
+
+        Raises TaskError where the layer's tensors have other names.
+        """
+        return _revive(
+            module, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type)
+        )  # fmt: skip
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles take the kernels along. They run where the processor is the same; elsewhere the original runs."""
         return _revive, (

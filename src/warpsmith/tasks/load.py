@@ -1,7 +1,7 @@
 """From what the user names to a `Task`: a KernelBench-format file or `package.module:Class`, exported in a
 confined process.
 
-In: a path or an import path, and overrides of the file's constants. Out: a Task with its main variant and
+In: a path or an import path, and overrides of the file's constants; or a task that a capture wrote (see `saved`). Out: a Task with its main variant and
 its other shapes. This side never runs a line of the task and never imports torch; every way a file can be
 bad ends in one TaskError of one line.
 """
@@ -16,6 +16,7 @@ from ..processes.buffers import Scratch
 from ..records import Task, TaskSource, Variant
 from .client import TaskHost
 from .emptiness import refuse_empty
+from .saved import ENDING, read_saved_task
 from .source import parse
 from .suite import load_suite
 from .variants import derive_variants, read_declared_variants
@@ -36,6 +37,10 @@ def load_task(
     `timeout` is in seconds, for each export. Raises TaskError.
     """
     base = dict(overrides or {})
+    if spec.endswith(ENDING):
+        if base:
+            raise TaskError(f"{spec} is an exported module: it has no constants to override")
+        return read_saved_task(Path(spec))
     with TaskHost(
         read_source(spec), scratch=scratch, timeout=timeout, memory_bytes=memory_bytes, exports=True
     ) as host:

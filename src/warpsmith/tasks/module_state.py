@@ -53,7 +53,7 @@ class ModuleState:
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._attributes = [(path, part, _list_own(part)) for path, part in module.named_modules()]
+        self._attributes = [(path, part, list_attributes(part)) for path, part in module.named_modules()]
         self._hooks = Snapshot(vars(part)[name] for _, part, _ in self._attributes for name in _HOOKS)
         self._reached: dict[int, list[Any]] = {}  # by address of a value: the objects that it leads to
         for _, _, values in self._attributes:
@@ -71,7 +71,7 @@ class ModuleState:
         for path, part, before in self._attributes:
             if type(part).__module__.startswith("torch."):
                 continue  # what torch's own modules keep follows from their parameters
-            current = _list_own(part)
+            current = list_attributes(part)
             for name in dict.fromkeys(n for n in [*before, *current] if n not in _RECURRENT):
                 value = before.get(name, _ABSENT)
                 attributes = self._reached.get(id(value), ())
@@ -82,14 +82,14 @@ class ModuleState:
     def restore(self) -> None:
         """Every attribute as it was, and what it holds."""
         for _, part, before in self._attributes:
-            for name in [n for n in _list_own(part) if n not in before]:
+            for name in [n for n in list_attributes(part) if n not in before]:
                 vars(part).pop(name)
             vars(part).update(before)
         self._snapshot.restore()
         self._hooks.restore()
 
 
-def _list_own(module: torch.nn.Module) -> dict[str, Any]:
+def list_attributes(module: torch.nn.Module) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in _TORCHS_OWN}
 
 

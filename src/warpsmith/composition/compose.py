@@ -1,0 +1,141 @@
+"""A copy of a model in which layers are replaced by their optimized ones, each part of it switched on and off by name.
+
+In: the model and the winners: an `OptimizedModule` over the first of some equal layers, and the paths of all of them. Out:
+`Composition`, whose parameters are the original's and whose buffers are its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import torch
+
+from ..errors import TaskError, UsageError
+from ..records import Graph
+from ..runtime.module import OptimizedModule
+
+
+@dataclass(frozen=True)
+class Part:
+    """The winner of one region: kernels, and the layers that take them."""
+
+    name: str
+    winner: OptimizedModule
+    paths: tuple[str, ...]
+    saving_share: float  # predicted, of the model's time
+
+
+@dataclass
+class Slot:
+    """One layer's place in the copy: everywhere that it is held, and what may stand there."""
+
+    holders: list[tuple[torch.nn.Module, str]]
+    original: torch.nn.Module
+    optimized: OptimizedModule
+
+
+@dataclass
+class Composition:
+    """The composed model. `use` says which parts are in."""
+
+    copied: torch.nn.Module
+    slots: dict[str, list[Slot]] = field(default_factory=dict)  # by part
+    active: tuple[str, ...] = ()
+
+    def use(self, names: Iterable[str]) -> None:
+        """Put the optimized layers of these parts in, and the copies of the original ones everywhere else."""
+        self.active = tuple(names)
+        for name, slots in self.slots.items():
+            for slot in slots:
+                for holder, attribute in slot.holders:
+                    holder._modules[attribute] = slot.optimized if name in self.active else slot.original
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """Return the model as it is now."""
+        roots = [s.optimized for n in self.active for s in self.slots[n] if s.original is self.copied]
+        return roots[0] if roots else self.copied
+
+    def describe_idle(self, name: str) -> str:
+        """Return why no kernel of a part has run; empty where one has."""
+        modules = [slot.optimized for slot in self.slots[name]]
+        if any(m.fast_calls for m in modules):
+            return ""
+        return next((m.last_fallback for m in modules if m.last_fallback), "the model never calls it")
+
+    def reset_counts(self) -> None:
+        """Forget which calls the kernels answered so far."""
+        for slot in (s for slots in self.slots.values() for s in slots):
+            slot.optimized.fast_calls = slot.optimized.fallbacks = 0
+            slot.optimized.last_fallback = ""
+
+
+def compose(model: torch.nn.Module, parts: Iterable[Part]) -> Composition:
+    """Copy the model and make a place for every part; none is in yet. Raises UsageError for a model that cannot be copied."""
+    composition = Composition(copy_model(model))
+    holders: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+    for holder in composition.copied.modules():
+        for name, child in holder._modules.items():
+            holders.setdefault(id(child), []).append((holder, name))
+    for part in parts:
+        layers = [(path, composition.copied.get_submodule(path)) for path in part.paths]
+        composition.slots[part.name] = [
+            Slot(
+                holders.get(id(layer), []),
+                layer,
+                rebind_in_mode(part.winner, layer, model.get_submodule(path)),
+            )
+            for path, layer in layers
+        ]
+    return composition
+
+
+def copy_model(model: torch.nn.Module) -> torch.nn.Module:
+    """Copy the modules and buffers of a model; parameters stay shared. Raises UsageError."""
+    shared = {id(p): p for p in model.parameters()}
+    try:
+        return copy.deepcopy(model, shared)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UsageError(
+            f"{type(model).__name__} cannot be copied ({reason}): make copy.deepcopy(model) work, or optimize one of its layers"
+        ) from error
+
+
+def rebind_in_mode(
+    winner: OptimizedModule, layer: torch.nn.Module, original: torch.nn.Module
+) -> OptimizedModule:
+    """Put the kernels over the layer, which answers in the training modes that the winner was made in."""
+    modes = [mode for _, mode, _ in winner._modes]
+    parts = list(layer.modules())
+    before = [part.training for part in original.modules()]
+    for part, mode in zip(parts, modes, strict=True):
+        part.training = mode
+    try:
+        return winner.rebind(layer)
+    finally:
+        for part, mode in zip(parts, before, strict=True):
+            part.training = mode
+
+
+def list_equal_layers(
+    graph: Graph, paths: Iterable[str], export: Callable[[str], Graph]
+) -> tuple[list[str], list[str]]:
+    """Tell the layers whose exported graph is this one from those that only look alike: kernels answer for the former."""
+    equal: list[str] = []
+    different: list[str] = []
+    for path in paths:
+        try:
+            same = describe_graph(export(path)) == describe_graph(graph)
+        except TaskError:
+            same = False
+        (equal if same else different).append(path)
+    return equal, different
+
+
+def describe_graph(graph: Graph) -> str:
+    """Write a graph without the lines of the source that its nodes come from."""
+    nodes = tuple(node.model_copy(update={"where": ""}) for node in graph.nodes)
+    return graph.model_copy(update={"nodes": nodes}).id

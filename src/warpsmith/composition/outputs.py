@@ -1,0 +1,66 @@
+"""The outputs of one run of the user's workload: what it returns and what the model answered, as samples that can be kept.
+
+In: a function that runs a model. Out: flat tensors on the CPU, in a fixed order; of a large one elements at random places, the same
+ones in every run. Numbers that the run returns count as outputs: a loss is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import UsageError
+from ..tasks.structure import NotRebuildable, take_apart
+
+MOST_ELEMENTS = 1 << 20  # of each output that are compared
+Run = Callable[[torch.nn.Module], Any]
+
+
+def collect_outputs(run: Run, model: torch.nn.Module, seed: int) -> list[torch.Tensor]:
+    """Run the workload with a fixed random seed and collect its outputs. Raises UsageError where it gives none."""
+    answers: list[Any] = []
+    handle = model.register_forward_hook(lambda module, args, result: answers.append(_sample(result)))
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    try:
+        with torch.random.fork_rng(devices):
+            torch.manual_seed(seed)
+            result = run(model)
+    finally:
+        handle.remove()
+    outputs = [tensor for answer in [*answers, _sample(result)] for tensor in answer]
+    if not outputs:
+        raise UsageError(
+            "run(model) returns no tensor or number and calls the model nowhere: return what should stay the same"
+        )
+    return outputs
+
+
+def _sample(value: Any) -> list[torch.Tensor]:
+    try:
+        tree, parts = take_apart(value)
+    except NotRebuildable:
+        return []
+    numbers = [torch.tensor(n, dtype=torch.float32) for n in _list_floats(tree)]
+    return [_take(t.detach()) for t in (*parts.leaves, *numbers)]
+
+
+def _take(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.numel() > MOST_ELEMENTS:
+        indices = torch.randint(tensor.numel(), (MOST_ELEMENTS,), generator=torch.Generator().manual_seed(0))
+        tensor = tensor.reshape(-1)[indices.to(tensor.device)]
+    return tensor.reshape(-1).to("cpu", copy=True)
+
+
+def _list_floats(tree: Any) -> list[float]:
+    """Floats in the description of a value; other constants are settings rather than results."""
+    if isinstance(tree, dict):
+        if isinstance(tree.get("const"), float):
+            return [tree["const"]]
+        if "float" in tree:
+            return [float(tree["float"])]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        return [number for item in tree for number in _list_floats(item)]
+    return []

@@ -1,0 +1,120 @@
+"""The form of one call of a module: its arguments as text, the modes it ran in, and why it cannot be a task, where it cannot."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..errors import TaskError
+from ..records import ITEM_BYTES, content_hash
+from ..tasks.flattened import CallShape
+from ..tasks.functions import find_called_function
+from ..tasks.structure import NotRebuildable, take_apart
+
+_NEEDS_GRADIENTS = "needs gradients: run it under torch.no_grad()"
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """All that calls of one kind have in common; `key` tells kinds apart."""
+
+    inputs: tuple[str, ...]
+    training: bool
+    gradients: bool  # whether the call records them
+    autocast: str  # dtype; empty: off
+    key: str
+    trouble: str = ""  # why it cannot be a task
+    on_gpu: bool = False
+
+
+def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallForm:
+    """Describe a call. A class that cannot be taken apart is told in `trouble`."""
+    try:
+        shape = CallShape.of(find_called_function(module), args, kwargs)
+        tree, leaves, names, trouble = json.dumps(shape.tree), shape.parts.leaves, shape.parts.names, ""
+    except (TaskError, AttributeError) as error:
+        kinds = [type(v).__name__ for v in (*args, *kwargs.values())]
+        tree, leaves, names, trouble = json.dumps(kinds), [], {}, str(error)
+    if names:
+        trouble = f"it is given {_name_first(names)}: only tensors and simple values make a task"
+    elif not leaves and not trouble:
+        trouble = "it is given no tensor"
+    gradients = torch.is_grad_enabled() and any(t.requires_grad for t in (*leaves, *module.parameters()))
+    autocast = _find_autocast(leaves)
+    trouble = trouble or (_NEEDS_GRADIENTS if gradients else "")
+    trouble = trouble or ("it runs under autocast: cast the model instead" if autocast else "")
+    trouble = trouble or _find_unsupported(leaves)
+    on_gpu = any(t.is_cuda for t in (*leaves, *module.parameters()))
+    specs = [(str(t.dtype), list(t.shape), _strides(t), str(t.device)) for t in leaves]
+    # Calls that cannot be tasks are one kind for each reason, whatever their shapes: caches grow with every call.
+    key = content_hash([trouble or [tree, specs], module.training, gradients, autocast])
+    inputs = tuple(map(describe_tensor, leaves))
+    return CallForm(inputs, module.training, gradients, autocast, key, trouble, on_gpu)
+
+
+def describe_result(result: Any) -> tuple[tuple[str, ...], str]:
+    """Return the tensors of a result as text, and why it cannot be a task's result, where it cannot."""
+    try:
+        leaves = take_apart(result)[1].leaves
+    except NotRebuildable as error:
+        return (), f"it returns {error}"
+    if not leaves:
+        return (), "it returns no tensor"
+    return tuple(map(describe_tensor, leaves)), _find_unsupported(leaves)
+
+
+def copy_example(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Copy the arguments of a call, strides included: the call may change them. Raises TaskError."""
+    shape = CallShape.of(find_called_function(module), args, kwargs)
+    with torch.inference_mode(False), torch.no_grad():
+        leaves = [_copy_tensor(t) for t in shape.parts.leaves]
+    new_args, new_kwargs, _ = shape.arguments(leaves)
+    return new_args, new_kwargs
+
+
+def describe_tensor(tensor: torch.Tensor) -> str:
+    """Write a tensor as "float32[8,128]", with its strides where it is not contiguous."""
+    text = f"{str(tensor.dtype).removeprefix('torch.')}[{','.join(map(str, tensor.shape))}]"
+    if tensor.layout is torch.strided and not tensor.is_contiguous():
+        text += f" strides {','.join(map(str, tensor.stride()))}"
+    return text
+
+
+def _copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.numel() == 0:
+        return tensor.detach().clone()
+    extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.detach().as_strided((extent,), (1,)).clone()
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def _strides(tensor: torch.Tensor) -> list[int]:
+    return list(tensor.stride()) if tensor.layout is torch.strided else []
+
+
+def _find_autocast(leaves: list[torch.Tensor]) -> str:
+    devices = {t.device.type for t in leaves} & {"cpu", "cuda"} or {"cpu"}
+    active = [d for d in sorted(devices) if torch.is_autocast_enabled(d)]
+    return str(torch.get_autocast_dtype(active[0])).removeprefix("torch.") if active else ""
+
+
+def _find_unsupported(leaves: list[torch.Tensor]) -> str:
+    for tensor in leaves:
+        name = str(tensor.dtype).removeprefix("torch.")
+        if tensor.layout is not torch.strided or name not in ITEM_BYTES:
+            return f"it holds a tensor of {name}, {tensor.layout}: only plain tensors make a task"
+    return ""
+
+
+def _name_first(names: Mapping[str, Any]) -> str:
+    return f"a {re.split('[.:]', next(iter(names)))[-1]}"
+
+
+__all__ = ["CallForm", "copy_example", "describe_call", "describe_result", "describe_tensor"]

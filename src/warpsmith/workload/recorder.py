@@ -1,0 +1,163 @@
+"""Records the calls of modules while a user's own code runs: what each was given, in which mode, and how long it took.
+
+In: a span of time in which `torch.nn.Module.__call__` is ours. Out: `CallGroup`s, one for each module and kind of call. Compiled code
+runs eagerly meanwhile, so that its submodules are recording. The time that the recording itself takes is not counted; on a GPU the time of
+a call lies between two events of its stream.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any
+
+import torch
+
+from ..errors import UsageError
+from .calls import CallForm, copy_example, describe_call, describe_result
+from .kinds import describe_kind
+
+_RUNNING = threading.Lock()
+Event = Any  # of torch.cuda
+
+
+@dataclass
+class CallGroup:
+    """The calls of one module that are alike."""
+
+    module: torch.nn.Module
+    form: CallForm
+    modes: list[bool]  # of the module and its submodules, in the order of `modules()`
+    outputs: tuple[str, ...] = ()
+    trouble: str = ""  # why its result cannot be a task's
+    times_s: list[float] = field(default_factory=list)
+    events: list[tuple[Event, Event]] = field(default_factory=list)
+    outermost_calls: int = 0  # that came from no other module
+    failures: int = 0  # calls that ended in an exception
+
+    def settle_times(self) -> None:
+        """Turn events into seconds; the device has finished."""
+        self.times_s += [start.elapsed_time(end) / 1e3 for start, end in self.events]
+        self.events = []
+
+
+@dataclass
+class Frame:
+    """One call that is under way."""
+
+    module: torch.nn.Module
+    started_s: float
+    overhead_s: float  # that the recording had taken when the call began
+
+
+class Recorder:
+    """Records every call of a module between `start` and `stop`; one at a time in a process."""
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[int, str], CallGroup] = {}
+        self.examples: dict[tuple[str, str], tuple[tuple[Any, ...], dict[str, Any]]] = {}
+        self.kinds: dict[int, str] = {}
+        self._local = threading.local()
+        self._overhead_s = 0.0
+        self._original: Callable[..., Any] | None = None
+        self._stance: Any = None
+
+    def start(self) -> None:
+        """Raises UsageError where another capture is running."""
+        if not _RUNNING.acquire(blocking=False):
+            raise UsageError("a capture is running already: end it before the next begins")
+        try:
+            self._stance = torch.compiler.set_stance("force_eager")
+            self._stance.__enter__()
+        except BaseException:
+            _RUNNING.release()
+            raise
+        call = self._original = torch.nn.Module.__call__
+
+        @wraps(call)
+        def record_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            return self._record(call, module, args, kwargs)
+
+        torch.nn.Module.__call__ = record_call  # type: ignore[method-assign]
+
+    def stop(self) -> None:
+        """Put torch back as it was; then settle times."""
+        if self._original is None:
+            return
+        torch.nn.Module.__call__ = self._original  # type: ignore[method-assign]
+        self._original = None
+        try:
+            self._stance.__exit__(None, None, None)
+        finally:
+            _RUNNING.release()
+        if any(group.events for group in self.groups.values()):
+            torch.cuda.synchronize()
+        for group in self.groups.values():
+            group.settle_times()
+
+    def _record(
+        self, call: Callable[..., Any], module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        stack: list[Frame] = self._local.__dict__.setdefault("stack", [])
+        if torch.compiler.is_compiling() or (stack and stack[-1].module is unwrap(module)):
+            return call(module, *args, **kwargs)
+        entered_s = time.perf_counter()
+        module, wrapper = unwrap(module), module
+        group = self._find_group(module, args, kwargs)
+        group.outermost_calls += not stack
+        events = _make_events() if group.form.on_gpu else None
+        stack.append(Frame(module, 0.0, 0.0))
+        self._overhead_s += time.perf_counter() - entered_s
+        frame = stack[-1]
+        frame.overhead_s, frame.started_s = self._overhead_s, time.perf_counter()
+        if events:
+            events[0].record()
+        try:
+            result = call(wrapper, *args, **kwargs)
+        except BaseException:
+            group.failures += 1
+            raise
+        finally:
+            ended_s = time.perf_counter()
+            stack.pop()
+        if events:
+            events[1].record()
+            group.events.append(events)
+        else:
+            group.times_s.append(ended_s - frame.started_s - (self._overhead_s - frame.overhead_s))
+        if not group.outputs and not group.trouble:
+            group.outputs, group.trouble = describe_result(result)
+        self._overhead_s += time.perf_counter() - ended_s
+        return result
+
+    def _find_group(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> CallGroup:
+        form = describe_call(module, args, kwargs)
+        group = self.groups.get((id(module), form.key))
+        if group is None:
+            modes = [part.training for part in module.modules()]
+            group = self.groups[id(module), form.key] = CallGroup(module, form, modes)
+            kind = self.kinds.get(id(module))
+            if kind is None:
+                kind = self.kinds[id(module)] = describe_kind(module)
+            if not form.trouble and (kind, form.key) not in self.examples:
+                self.examples[kind, form.key] = copy_example(module, args, kwargs)
+        return group
+
+
+def unwrap(module: torch.nn.Module) -> torch.nn.Module:
+    """Return the module that torch.compile wrapped, or the module itself."""
+    return getattr(module, "_orig_mod", module) if is_compiled(module) else module
+
+
+def is_compiled(module: torch.nn.Module) -> bool:
+    """Return whether the module was compiled, as torch.compile(model) or model.compile() do."""
+    return type(module).__module__.startswith("torch._dynamo") or module._compiled_call_impl is not None
+
+
+def _make_events() -> tuple[Event, Event]:
+    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
