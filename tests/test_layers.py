@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("search",),
     ("report",),
-    ("export",),
+    ("export", "site"),
     ("pipeline", "doctor", "zoo"),
     ("authoring",),
     ("bundles",),
