@@ -42,9 +42,9 @@ def build(
     from ..site import build_site
 
     printing.expect_writable(json)
-    with ExitStack() as stack:
-        archives = [stack.enter_context(closing(existing(place))) for place in archive or [None]]
-        observer = stack.enter_context(observer_for(quiet))
+    locations: list[str | None] = [*archive] if archive else [None]
+    with ExitStack() as stack, observer_for(quiet) as observer:
+        archives = [stack.enter_context(closing(existing(location))) for location in locations]
         counts = build_site(archives, out, force, observer.stage)
     if json is not None:
         printing.write_json({"site": str(out), **asdict(counts)}, json)
