@@ -21,6 +21,7 @@ import typer
 
 from ..errors import WarpsmithError
 from . import authoring, bundle, capture, inspect, knowledge, profile, results, run, sharing
+from . import authoring, bundle, inspect, knowledge, profile, results, run, sharing, site
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
 BUG, INTERRUPTED = 70, 130
@@ -48,6 +49,7 @@ def _program(
 
 
 for group in (run, capture, results, sharing, profile, inspect, knowledge, bundle, authoring):
+for group in (run, results, sharing, site, profile, inspect, knowledge, bundle, authoring):
     group.register(app)
 
 
