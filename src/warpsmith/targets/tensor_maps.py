@@ -27,7 +27,8 @@ MAX_RANK, MAX_EXTENT, LINE_BYTES = (
 )  # of the copy engine: dimensions, elements of a box, bytes of a stride
 DATA_TYPE = {
     "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "int64": "INT64",
-    "int32": "INT32", "int16": "UINT16", "int8": "UINT8", "uint8": "UINT8", "bool": "UINT8",
+    "int32": "INT32", "int16": "UINT16", "int8": "UINT8", "uint8": "UINT8", "bool": "UINT8", "float8_e4m3fn": "UINT8",
+    "float8_e5m2": "UINT8",
 }  # fmt: skip
 
 _DECLARATION = re.compile(
