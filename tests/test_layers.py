@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("search",),
     ("report",),
-    ("export", "site"),
+    ("export",),
     ("pipeline", "doctor", "zoo"),
     ("authoring",),
     ("bundles",),
