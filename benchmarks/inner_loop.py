@@ -12,6 +12,9 @@ With `--against KERNELBENCH_CHECKOUT` (a GPU only) KernelBench's own `eval_kerne
 `against_kernelbench.py`; the task is then one of those that are searched, and the page has both rates.
 
 Writes <out>.jsonl, one row a run as it is done (the same command goes on where it was stopped), and <out>.md.
+
+With `--published ROWS` (`results/h200/kernelbench.jsonl`) the page compares searches of KernelBench tasks with the rows of a campaign;
+with `--repeats` it says whether runs of a task agree.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -34,6 +37,7 @@ from typing import Any
 
 from against_kernelbench import TASK as KERNELBENCH_TASK
 from against_kernelbench import expect_checkout, theirs
+from inner_loop_pages import list_published, list_repeats, read_published
 from json_lines import append_line, known_lines
 from pages import describe_machine, list_table, write_page
 from suite_tasks import find_task
@@ -63,7 +67,8 @@ def main() -> int:
                 row = {"task": task.stem, "repeat": repeat, "machine": describe_machine()}
                 append_line(file, row | measure(options, task, options.seed + repeat))
     runs, kernelbench = split_rows(known_lines(file))
-    write_page(options.out.with_suffix(".md"), make_page(runs, kernelbench))
+    published = read_published(options.published) if options.published is not None else None
+    write_page(options.out.with_suffix(".md"), make_page(runs, kernelbench, published))
     return int(any(r["summary"] is None for r in runs))
 
 
@@ -175,7 +180,9 @@ def list_verdicts(archive: Path, run_id: str) -> list[Row]:
 # ---------------------------------------------------------------- what the rows say
 
 
-def make_page(rows: Sequence[Row], kernelbench: Row | None = None) -> str:
+def make_page(
+    rows: Sequence[Row], kernelbench: Row | None = None, published: Mapping[str, Row] | None = None
+) -> str:
     done = [r for r in rows if r["summary"] is not None]
     verdicts = [v for r in rows for v in r["verdicts"]]
     correct = sum(v["status"] == "ok" for v in verdicts)
@@ -190,7 +197,8 @@ def make_page(rows: Sequence[Row], kernelbench: Row | None = None) -> str:
         f"Median of {len(rates)} searches: {median(rates):.0f} candidates screened a minute." if rates else "Nothing was screened.",
         f"Of {len(verdicts)} candidates that passed screening and were judged, {correct} were correct. {describe_ranks(done)}", "",
         *([describe_kernelbench(kernelbench, done), ""] if kernelbench is not None else []),
-        *list_table(columns, [describe_row(r) for r in rows]), "",
+        *list_table(columns, [describe_row(r) for r in rows]), "", *list_repeats(done),
+        *(list_published(done, published) if published is not None else []),
     ]  # fmt: skip
     return "\n".join(lines)
 
@@ -264,6 +272,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--against", type=Path, metavar="KERNELBENCH_CHECKOUT", help="time its own evaluation, too"
     )
+    parser.add_argument(
+        "--published", type=Path, metavar="ROWS", help="rows of a campaign of KernelBench to compare with"
+    )
     parser.add_argument("--theirs", type=int, default=2, help="candidates of that")
     options = parser.parse_args()
     options.tasks = [find_task(name) for name in options.tasks]
@@ -271,6 +282,10 @@ def parse_arguments() -> argparse.Namespace:
         if options.device != "cuda":
             raise SystemExit("--against needs --device cuda: KernelBench's evaluation runs on a GPU")
         options.tasks.append(expect_checkout(options.against))
+    if options.published is not None and not options.published.is_file():
+        raise SystemExit(
+            f"{options.published} is no file: name the rows of a campaign, such as results/h200/kernelbench.jsonl"
+        )
     if not options.tasks:
         raise SystemExit("name a task, or a checkout of KernelBench with --against")
     return options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -101,9 +102,66 @@ def test_the_page_has_both_rates_on_the_task_that_both_had(inner_loop: ModuleTyp
     assert "here: none." in inner_loop.make_page(rows[:1], theirs)
 
 
+def with_speedups(row: dict[str, object], status: str, *speedups: float) -> dict[str, object]:
+    ratios = [
+        {"baseline": f"b{i}", "median": s, "low": 0.95 * s, "high": 1.05 * s} for i, s in enumerate(speedups)
+    ]
+    best = {
+        "label": "one", "candidate_id": "c", "labels": [], "speedup": ratios[0], "speedup_eager": ratios[0], "median_us": 10.0,
+        "limit_share": 0.5, "confirmed": True, "ratios": ratios,
+    }  # fmt: skip
+    summary = {**row["summary"], "status": status, "best": best}  # type: ignore[dict-item]
+    return {**row, "summary": summary}
+
+
+def test_searches_are_compared_with_published_rows(inner_loop: ModuleType, tmp_path: Path) -> None:
+    pages = importlib.import_module("inner_loop_pages")
+    rows = [
+        with_speedups(make_row(inner_loop, "1_A", 30, []), "win", 2.0, 4.0),
+        with_speedups(make_row(inner_loop, "2_B", 30, []), "win", 1.8),
+        make_row(inner_loop, "3_C", 30, []),
+        make_row(inner_loop, "not published", 30, []),
+    ]
+    published = tmp_path / "rows.jsonl"
+    published.write_text("".join(
+        json.dumps({"file": f"{name}.py", "overrides": overrides, "ratios": ratios, "machine": "its machine"}) + "\n"
+        for name, overrides, ratios in (
+            ("1_A", {}, {"eager": [3.0, 2.9, 3.1], "compile": [1.0, 0.9, 1.1]}), ("2_B", {}, {"eager": [2.0, 1.9, 2.1]}),
+            ("3_C", {}, {}), ("4_D", {"N": 4}, {"eager": [9.0, 9.0, 9.0]}),
+        )
+    ))  # fmt: skip
+    known = pages.read_published(published)
+    assert set(known) == {"1_A", "2_B", "3_C"}
+    page = inner_loop.make_page(rows, None, known)
+    assert (
+        "3 tasks beside their published rows (its machine), over the best baseline each: geometric mean 1.53, published 1.26."
+        in page
+    )
+    assert "1 improve, 1 are below 0.97 of their row: 2_B." in page
+    assert "| 1_A | 2.00 | 1.00 | 2.00 |" in page
+    assert "No task has a published row." in inner_loop.make_page(rows[3:], None, known)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([("win", 2.0), ("win", 2.05)], "| a | 2 win | 2.00, 2.05 | 1.02 | yes |"),
+        ([("win", 2.0), ("win", 2.2)], "| a | 2 win | 2.00, 2.20 | 1.10 | no |"),
+        ([("win", 2.0), ("no-win", 2.0)], "| a | 1 win, 1 no-win | 2.00, 2.00 | 1.00 | no |"),
+    ],
+)
+def test_runs_of_one_task_agree_or_not(
+    inner_loop: ModuleType, runs: list[tuple[str, float]], told: str
+) -> None:
+    rows = [with_speedups(make_row(inner_loop, "a", 30, []), status, speedup) for status, speedup in runs]
+    assert told in inner_loop.make_page(rows)
+    assert "largest over smallest" not in inner_loop.make_page(rows[:1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "files", "line"),
     [
+        (["layernorm_last", "--published", "none.jsonl"], [], "none.jsonl is no file: name the rows of a campaign"),
         (["no_such_task"], [], "no_such_task is neither a file nor a task of a suite"),
         ([], [], "name a task, or a checkout"),
         (["--against", "."], [], "--against needs --device cuda"),
