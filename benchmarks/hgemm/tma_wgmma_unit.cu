@@ -13,7 +13,7 @@ struct Config {
   static constexpr bool SWAP_AB = G_SWAP, B_TRANSPOSED = G_BT;
   static constexpr int PANEL_N = G_PANEL, SPLIT = G_SPLIT;
   static constexpr bool TMA_STORE = G_TMA_STORE;
-  static constexpr int STORE_BOXES = G_BOXES, LEFT_HINT = G_LEFT_L2, RIGHT_HINT = G_RIGHT_L2;
+  static constexpr int EPILOGUE_BYTES = 0, STORE_BOXES = G_BOXES, LEFT_HINT = G_LEFT_L2, RIGHT_HINT = G_RIGHT_L2;
 };
 using Layout = ws::sm90::GemmLayout<Config>;
 }  // namespace

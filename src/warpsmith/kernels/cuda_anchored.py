@@ -8,6 +8,7 @@ from ..codegen.fusion.op_chain import epilogue
 from ..codegen.program import Unsupported, operand_names
 from ..codegen.writer import Writer
 from ..records import Graph, Region, Unit
+from ..targets.tensor_maps import TensorMap
 from .anchored import Anchor, AnchoredFamily
 from .cuda_unit import cuda_unit
 from .family import Technique
@@ -20,6 +21,10 @@ class CudaAnchored(AnchoredFamily):
         """Writes constants, which go before the chains, to `top`. Returns the launches, in order, the kernels, and the
         workspace's bytes as a C++ expression of task.h's constants and tunables, or ""."""
         raise NotImplementedError
+
+    def maps(self, anchor: Anchor, technique: Technique) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
+        """Return the tensor maps of the kernels, and what they require of shapes."""
+        return (), ()
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
@@ -34,4 +39,6 @@ class CudaAnchored(AnchoredFamily):
         launches, kernels, workspace = self.kernels(top, anchor, technique)
         for line in kernels.splitlines():
             w.line(line)
-        return cuda_unit(CudaBody(top, w, tuple(launches), workspace), region, technique, self.name)
+        maps, requires = self.maps(anchor, technique)
+        body = CudaBody(top, w, tuple(launches), workspace, maps=maps, requires=requires)
+        return cuda_unit(body, region, technique, self.name)

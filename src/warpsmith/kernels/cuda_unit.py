@@ -26,10 +26,16 @@ WIDTH = {
 def cuda_unit(body: CudaBody, region: Region, technique: Technique, family: str) -> Unit:
     # The front matter holds the technique's own defaults, so that variants of its values share one source text.
     defaults = tuple(t.model_copy(update={"value": t.domain[0]}) for t in technique.tunables)
-    matter = FrontMatter(family=family, technique=technique.name, tunables=defaults, flags=())
+    matter = FrontMatter(
+        family=family,
+        technique=technique.name,
+        tunables=defaults,
+        requires=body.requires,
+        tensor_maps=body.maps,
+    )
     source = cuda_unit_file(body, matter, technique.why, list(operand_names(region).values()))
     return Unit(
-        region=region, language="cuda", source=source, tunables=technique.tunables, family=family,
+        region=region, language="cuda", source=source, tunables=technique.tunables, requires=body.requires, family=family,
         technique=technique.name,
     )  # fmt: skip
 

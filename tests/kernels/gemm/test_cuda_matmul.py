@@ -152,8 +152,8 @@ def test_the_library_stays_a_competitor(emulated: CudaBench) -> None:
     kinds = [{n for region in plan for n in region.nodes} for plan in plans(graph, FACTS)]
     assert {n.name for n in graph.nodes} in kinds
     assert any(len(nodes) < len(graph.nodes) for nodes in kinds)
-    halves = emulated.graph(lambda x, w: F.linear(x, w), R(64, 64).half(), R(64, 64).half())
-    assert not CudaMatMul().supports(halves, halves.nodes[0])
+    halves = emulated.graph(lambda x, w: F.linear(x, w), R(64, 60).half(), R(64, 60).half())
+    assert not CudaMatMul().supports(halves, halves.nodes[0])  # rows of 120 bytes: no tensor map has them
     (best,) = hypotheses(graph, FACTS, [], 1)
     assert write_units(graph, best, 1, FACTS)
 

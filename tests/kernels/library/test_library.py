@@ -249,11 +249,13 @@ def test_a_win_is_labelled_library_and_the_least_label_counts() -> None:
         (lambda x, w: F.conv2d(x, w), random((4, 64, 28, 28), (64, 64, 3, 3), dtype=torch.float16), "library-channels-last"),
         (
             lambda x, w, b: F.relu(F.linear(x, w, b)),
-            random((256, 128), (512, 128), (512,), dtype=torch.float16), "library-addmm-epilogue",
+            random((256, 124), (512, 124), (512,), dtype=torch.float16), "library-addmm-epilogue",
         ),
     ],
 )  # fmt: skip
-def test_on_a_gpu_half_precision_is_proposed(function: Function, args: Made, technique: str) -> None:
+def test_on_a_gpu_half_precision_that_no_kernel_takes_is_proposed(
+    function: Function, args: Made, technique: str
+) -> None:
     graph = graph_of(function, args)
     facts = replace(FACTS, node_us={n.name: 20.0 for n in graph.nodes}, total_us=20.0 * len(graph.nodes))
     planned = plans(graph, facts)
@@ -262,6 +264,15 @@ def test_on_a_gpu_half_precision_is_proposed(function: Function, args: Made, tec
     assert any(family_of(graph, r, "cuda") is LIBRARY for plan in planned[:3] for r in plan)
     chosen = next(h for h in proposed if h.technique == technique)
     assert [u.family for u in write_units(graph, chosen, 4, facts)] == ["library"]
+
+
+def test_beside_a_kernel_the_library_is_one_more_technique() -> None:
+    graph = graph_of(
+        lambda x, w, b: F.relu(F.linear(x, w, b)), random((256, 128), (512, 128), (512,), dtype=torch.float16)
+    )
+    facts = replace(FACTS, node_us={n.name: 20.0 for n in graph.nodes}, total_us=20.0 * len(graph.nodes))
+    proposed = [h.technique for h in hypotheses(graph, facts, [], 50, plans(graph, facts))]
+    assert {"gemm-tma-wgmma", "gemm-tma-wgmma-ping-pong", "library-addmm-epilogue"} <= set(proposed)
 
 
 def test_a_plan_in_channels_last_is_among_the_first_where_only_folding_covers_convolutions() -> None:

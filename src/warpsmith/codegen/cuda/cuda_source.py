@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from ...targets.front_matter import FrontMatter, render
+from ...targets.tensor_maps import TensorMap
 from ..cpp_source import defaults_of, indent_lines
 from ..program import Program
 from ..writer import PRELUDE, Writer
@@ -38,6 +39,8 @@ class CudaBody:
     workspace: str = ""  # bytes, in terms of task.h and tunables; "": none
     loop: str = ""  # the head of a C++ loop around the launches
     members: tuple[str, ...] = ()  # of struct Operands, where they are not the unit's operands as they come
+    maps: tuple[TensorMap, ...] = ()
+    requires: tuple[str, ...] = ()  # of shapes
 
 
 def parameters(names: Sequence[str]) -> list[str]:
@@ -69,7 +72,7 @@ def cuda_unit_file(body: CudaBody, matter: FrontMatter, why: str, operands: Sequ
         render(matter).rstrip("\n"), f"// {why}", defaults_of(matter.tunables),
         f"#define WORKSPACE_BYTES ({body.workspace})" if body.workspace else "",
         '#include "task.h"', '#include "warpsmith_cuda_states.h"', "", helpers, body.top.text(), body.w.text(),
-        f"static void unit({listed}void* workspace, void* stream) {{",
+        f"static void unit({listed}{'const CUtensorMap* maps, ' * bool(body.maps)}void* workspace, void* stream) {{",
         "" if body.workspace else "  (void)workspace;", indent_lines(unit.text()) + "}",
     ]  # fmt: skip
     return "\n".join(p for p in parts if p) + "\n"

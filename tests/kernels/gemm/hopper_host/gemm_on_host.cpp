@@ -20,7 +20,7 @@ struct Config {
   static constexpr int TILE_M = G_BM, TILE_N = G_BN, TILE_K = G_BK, STAGES = G_STAGES, CONSUMERS = G_CONSUMERS;
   static constexpr bool PINGPONG = G_PINGPONG;
   static constexpr int PRODUCER_WARPS = G_CONSUMERS == 2 ? 4 : 1, PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232, MIN_BLOCKS = 1;
-  static constexpr int CLUSTER_M = G_CM, CLUSTER_N = G_CN, PANEL_N = G_PANEL, SPLIT = G_SPLIT, STORE_BOXES = G_BOXES;
+  static constexpr int CLUSTER_M = G_CM, CLUSTER_N = G_CN, PANEL_N = G_PANEL, SPLIT = G_SPLIT, STORE_BOXES = G_BOXES, EPILOGUE_BYTES = 0;
   static constexpr bool SWAP_AB = G_SWAP, B_TRANSPOSED = G_BT, TMA_STORE = G_TMA_STORE;
   static constexpr int LEFT_HINT = 0, RIGHT_HINT = 0;
 #else

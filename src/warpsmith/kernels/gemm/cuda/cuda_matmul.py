@@ -3,7 +3,7 @@
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
 of it. Out: units in the techniques `gemm-3xfp16`, `gemm-3xfp16-small-m` (few rows) and `gemm-3xtf32` (float32, as exact as plain float32: see
 `gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, fp16 too: see
-`gemm_skinny`). Declines products of fp16 that are not skinny: the library is near the limit there.
+`gemm_skinny`), `gemm-tma-wgmma` and `gemm-tma-wgmma-ping-pong` (fp16 and bf16 on Hopper: see `gemm_tma_wgmma`). Declines other products of halves.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ....codegen.program import Unsupported
 from ....codegen.writer import Writer
 from ....facts import Facts
 from ....records import Graph, Node, Region
+from ....targets.tensor_maps import TensorMap
 from ...anchored import Anchor
 from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
@@ -27,6 +28,7 @@ from ..product import Named, Product, product_of
 from ..schedules.gemm_3xfp16_schedule import build_3xfp16_technique, build_small_m_technique
 from ..schedules.gemm_3xtf32_schedule import build_3xtf32_technique
 from ..schedules.gemm_skinny_schedule import build_skinny_technique
+from ..schedules.gemm_tma_wgmma_schedule import build_tma_wgmma_techniques
 from .gemm_3xfp16 import INCLUDE as WGMMA
 from .gemm_3xfp16 import emit_3xfp16_kernels
 from .gemm_3xtf32 import INCLUDE as MMA
@@ -34,6 +36,14 @@ from .gemm_3xtf32 import emit_3xtf32_kernels
 from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
 from .gemm_skinny import MOST, Skinny, emit_skinny_kernels, skinny_slice
 from .gemm_small_m import emit_small_m_kernels
+from .gemm_tma_wgmma import (
+    CONSTANTS,
+    NAMES,
+    emit_tma_wgmma_kernels,
+    make_tensor_maps,
+    paste_gemm,
+    takes_tensor_maps,
+)
 from .split_fp16 import split_fp16_bytes
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
@@ -46,7 +56,8 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
             gemm = product_of(graph, node)
         except Unsupported:
             return False
-        return node.output.spec.dtype == "float32" or _skinny(graph, node, gemm) is not None
+        skinny = _skinny(graph, node, gemm) is not None
+        return node.output.spec.dtype == "float32" or skinny or takes_tensor_maps(graph, node, gemm)
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
         """None: each element of a factor is read by many blocks."""
@@ -63,10 +74,13 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         techniques: list[Technique | None] = []
         if (skinny := _skinny(graph, anchor.node, gemm)) is not None:
             techniques.append(build_skinny_technique(hardware, sizes, skinny, moved, storing))
+        hopper = facts.arch in ("", WGMMA_ARCH)
+        if hopper and takes_tensor_maps(graph, anchor.node, gemm) and _triangle(anchor) is None:
+            techniques += build_tma_wgmma_techniques(hardware, sizes, moved, storing)
         if anchor.node.output.spec.dtype == "float32":
             share = 1.0 if _triangle(anchor) is None else 0.5
             shape = sizes.batch, sizes.rows, sizes.columns, sizes.depth
-            if facts.arch in ("", WGMMA_ARCH):
+            if hopper:
                 techniques.append(build_3xfp16_technique(hardware, *shape, moved, share, storing))
                 if _along(graph, gemm) and share == 1.0:
                     techniques.append(build_small_m_technique(hardware, *shape, moved, storing))
@@ -86,6 +100,15 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
                 named.left, named.right
             )
             workspace = split_fp16_bytes(named, both=not small_m)
+        elif name in NAMES:
+            widths = next(t.domain for t in technique.tunables if t.name == "BN")
+            for line in (*paste_gemm(widths, anchor.node.output.spec.dtype).splitlines(), CONSTANTS):
+                top.line(line)
+            launches, text = emit_tma_wgmma_kernels(named, ping_pong=name == NAMES[1])
+            declare(top, named_product)
+            w = Writer()
+            finish(w, named_product)
+            return launches, w.text() + text, ""
         elif name == "gemm-3xtf32":
             top.line(MMA)
             launches, text = emit_3xtf32_kernels(named.left, named.right)
@@ -98,6 +121,11 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         w = Writer()
         finish(w, named_product)
         return [*launches, combining()], w.text() + text, workspace
+
+    def maps(self, anchor: Anchor, technique: Technique) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
+        if technique.name not in NAMES:
+            return (), ()
+        return make_tensor_maps(_read_product(anchor).named)
 
 
 def _read_product(anchor: Anchor) -> CudaProduct:

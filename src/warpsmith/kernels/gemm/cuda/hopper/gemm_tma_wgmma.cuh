@@ -343,7 +343,7 @@ struct GemmTmaWgmma {
 
   __device__ __forceinline__ void consume() const {
     const int self = C::CONSUMERS == 1 ? 0 : threadIdx.x / 128, group = C::PINGPONG ? 0 : self;
-    const uint32_t staging = shared.staging + self * L::STAGED_BOXES * L::BOX_BYTES;
+    const uint32_t staging = shared.staging + self * L::GROUP_STAGING_BYTES;
     Sums sums;
     Ring ring;
     if constexpr (C::PINGPONG)
@@ -370,7 +370,8 @@ struct GemmTmaWgmma {
       }
       if constexpr (C::SPLIT == SPLIT_SEMAPHORE)
         if (parts() > 1 && !add_parts(sums, w, group, self)) continue;
-      if constexpr (C::TMA_STORE) store_boxes<0>(staging, sums, row, w.column, self);
+      if constexpr (C::EPILOGUE_BYTES > 0) args.epilogue.store(sums, row, w.column, staging);
+      else if constexpr (C::TMA_STORE) store_boxes<0>(staging, sums, row, w.column, self);
       else store_registers(sums, row, w.column);
     }
     if constexpr (C::TMA_STORE)

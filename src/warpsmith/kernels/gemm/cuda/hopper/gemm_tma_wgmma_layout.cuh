@@ -23,6 +23,7 @@ constexpr int SHARED_BYTES_PER_BLOCK = 227 << 10, RESERVED_BYTES_PER_BLOCK = 102
 //   PANEL_N                     width of the panels of an MN-major right operand: 64, 32 or 16
 //   SPLIT                       of K: none, by semaphore in global memory, by cluster through DSMEM
 //   TMA_STORE, STORE_BOXES      by stmatrix and TMA, so many boxes staged at once (0: as many as fit); else from registers
+//   EPILOGUE_BYTES              shared memory in which an epilogue of its own stages a warpgroup's results; 0: there is none
 //   LEFT_HINT, RIGHT_HINT       L2Hint
 template <class C>
 struct GemmLayout {
@@ -57,7 +58,8 @@ struct GemmLayout {
   static constexpr int FITTING = (MOST_BYTES - 1024 - RING_BYTES - CONTROL_BYTES) / (C::CONSUMERS * BOX_BYTES);
   static constexpr int WANTED = C::STORE_BOXES > 0 ? C::STORE_BOXES : FITTING;
   static constexpr int STAGED_BOXES = !C::TMA_STORE ? 0 : WANTED < BOXES ? WANTED : BOXES;
-  static constexpr int STAGING_BYTES = C::CONSUMERS * STAGED_BOXES * BOX_BYTES;
+  static constexpr int GROUP_STAGING_BYTES = STAGED_BOXES * BOX_BYTES + C::EPILOGUE_BYTES;
+  static constexpr int STAGING_BYTES = C::CONSUMERS * GROUP_STAGING_BYTES;
   static constexpr int SHARED_BYTES = 1024 + RING_BYTES + STAGING_BYTES + CONTROL_BYTES;
 
   static_assert(C::TILE_M % (64 * GROUPS) == 0 && C::TILE_N % 16 == 0 && C::TILE_N <= 256 && C::TILE_K % 64 == 0);
@@ -65,6 +67,7 @@ struct GemmLayout {
   static_assert(!C::PINGPONG || C::CONSUMERS == 2, "ping-pong takes two consumer warpgroups");
   static_assert(CLUSTER <= 8 && LEFT_BOX_ROWS % 8 == 0 && RIGHT_BOX_ROWS % 8 == 0, "shares of whole swizzle atoms");
   static_assert(C::SPLIT != SPLIT_CLUSTER || (CLUSTER == 1 && !C::PINGPONG && !C::TMA_STORE));
+  static_assert(C::EPILOGUE_BYTES % 16 == 0 && (C::EPILOGUE_BYTES == 0 || (!C::TMA_STORE && !C::SWAP_AB && C::SPLIT != SPLIT_CLUSTER)));
   static_assert(!C::TMA_STORE || (STAGED_BOXES > 0 && sizeof(typename C::Out) == 2), "no room to stage results");
   static_assert(SHARED_BYTES <= MOST_BYTES, "more shared memory than a block may have");
   static_assert(C::PRODUCER_WARPS == 1 || (C::PRODUCER_WARPS == 4 && C::CONSUMERS == 2));
