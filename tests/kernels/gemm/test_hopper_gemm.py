@@ -34,6 +34,8 @@ KERNELS: dict[str, tuple[dict[str, int], Launch]] = {
     "swapped factors, multicast, from registers": ({"SWAP": 1, "BN": 48, "CN": 2, "TMA_STORE": 0}, (4, 1, 1, 1)),
     "float32 results with an epilogue": ({"FLOAT": 1, "TMA_STORE": 0, "BN": 112, "EPILOGUE": 1}, (4, 1, 1, 1)),
     "epilogue before TMA stores": ({"EPILOGUE": 1}, (4, 1, 1, 1)),
+    "epilogue of rows": ({"EPILOGUE": 2, "TMA_STORE": 0, "BN": 192, "STAGES": 2}, (2, 2, 0, 1)),
+    "epilogue of rows, ping-pong, row-major B": ({"EPILOGUE": 2, "TMA_STORE": 0, "BT": 0, "PINGPONG": 1, "BF16": 1}, (3, 2, 0, 1)),
 }  # fmt: skip
 SPLIT: dict[str, tuple[dict[str, int], Launch]] = {
     "semaphore": ({"SPLIT": 1, "BN": 128}, (5, 1, 1, 3)),
@@ -67,6 +69,9 @@ FAULTS: dict[str, tuple[tuple[str, str, str], dict[str, int]]] = {
     "sums are read before they are there": (
         (K2, "        cluster_sync();\n        add_cluster(w);", "        add_cluster(w);\n        cluster_sync();"),
         {"SPLIT": 2, "TMA_STORE": 0},
+    ),
+    "a row's neighbours are read before they are there": (
+        ("row_staging.cuh", "      __syncwarp();\n#pragma unroll 1", "#pragma unroll 1"), {"EPILOGUE": 2, "TMA_STORE": 0},
     ),
     "a K step is off by one chunk": (("smem_layout.cuh", "step % 4 * 32", "step % 4 * 16"), {}),
 }  # fmt: skip

@@ -11,7 +11,31 @@
 
 using Type = std::conditional_t<G_BF16, __nv_bfloat16, __half>;
 using Result = std::conditional_t<G_FLOAT, float, Type>;
+#if G_EPILOGUE == 2
+// Takes rows of neighbours, as a unit's epilogue does.
+struct Rows {
+  ws::sm90::LinearEpilogue<Type, ws::sm90::Relu> linear;
+  Result* to;
+  float operator()(float sum, int, int) const { return sum; }
+  template <int V, int MMAS, int SUMS>
+  void stage(const float (&sums)[MMAS][SUMS], int row, int column, float* staging) const {
+    ws::sm90::stage_rows<V>(sums, row, column, linear.m_end, linear.n_end, staging, [this](int m, int n, const float* at) {
+      for (int v = 0; v < V; v++) {
+        if (n + v >= linear.n_end) host::refuse("a pack over the edge");
+        to[(int64_t)m * linear.n_end + n + v] = Result(linear(at[v], m, n + v));
+      }
+    });
+  }
+  template <int MMAS, int SUMS>
+  void store(const float (&sums)[MMAS][SUMS], int row, int column, float* staging) const {
+    if (linear.n_end % 4 == 0) stage<4>(sums, row, column, staging);
+    else stage<1>(sums, row, column, staging);
+  }
+};
+using Epilogue = Rows;
+#else
 using Epilogue = std::conditional_t<G_EPILOGUE, ws::sm90::LinearEpilogue<Type, ws::sm90::Relu>, ws::sm90::PlainEpilogue>;
+#endif
 
 struct Config {
   using In = Type;
@@ -20,7 +44,7 @@ struct Config {
   static constexpr int TILE_M = G_BM, TILE_N = G_BN, TILE_K = G_BK, STAGES = G_STAGES, CONSUMERS = G_CONSUMERS;
   static constexpr bool PINGPONG = G_PINGPONG;
   static constexpr int PRODUCER_WARPS = G_CONSUMERS == 2 ? 4 : 1, PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232, MIN_BLOCKS = 1;
-  static constexpr int CLUSTER_M = G_CM, CLUSTER_N = G_CN, PANEL_N = G_PANEL, SPLIT = G_SPLIT, STORE_BOXES = G_BOXES, EPILOGUE_BYTES = 0;
+  static constexpr int CLUSTER_M = G_CM, CLUSTER_N = G_CN, PANEL_N = G_PANEL, SPLIT = G_SPLIT, STORE_BOXES = G_BOXES, EPILOGUE_BYTES = G_EPILOGUE == 2 ? ws::sm90::ROW_STAGING_BYTES : 0;
   static constexpr bool SWAP_AB = G_SWAP, B_TRANSPOSED = G_BT, TMA_STORE = G_TMA_STORE;
   static constexpr int LEFT_HINT = 0, RIGHT_HINT = 0;
 #else
@@ -41,7 +65,9 @@ static double run(int blocks, int group, int along_n, int parts, int seed, int m
   std::vector<int> counters(4096, 0);
   std::vector<float> partial(16 << 20, NAN);
   ws::sm90::GemmArguments<Epilogue> arguments{m, n, k, group, along_n, parts, a.data(), b.data(), c.data(), k, G_BT ? k : n, n, counters.data(), partial.data(), {}};
-#if G_EPILOGUE
+#if G_EPILOGUE == 2
+  arguments.epilogue = {{bias.data(), residual.data(), n, 0.5f, 2.0f, m, n}, c.data()};
+#elif G_EPILOGUE
   arguments.epilogue = {bias.data(), residual.data(), n, 0.5f, 2.0f, m, n};
 #endif
 #if G_KIND == 1

@@ -13,7 +13,7 @@ from ....codegen.templates import render
 from ....records import Graph, Node, TensorSpec
 from ....targets.tensor_maps import TensorMap
 from ..product import Named, Product
-from ..schedules.gemm_tma_wgmma_schedule import EPILOGUE_BYTES, TILE_K
+from ..schedules.gemm_tma_wgmma_schedule import TILE_K
 from .hopper.hopper_sources import KERNELS, paste_kernel
 
 NAMES = ("gemm-tma-wgmma", "gemm-tma-wgmma-ping-pong")
@@ -90,7 +90,6 @@ def emit_tma_wgmma_kernels(named: Named, ping_pong: bool) -> tuple[list[Launch],
         "gemm/cuda/gemm_tma_wgmma_unit.cuh",
         ping_pong=str(ping_pong).lower(),
         transposed=str(is_transposed(named.product)).lower(),
-        epilogue_bytes=EPILOGUE_BYTES,
     )
     blocks = "(GEMM_TILES < GRID ? GEMM_TILES : GRID)"
     maps = "maps[MAP_LEFT], maps[MAP_RIGHT]"

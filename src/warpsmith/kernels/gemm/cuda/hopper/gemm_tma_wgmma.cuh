@@ -6,6 +6,7 @@
 #include "dependent_launch.cuh"
 #include "gemm_epilogue.cuh"
 #include "gemm_tma_wgmma_layout.cuh"
+#include "row_staging.cuh"
 #include "stmatrix.cuh"
 #include "tma.cuh"
 #include "wgmma.cuh"
@@ -344,6 +345,7 @@ struct GemmTmaWgmma {
   __device__ __forceinline__ void consume() const {
     const int self = C::CONSUMERS == 1 ? 0 : threadIdx.x / 128, group = C::PINGPONG ? 0 : self;
     const uint32_t staging = shared.staging + self * L::GROUP_STAGING_BYTES;
+    float* const own_staging = shared.partial + (L::RING_BYTES + self * L::GROUP_STAGING_BYTES) / 4;
     Sums sums;
     Ring ring;
     if constexpr (C::PINGPONG)
@@ -370,7 +372,7 @@ struct GemmTmaWgmma {
       }
       if constexpr (C::SPLIT == SPLIT_SEMAPHORE)
         if (parts() > 1 && !add_parts(sums, w, group, self)) continue;
-      if constexpr (C::EPILOGUE_BYTES > 0) args.epilogue.store(sums, row, w.column, staging);
+      if constexpr (C::EPILOGUE_BYTES > 0) args.epilogue.store(sums, row, w.column, own_staging);
       else if constexpr (C::TMA_STORE) store_boxes<0>(staging, sums, row, w.column, self);
       else store_registers(sums, row, w.column);
     }

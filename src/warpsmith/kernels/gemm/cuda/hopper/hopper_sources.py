@@ -16,7 +16,7 @@ INCLUDED = (
     "gemm/cuda/hopper/dependent_launch.cuh", "gemm/cuda/hopper/tma.cuh", "gemm/cuda/hopper/wgmma.cuh",
     "gemm/cuda/hopper/mma_sync.cuh", "gemm/cuda/hopper/stmatrix.cuh", "gemm/cuda/hopper/round_pair.cuh",
     "gemm/cuda/hopper/smem_layout.cuh", "gemm/cuda/hopper/tile_schedule.cuh", "gemm/cuda/hopper/gemm_epilogue.cuh",
-    "gemm/cuda/hopper/gemm_tma_wgmma_layout.cuh",
+    "gemm/cuda/hopper/gemm_tma_wgmma_layout.cuh", "gemm/cuda/hopper/row_staging.cuh",
 )  # fmt: skip
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"\n', re.MULTILINE)
 
