@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("agents",),
     ("search",),
     ("report",),
-    ("export",),
+    ("export", "site"),
     ("pipeline", "doctor", "zoo"),
     ("authoring",),
     ("bundles",),

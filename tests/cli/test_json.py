@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "optimize": ("t.py", "--quiet"), "suite": ("core", "--quiet"), "compare": ("a.json", "a.json"), "report": (),
     "archive list": (), "archive find": ("chain",), "archive show": (), "archive path": (), "archive foreign": (),
     "archive import": ("other.jsonl",), "archive dataset": ("set", "--license", "MIT"), "lessons": (),
-    "knowledge": ("softmax",), "tasks list": (), "tasks show": ("t.py",), "tasks check": ("t.py",), "doctor": (),
+    "site build": ("out", "--quiet"), "knowledge": ("softmax",), "tasks list": (), "tasks show": ("t.py",), "tasks check": ("t.py",), "doctor": (),
     "version": (),
 }  # fmt: skip
 

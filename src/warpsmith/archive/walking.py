@@ -55,3 +55,17 @@ def every_place(connection: Connection) -> Iterator[PlacedResult]:
         yield PlacedResult(
             run_id=row.run_id, number=row.number, result=row.result, kind=row.kind, elapsed=row.elapsed
         )
+
+
+def list_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
+    """(task id, name) of every task, by name."""
+    with archive.database.transaction() as connection:
+        rows = connection.execute(select(s.tasks.c.id, s.tasks.c.name).order_by(s.tasks.c.name, s.tasks.c.id))
+        return [(row.id, row.name) for row in rows]
+
+
+def list_entries_without_run(archive: ArchiveReader, task_id: str) -> list[Entry]:
+    """Results of a task that no run asked for, as a judge's, oldest first."""
+    r = s.results.c
+    placed = select(s.run_results.c.result_number).where(s.run_results.c.result_number == r.number)
+    return archive.entries(select(s.results).where(r.task_id == task_id, ~placed.exists()).order_by(r.number))

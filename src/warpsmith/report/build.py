@@ -31,7 +31,11 @@ from .parts import (
 def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
     """The blocks of a run (None: the latest). Raises ArchiveError when there is no such run."""
     run = archive.run(run_id)
-    entries = archive.run_entries(run.run_id)
+    return assemble_report(archive, run, archive.run_entries(run.run_id))
+
+
+def assemble_report(archive: ArchiveReader, run: RunRecord, entries: list[Entry]) -> Report:
+    """The same of a run and of what it judged, which were read already."""
     best = find_claimed_entry(run, entries)
     claim = _claim(best, run.environment) if best is not None else None
     status, reason = _status(run, entries, claim)
