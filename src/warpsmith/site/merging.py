@@ -129,7 +129,7 @@ def find_time(entry: Entry, started: dict[str, str]) -> str:
 
 
 def _read_runs(archive: ArchiveReader, task_id: str) -> Iterator[MergedRun]:
-    for run in archive.runs(task_id):
+    for run in reversed(archive.runs(task_id)):  # oldest first: results of one second stay in order
         yield MergedRun(run, tuple(archive.run_entries(run.run_id)), archive)
 
 
