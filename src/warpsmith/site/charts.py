@@ -43,12 +43,11 @@ def draw_attempts(points: Sequence[Point], total: int) -> Markup:
         x = LEFT + step * (place + 0.5)
         drawn.append(_draw_point(point, x, scale))
         if find_worth(point.ratio) > best:
+            line.append(f"{'H' if best else 'M'}{x:.1f}")
             best = find_worth(point.ratio)
-            line.append(f"{'V' if line else f'M{x:.1f} '}{scale.y(best):.1f}")
-        elif line:
-            line.append(f"H{x:.1f}")
-        if line and line[-1].startswith("V"):
-            line.insert(-1, f"H{x:.1f}")
+            line.append(f"V{scale.y(best):.1f}" if len(line) > 1 else f" {scale.y(best):.1f}")
+    if line:
+        line.append(f"H{WIDTH - RIGHT}")
     ticks = Markup("").join(_draw_tick(value, scale) for value in scale.ticks())
     path = Markup('<path class=best d="{}"/>').format("".join(line)) if line else Markup("")
     failures = sum(p.ratio is None for p in points)
