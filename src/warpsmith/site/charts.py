@@ -35,7 +35,9 @@ def draw_attempts(points: Sequence[Point], total: int) -> Markup:
     if not points:
         return Markup("")
     sure = [find_worth(p.ratio) for p in points if p.ratio is not None]
-    highest = max([p.ratio.high for p in points if p.ratio is not None and not is_unknown(p.ratio)] + sure, default=1.0)
+    highest = max(
+        [p.ratio.high for p in points if p.ratio is not None and not is_unknown(p.ratio)] + sure, default=1.0
+    )
     scale = _Scale(min([s for s in sure if s > 0], default=1.0), highest)
     step = (WIDTH - LEFT - RIGHT) / len(points)
     drawn, line, best = [], [], 0.0
@@ -52,7 +54,9 @@ def draw_attempts(points: Sequence[Point], total: int) -> Markup:
     path = Markup('<path class=best d="{}"/>').format("".join(line)) if line else Markup("")
     failures = sum(p.ratio is None for p in points)
     text = f"{len(points)} of {total} attempts in order; {failures} without a speedup. " + (
-        f"The best low end of an interval is {best:.2f} times the fastest baseline." if best else "None was timed."
+        f"The best low end of an interval is {best:.2f} times the fastest baseline."
+        if best
+        else "None was timed."
     )
     return _wrap("Attempts over time", text, HEIGHT, ticks + path + Markup("").join(drawn))
 
@@ -66,9 +70,9 @@ def draw_ratios(ratios: Sequence[Ratio]) -> Markup:
     rows = Markup("").join(_draw_ratio(r, TOP + ROW_PX * (i + 0.5), scale) for i, r in enumerate(ratios))
     bottom = TOP + ROW_PX * len(ratios)
     one = scale.x(1.0)
-    line = Markup('<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>1×</text>').format(
-        one, TOP, bottom, bottom + 18
-    )
+    line = Markup(
+        '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>1×</text>'
+    ).format(one, TOP, bottom, bottom + 18)
     parts = [f"{baseline_name(r.baseline)}: {r.low:.2f} to {r.high:.2f}" for r in ratios]
     return _wrap("Speedups with their 95% intervals", "; ".join(parts), bottom + BOTTOM, line + rows)
 
@@ -96,8 +100,16 @@ class _Scale:
 
 
 def _draw_tick(value: float, scale: _Scale) -> Markup:
-    return Markup('<path class={0} d="M{1} {2:.1f}H{3}"/><text x="{4}" y="{5:.1f}" text-anchor=end>{6:g}×</text>').format(
-        "one" if value == 1.0 else "grid", LEFT, scale.y(value), WIDTH - RIGHT, LEFT - 6, scale.y(value) + 4, value
+    return Markup(
+        '<path class={0} d="M{1} {2:.1f}H{3}"/><text x="{4}" y="{5:.1f}" text-anchor=end>{6:g}×</text>'
+    ).format(
+        "one" if value == 1.0 else "grid",
+        LEFT,
+        scale.y(value),
+        WIDTH - RIGHT,
+        LEFT - 6,
+        scale.y(value) + 4,
+        value,
     )
 
 
@@ -107,7 +119,9 @@ def _draw_point(point: Point, x: float, scale: _Scale) -> Markup:
         y = HEIGHT - BOTTOM + 10
         return Markup('<path class=bad d="M{:.1f} {}v8"><title>{}</title></path>').format(x, y, tip)
     low, high = scale.y(find_worth(point.ratio)), scale.y(point.ratio.high)
-    shape = Markup('<path class=bar d="M{0:.1f} {1:.1f}V{2:.1f}"/><circle class={3} cx="{0:.1f}" cy="{1:.1f}" r="3.5"><title>{4}</title></circle>')
+    shape = Markup(
+        '<path class=bar d="M{0:.1f} {1:.1f}V{2:.1f}"/><circle class={3} cx="{0:.1f}" cy="{1:.1f}" r="3.5"><title>{4}</title></circle>'
+    )
     return shape.format(x, low, high, "sure" if point.confirmed else "open", tip)
 
 
@@ -123,6 +137,6 @@ def _draw_ratio(ratio: Ratio, y: float, scale: _Scale) -> Markup:
 
 
 def _wrap(title: str, text: str, height: float, inner: Markup) -> Markup:
-    return Markup('<svg class=chart viewBox="0 0 {} {}" role=img aria-label="{}"><title>{}</title><desc>{}</desc>{}</svg>').format(
-        WIDTH, height, f"{title}. {show_controls(text)}", title, show_controls(text), inner
-    )
+    return Markup(
+        '<svg class=chart viewBox="0 0 {} {}" role=img aria-label="{}"><title>{}</title><desc>{}</desc>{}</svg>'
+    ).format(WIDTH, height, f"{title}. {show_controls(text)}", title, show_controls(text), inner)

@@ -12,7 +12,20 @@ from pathlib import Path
 from ..errors import UsageError
 
 TOP_LEVEL = frozenset(
-    {"index.html", "search.html", "methods.html", "json.html", "tasks", "kernels", "runs", "docs", "api", "data", "site.css", "site.js"}
+    {
+        "index.html",
+        "search.html",
+        "methods.html",
+        "json.html",
+        "tasks",
+        "kernels",
+        "runs",
+        "docs",
+        "api",
+        "data",
+        "site.css",
+        "site.js",
+    }
 )
 GENERATOR = "warpsmith site"
 

@@ -54,7 +54,9 @@ def compare_sources(before: str, after: str) -> list[Markup]:
 
 
 def _compare(before: str, after: str) -> Iterable[str]:
-    texts = [[clip(line, MAX_LINE) for line in show_controls(t[:MAX_LEXED]).split("\n")] for t in (before, after)]
+    texts = [
+        [clip(line, MAX_LINE) for line in show_controls(t[:MAX_LEXED]).split("\n")] for t in (before, after)
+    ]
     return list(difflib.unified_diff(*texts, lineterm="", n=2))[2:]
 
 

@@ -29,7 +29,13 @@ def dump_run(run: RunRecord) -> dict[str, Any]:
 
 def dump_entry(entry: Entry) -> dict[str, Any]:
     """Dump where a result comes from, and the result."""
-    where = {"run_id": entry.run_id, "number": entry.number, "kind": entry.kind, "origin": entry.origin, "elapsed": entry.elapsed}
+    where = {
+        "run_id": entry.run_id,
+        "number": entry.number,
+        "kind": entry.kind,
+        "origin": entry.origin,
+        "elapsed": entry.elapsed,
+    }
     return {**where, "result": dump_result(entry.result)}
 
 

@@ -61,7 +61,9 @@ class MergedArchives:
         placed = [e for copy in copies for e in copy.entries]
         entries = sorted(merge_entries([*placed, *loose]), key=lambda e: find_time(e, started))
         local = {find_result_key(e.result) for e in entries if e.verified_here}
-        runs = sorted(_merge_runs(copies, local), key=lambda r: (r.run.started_at, r.run.run_id), reverse=True)
+        runs = sorted(
+            _merge_runs(copies, local), key=lambda r: (r.run.started_at, r.run.run_id), reverse=True
+        )
         return TaskRecords(task, tuple(runs), tuple(entries), self._load_environments(entries, runs))
 
     def find_candidate(self, candidate_id: str) -> Candidate | None:
@@ -87,7 +89,9 @@ class MergedArchives:
         warnings.warn(f"task {task_id} is left out: {problem}", ArchiveWarning, stacklevel=2)
         return None
 
-    def _load_environments(self, entries: Iterable[Entry], runs: Iterable[MergedRun]) -> dict[str, Environment]:
+    def _load_environments(
+        self, entries: Iterable[Entry], runs: Iterable[MergedRun]
+    ) -> dict[str, Environment]:
         environments = {r.run.environment.id: r.run.environment for r in runs}
         for environment_id in sorted({e.result.environment for e in entries} - set(environments)):
             for archive in self.archives:
@@ -108,7 +112,14 @@ def find_result_key(result: Result) -> str:
     stages = result.model_dump(mode="json", include={"verdict", "seconds"})
     timing = result.timing
     times = [timing.median_us, timing.low_us, timing.high_us, timing.confirmed] if timing is not None else []
-    named = [result.candidate_id, result.environment, result.seed, result.judged_at, result.status, result.reason]
+    named = [
+        result.candidate_id,
+        result.environment,
+        result.seed,
+        result.judged_at,
+        result.status,
+        result.reason,
+    ]
     return content_hash([named, stages, times])
 
 
@@ -117,7 +128,10 @@ def merge_entries(entries: Iterable[Entry]) -> list[Entry]:
     copies: dict[str, list[Entry]] = {}
     for entry in entries:
         copies.setdefault(find_result_key(entry.result), []).append(entry)
-    return [max(same, key=lambda e: (e.verified_here, e.kind != "reused", bool(e.run_id))) for same in copies.values()]
+    return [
+        max(same, key=lambda e: (e.verified_here, e.kind != "reused", bool(e.run_id)))
+        for same in copies.values()
+    ]
 
 
 def find_time(entry: Entry, started: dict[str, str]) -> str:
@@ -125,7 +139,9 @@ def find_time(entry: Entry, started: dict[str, str]) -> str:
     begin = started.get(entry.run_id, "")
     if entry.result.judged_at or not begin:
         return entry.result.judged_at
-    return (datetime.fromisoformat(begin) + timedelta(seconds=entry.elapsed)).isoformat(timespec="microseconds")
+    return (datetime.fromisoformat(begin) + timedelta(seconds=entry.elapsed)).isoformat(
+        timespec="microseconds"
+    )
 
 
 def _read_runs(archive: ArchiveReader, task_id: str) -> Iterator[MergedRun]:
@@ -141,6 +157,7 @@ def _merge_runs(copies: Iterable[MergedRun], local: set[str]) -> Iterator[Merged
         longest = max(same, key=lambda c: (len(c.entries), c.run.finished, c.run.origin == "local"))
         origin = "local" if any(c.run.origin == "local" for c in same) else "imported"
         entries = tuple(
-            e.model_copy(update={"origin": "local"}) if find_result_key(e.result) in local else e for e in longest.entries
+            e.model_copy(update={"origin": "local"}) if find_result_key(e.result) in local else e
+            for e in longest.entries
         )
         yield MergedRun(longest.run.model_copy(update={"origin": origin}), entries, longest.archive)

@@ -13,7 +13,9 @@ from ..records.record import content_hash
 CLIP = 300  # characters of a cell
 FIT = re.compile(r"(?!x-)[a-z0-9][a-z0-9_-]{4,79}")  # shorter ones may be devices of Windows, such as con
 BREAKS = "\n\t"
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})  # categories: controls, formats, halves of pairs, private, separators
+UNSEEN = frozenset(
+    {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+)  # categories: controls, formats, halves of pairs, private, separators
 
 
 def make_file_id(identifier: str) -> str:

@@ -39,7 +39,11 @@ class Table:
 
 
 def make_table(
-    caption: str, columns: Sequence[str], rows: Iterable[Sequence[Cell | str]], source: str = "", most: int = MAX_ROWS
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell | str]],
+    source: str = "",
+    most: int = MAX_ROWS,
 ) -> Table:
     """Make a table of its first rows."""
     lines = [Row(tuple(c if isinstance(c, Cell) else Cell(c) for c in row)) for row in rows]
@@ -48,7 +52,9 @@ def make_table(
 
 def convert_grid(grid: Grid, source: str = "", most: int = MAX_ROWS) -> Table:
     """Convert a table of a report."""
-    rows = [[Cell(text, kind="n" if i in grid.numbers else "") for i, text in enumerate(row)] for row in grid.rows]
+    rows = [
+        [Cell(text, kind="n" if i in grid.numbers else "") for i, text in enumerate(row)] for row in grid.rows
+    ]
     return make_table(grid.title, grid.columns, rows, source, most)
 
 

@@ -38,7 +38,9 @@ class Writer:
 
     def write_page(self, path: str, template: str, **values: Any) -> None:
         """Render a page. `root` leads from it to the site's root."""
-        text = self.environment.get_template(template).render(root="../" * path.count("/"), path=path, **values)
+        text = self.environment.get_template(template).render(
+            root="../" * path.count("/"), path=path, **values
+        )
         self.write_text(path, text)
         self.pages += 1
 
@@ -62,7 +64,9 @@ class Writer:
 
     def write_static(self) -> None:
         for name in ("site.css", "site.js"):
-            self.write_text(name, resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8"))
+            self.write_text(
+                name, resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+            )
 
     def count_bytes(self) -> int:
         return sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())
