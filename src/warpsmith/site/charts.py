@@ -41,8 +41,8 @@ def draw_attempts(points: Sequence[Point], total: int) -> Markup:
     scale = _Scale(min([s for s in sure if s > 0], default=1.0), highest)
     step = (WIDTH - LEFT - RIGHT) / len(points)
     drawn, line, best = [], [], 0.0
-    for place, point in enumerate(points):
-        x = LEFT + step * (place + 0.5)
+    for index, point in enumerate(points):
+        x = LEFT + step * (index + 0.5)
         drawn.append(_draw_point(point, x, scale))
         if find_worth(point.ratio) > best:
             line.append(f"{'H' if best else 'M'}{x:.1f}")
@@ -69,7 +69,7 @@ def draw_ratios(ratios: Sequence[Ratio]) -> Markup:
     scale = _Scale(min(lows), max(highs))
     rows = Markup("").join(_draw_ratio(r, TOP + ROW_PX * (i + 0.5), scale) for i, r in enumerate(ratios))
     bottom = TOP + ROW_PX * len(ratios)
-    one = scale.x(1.0)
+    equal_x = scale.x(1.0)
     line = Markup(
         '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>1×</text>'
     ).format(one, TOP, bottom, bottom + 18)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
@@ -23,7 +23,7 @@ MAX_LINE = 2_000  # characters
 
 def highlight_source(text: str, language: str) -> list[Markup]:
     """Return the lines of a source. What cannot be seen is written by its number."""
-    shown = "\n".join(clip(line, MAX_LINE) for line in show_controls(text[:MAX_LEXED]).split("\n"))
+    shown = "\n".join(_split(text))
     lexer = LEXERS.get(language)
     if lexer is None:
         return [escape(line) for line in shown.split("\n")]
@@ -53,11 +53,12 @@ def compare_sources(before: str, after: str) -> list[Markup]:
     return [_mark(line) for line in _compare(before, after)]
 
 
-def _compare(before: str, after: str) -> Iterable[str]:
-    texts = [
-        [clip(line, MAX_LINE) for line in show_controls(t[:MAX_LEXED]).split("\n")] for t in (before, after)
-    ]
-    return list(difflib.unified_diff(*texts, lineterm="", n=2))[2:]
+def _compare(before: str, after: str) -> list[str]:
+    return list(difflib.unified_diff(_split(before), _split(after), lineterm="", n=2))[2:]
+
+
+def _split(text: str) -> list[str]:
+    return [clip(line, MAX_LINE) for line in show_controls(text[:MAX_LEXED]).split("\n")]
 
 
 def _mark(line: str) -> Markup:

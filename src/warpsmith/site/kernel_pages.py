@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,7 @@ def _describe(
     diff, diff_missing = take_lines(
         _compare(parent, candidate) if parent is not None else [], room.diff_bytes
     )
-    verdict, lineage, idea = entry.result.verdict, candidate.lineage, entry.hypothesis
+    verdict, idea = entry.result.verdict, entry.hypothesis
     failed = verdict.failed if verdict is not None else None
     return {
         "task": records.task, "candidate": candidate, "label": label(candidate), "outcome": kernel.outcome,
@@ -159,8 +159,8 @@ def _describe_time(entry: Entry, records: TaskRecords) -> str:
     limit = (
         f" At least {share(find_sure_share(timing))} of the machine's limit." if timing.limit_share else ""
     )
-    again = "measured again in fresh processes" if is_confirmed(entry) else "not measured a second time"
-    return f"{interval(best)} over {baseline_name(best.baseline)} on {machine}, {again}.{limit}"
+    repeated = "measured again in fresh processes" if is_confirmed(entry) else "not measured a second time"
+    return f"{interval(best)} over {baseline_name(best.baseline)} on {machine}, {repeated}.{limit}"
 
 
 def _tabulate_times(entry: Entry, source: str, room: Room) -> Table:

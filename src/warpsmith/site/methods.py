@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,10 +51,12 @@ WORDS = (
 
 def write_methods(writer: Writer, docs: Path = CHECKOUT_DOCS) -> None:
     """Write the page of methods, and the documents that there are."""
-    found = {name: (docs / name).read_text(encoding="utf-8") for name in DOCUMENTS if (docs / name).is_file()}
+    documents = {
+        name: (docs / name).read_text(encoding="utf-8") for name in DOCUMENTS if (docs / name).is_file()
+    }
     titles = []
-    for name, text in found.items():
-        title, body = render_document(name, text, frozenset(found))
+    for name, text in documents.items():
+        title, body = render_document(name, text, frozenset(documents))
         titles.append((_get_page(name), title))
         writer.write_page(f"docs/{_get_page(name)}.html", "document.html", title=title, body=body)
     writer.write_page(
@@ -68,7 +71,7 @@ def render_document(name: str, text: str, pages: frozenset[str]) -> tuple[str, M
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL))
     title = next((t.content for t in tokens if t.type == "inline"), name)
-    for token, after in zip(tokens, tokens[1:], strict=False):
+    for token, after in pairwise(tokens):
         if token.type == "heading_open":
             token.attrSet("id", make_anchor(after.content))
     for token in tokens:
