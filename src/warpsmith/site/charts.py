@@ -72,7 +72,7 @@ def draw_ratios(ratios: Sequence[Ratio]) -> Markup:
     equal_x = scale.x(1.0)
     line = Markup(
         '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>1×</text>'
-    ).format(one, TOP, bottom, bottom + 18)
+    ).format(equal_x, TOP, bottom, bottom + 18)
     parts = [f"{baseline_name(r.baseline)}: {r.low:.2f} to {r.high:.2f}" for r in ratios]
     return _wrap("Speedups with their 95% intervals", "; ".join(parts), bottom + BOTTOM, line + rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from itertools import groupby
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
@@ -27,15 +28,22 @@ def highlight_source(text: str, language: str) -> list[Markup]:
     lexer = LEXERS.get(language)
     if lexer is None:
         return [escape(line) for line in shown.split("\n")]
-    lines = [""]
+    lines: list[list[tuple[str, str]]] = [[]]  # (class, text)
     for token, piece in lexer(stripnl=False, ensurenl=False).get_tokens(shown):
         name = next((name for kind, name in CLASSES if token in kind), "")
-        for number, part in enumerate(piece.split("\n")):
-            if number:
-                lines.append("")
-            if part:
-                lines[-1] += f"<i class={name}>{escape(part)}</i>" if name and part.strip() else escape(part)
-    return [Markup(line) for line in lines]
+        head, *tail = piece.split("\n")
+        lines[-1].append((name, head))
+        lines += [[(name, part)] for part in tail]
+    return [_join_pieces(line) for line in lines]
+
+
+def _join_pieces(pieces: list[tuple[str, str]]) -> Markup:
+    """Join the pieces of a line, neighbours of one class in one element."""
+    html = Markup("")
+    for name, group in groupby(pieces, key=lambda piece: piece[0]):
+        text = "".join(part for _, part in group)
+        html += Markup("<i class={}>{}</i>").format(name, text) if name and text.strip() else escape(text)
+    return html
 
 
 def take_lines(lines: Sequence[Markup], size_bytes: int) -> tuple[Markup, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..archive import Entry
 from ..progress import counted
 from ..records import Candidate, Ratio, Unit
-from ..records.intervals import find_sure_share
+from ..records.intervals import find_sure_share, is_unknown
 from ..report.parts import checks
 from ..report.wording import baseline_name, interval, label, microseconds, share
 from .charts import draw_ratios
@@ -156,9 +156,8 @@ def _describe_time(entry: Entry, records: TaskRecords) -> str:
     best = entry.result.speedup
     if timing is None or best is None or entry.result.status != "ok":
         return f"No time counts: {entry.result.status} on {machine}."
-    limit = (
-        f" At least {share(find_sure_share(timing))} of the machine's limit." if timing.limit_share else ""
-    )
+    has_share = timing.limit_share and not is_unknown(best)
+    limit = f" At least {share(find_sure_share(timing))} of the machine's limit." if has_share else ""
     repeated = "measured again in fresh processes" if is_confirmed(entry) else "not measured a second time"
     return f"{interval(best)} over {baseline_name(best.baseline)} on {machine}, {repeated}.{limit}"
 
