@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # for helpers that are no tests
 
 from warpsmith import machine
 from warpsmith.archive import Archive
-from warpsmith.records import Admission, BaselineTiming, Environment, Lineage, Limit, Result, Task
+from warpsmith.records import Admission, BaselineTiming, Environment, Limit, Lineage, Result, Task
 from warpsmith.testing import chain_candidate, chain_task, scripted_result, scripted_screening
 
 
@@ -65,7 +65,11 @@ def sample(open_archive: Callable[[str], Archive], environment: Environment) -> 
         failure = chain_candidate(status)
         archive.add_result("run-one", failure, scripted_result(failure, status, environment.id))
     screened = chain_candidate("screened")
-    archive.add_result("run-one", screened, scripted_screening(screened, 3.0))
+    archive.add_result(
+        "run-one",
+        screened,
+        scripted_screening(screened, 3.0).model_copy(update={"environment": environment.id}),
+    )
     quarantined = add_task(archive, "quarantined", ("aten.sin.default", "aten.neg.default"))
     archive.begin_run("run-two", quarantined, "cpu", 7, {}, environment)
     archive.note_run(

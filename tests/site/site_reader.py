@@ -72,8 +72,6 @@ def find_broken_links(folder: Path) -> list[str]:
                 or parts.netloc
                 or not target.is_relative_to(folder.resolve())
                 or not target.is_file()
-            ):
-                broken.append(f"{path.name}: {link}")
-            elif parts.fragment and parts.fragment not in Page(target).ids:
+            ) or (parts.fragment and parts.fragment not in Page(target).ids):
                 broken.append(f"{path.name}: {link}")
     return broken

@@ -13,7 +13,7 @@ import pytest
 STATIC = resources.files("warpsmith.site").joinpath("static")
 DOCUMENT = """
 const empty = () => ({ elements: { q: { value: "", name: "q" } }, dataset: {}, hidden: true, addEventListener() {}, append() {},
-  replaceChildren() {}, setAttribute() {}, textContent: "", insertAdjacentHTML(_, html) { globalThis.inserted = html; } });
+  replaceChildren() {}, querySelectorAll: () => [], setAttribute() {}, textContent: "", insertAdjacentHTML(_, html) { globalThis.inserted = html; } });
 const parts = new Map();
 globalThis.document = { documentElement: empty(), createElement: empty, querySelectorAll: () => [],
   querySelector: (s) => { if (!parts.has(s)) parts.set(s, empty()); return parts.get(s); } };

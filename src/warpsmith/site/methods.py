@@ -75,6 +75,8 @@ def render_document(name: str, text: str, pages: frozenset[str]) -> tuple[str, M
         if token.type == "heading_open":
             token.attrSet("id", make_anchor(after.content))
     for token in tokens:
+        if token.type == "th_open":
+            token.attrSet("scope", "col")
         if token.children:
             token.children = list(_fit_links(token.children, name, pages))
     return re.sub(r"[`*]", "", title), Markup(parser.renderer.render(tokens, parser.options, {}))
