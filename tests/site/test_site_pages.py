@@ -11,6 +11,7 @@ import pytest
 from site_reader import Page, find_broken_links
 
 from warpsmith.archive import Archive
+from warpsmith.errors import UsageError
 from warpsmith.records import Environment
 from warpsmith.site import build_site
 from warpsmith.site.build import FIRST_ROWS
@@ -151,3 +152,20 @@ def test_a_document_keeps_links_to_pages_alone() -> None:
     assert 'href="https://g.org"' in body
     assert "<script" not in body
     assert "<img" not in body
+
+
+def test_a_site_of_before_returns_when_the_swap_fails(
+    site: Path, sample: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, rename = (site / "index.html").read_bytes(), Path.rename
+
+    def fail_into_place(self: Path, target: Path) -> Path:
+        if self.name == "site":
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_into_place)
+    with pytest.raises(UsageError, match="No space"):
+        build_site([sample], site, force=True)
+    assert (site / "index.html").read_bytes() == before
+    assert not [p for p in site.parent.iterdir() if p.name.startswith(".out")]

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from warpsmith.archive import Entry
-from warpsmith.records import UNEXPLAINED, Result, Timing, Verdict
+from warpsmith.records import UNEXPLAINED, Lineage, Result, Timing, Verdict
+from warpsmith.site.kernel_pages import list_kernels
+from warpsmith.site.merging import TaskRecords
 from warpsmith.site.standing import find_outcome, find_standing, list_standing_entries
-from warpsmith.testing import chain_candidate, scripted_result, scripted_screening
+from warpsmith.testing import chain_candidate, chain_task, scripted_result, scripted_screening
 
 
 def make_entry(outcome: float | str, confirmed: bool = False, name: str = "a", **fields: Any) -> Entry:
@@ -87,6 +89,18 @@ def test_a_wide_interval_and_an_unexplained_gain_are_no_win() -> None:
     verdict = Verdict(correct=True, checks=(), labels=(UNEXPLAINED,), reasons=("nothing says why",))
     result: Result = entry.result.model_copy(update={"verdict": verdict})
     assert find_outcome(entry.model_copy(update={"result": result}), admitted=True) == "unexplained"
+
+
+def test_candidates_of_one_content_are_one_kernel_everywhere() -> None:
+    twins = [
+        chain_candidate("a"),
+        chain_candidate("a").model_copy(update={"lineage": Lineage(reason="again")}),
+    ]
+    results = (scripted_result(twins[0], 1.5, confirmed=True), scripted_result(twins[1], "incorrect"))
+    entries = tuple(Entry(candidate=c, result=r) for c, r in zip(twins, results, strict=True))
+    kernels = list_kernels(TaskRecords(chain_task(), (), entries, {}))
+    assert [(k.candidate.id, k.outcome) for k in kernels] == [(c.id, "failed") for c in twins]
+    assert len(list_standing_entries(entries)) == 1
 
 
 def test_confirmed_comes_before_unconfirmed_then_the_low_end_counts() -> None:

@@ -72,11 +72,12 @@ def _swap(site: Path, target: Path, before: Path) -> None:
     if not target.exists():
         site.rename(target)
         return
-    target.rename(before)
     try:
+        target.rename(before)
         site.rename(target)
     except BaseException:
-        before.rename(target)
+        if before.exists() and not target.exists():
+            before.rename(target)
         raise
 
 

@@ -41,7 +41,7 @@ ROOMS = (Room(60_000, 25_000, 60, 40), Room(20_000, 8_000, 20, 20), Room(4_000, 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A candidate with all of its results, oldest first, and where it was judged."""
+    """A candidate with all results of its content, oldest first, and the runs that judged it."""
 
     candidate: Candidate
     entries: tuple[Entry, ...]
@@ -51,24 +51,30 @@ class Kernel:
 
 
 def list_kernels(records: TaskRecords) -> list[Kernel]:
-    """List the candidates of a task, in the order in which they were first judged."""
-    groups: dict[str, list[Entry]] = {}
+    """List the candidates of a task, in the order in which they were first judged. Candidates of one content share results."""
+    contents: dict[str, list[Entry]] = {}
     for entry in records.entries:
-        groups.setdefault(entry.candidate.id, []).append(entry)
+        contents.setdefault(entry.candidate.content_key, []).append(entry)
     runs: dict[str, dict[str, None]] = {}
     for merged in records.runs:
         for entry in merged.entries:
             runs.setdefault(entry.candidate.id, {})[merged.run.run_id] = None
-    return [_make_kernel(records, entries, tuple(runs.get(key, ()))) for key, entries in groups.items()]
+    candidates = {e.candidate.id: e.candidate for e in records.entries}
+    return [
+        _make_kernel(records, c, contents[c.content_key], tuple(runs.get(key, ())))
+        for key, c in candidates.items()
+    ]
 
 
-def _make_kernel(records: TaskRecords, entries: list[Entry], runs: tuple[str, ...]) -> Kernel:
+def _make_kernel(
+    records: TaskRecords, candidate: Candidate, entries: list[Entry], runs: tuple[str, ...]
+) -> Kernel:
     machines: dict[str, list[Entry]] = {}
     for entry in entries:
         machines.setdefault(find_machine(entry, records), []).append(entry)
     standing = [s for group in machines.values() if (s := find_standing(group)) is not None]
     shown = max(standing, key=rank)
-    return Kernel(entries[0].candidate, tuple(entries), shown, find_outcome(shown, records.admitted), runs)
+    return Kernel(candidate, tuple(entries), shown, find_outcome(shown, records.admitted), runs)
 
 
 def write_kernel(
