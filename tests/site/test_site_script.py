@@ -21,11 +21,16 @@ globalThis.location = { search: SEARCH };
 """
 
 
-def run_script(more: str, search: str = "") -> str:
+def run_script(more: str, search: str = "", before: str = "") -> str:
     node = shutil.which("node")
     if node is None:
         pytest.skip("no Node")
-    program = DOCUMENT.replace("SEARCH", json.dumps(search)) + STATIC.joinpath("site.js").read_text() + more
+    program = (
+        DOCUMENT.replace("SEARCH", json.dumps(search))
+        + before
+        + STATIC.joinpath("site.js").read_text()
+        + more
+    )
     done = subprocess.run([node, "-e", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -48,6 +53,38 @@ def test_a_links_query_fills_the_search_and_further_rows_are_added() -> None:
     script = 'warpsmith.addRows(["<tr>1</tr>", "<tr>2</tr>"]);'
     script += 'console.log(document.querySelector("#search").elements.q.value, inserted, document.querySelector("#search").hidden);'
     assert run_script(script, "?q=soft").split() == ["soft", "<tr>1</tr><tr>2</tr>", "false"]
+
+
+def test_a_column_sorts_by_its_keys_and_filters_hide_rows() -> None:
+    script = """
+const cell = (text, sort) => ({ textContent: text, dataset: sort ? { sort } : {} });
+const row = (name, low, outcome) => ({ cells: [cell(name), cell("", low)], dataset: { outcome }, textContent: name, hidden: false });
+let rows = [row("softmax", "1.2", "win"), row("relu", "10.5", "win"), row("softmin", "0", "failed")];
+const clicks = [], states = {};
+const heads = ["task", "speedup"].map((textContent) => ({ textContent, replaceChildren() {}, removeAttribute(n) { delete states[n + textContent]; },
+  setAttribute(n, v) { states[n + textContent] = v; }, getAttribute: (n) => states[n + textContent] ?? null }));
+const body = { append: (...sorted) => { rows = sorted; } };
+const table = { querySelector: () => body, querySelectorAll: (s) => (s === "thead th" ? heads : rows) };
+document.createElement = () => ({ addEventListener: (_, f) => clicks.push(f) });
+document.querySelectorAll = (s) => (s === "table" ? [table] : rows);
+const form = document.querySelector("#filters");
+form.elements.q = { value: "", name: "q" };
+form.querySelectorAll = () => [select];
+const select = { name: "outcome", value: "", options: [{ value: "" }, { value: "win" }] };
+"""
+    more = """
+const shown = () => rows.filter((r) => !r.hidden).map((r) => r.textContent).join();
+clicks[1](); const down = shown(); clicks[1](); console.log(JSON.stringify([down, shown(), document.querySelector("#count").textContent]));
+"""
+    assert json.loads(run_script(more, "?outcome=win&q=", script)) == [
+        "relu,softmax",
+        "softmax,relu",
+        "2 of 3 rows",
+    ]
+    assert json.loads(run_script(more, "?outcome=bogus&q=soft", script))[1:] == [
+        "softmin,softmax",
+        "2 of 3 rows",
+    ]
 
 
 def read_themes() -> list[dict[str, str]]:
