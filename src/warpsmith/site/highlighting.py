@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
+from operator import itemgetter
 
 from markupsafe import Markup, escape
 from pygments.lexer import Lexer
@@ -30,20 +32,25 @@ def highlight_source(text: str, language: str) -> list[Markup]:
         return [escape(line) for line in shown.split("\n")]
     lines: list[list[tuple[str, str]]] = [[]]  # (class, text)
     for token, piece in lexer(stripnl=False, ensurenl=False).get_tokens(shown):
-        name = next((name for kind, name in CLASSES if token in kind), "")
+        name = _find_class(token)
         head, *tail = piece.split("\n")
         lines[-1].append((name, head))
         lines += [[(name, part)] for part in tail]
     return [_join_pieces(line) for line in lines]
 
 
+@cache
+def _find_class(token: _TokenType) -> str:
+    return next((name for kind, name in CLASSES if token in kind), "")
+
+
 def _join_pieces(pieces: list[tuple[str, str]]) -> Markup:
     """Join the pieces of a line, neighbours of one class in one element."""
-    html = Markup("")
-    for name, group in groupby(pieces, key=lambda piece: piece[0]):
-        text = "".join(part for _, part in group)
-        html += Markup("<i class={}>{}</i>").format(name, text) if name and text.strip() else escape(text)
-    return html
+    parts = []
+    for name, group in groupby(pieces, key=itemgetter(0)):
+        text = escape("".join(part for _, part in group))
+        parts.append(f"<i class={name}>{text}</i>" if name and text.strip() else text)
+    return Markup("".join(parts))
 
 
 def take_lines(lines: Sequence[Markup], size_bytes: int) -> tuple[Markup, int]:
