@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -88,3 +90,29 @@ def test_usual_ids_stay() -> None:
 
 def test_long_text_is_shortened() -> None:
     assert clip("a" * 9, 4) == "aaa…"
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan"), 0.0, -1.0, 1e300])
+def test_numbers_and_times_may_be_anything(
+    number: float, open_archive: Callable[[str], Archive], environment: Environment, tmp_path: Path
+) -> None:
+    archive, candidate = open_archive("odd.db"), chain_candidate("odd")
+    median = 1.0 if math.isnan(number) else number  # no archive keeps one that is not a number
+    archive.begin_run("run-odd", chain_task(), "cpu", 7, {}, environment)
+    for confirmed in (False, True):
+        result = scripted_result(candidate, 2.0, environment.id, confirmed=confirmed)
+        assert result.timing is not None
+        ratio = result.timing.ratios[0].model_copy(update={"median": median, "low": number, "high": number})
+        update = {"ratios": (ratio,), "high_us": number, "limit_share": number}
+        archive.add_result(
+            "run-odd",
+            candidate,
+            result.model_copy(update={"timing": result.timing.model_copy(update=update)}),
+        )
+    with sqlite3.connect(archive.path) as connection:
+        connection.execute("UPDATE runs SET started_at = 'yesterday'")
+    connection.close()
+    build_site([archive], tmp_path / "out")
+    assert not [p for p in (tmp_path / "out").rglob("*.html") if Page(p).problems]
+    for path in (tmp_path / "out").rglob("*.json"):
+        json.loads(path.read_text(), parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))

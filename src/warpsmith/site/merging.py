@@ -139,9 +139,11 @@ def find_time(entry: Entry, started: dict[str, str]) -> str:
     begin = started.get(entry.run_id, "")
     if entry.result.judged_at or not begin:
         return entry.result.judged_at
-    return (datetime.fromisoformat(begin) + timedelta(seconds=entry.elapsed)).isoformat(
-        timespec="microseconds"
-    )
+    try:
+        time = datetime.fromisoformat(begin) + timedelta(seconds=entry.elapsed)
+    except (ValueError, OverflowError):  # an imported run may say anything
+        return ""
+    return time.isoformat(timespec="microseconds")
 
 
 def _read_runs(archive: ArchiveReader, task_id: str) -> Iterator[MergedRun]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from pydantic_core import to_json
 
 from .. import __version__
 from .safety import clip, finalize, make_file_id
@@ -50,7 +50,8 @@ class Writer:
         return [module.row("", row) for row in table.rows]  # type: ignore[attr-defined]
 
     def write_json(self, path: str, data: Any) -> None:
-        self.write_text(path, json.dumps(data, ensure_ascii=True, indent=1) + "\n")
+        finite = json.loads(to_json(data, inf_nan_mode="strings"))  # JSON has no infinity
+        self.write_text(path, json.dumps(finite, ensure_ascii=True, indent=1, allow_nan=False) + "\n")
 
     def write_script(self, path: str, function: str, data: Any) -> None:
         """Write a script that hands data to a function of the site's script: a page from a file may not fetch."""
@@ -64,9 +65,7 @@ class Writer:
 
     def write_static(self) -> None:
         for name in ("site.css", "site.js"):
-            self.write_text(
-                name, resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
-            )
+            self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:
         return sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())
