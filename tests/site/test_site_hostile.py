@@ -12,7 +12,8 @@ import pytest
 from site_reader import Page, find_broken_links
 
 from warpsmith.archive import Archive
-from warpsmith.records import Environment, Lineage, TaskSource
+from warpsmith.archive.rows import ArchiveWarning
+from warpsmith.records import Environment, Hypothesis, Lineage, TaskSource
 from warpsmith.site import build_site
 from warpsmith.site.safety import clip, make_file_id, show_controls
 from warpsmith.testing import chain_candidate, chain_task, scripted_result
@@ -116,3 +117,24 @@ def test_numbers_and_times_may_be_anything(
     assert not [p for p in (tmp_path / "out").rglob("*.html") if Page(p).problems]
     for path in (tmp_path / "out").rglob("*.json"):
         json.loads(path.read_text(), parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+
+
+def test_damaged_rows_are_left_out_with_a_warning(sample: Archive, tmp_path: Path) -> None:
+    idea = Hypothesis(
+        region=chain_candidate("x").units[0].region, family="f", technique="t", bottleneck="memory", expected_gain=2.0,
+        evidence=("it is slow",),
+    )  # fmt: skip
+    parent = chain_candidate("parent").model_copy(update={"lineage": Lineage(hypothesis=idea.id)})
+    child = chain_candidate("best").model_copy(update={"lineage": Lineage(parents=(parent.id,))})
+    environment = sample.run("run-one").environment.id
+    sample.add_result("run-one", parent, scripted_result(parent, 1.1, environment), idea)
+    sample.add_confirmation("run-one", child, scripted_result(child, 5.0, environment, confirmed=True))
+    with sqlite3.connect(sample.path) as connection:
+        connection.execute("UPDATE hypotheses SET record = 'torn'")
+        connection.execute("UPDATE results SET record = 'torn' WHERE status = 'crashed'")
+    connection.close()
+    with pytest.warns(ArchiveWarning) as warned:
+        counts = build_site([sample], tmp_path / "out")
+    assert (counts.tasks, counts.runs) == (3, 2)
+    assert any("run-one is shown without its attempts" in str(w.message) for w in warned)
+    assert find_broken_links(tmp_path / "out") == []

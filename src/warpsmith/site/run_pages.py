@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from markupsafe import Markup
 
+from ..archive.rows import ArchiveWarning
+from ..errors import ArchiveError
 from ..report import chain, tables
 from ..report.blocks import Report
 from ..report.build import assemble_report
@@ -29,7 +32,7 @@ def write_run(writer: Writer, merged: MergedRun) -> None:
     run, file_id = _leave_out_settings(merged), make_file_id(merged.run.run_id)
     source = f"api/runs/{file_id}.json"
     writer.write_json(source, dump_run_file(merged))
-    report = assemble_report(merged.archive, run.run, list(run.entries))
+    report = _assemble(run)
     grids = [grid for make in (*MAIN, *AFTER) if make is not tables.attempts and (grid := make(report)).rows]
     nodes = report.lineage[:MAX_NODES]
     writer.write_page(
@@ -38,6 +41,17 @@ def write_run(writer: Writer, merged: MergedRun) -> None:
         lineage=Markup(show_controls(lineage_svg(nodes))) if nodes else "", further_nodes=len(report.lineage) - len(nodes),
         tables=[convert_grid(g, source) for g in [*grids, tables.environment(report)]],
     )  # fmt: skip
+
+
+def _assemble(merged: MergedRun) -> Report:
+    """Assemble the report; where a row that it tells of is damaged, without attempts and with a warning."""
+    try:
+        return assemble_report(merged.archive, merged.run, list(merged.entries))
+    except ArchiveError as error:
+        warnings.warn(
+            f"run {merged.run.run_id} is shown without its attempts: {error}", ArchiveWarning, stacklevel=2
+        )
+        return assemble_report(merged.archive, merged.run, [])
 
 
 def _leave_out_settings(merged: MergedRun) -> MergedRun:
