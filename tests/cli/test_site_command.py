@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from warpsmith.site import build_site
 
 from warpsmith import machine
 from warpsmith.archive import Archive
 from warpsmith.errors import UsageError
+from warpsmith.site import build_site
 from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 
