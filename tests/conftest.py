@@ -25,7 +25,8 @@ from warpsmith.judge.roofline.peaks import Peaks, measure_peaks
 from warpsmith.solutions import judge as solution_judge
 from warpsmith.targets import cuda_toolkit
 
-BUSY_PERCENT, QUIET_WAIT_S = 25.0, 60.0  # of all processors; a test that measures time waits so long for less
+# Of all processors; a test that measures time waits so long for less.
+BUSY_PERCENT, SAMPLE_S, QUIET_WAIT_S = 25.0, 0.1, 60.0
 
 # Files with tests of half a minute and more, the longest first.
 LONG = (
@@ -62,7 +63,7 @@ def _quiet_machine(request: pytest.FixtureRequest) -> None:
     """A test that measures time begins when the machine is quiet, or after a minute: what ran before may still be ending."""
     if request.node.get_closest_marker("alone") is not None:
         deadline = time.monotonic() + QUIET_WAIT_S
-        while psutil.cpu_percent(interval=0.5) > BUSY_PERCENT and time.monotonic() < deadline:
+        while psutil.cpu_percent(interval=SAMPLE_S) > BUSY_PERCENT and time.monotonic() < deadline:
             pass
 
 
