@@ -22,7 +22,9 @@ class CudaAnchored(AnchoredFamily):
         workspace's bytes as a C++ expression of task.h's constants and tunables, or ""."""
         raise NotImplementedError
 
-    def maps(self, anchor: Anchor, technique: Technique) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
+    def tensor_maps(
+        self, anchor: Anchor, technique: Technique
+    ) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
         """Return the tensor maps of the kernels, and what they require of shapes."""
         return (), ()
 
@@ -39,6 +41,6 @@ class CudaAnchored(AnchoredFamily):
         launches, kernels, workspace = self.kernels(top, anchor, technique)
         for line in kernels.splitlines():
             w.line(line)
-        maps, requires = self.maps(anchor, technique)
+        maps, requires = self.tensor_maps(anchor, technique)
         body = CudaBody(top, w, tuple(launches), workspace, maps=maps, requires=requires)
         return cuda_unit(body, region, technique, self.name)

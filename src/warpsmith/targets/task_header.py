@@ -83,30 +83,22 @@ extern "C" __attribute__((visibility("hidden"))) int atexit(void (*)(void)) noex
 """
 
 _CUDA_BOTTOM = """
-static void unit({parameters}, void* workspace, void* stream);
-
-#define WARPSMITH_EXPORT extern "C" __attribute__((visibility("default")))
-WARPSMITH_EXPORT uint64_t warpsmith_workspace_bytes() {{ return (uint64_t)(WORKSPACE_BYTES); }}
-WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream) {{
-  (void)in;
-  unit({arguments}, workspace, stream);
-  return (int)cudaGetLastError();
-}}
-#endif
-"""
-_MAPPED_BOTTOM = """
-static void unit({parameters}, const CUtensorMap* maps, void* workspace, void* stream);
+static void unit({parameters}, {maps}void* workspace, void* stream);
 {encode}
 #define WARPSMITH_EXPORT extern "C" __attribute__((visibility("default")))
 WARPSMITH_EXPORT uint64_t warpsmith_workspace_bytes() {{ return (uint64_t)(WORKSPACE_BYTES); }}
-WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream, ws_encode_t encode) {{
-  CUtensorMap maps[MAPS];
-  if (!ws_encode_maps(encode, in, out, maps)) return (int)cudaErrorInvalidValue;
-  unit({arguments}, maps, workspace, stream);
+WARPSMITH_EXPORT int warpsmith_run(const void* const* in, void* const* out, void* workspace, void* stream{encoder}) {{
+  {begin}
+  unit({arguments}, {given}workspace, stream);
   return (int)cudaGetLastError();
 }}
 #endif
 """
+_WITHOUT_MAPS = {"maps": "", "encode": "", "encoder": "", "begin": "(void)in;", "given": ""}
+_WITH_MAPS = {
+    "maps": "const CUtensorMap* maps, ", "encoder": ", ws_encode_t encode", "given": "maps, ",
+    "begin": "CUtensorMap maps[MAPS];\n  if (!ws_encode_maps(encode, in, out, maps)) return (int)cudaErrorInvalidValue;",
+}  # fmt: skip
 
 
 def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
@@ -128,12 +120,13 @@ def cuda_task_header(
     constants = "".join(_constants(name, spec, CUDA_TYPE, "__constant__ ") for name, spec in specs)
     top = _CUDA_TOP.format(includes=includes) + constants
     if not maps:
-        return top + _bottom(_CUDA_BOTTOM, inputs, outputs)
+        return top + _bottom(_CUDA_BOTTOM, inputs, outputs, **_WITHOUT_MAPS)
     buffers = dict(specs)
+    encode = encode_maps(maps, buffers)
     return (
         top
         + declare_maps(maps, buffers)
-        + _bottom(_MAPPED_BOTTOM, inputs, outputs, encode=encode_maps(maps, buffers))
+        + _bottom(_CUDA_BOTTOM, inputs, outputs, encode=encode, **_WITH_MAPS)
     )
 
 

@@ -20,11 +20,8 @@ from collections.abc import Mapping, Sequence
 from ..records import ITEM_BYTES, Record, TensorSpec
 
 MOST = 8  # maps of a unit
-MAX_RANK, MAX_EXTENT, LINE_BYTES = (
-    5,
-    256,
-    16,
-)  # of the copy engine: dimensions, elements of a box, bytes of a stride
+# Of the copy engine: dimensions, elements of a box in each, bytes of which strides are multiples.
+MAX_RANK, MAX_EXTENT, LINE_BYTES = 5, 256, 16
 DATA_TYPE = {
     "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "int64": "INT64",
     "int32": "INT32", "int16": "UINT16", "int8": "UINT8", "uint8": "UINT8", "bool": "UINT8", "float8_e4m3fn": "UINT8",

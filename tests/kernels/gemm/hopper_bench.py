@@ -15,7 +15,7 @@ SOURCES = Path(kernels.__file__).parent / "gemm/cuda/hopper"
 HOST = Path(__file__).parent / "hopper_host"
 # Headers of instructions; the rest of the sources runs as it is.
 HARDWARE = (
-    "shared_address", "dependent_launch", "mbarrier", "cluster", "tma", "stmatrix", "round_pair", "wgmma", "mma_sync",
+    "shared_address", "dependent_launch", "mbarrier", "cluster", "tma", "stmatrix", "round_pair", "wgmma", "wgmma_products", "mma_sync",
 )  # fmt: skip
 DEFAULTS = {
     "KIND": 1, "BF16": 0, "FLOAT": 0, "EPILOGUE": 0, "BM": 128, "BN": 64, "BK": 64, "STAGES": 3, "CONSUMERS": 2,

@@ -105,10 +105,7 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
             for line in (*paste_gemm(widths, anchor.node.output.spec.dtype).splitlines(), CONSTANTS):
                 top.line(line)
             launches, text = emit_tma_wgmma_kernels(named, ping_pong=name == NAMES[1])
-            declare(top, named_product)
-            w = Writer()
-            finish(w, named_product)
-            return launches, w.text() + text, ""
+            workspace = ""  # no sum is split
         elif name == "gemm-3xtf32":
             top.line(MMA)
             launches, text = emit_3xtf32_kernels(named.left, named.right)
@@ -120,9 +117,11 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         declare(top, named_product)
         w = Writer()
         finish(w, named_product)
-        return [*launches, combining()], w.text() + text, workspace
+        return [*launches, *([combining()] if workspace else [])], w.text() + text, workspace
 
-    def maps(self, anchor: Anchor, technique: Technique) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
+    def tensor_maps(
+        self, anchor: Anchor, technique: Technique
+    ) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
         if technique.name not in NAMES:
             return (), ()
         return make_tensor_maps(_read_product(anchor).named)

@@ -20,7 +20,6 @@ NAMES = ("gemm-tma-wgmma", "gemm-tma-wgmma-ping-pong")
 HALVES = ("float16", "bfloat16")
 SWIZZLE_BYTES = 128  # a panel of 64 halves
 LINE = 8  # halves in 16 bytes
-_MACROS, _AFTER_MACROS = "// Four accumulators as operands", "#undef WS_WGMMA_OF\n"  # of hopper/wgmma.cuh
 CONSTANTS = f"constexpr int BK = {TILE_K}, SPLIT = 1;"
 
 
@@ -53,9 +52,8 @@ def paste_gemm(widths: Sequence[int], dtype: str) -> str:
     """Return the kernel that all such units share, which goes before their constants. Its products are written out for the widths of
     tiles that the unit may take: a unit's inline assembly is one literal text. task.h has the driver's header.
     """
-    text = paste_kernel(KERNELS[0]).replace("#include <cuda.h>\n", "")
-    begin, end = text.index(_MACROS), text.index(_AFTER_MACROS) + len(_AFTER_MACROS)
-    return text[:begin] + write_wgmma(widths, dtype) + text[end:]
+    products = {"wgmma_products.cuh": write_wgmma(widths, dtype)}
+    return paste_kernel(KERNELS[0], products).replace("#include <cuda.h>\n", "")
 
 
 def write_wgmma(widths: Sequence[int], dtype: str) -> str:

@@ -51,7 +51,7 @@ class GemmTmaWgmmaSchedule(Schedule):
 def build_tma_wgmma_techniques(
     hardware: Hardware, sizes: Sizes, moved: int, stream: Tunable
 ) -> list[Technique]:
-    """`moved`: bytes of all operands. None for products that are small or thin."""
+    """`moved`: bytes of all operands. Empty for products that are small or thin."""
     if min(sizes.rows, sizes.columns) < LEAST_ROWS or sizes.depth < LEAST_DEPTH:
         return []
     techniques = []
