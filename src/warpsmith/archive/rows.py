@@ -92,7 +92,7 @@ def result_columns(result: Result, origin: str) -> dict[str, Any]:
         "candidate_id": result.candidate_id, "content_key": result.content_key, "task_id": result.task_id,
         "target": result.target, "environment_id": result.environment, "status": result.status,
         "win": result.win,
-        "confirmed": result.timing is not None and result.timing.confirmed,
+        "confirmed": result.confirmed,
         "speedup": speedup.median if speedup is not None else 0.0, "origin": origin,
         "judged_at": result.judged_at, "record": result.model_dump_json(),
     }  # fmt: skip

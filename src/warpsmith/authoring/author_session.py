@@ -121,8 +121,7 @@ class AuthorSession:
 
 
 def _rank(attempt: Attempt) -> tuple[bool, float, float]:
-    timing = attempt.result.timing
-    return timing is not None and timing.confirmed, *attempt.rank
+    return attempt.result.confirmed, *attempt.rank
 
 
 def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> str:

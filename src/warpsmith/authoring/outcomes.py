@@ -23,12 +23,11 @@ def view_verdict(
 ) -> VerdictView:
     timing, verdict = result.timing, result.verdict
     correct = result.status == "ok"
-    confirmed = timing is not None and timing.confirmed
     ratios = sorted(timing.ratios, key=lambda r: r.median) if timing is not None and correct else []
     return VerdictView(
         candidate=candidate.id, task=task, target=result.target, author=author_of(candidate.lineage),
         correct=correct, status=result.status, reason=result.reason, evidence=tuple(evidence(candidate, result)),
-        win=result.win and confirmed, confirmed=correct and confirmed,
+        win=result.win and result.confirmed, confirmed=correct and result.confirmed,
         speedup=tuple(ratios), median_us=timing.median_us if timing is not None and correct else None,
         limit_share=timing.limit_share if timing is not None and correct else 0.0,
         peaks=timing.limit.peaks if timing is not None and timing.limit is not None else None,
@@ -83,7 +82,7 @@ def attempt_row(entry: Entry) -> AttemptRow:
         technique=technique_of(entry.candidate), reason=(result.reason or lineage.reason)[:LONGEST],
         speedup=result.speedup if ok else None,
         limit_share=timing.limit_share if timing is not None and ok else 0.0,
-        confirmed=timing is not None and timing.confirmed, here=entry.verified_here,
+        confirmed=result.confirmed, here=entry.verified_here,
     )  # fmt: skip
 
 
@@ -101,14 +100,14 @@ def board(
         previous = latest.get(key)
         weaker = (
             previous is not None
-            and _is_confirmed(previous)
+            and previous.result.confirmed
             and entry.result.status == "ok"
-            and not _is_confirmed(entry)
+            and not entry.result.confirmed
         )
         if not weaker:
             latest[key] = entry
     standing = [e for e in latest.values() if e.result.status == "ok" and e.result.speedup is not None]
-    standing.sort(key=lambda e: (e.result.environment != here, not _is_confirmed(e), -_speed(e)))
+    standing.sort(key=lambda e: (e.result.environment != here, not e.result.confirmed, -_speed(e)))
     return [
         _board_row(rank, entry, environment(entry.result.environment), quarantined, entry.result.environment == here)
         for rank, entry in enumerate(standing[:MOST_ROWS], 1)
@@ -148,10 +147,6 @@ def technique_of(candidate: Candidate) -> str:
 def nodes_text(region: Region) -> str:
     hidden = len(region.nodes) - 3
     return ", ".join(region.nodes[:3]) + (f" and {hidden} more" if hidden > 0 else "")
-
-
-def _is_confirmed(entry: Entry) -> bool:
-    return entry.result.timing is not None and entry.result.timing.confirmed
 
 
 def _speed(entry: Entry) -> float:

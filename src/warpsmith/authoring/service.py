@@ -107,7 +107,7 @@ class AuthoringService(TaskQueries):
         )
         if result is None or not lasting(result):
             return None
-        if result.win and not (result.timing is not None and result.timing.confirmed):
+        if result.win and not result.confirmed:
             return None
         self.archive.add_candidate(candidate)
         return result

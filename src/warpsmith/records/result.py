@@ -270,6 +270,11 @@ class Result(Record):
         return self.status in ("ok", "screened")
 
     @property
+    def confirmed(self) -> bool:
+        """True if it was measured again in fresh processes."""
+        return self.timing is not None and self.timing.confirmed
+
+    @property
     def promise(self) -> Ratio | None:
         """The ratio that a search goes by: the speedup, or of a screened candidate the estimate of it; None for a failure."""
         if self.status == "screened":

@@ -73,11 +73,11 @@ def find_claimed_entry(run: RunRecord, entries: list[Entry]) -> Entry | None:
         candidate_id = run.summary.best.candidate_id
         claims = [e for e in entries if e.candidate.id == candidate_id and e.result.status == "ok"]
         if claims:
-            return max(claims, key=lambda e: (_is_confirmed(e), e.number))
+            return max(claims, key=lambda e: (e.result.confirmed, e.number))
     if run.summary is not None:
         return None
     timed = [e for e in entries if e.result.status == "ok"]
-    return max(timed, key=lambda e: (_is_confirmed(e), find_entry_worth(e)), default=None)
+    return max(timed, key=lambda e: (e.result.confirmed, find_entry_worth(e)), default=None)
 
 
 def _claim(entry: Entry, environment: Environment) -> Claim | None:
@@ -139,7 +139,3 @@ def _baselines(run: RunRecord, claim: Claim | None, best: Entry | None) -> tuple
 def _stages(entries: list[Entry]) -> dict[str, int]:
     counts = Counter(e.result.status for e in entries if e.kind != "confirmation")
     return {status: counts[status] for status in STATUSES if counts[status]}
-
-
-def _is_confirmed(entry: Entry) -> bool:
-    return entry.result.timing is not None and entry.result.timing.confirmed

@@ -207,7 +207,7 @@ def _attempt(entry: Entry) -> Attempt:
         operator=entry.candidate.lineage.operator, kind=entry.kind, origin=entry.origin, status=result.status,
         reason=result.reason, detail=_detail(entry), median_us=timing.median_us if timing else 0.0,
         speedup=result.speedup, limit_share=timing.limit_share if timing else 0.0,
-        confirmed=timing is not None and timing.confirmed, elapsed=entry.elapsed,
+        confirmed=result.confirmed, elapsed=entry.elapsed,
     )  # fmt: skip
 
 

@@ -30,16 +30,12 @@ def standings(entries: Iterable[Entry], imported: bool) -> list[list[Entry]]:
 def _counting(before: Entry | None, now: Entry) -> Entry:
     if before is None or not (correct(before) and correct(now)):
         return now
-    return before if is_confirmed(before) and not is_confirmed(now) else now
+    return before if before.result.confirmed and not now.result.confirmed else now
 
 
 def correct(entry: Entry) -> bool:
     """Correct and timed against a baseline."""
     return entry.result.status == "ok" and entry.result.speedup is not None
-
-
-def is_confirmed(entry: Entry) -> bool:
-    return entry.result.timing is not None and entry.result.timing.confirmed
 
 
 def speedup(entry: Entry) -> Ratio:
@@ -51,4 +47,4 @@ def speedup(entry: Entry) -> Ratio:
 
 def strength(entry: Entry) -> tuple[bool, float]:
     """To take the best of several: a confirmed win first, then the lower end of the speedup's interval."""
-    return is_confirmed(entry) and entry.result.win, speedup(entry).low
+    return entry.result.confirmed and entry.result.win, speedup(entry).low

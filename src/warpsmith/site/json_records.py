@@ -8,7 +8,7 @@ from ..archive import Entry, RunRecord
 from ..records import Candidate, Ratio, Result, Task
 from .merging import MergedRun, TaskRecords
 from .safety import make_file_id
-from .standing import Standing, get_ratios, is_confirmed
+from .standing import Standing, get_ratios
 
 
 def dump_task(task: Task) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def dump_standing(standing: Standing, records: TaskRecords) -> dict[str, Any]:
     return {
         "task": task.id, "name": task.name, "target": standing.target, "machine": standing.machine,
         "outcome": standing.outcome, "kernel": entry.candidate.id if entry is not None else None,
-        "confirmed": entry is not None and is_confirmed(entry), "imported": entry is not None and not entry.verified_here,
+        "confirmed": entry is not None and entry.result.confirmed, "imported": entry is not None and not entry.verified_here,
         "ratios": [r.model_dump(mode="json") for r in get_ratios(entry)] if entry is not None else [],
         "estimate": dump_ratio(timing.estimate) if timing is not None else None,
         "limit_share": timing.limit_share if entry is not None and timing is not None and get_ratios(entry) else None,

@@ -18,7 +18,7 @@ from .highlighting import compare_sources, highlight_source, take_lines
 from .json_records import dump_candidate, dump_entry
 from .merging import MergedArchives, TaskRecords
 from .safety import make_file_id
-from .standing import find_machine, find_outcome, find_standing, get_ratios, is_confirmed, rank
+from .standing import find_machine, find_outcome, find_standing, get_ratios, rank
 from .tables import Table, link_kernel, link_run, make_table, show_ratio
 from .writing import Writer
 
@@ -164,7 +164,7 @@ def _describe_time(entry: Entry, records: TaskRecords) -> str:
         return f"No time counts: {entry.result.status} on {machine}."
     has_share = timing.limit_share and not is_unknown(best)
     limit = f" At least {share(find_sure_share(timing))} of the machine's limit." if has_share else ""
-    repeated = "measured again in fresh processes" if is_confirmed(entry) else "not measured a second time"
+    repeated = "measured again in fresh processes" if entry.result.confirmed else "not measured a second time"
     return f"{interval(best)} over {baseline_name(best.baseline)} on {machine}, {repeated}.{limit}"
 
 
@@ -189,7 +189,7 @@ def _tabulate_times(entry: Entry, source: str, room: Room) -> Table:
 def _tabulate_results(kernel: Kernel, records: TaskRecords, source: str, room: Room) -> Table:
     rows = [
         (
-            e.result.status, "confirmation" if is_confirmed(e) else e.kind, show_ratio(_get_speedup(e)), find_machine(e, records),
+            e.result.status, "confirmation" if e.result.confirmed else e.kind, show_ratio(_get_speedup(e)), find_machine(e, records),
             "imported" if not e.verified_here else "local", e.result.judged_at[:19], link_run(e.run_id) if e.run_id else "", e.result.reason,
         )
         for e in kernel.entries

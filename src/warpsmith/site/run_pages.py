@@ -19,7 +19,7 @@ from .charts import Point, draw_attempts
 from .json_records import dump_run_file
 from .merging import MergedRun
 from .safety import make_file_id, show_controls
-from .standing import get_ratios, is_confirmed
+from .standing import get_ratios
 from .tables import Cell, Table, convert_grid, link_kernel, make_table, show_ratio
 from .task_pages import choose_points
 from .writing import Writer
@@ -98,7 +98,7 @@ def _draw(merged: MergedRun) -> Any:
             label(e.candidate),
             e.result.status,
             e.result.speedup if get_ratios(e) else None,
-            is_confirmed(e),
+            e.result.confirmed,
         )
         for e in merged.entries
     ]

@@ -71,11 +71,12 @@ def rank(entry: Entry) -> tuple[bool, bool, bool, float]:
     """Order results that stand: correct, then confirmed, then screened, then by the low end of the interval."""
     result = entry.result
     correct = result.status == "ok"
-    return correct, correct and is_confirmed(entry), result.status == "screened", find_worth(result.promise)
-
-
-def is_confirmed(entry: Entry) -> bool:
-    return entry.result.timing is not None and entry.result.timing.confirmed
+    return (
+        correct,
+        correct and entry.result.confirmed,
+        result.status == "screened",
+        find_worth(result.promise),
+    )
 
 
 def find_machine(entry: Entry, records: TaskRecords) -> str:
@@ -123,11 +124,11 @@ def _make_standing(target: str, machine: str, entries: list[Entry], admitted: bo
 
 def _is_decisive(entry: Entry) -> bool:
     status = entry.result.status
-    return (is_confirmed(entry) and status == "ok") or status not in ("ok", "screened", "error")
+    return (entry.result.confirmed and status == "ok") or status not in ("ok", "screened", "error")
 
 
 def _find_outcome_of_faster(entry: Entry) -> Outcome:
     verdict = entry.result.verdict
     if verdict is not None and UNEXPLAINED in verdict.labels:
         return "unexplained"
-    return "win" if is_confirmed(entry) else "unconfirmed"
+    return "win" if entry.result.confirmed else "unconfirmed"

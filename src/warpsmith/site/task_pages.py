@@ -14,7 +14,7 @@ from .json_records import dump_run, dump_standing, dump_task
 from .kernel_pages import Kernel
 from .merging import MergedRun, TaskRecords
 from .safety import make_file_id
-from .standing import Standing, find_machine, find_outcome, get_ratios, is_confirmed
+from .standing import Standing, find_machine, find_outcome, get_ratios
 from .tables import Cell, Table, link_kernel, link_run, make_table, mark_outcome, show_ratio
 from .writing import Writer
 
@@ -101,7 +101,7 @@ def _draw(records: TaskRecords) -> Any:
             label(e.candidate),
             e.result.status,
             e.result.speedup if get_ratios(e) else None,
-            is_confirmed(e),
+            e.result.confirmed,
         )
         for i, e in enumerate(records.entries, 1)
     ]
