@@ -65,8 +65,8 @@ def test_who_has_rested_is_prepared_anew() -> None:
 )
 def test_other_threads_work_between_calls_is_charged(others_us: int, charged_us: int) -> None:
     session = InterleavedRounds([Noting("candidate"), Noting("eager")], [Path("a")], (), Path, cold=True)  # type: ignore[list-item]
-    session.blocks["eager"] = [Block((10_000,) * 5, 0, 1, others_ns=5 * 4_000_000)] * 4
-    session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, others_ns=5 * others_us * 1000)] * 4
+    session.blocks["eager"] = [Block((10_000,) * 5, 0, 1, others_ns=4_000_000)] * 4
+    session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, others_ns=others_us * 1000)] * 4
     session.charge_work_before_calls()
     assert [b.ns for b in session.blocks["candidate"]] == [(10_000 + charged_us * 1000,) * 5] * 4
     assert session.blocks["candidate"][0].charged_ns == 5 * charged_us * 1000
@@ -75,7 +75,7 @@ def test_other_threads_work_between_calls_is_charged(others_us: int, charged_us:
 @pytest.mark.parametrize(("late_us", "charged_us"), [(30, 0), (40, 0), (100, 55)])
 def test_work_between_the_last_change_and_the_start_is_charged(late_us: int, charged_us: int) -> None:
     session = InterleavedRounds([Noting("candidate"), Noting("eager")], [Path("a")], (), Path, cold=True)  # type: ignore[list-item]
-    session.blocks["eager"] = [Block((10_000,) * 5, 0, 1, late_ns=5 * 20_000)] * 4
-    session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, late_ns=5 * late_us * 1000)] * 4
+    session.blocks["eager"] = [Block((10_000,) * 5, 0, 1, late_ns=20_000)] * 4
+    session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, late_ns=late_us * 1000)] * 4
     session.charge_work_before_calls()
     assert [b.ns for b in session.blocks["candidate"]] == [(10_000 + charged_us * 1000,) * 5] * 4

@@ -9,7 +9,7 @@ import torch
 
 from warpsmith.judge.building import build_all
 from warpsmith.judge.isolation.arena import POISON
-from warpsmith.judge.timing.stopwatch import Stopwatch, Tampered, as_bytes, expect_total
+from warpsmith.judge.timing.stopwatch import Stopwatch, Tampered, as_bytes, expect_total, median_ns
 from warpsmith.judge.timing.zygote import Deployed
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task, Unit
@@ -95,3 +95,25 @@ def test_times_that_were_changed_do_not_add_up() -> None:
     expect_total([3, 4], 7)
     with pytest.raises(Tampered, match="times were changed"):
         expect_total([3, 2], 7)
+
+
+def test_what_a_busy_machine_does_before_a_call_is_not_all_calls() -> None:
+    """An honest candidate was charged 32 µs a call: one of five last changes had waited for a processor."""
+    assert median_ns([12_000, 160_000, 11_000, 13_000, 12_000]) == 12_000
+    assert median_ns([60_000, 160_000, 61_000, 60_000, 12_000]) == 60_000
+    assert median_ns([]) == 0
+
+
+def test_the_last_change_and_other_threads_are_told_for_a_call(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = tmp_path / "values"
+    write_tensors(values, [i.spec for i in task.graph.inputs], [torch.randn(6, 50)])
+    watch = Stopwatch(task.graph, deployed(task, tmp_path / "cache"), None)
+    watch.prepare(str(values), 1)
+    spent = iter(range(0, 10_000_000, 1_000_000))
+    monkeypatch.setattr("warpsmith.judge.timing.stopwatch.others_ns", lambda: next(spent))
+    answer = watch.time(5, 0, 1, True)
+    assert answer["others_ns"] == 1_000_000
+    assert 0 < answer["late_ns"] < sum(answer["ns"]) + answer["between_ns"]
+    assert watch.time(5, 0, 1, False)["others_ns"] == 0

@@ -213,9 +213,7 @@ class InterleavedRounds:
 
     def _find_excess_ns(self, read: Callable[[Block], int], slack_ns: int) -> int:
         """Nanoseconds of a call by which the process under test exceeds the others and what they may differ by."""
-        tested, *baselines = (
-            median(read(b) / len(b.ns) for b in self.blocks[p.name]) for p in self.processes
-        )
+        tested, *baselines = (median(read(b) for b in self.blocks[p.name]) for p in self.processes)
         return round(tested - OTHERS_TRUST * max(baselines) - slack_ns) if baselines else 0
 
     def busy(self) -> str:

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -147,18 +148,19 @@ class Stopwatch:
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """Time n calls, each on new contents drawn from the seed if `fresh`, with caches evicted before it unless
-        `evictions` is 0. Returns their nanoseconds, those spent between them, the processor time that other threads of this
-        process spent between them, and the time of the last change before each.
+        `evictions` is 0. Returns their nanoseconds, those spent between them, and the medians over the calls of the processor time
+        that other threads of this process spent before one, and of the time of the last change before it.
         """
         times, total, between, rng = [], 0, 0, random.Random(seed)
-        beside_ns = late_ns = 0
+        beside_ns: list[int] = []
+        late_ns: list[int] = []
         call, clock = self.callee.call, time.perf_counter_ns
         with torch.no_grad():
             for _ in range(n):
                 begin = clock()
                 late: list[LateChange] = []
+                beside_begin = others_ns() if fresh else 0
                 if fresh:  # else a clock check, in which nothing but calls may take time
-                    beside_ns -= others_ns()
                     self._drop()
                     self._overwrite()
                     self._reset()
@@ -167,12 +169,12 @@ class Stopwatch:
                     for _ in range(evictions):
                         self.flush.sum()
                 self.result = None
-                beside_ns += others_ns() if fresh else 0
-                late_ns -= clock()
+                beside_ns.append(others_ns() - beside_begin if fresh else 0)
+                changing = clock()
                 for change in late:
                     perturb(*change)
                 start = clock()
-                late_ns += start
+                late_ns.append(start - changing)
                 self.result = call()
                 end = clock()
                 times.append(end - start)
@@ -181,7 +183,12 @@ class Stopwatch:
                 if fresh:
                     self._look_after_call()
         expect_total(times, total)
-        return {"ns": times, "between_ns": between, "others_ns": beside_ns, "late_ns": late_ns}
+        return {
+            "ns": times,
+            "between_ns": between,
+            "others_ns": median_ns(beside_ns),
+            "late_ns": median_ns(late_ns),
+        }
 
     def outputs(self, path: str, rows: Sequence[tuple[int, int]] = ()) -> None:
         """Write the outputs of the last timed call, or some `rows` of each, from and to, to a new values file. Raises
@@ -315,6 +322,11 @@ def expect_total(times: Sequence[float], total: float) -> None:
         added += value
     if added != total:
         raise Tampered("tampered: times were changed while calls ran")
+
+
+def median_ns(times: Sequence[int]) -> int:
+    """The median, as of the calls' own times: what happens before a call or two, on a busy machine, changes neither."""
+    return round(median(times)) if times else 0
 
 
 def others_ns() -> int:

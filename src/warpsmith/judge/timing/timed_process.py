@@ -43,8 +43,12 @@ class Block:
     charged_ns: int = (
         0  # of `ns`: for work on a GPU that outlasted the calls, or of other threads before them
     )
-    late_ns: int = 0  # its own clock over the last changes of the contents, right before the calls
-    others_ns: int = 0  # processor time of the process's other threads between the calls, by its own account
+    late_ns: int = (
+        0  # its own clock over the last change of the contents, right before a call (the median of the calls)
+    )
+    others_ns: int = (
+        0  # processor time of the process's other threads before a call (median), by its own account
+    )
 
 
 class TimedProcess:
