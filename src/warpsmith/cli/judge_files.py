@@ -46,7 +46,7 @@ def judge_files(
     named = [(file, task) for file in files if (task := find_task(file))]
     rows: list[dict[str, Any]] = []
     if named:
-        start_ahead()
+        start_ahead(baselines)
     with observer_for(quiet) as observer:
         for number, (file, task) in enumerate(named, 1):
             observer.note(f"[{number}/{len(named)}] {file}")

@@ -48,7 +48,7 @@ def optimize(
     Ends with 0 where every task was verified, won or not. Where the machine was too busy to tell (status too-busy, exit code 0 as for
     no-win) the same command tries again.
     """
-    start_ahead()
+    start_ahead(flags.baselines)
     from ..api import optimize_task
 
     printing.expect_writable(json)
