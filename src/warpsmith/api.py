@@ -486,7 +486,7 @@ def make_target(name: str, config: Config) -> Target:
 
 def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
     """Load a task within the limits of the settings."""
-    start_ahead()
+    start_ahead(",".join(config.baselines))
     memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
     return load_task(
         spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory
