@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 
 from ..progress import counted
+from ..wording import speed
 from . import chain, tables
 from .blocks import Report, Source
 from .grids import grids, lines
 from .tables import Grid
-from .wording import speed
 
 
 def render_markdown(report: Report) -> str:

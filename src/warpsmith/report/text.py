@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from ..wording import speed
 from . import chain, tables
 from .blocks import Report, TreeNode
 from .grids import grids, lines
 from .tables import Grid
-from .wording import speed
 
 WIDTH = 120
 COLOURS = {

@@ -4,9 +4,9 @@ qualifies it.
 
 from __future__ import annotations
 
-from ..progress import counted
-from ..records import Candidate, Environment, Ratio
-from ..records.intervals import describe_ratio, describe_speed, is_unknown
+from .progress import counted
+from .records import Candidate, Environment, Ratio
+from .records.intervals import describe_ratio, describe_speed, is_unknown
 
 FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
 BASELINE_NAMES = {
