@@ -111,7 +111,7 @@ def test_the_page_loads_nothing_runs_nothing_and_draws_its_charts(won):
     words.feed(page)
     assert [address for address in words.loads if not address.startswith("#")] == []
     assert words.scripts == 0
-    assert page.count("<svg class=chart") >= 2
+    assert page.count("<svg class=plotted") >= 2
     assert "default-src 'none'" in page
     assert "script-src" not in page
     assert "unsafe" not in page

@@ -90,7 +90,7 @@ clicks[1](); const down = shown(); clicks[1](); console.log(JSON.stringify([down
 
 
 def read_themes() -> list[dict[str, str]]:
-    css = read_style()
+    css = read_style("pages")
     blocks = re.findall(r":root[^{]*\{([^}]*)\}", css)
     assert len(blocks) == 3
     return [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in blocks]

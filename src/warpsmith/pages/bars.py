@@ -5,6 +5,7 @@ Bars are SVG whose lengths are percents, so that a row fits a phone as well as a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -67,11 +68,11 @@ def draw_bars(
     """
     if not bars:
         return Markup("")
-    ends = [max(b.value, b.high or 0.0) for b in bars]
-    scale = LinearScale(high or max([*ends, mark or 0.0]))
+    ends = [v for b in bars for v in (b.value, b.high or 0.0, mark or 0.0) if math.isfinite(v)]
+    scale = LinearScale(high or max(ends, default=0.0))
     rows = [_draw_row(b.name, b.text, _draw_bar(b, scale, mark)) for b in bars]
     legend = (
-        Markup("<p class=legend><span class=key-mark></span> {}</p>").format(show_controls(mark_text))
+        Markup("<p class=keys><span class=key-mark></span> {}</p>").format(show_controls(mark_text))
         if mark is not None
         else Markup("")
     )
@@ -102,7 +103,7 @@ def draw_parts(parts: Sequence[tuple[str, float, Kind]], title: str) -> Markup:
         Markup("<li><span class='key {}'></span> {:g} {}</li>").format(kind, count, show_controls(name))
         for name, count, kind in shown
     )
-    return Markup("<figure class=bars><figcaption>{}</figcaption>{}<ul class=legend>{}</ul></figure>").format(
+    return Markup("<figure class=bars><figcaption>{}</figcaption>{}<ul class=keys>{}</ul></figure>").format(
         show_controls(title), drawn, items
     )
 

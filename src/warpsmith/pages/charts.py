@@ -80,7 +80,7 @@ def draw_ranking(named: Sequence[tuple[str, Ratio]], title: str) -> Markup:
     sure = sum(rate(ratio) == "good" for _, ratio in ranked)
     slower = sum(rate(ratio) == "bad" for _, ratio in ranked)
     text = f"{len(ranked)} in order of their low ends; {sure} surely above 1, {slower} surely below."
-    legend = "Dots: low end of the 95% interval; lines: the interval. The rows below have names and numbers."
+    legend = "Dots: low end of the 95% interval; lines: the interval."
     return _wrap(title, text, _draw_ticks(scale) + Markup("").join(drawn), legend)
 
 
@@ -142,7 +142,7 @@ def _draw_point(point: Point, x: float, scale: LogScale, kind: str = "") -> Mark
 def _wrap(title: str, text: str, inner: Markup, legend: str) -> Markup:
     figure = Markup(
         "<figure class=plot><figcaption>{0}</figcaption>"
-        '<svg class=chart width="100%" height="{1}" role=img aria-label="{0}. {2}"><title>{0}</title><desc>{2}</desc>{3}</svg>'
-        "<p class=legend>{4}</p></figure>"
+        '<svg class=plotted width="100%" height="{1}" role=img aria-label="{0}. {2}"><title>{0}</title><desc>{2}</desc>{3}</svg>'
+        "<p class=keys>{4}</p></figure>"
     )
-    return figure.format(show_controls(title), HEIGHT_PX, show_controls(text), inner, legend)
+    return figure.format(show_controls(title), HEIGHT_PX, show_controls(text), inner, show_controls(legend))

@@ -64,6 +64,13 @@ def take_lines(lines: Sequence[Markup], size_bytes: int) -> tuple[Markup, int]:
     return Markup("\n").join(lines), 0
 
 
+def highlight_head(text: str, language: str, size_bytes: int) -> tuple[Markup, int]:
+    """Return the first lines that fit into so many bytes of HTML, and how many lines are left out. No more is read than may fit."""
+    head = text if len(text) <= size_bytes else text[:size_bytes].rpartition("\n")[0]
+    shown, missing = take_lines(highlight_source(head, language) if head else [], size_bytes)
+    return shown, missing + text.count("\n", len(head))
+
+
 def mark_lines(lines: Sequence[Markup], numbers: Collection[int]) -> list[Markup]:
     """Mark some lines, counted from 1."""
     mark = Markup("<mark>{}</mark>")

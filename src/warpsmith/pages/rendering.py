@@ -32,9 +32,9 @@ def make_environment(*folders: Path) -> Environment:
 
 
 @cache
-def read_style(name: str = "pages") -> str:
-    """Read the style that all pages share, or "file": what pages in one file add to it."""
-    return (HERE / "static" / f"{name}.css").read_text(encoding="utf-8")
+def read_style(*names: str) -> str:
+    """Read parts of the style: "pages" and "charts", which all pages have, and "file", what pages in one file add to them."""
+    return "".join((HERE / "static" / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
 def make_policy(style: str) -> str:
@@ -45,7 +45,7 @@ def make_policy(style: str) -> str:
 
 def render_file(title: str, body: Markup) -> str:
     """Render a page in one file. `title` is plain text."""
-    style = read_style() + read_style("file")
+    style = read_style("pages", "charts", "file")
     template = make_environment().get_template("file.html")
     return template.render(
         title=clip(title, CLIP), body=body, style=Markup(style), policy=Markup(make_policy(style))

@@ -29,8 +29,11 @@ class Rate:
 def draw_roofline(
     rates: Sequence[Rate], intensity: float, bytes_per_second: float, flops_per_second: float
 ) -> Markup:
-    """Draw the roof and a dot for each rate. `intensity`: FLOP of the reference per byte that must be moved."""
-    if not rates:
+    """Draw the roof and a dot for each rate. `intensity`: FLOP of the reference per byte that must be moved. Where a number is not
+    positive, nothing is drawn.
+    """
+    numbers = [intensity, bytes_per_second, flops_per_second, *(r.flops_per_second for r in rates)]
+    if not rates or not all(0 < n < math.inf for n in numbers):
         return Markup("")
     ridge = flops_per_second / bytes_per_second
     across = LogScale(min(ridge, intensity) / WIDEST, max(ridge, intensity) * WIDEST, 0.0, 100.0)
@@ -110,7 +113,7 @@ def _list_rates(rates: Sequence[Rate], roof: float) -> Markup:
 def _wrap(text: str, inner: Markup, legend: Markup) -> Markup:
     figure = Markup(
         "<figure class=plot><figcaption>Roofline of this machine, by measured peaks</figcaption>"
-        '<svg class=chart width="100%" height="{0}" role=img aria-label="Roofline. {1}"><title>Roofline</title><desc>{1}</desc>{2}</svg>'
-        "<p class=legend>{1}</p><ul class=legend>{3}</ul></figure>"
+        '<svg class=plotted width="100%" height="{0}" role=img aria-label="Roofline. {1}"><title>Roofline</title><desc>{1}</desc>{2}</svg>'
+        "<p class=keys>{1}</p><ul class=keys>{3}</ul></figure>"
     )
     return figure.format(HEIGHT_PX, text, inner, legend)

@@ -26,8 +26,8 @@ class LogScale:
     end: float = 97.0
 
     def place(self, value: float) -> float:
-        """Return the place of a value; one that is beyond an end stands at it."""
-        clamped = min(max(value, self.low), self.high)
+        """Return the place of a value; one that is beyond an end, or no number, stands at an end."""
+        clamped = min(max(self.low, value), self.high)
         share = math.log(clamped / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
@@ -57,4 +57,5 @@ class LinearScale:
     end: float = 97.0
 
     def place(self, value: float) -> float:
-        return self.end * min(max(value, 0.0), self.high) / self.high if self.high > 0 else 0.0
+        """Return the place of a value; one that is beyond an end, or no number, stands at an end."""
+        return self.end * min(max(0.0, value), self.high) / self.high if self.high > 0 else 0.0

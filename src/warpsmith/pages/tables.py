@@ -12,7 +12,7 @@ MAX_ROWS = 200  # of a table on a page; the JSON file has all
 class Cell:
     text: str
     href: str = ""  # from the site's root
-    kind: str = ""  # class of the style: "n" lines up on the right, "badge …"
+    kind: str = ""  # class of the style: "n" lines up on the right, "long" gets more room, "badge …"
     sort: str = ""  # what it is sorted by, where that is not its text
     note: str = ""  # smaller, below
 

@@ -15,6 +15,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from ..pages.highlighting import (
+    highlight_head,
     highlight_source,
     list_differences,
     mark_differences,
@@ -137,9 +138,7 @@ def _list_sources(report: Report, room: Room) -> list[dict[str, Any]]:
     """List the units with their sources, which share the room."""
     shown, size, rows = report.sources[: room.sources], room.source_bytes, []
     for number, source in enumerate(shown):
-        text, missing = take_lines(
-            highlight_source(source.source, source.language), size // (len(shown) - number)
-        )
+        text, missing = highlight_head(source.source, source.language, size // (len(shown) - number))
         size -= len(text.encode())
         rows.append({"title": source.title, "about": _describe_source(source), "lines": text, "missing": missing,
                      "chips": [*(f"{k} = {v}" for k, v in source.values.items()), *(f"requires {r}" for r in source.requires)]})  # fmt: skip
@@ -156,8 +155,11 @@ def _describe_replaced(replaced: Replaced, room: Room) -> dict[str, Any]:
     before, after = (
         "".join(f"{line}\n" for line in part) for part in (replaced.operations, replaced.rewrite)
     )
-    shown = mark_differences(list_differences(before, after)) if after else highlight_source(before, "python")
-    text, missing = take_lines(shown, room.diff_bytes // 2)
+    size = room.diff_bytes // 2
+    if after:
+        text, missing = take_lines(mark_differences(list_differences(before, after)), size)
+    else:
+        text, missing = highlight_head(before, "python", size)
     alone = f", {microseconds(replaced.unit_us)} alone" if replaced.unit_us else ""
     return {
         "title": f"{replaced.technique}{alone}",
@@ -172,7 +174,8 @@ def _mark_reference(report: Report, room: Room) -> tuple[Markup, int] | None:
     if not report.reference:
         return None
     numbers = {number for r in report.replaced for number in r.lines}
-    return take_lines(mark_lines(highlight_source(report.reference, "python"), numbers), room.diff_bytes)
+    lines, missing = highlight_head(report.reference, "python", room.diff_bytes)
+    return Markup("\n").join(mark_lines(lines.split("\n"), numbers)), missing
 
 
 def _describe_evidence(step: Evidence) -> tuple[str, str, list[str]]:

@@ -23,19 +23,23 @@ ENDS: tuple[tuple[str, Kind], ...] = (
 SHARE_BANDS: tuple[tuple[str, float, float, Kind], ...] = (
     ("reach 80% or more", 0.8, math.inf, "good"), ("50 to 80%", 0.5, 0.8, "base"), ("20 to 50%", 0.2, 0.5, "even"), ("below 20%", 0.0, 0.2, "bad"),
 )  # fmt: skip
+SPEEDUPS = "Speedup over the best baseline, 95% intervals"
 Charts = tuple[tuple[str, Markup], ...]
 
 
 def draw_suite(tasks: Sequence[SuiteTask]) -> Charts:
     """(title, drawing) of each chart."""
-    shown = [t.shown for t in tasks]
-    ends = Counter(find_end(s) for s in shown)
-    parts = [(name, float(ends[name]), kind) for name, kind in ENDS]
-    timed = [(s.task, ratio) for s in shown if (ratio := find_verified_speedup(s)) is not None]
     return (
-        ("Outcomes", draw_parts(parts, "Tasks by how they ended, by the interval over the best baseline")),
-        ("Speedups by task", _draw_speedups(timed, "Speedup over the best baseline, 95% intervals")),
-        ("Shares of the limit", _draw_shares(shown)),
+        ("Outcomes", _draw_ends(tasks)), ("Speedups by task", _draw_speedups(_list_timed(tasks), SPEEDUPS)),
+        ("Shares of the limit", _draw_shares([t.shown for t in tasks])),
+    )  # fmt: skip
+
+
+def draw_suite_in_short(tasks: Sequence[SuiteTask]) -> Markup:
+    """Draw how tasks ended and their speedups, of many without names."""
+    timed = _list_timed(tasks)
+    return _draw_ends(tasks) + (
+        _draw_speedups(timed, SPEEDUPS) if len(timed) <= FEW else draw_ranking(timed, SPEEDUPS)
     )
 
 
@@ -63,6 +67,16 @@ def find_end(summary: RunSummary) -> str:
     if summary.status == "win" or ratio is None:
         return "win" if summary.status == "win" else "failed"
     return "loss" if ratio.high < 1.0 and not is_unknown(ratio) else "tie"
+
+
+def _draw_ends(tasks: Sequence[SuiteTask]) -> Markup:
+    ends = Counter(find_end(t.shown) for t in tasks)
+    parts = [(name, float(ends[name]), kind) for name, kind in ENDS]
+    return draw_parts(parts, "Tasks by how they ended, by the interval over the best baseline")
+
+
+def _list_timed(tasks: Sequence[SuiteTask]) -> list[tuple[str, Ratio]]:
+    return [(t.name, ratio) for t in tasks if (ratio := find_verified_speedup(t.shown)) is not None]
 
 
 def _draw_speedups(named: Sequence[tuple[str, Ratio]], title: str) -> Markup:

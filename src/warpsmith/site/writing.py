@@ -52,7 +52,7 @@ class Writer:
         file.write_bytes(text.encode("utf-8", "replace"))
 
     def write_static(self) -> None:
-        self.write_text("site.css", read_style())
+        self.write_text("site.css", read_style("pages", "charts"))
         self.write_text("site.js", (HERE / "static" / "site.js").read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:
