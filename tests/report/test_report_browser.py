@@ -27,7 +27,15 @@ CHROMIUM = next(
     (p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 EVIL = "</style><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>"
 NAMES = ("won", "lost", "busy", "hostile", "suite", "many", "comparison")
 CLIPPED = """() => [...document.querySelectorAll('figure text, figure .name, figure .value, figcaption, .keys, .tree li')]
