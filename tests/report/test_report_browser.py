@@ -125,18 +125,19 @@ def test_a_page_opens_offline_fits_and_cuts_no_label(folder: Path, open_page: An
         assert page.evaluate("document.scripts.length") == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(folder: Path, open_page: Any, theme: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "width", "theme"), [("won", 1280, "light"), ("busy", 375, "dark"), ("suite", 1280, "dark")]
+)
+def test_axe_finds_nothing_serious(folder: Path, open_page: Any, name: str, width: int, theme: str) -> None:
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright",
         reason="axe is not installed: pip install axe-playwright-python",
     )
-    for name in ("won", "busy", "suite"):
-        page = open_page(folder / f"{name}.html", 1280, theme)
-        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-        found = axe.Axe().run(page).response["violations"]
-        serious = [v for v in found if v["impact"] in ("serious", "critical")]
-        assert not serious, [(name, v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in serious]
+    page = open_page(folder / f"{name}.html", width, theme)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    violations = axe.Axe().run(page).response["violations"]
+    serious = [v for v in violations if v["impact"] in ("serious", "critical")]
+    assert not serious, [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in serious]
 
 
 def test_the_contents_lead_to_their_sections(folder: Path, open_page: Any) -> None:

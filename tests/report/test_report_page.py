@@ -133,28 +133,31 @@ def test_the_profile_of_the_search_stands_for_a_confirmed_winner(tmp_path: Path)
     assert "no counters" in render(archive, RUN, "html")
 
 
-def test_a_run_of_many_long_candidates_stays_below_its_limit_and_says_what_is_left_out(
-    tmp_path: Path,
-) -> None:
-    archive = Archive(tmp_path / "a.db")
-    run = RunMaker(archive)
-    run.note()
-    last = None
-    for number in range(260):
-        last = run.candidate(
-            f"technique {number}", reason=f"<{number}> " * 100, evidence=("<" * 900, f"{number} & " * 150)
-        )
-        run.timed(last, 1500 - number)
-    assert last is not None
-    run.finish(last, 1241)
-    report = build_report(archive)
-    long = report.sources[0].model_copy(update={"source": "if (a < b && c > d) return; // <&>\n" * 30_000})
-    report = report.model_copy(update={"sources": (long,) * 70, "reference": "x = y < z\n" * 90_000})
-    page = render_html(report)
+def test_a_run_of_many_long_candidates_stays_below_its_limit_and_says_what_is_left_out(won: Archive) -> None:
+    report, long = build_report(won), "<&> " * 300
+    source = report.sources[0].model_copy(update={"source": "if (a < b && c > d) return; // <&>\n" * 30_000})
+    attempts = [a.model_copy(update={"label": long, "detail": long}) for a in report.attempts]
+    steps = [s.model_copy(update={"title": long, "evidence": (long,) * 20}) for s in report.chain]
+    nodes = [
+        n.model_copy(update={"candidate_id": f"{k} {n.candidate_id}"})
+        for k in range(40)
+        for n in report.lineage
+    ]
+    grown = {
+        "attempts": attempts * 20,
+        "chain": steps * 20,
+        "lineage": nodes,
+        "sources": [source] * 70,
+        "reference": "x = y < z\n" * 90_000,
+    }
+    page = render_html(
+        report.model_copy(update={k: v if isinstance(v, str) else tuple(v) for k, v in grown.items()})
+    )
     assert len(page.encode()) <= MAX_FILE_BYTES == 800_000
     assert find_faults(page) == []
-    assert re.search(r"\d+ of 260 rows\. All: ", page)
+    assert re.search(r"\d+ of 300 rows\. All: ", page)
     assert "more lines" in page
+    assert "later candidates are left out" in page
 
 
 def test_hostile_text_is_text(tmp_path: Path) -> None:
