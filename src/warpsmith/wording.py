@@ -30,6 +30,11 @@ def microseconds(value: float) -> str:
     return f"{value:.3g} µs"
 
 
+def flops(per_second: float) -> str:
+    """A rate of arithmetic, given in FLOP/s, in the unit that reads best."""
+    return f"{per_second / 1e12:.3g} TFLOP/s" if per_second >= 1e12 else f"{per_second / 1e9:.3g} GFLOP/s"
+
+
 def interval(ratio: Ratio) -> str:
     return describe_ratio(ratio, "×")
 

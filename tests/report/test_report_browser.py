@@ -151,7 +151,9 @@ def test_the_themes_differ_and_paper_shows_everything(folder: Path, open_page: A
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = (open_page(folder / "won.html", 1280, theme) for theme in ("light", "dark"))
     assert light.evaluate(ground) != dark.evaluate(ground)
-    light.emulate_media(media="print")
+    for page in (light, dark):
+        page.emulate_media(media="print")
+    assert dark.evaluate(ground) == light.evaluate(ground), "paper is light"
     hidden = light.evaluate(
         "[...document.querySelectorAll('pre')].filter((p) => p.scrollHeight > p.clientHeight + 2).length"
     )

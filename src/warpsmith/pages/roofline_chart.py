@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ..wording import flops
 from .bars import Kind
 from .safety import clip, show_controls
 from .scales import LogScale
@@ -42,8 +43,8 @@ def draw_roofline(
     up = LogScale(min([*speeds, roof]) / 2, max([*speeds, flops_per_second]) * 2, 0.0, 100.0)
     drawn = [_draw_grid(across, up), _draw_roof(across, up, bytes_per_second, flops_per_second)]
     drawn += [_draw_rate(rate, across.place(intensity), up) for rate in rates]
-    peaks = f"{bytes_per_second / 1e9:.1f} GB/s, {flops_per_second / 1e9:.0f} GFLOP/s"
-    text = f"Measured peaks {peaks}. At {intensity:.3g} FLOP per byte they allow {roof / 1e9:.3g} GFLOP/s."
+    peaks = f"{bytes_per_second / 1e9:.1f} GB/s, {flops(flops_per_second)}"
+    text = f"Measured peaks {peaks}. At {intensity:.3g} FLOP per byte they allow {flops(roof)}."
     return _wrap(text, Markup("").join(drawn), _list_rates(rates, roof))
 
 
@@ -66,12 +67,12 @@ def _draw_grid(across: LogScale, up: LogScale) -> Markup:
         '<line class=grid x1="0" y1="{0:.1f}" x2="100%" y2="{0:.1f}"/><text x="0" y="{1:.1f}">{2}</text>'
     )
     column = Markup('<text x="{:.2f}%" y="{}" text-anchor={}>{}</text>')
-    rows = [row.format(_y(up, v), _y(up, v) - 3, _shorten(v / 1e9) + " GFLOP/s") for v in _list_decades(up)]
+    rows = [row.format(_y(up, v), _y(up, v) - 3, flops(v)) for v in _list_decades(up)]
     columns = []
     for value in _list_decades(across):
         x = across.place(value)
         anchor = "start" if x < 6 else "end" if x > 94 else "middle"
-        columns.append(column.format(x, HEIGHT_PX - BOTTOM_PX + 16, anchor, _shorten(value)))
+        columns.append(column.format(x, HEIGHT_PX - BOTTOM_PX + 16, anchor, f"{value:g}"))
     name = Markup('<text x="50%" y="{}" text-anchor=middle>FLOP per byte of least traffic</text>')
     return Markup("").join([*rows, *columns, name.format(HEIGHT_PX - 6)])
 
@@ -82,19 +83,15 @@ def _list_decades(scale: LogScale) -> list[float]:
     return [10.0**power for power in range(first, last + 1, step)]
 
 
-def _shorten(value: float) -> str:
-    return f"{value:g}"
-
-
 def _draw_rate(rate: Rate, x: float, up: LogScale) -> Markup:
-    tip = clip(show_controls(f"{rate.name}: {rate.flops_per_second / 1e9:.3g} GFLOP/s"), 90)
+    tip = clip(show_controls(f"{rate.name}: {flops(rate.flops_per_second)}"), 90)
     radius = "6" if rate.kind == "good" else "4"
     dot = '<circle class="{}" cx="{:.2f}%" cy="{:.1f}" r="{}"><title>{}</title></circle>'
     return Markup(dot).format(rate.kind, x, _y(up, rate.flops_per_second), radius, tip)
 
 
 def _list_rates(rates: Sequence[Rate], roof: float) -> Markup:
-    item = Markup("<li><span class='key {}'></span> {}: {:.3g} GFLOP/s, {:.0f}% of what the peaks allow</li>")
+    item = Markup("<li><span class='key {}'></span> {}: {}, {:.0f}% of what the peaks allow</li>")
     named = sorted((r for r in rates if r.shown), key=lambda r: -r.flops_per_second)
     further = len(rates) - len(named)
     unnamed: Markup = (
@@ -104,7 +101,7 @@ def _list_rates(rates: Sequence[Rate], roof: float) -> Markup:
     )
     return unnamed + Markup("").join(
         item.format(
-            r.kind, clip(show_controls(r.name)), r.flops_per_second / 1e9, 100 * r.flops_per_second / roof
+            r.kind, clip(show_controls(r.name)), flops(r.flops_per_second), 100 * r.flops_per_second / roof
         )
         for r in named
     )

@@ -26,7 +26,7 @@ from ..pages.rendering import make_environment, render_file
 from ..pages.tables import Table
 from ..progress import counted
 from ..records.intervals import is_unknown
-from ..wording import interval, microseconds, share, speed
+from ..wording import flops, interval, microseconds, share, speed
 from . import chain, drawings, evolution, exchanges, profile_rows, tables
 from .blocks import Evidence, Replaced, Report, Source
 from .fragments import convert_grid
@@ -128,10 +128,18 @@ def _describe_limit(report: Report) -> str:
     limit = report.limit
     if limit is None:
         return ""
-    moved = f"{limit.least_bytes / 1e6:.3g} MB to move at {limit.bytes_per_second / 1e9:.1f} GB/s"
-    work = f"{limit.flops / 1e6:.3g} MFLOP at {limit.flops_per_second / 1e9:.0f} GFLOP/s"
+    moved = f"{_count_bytes(limit.least_bytes)} to move at {limit.bytes_per_second / 1e9:.1f} GB/s"
+    work = f"{_count_flop(limit.flops)} at {flops(limit.flops_per_second)}"
     peaks = f" Measured {limit.peaks.text}." if limit.peaks is not None else ""
     return f"A call takes at least {microseconds(limit.seconds * 1e6)}: {moved}, {work}. It is {limit.bound}-bound.{peaks}"
+
+
+def _count_bytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+
+
+def _count_flop(count: int) -> str:
+    return f"{count / 1e9:.3g} GFLOP" if count >= 1e9 else f"{count / 1e6:.3g} MFLOP"
 
 
 def _list_sources(report: Report, room: Room) -> list[dict[str, Any]]:
