@@ -154,6 +154,7 @@ def run_suite(
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
     files = load_suite(suite)
+    from .report.suite import SuiteSummaries
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
@@ -164,11 +165,11 @@ def run_suite(
     plan, logs = Suite(tasks, target, samples, seed), config.cache / "logs"
     with watching(observer, progress) as shown:
         if lanes == 1:
-            return play_suite(plan, play, shown, logs, finished)
+            return SuiteSummaries(play_suite(plan, play, shown, logs, finished))
         settings = LaneSettings(
             lanes, LANE_PLAY, make_lane_settings(target, limits, config), logs, list_visible_gpus()
         )
-        return play_in_lanes(plan, settings, shown, finished)
+        return SuiteSummaries(play_in_lanes(plan, settings, shown, finished))
 
 
 def check_lanes(lanes: int, target: str) -> None:
