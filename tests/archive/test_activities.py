@@ -124,13 +124,13 @@ def test_a_resumed_run_has_what_its_earlier_process_did_not_take(activities, inb
 
 def test_a_write_of_anybody_is_noticed_and_a_read_is_not(activities, archive):
     watch = ChangeWatch(archive.database)
-    assert watch.changed()
-    assert not watch.changed()
+    assert watch.notice_change()
+    assert not watch.notice_change()
     activities.list_open()
-    assert not watch.changed()
+    assert not watch.notice_change()
     activities.begin("run", "relu", "cpu", "", LiveState())
     deadline = time.monotonic() + 5
-    while not watch.changed():  # a server's notification is on its way for a moment
+    while not watch.notice_change():  # a server's notification is on its way for a moment
         assert time.monotonic() < deadline
-    assert not watch.changed()
+    assert not watch.notice_change()
     watch.close()

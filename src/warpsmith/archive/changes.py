@@ -28,14 +28,14 @@ class ChangeWatch:
         self._database = database
         self._watch: _SqliteWatch | _PostgresWatch | None = None
 
-    def changed(self) -> bool:
+    def notice_change(self) -> bool:
         """Return whether anybody wrote since the last call; True at the first, and after the connection was lost."""
         try:
             if self._watch is None:
                 where = self._database.where
                 self._watch = _SqliteWatch(where) if isinstance(where, Path) else _PostgresWatch(where)
                 return True
-            return self._watch.changed()
+            return self._watch.notice_change()
         except _ERRORS as error:
             self.close()
             raise ArchiveError(f"{self._database.name} {self._database.explain(error)}") from error
@@ -51,7 +51,7 @@ class _SqliteWatch:
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._version = self._read()
 
-    def changed(self) -> bool:
+    def notice_change(self) -> bool:
         before, self._version = self._version, self._read()
         return self._version != before
 
@@ -70,7 +70,7 @@ class _PostgresWatch:
         self._connection: Any = psycopg.connect(address, autocommit=True, application_name="warpsmith")
         self._connection.execute(f"LISTEN {CHANNEL}")
 
-    def changed(self) -> bool:
+    def notice_change(self) -> bool:
         return len(list(self._connection.notifies(timeout=LISTEN_SECONDS))) > 0
 
     def close(self) -> None:

@@ -41,8 +41,8 @@ class Inbox:
 
     def list_taken_before(self, run_id: str) -> list[Request]:
         """List what processes of this run did, in the order in which they did it."""
-        taken = s.requests.c.status.in_(("taken", "done")) & (s.requests.c.round >= 0)
-        return self._load(s.requests.c.run_id == run_id, taken)
+        served = s.requests.c.status.in_(("taken", "done")) & (s.requests.c.round >= 0)
+        return self._load(s.requests.c.run_id == run_id, served)
 
     def list_all(self, activity_id: str, run_id: str = "") -> list[Request]:
         return self._load(_is_of(activity_id, run_id))
@@ -71,8 +71,8 @@ class Inbox:
 
 
 def _is_of(activity_id: str, run_id: str) -> Any:
-    mine = s.requests.c.activity_id == activity_id
-    return or_(mine, s.requests.c.run_id == run_id) if run_id else mine
+    condition = s.requests.c.activity_id == activity_id
+    return or_(condition, s.requests.c.run_id == run_id) if run_id else condition
 
 
 def _read_request(row: Any) -> Request:

@@ -9,7 +9,7 @@ from .result import Ratio
 from .run import Budget
 
 ActivityKind = Literal["run", "suite", "authors"]
-CandidateStage = Literal["building", "screening", "verifying", "timing", "confirming"]
+CandidateStage = Literal["building", "waiting", "screening", "verifying", "timing", "confirming"]
 RequestKind = Literal["stop", "pin", "hypothesis", "kernel"]
 RequestStatus = Literal["waiting", "taken", "done", "refused"]
 
@@ -44,7 +44,7 @@ class LiveState(Record):
     authors: tuple[str, ...] = ()  # of a session
     runs: int = 0  # of a suite, in all
     runs_done: int = 0
-    waiting: tuple[str, ...] = ()  # runs of a suite that have not begun, in order
+    waiting: tuple[str, ...] = ()  # runs of a suite that are not done, in order
 
 
 class Activity(Record):
