@@ -13,6 +13,7 @@ from warpsmith.archive.activities import MAX_LINES, SILENCE_SECONDS, Activities
 from warpsmith.archive.changes import ChangeWatch
 from warpsmith.archive.inbox import LATE, Inbox
 from warpsmith.archive.rows import ArchiveWarning
+from warpsmith.archive.store import now
 from warpsmith.records.live import LiveState
 
 BEGIN_AND_DIE = """
@@ -40,11 +41,11 @@ def test_an_activity_tells_its_state_and_how_it_ended(activities):
     (begun,) = activities.list_open()
     assert (begun.activity_id, begun.state.stage, begun.run_id) == (activity_id, "loading", "")
     assert not activities.is_lost(begun)
-    activities.note(activity_id, LiveState(stage="searching", judged=3), "run-1", ["one", "two"])
+    activities.note(activity_id, LiveState(stage="searching", judged=3), "run-1", [(now(), "one"), (now(), "two")])
     noted = activities.get(activity_id)
     assert (noted.state.judged, noted.run_id) == (3, "run-1")
     assert noted.seen_at >= begun.seen_at
-    activities.end(activity_id, noted.state, "win", ["three"])
+    activities.end(activity_id, noted.state, "win", [(now(), "three")])
     assert activities.list_open() == []
     (ended,) = activities.list_ended(5)
     assert (ended.ending, ended.run_id) == ("win", "run-1")
@@ -62,7 +63,7 @@ def test_runs_of_a_suite_are_listed_with_it(activities):
 def test_the_oldest_lines_make_room(activities):
     activity_id = activities.begin("run", "relu", "cpu", "", LiveState())
     for start in (0, MAX_LINES - 10):
-        activities.note(activity_id, LiveState(), lines=[f"line {start + i}" for i in range(MAX_LINES - 10)])
+        activities.note(activity_id, LiveState(), lines=[(now(), f"line {start + i}") for i in range(MAX_LINES - 10)])
     lines = [line for _, line in activities.list_lines(activity_id)]
     assert len(lines) == MAX_LINES
     assert lines[-1] == f"line {2 * MAX_LINES - 21}"

@@ -23,6 +23,8 @@ SILENCE_SECONDS = (
     60.0  # of a process on another machine, after which it counts as lost; it writes six times as often
 )
 MAX_LINES = 400  # kept of one activity
+MAX_LINE_CHARACTERS = 2000
+Line = tuple[str, str]  # when it was written (ISO 8601 UTC), text
 
 
 class Activities:
@@ -40,7 +42,7 @@ class Activities:
             connection.execute(insert(s.activities).values(**values))
         return activity_id
 
-    def note(self, activity_id: str, state: LiveState, run_id: str = "", lines: Sequence[str] = ()) -> None:
+    def note(self, activity_id: str, state: LiveState, run_id: str = "", lines: Sequence[Line] = ()) -> None:
         """Keep its state and further lines; without a change this is a sign of life."""
         a = s.activities
         with self._database.transaction(write=True) as connection:
@@ -53,7 +55,7 @@ class Activities:
             connection.execute(update(a).where(a.c.id == activity_id).values(**values))
             self._write_lines(connection, activity_id, lines)
 
-    def end(self, activity_id: str, state: LiveState, ending: str, lines: Sequence[str] = ()) -> None:
+    def end(self, activity_id: str, state: LiveState, ending: str, lines: Sequence[Line] = ()) -> None:
         """Note how it ended, in a line."""
         a = s.activities
         with self._database.transaction(write=True) as connection:
@@ -107,13 +109,13 @@ class Activities:
         records = (whole("activity", row.id, _read_activity, row) for row in rows)
         return [activity for activity in records if activity is not None]
 
-    def _write_lines(self, connection: Any, activity_id: str, lines: Sequence[str]) -> None:
+    def _write_lines(self, connection: Any, activity_id: str, lines: Sequence[Line]) -> None:
         if not lines:
             return
-        t, written_at = s.activity_lines, now()
+        t = s.activity_lines
         rows = [
-            {"activity_id": activity_id, "written_at": written_at, "line": line[:2000]}
-            for line in lines[-MAX_LINES:]
+            {"activity_id": activity_id, "written_at": when, "line": line[:MAX_LINE_CHARACTERS]}
+            for when, line in lines[-MAX_LINES:]
         ]
         connection.execute(insert(t), rows)
         numbers = select(t.c.number).where(t.c.activity_id == activity_id).order_by(t.c.number.desc())

@@ -16,7 +16,7 @@ from typing import Any, Self
 from ..archive.activities import Activities
 from ..archive.changes import ChangeWatch
 from ..archive.inbox import Inbox
-from ..archive.store import Archive
+from ..archive.store import Archive, now
 from ..errors import ArchiveError, Interrupted, WarpsmithError
 from ..progress import Observer, closing_line
 from ..records import Candidate, RunSummary
@@ -37,7 +37,7 @@ class LiveActivity:
         self.inbox, self._activities = Inbox(archive.database), Activities(archive.database)
         self._watch = ChangeWatch(archive.database)
         self._begun_as = (kind, title, target, parent)
-        self._state, self._lines = LiveState(**state), list[str]()
+        self._state, self._lines = LiveState(**state), list[tuple[str, str]]()
         self.activity_id = self.run_id = ""
         self.on_stop: Callable[[str], None] = lambda why: None
         self.stopped = ""
@@ -78,7 +78,7 @@ class LiveActivity:
     def say(self, line: str) -> None:
         """Add a line to the log."""
         with self._lock:
-            self._lines.append(line)
+            self._lines.append((now(), line))
             self._news = True
 
     def name_run(self, run_id: str) -> None:
@@ -127,7 +127,7 @@ class LiveActivity:
                 self._lines, self._news = [*lines, *self._lines], True
             raise
 
-    def _take_news(self) -> tuple[LiveState, list[str]]:
+    def _take_news(self) -> tuple[LiveState, list[tuple[str, str]]]:
         with self._lock:
             lines, self._lines, self._news = self._lines, [], False
             return self._state, lines

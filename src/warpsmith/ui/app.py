@@ -1,0 +1,123 @@
+"""The application: pages, their streams of news, and forms that become requests; behind the guards and the token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from ..archive.store import Archive
+from ..errors import WarpsmithError
+from ..site.writing import HERE as SITE
+from ..web import allow_loopback, guard_app
+from .access import TokenGuard
+from .asking import ask
+from .feed import Feed
+from .pages import HERE, Pages
+from .views import Views
+
+MAX_BODY_BYTES = 1_000_000  # a kernel has 256 KiB at the most, which a form may triple
+STATIC = {
+    "site.css": (SITE / "static", "text/css"),
+    "ui.css": (HERE / "static", "text/css"),
+    "ui.js": (HERE / "static", "text/javascript"),
+}
+PING_SECONDS = 15
+
+
+class Site:
+    """The handlers of all routes."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.views = Views(archive)
+        self.pages = Pages(self.views)
+        self.feed = Feed(self.views, self.pages.render_parts)
+
+    async def show_overview(self, request: Request) -> Response:
+        return HTMLResponse(await anyio.to_thread.run_sync(self.pages.render_overview))
+
+    async def show_activity(self, request: Request) -> Response:
+        html = await anyio.to_thread.run_sync(self.pages.render_activity, request.path_params["activity"])
+        return self._answer(html, "activity")
+
+    async def show_candidate(self, request: Request) -> Response:
+        html = await anyio.to_thread.run_sync(self.pages.render_candidate, request.path_params["candidate"])
+        return self._answer(html, "candidate")
+
+    async def take_request(self, request: Request) -> Response:
+        """Put a form's request into the inbox; show the page again with the form where that cannot be."""
+        activity_id, kind = request.path_params["activity"], request.path_params["kind"]
+        form = await request.form()
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        activity = await anyio.to_thread.run_sync(self.views.activities.get, activity_id)
+        if activity is None:
+            return self._answer(None, "activity")
+        try:
+            await anyio.to_thread.run_sync(ask, self.views, activity, kind, fields)
+        except WarpsmithError as error:
+            trouble = " ".join(str(error).split())
+            html = await anyio.to_thread.run_sync(self.pages.render_activity, activity_id, trouble, fields)
+            return HTMLResponse(html, 400)
+        return RedirectResponse(f"/live/{activity.activity_id}#requests", 303)
+
+    async def stream(self, request: Request) -> Response:
+        page = request.query_params.get("of", "")
+        return EventSourceResponse(self.feed.follow(page), ping=PING_SECONDS)
+
+    async def show_static(self, request: Request) -> Response:
+        folder, kind = STATIC.get(request.path_params["name"], (Path(), ""))
+        if not kind:
+            raise HTTPException(404)
+        text = (folder / request.path_params["name"]).read_text(encoding="utf-8")
+        return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    def _answer(self, html: str | None, noun: str) -> Response:
+        if html is not None:
+            return HTMLResponse(html)
+        text = f"The archive holds no such {noun}."
+        return HTMLResponse(self.pages.render_message("Not here", text), 404)
+
+    async def show_error(self, request: Request, error: Exception) -> Response:
+        """One line for what went wrong with the archive."""
+        text = " ".join(str(error).split())
+        return HTMLResponse(self.pages.render_message("The archive cannot be read", text), 503)
+
+    async def show_missing(self, request: Request, error: Exception) -> Response:
+        return HTMLResponse(self.pages.render_message("Not here", "There is no such page."), 404)
+
+
+def make_app(archive: Archive, token: str, port: int) -> ASGIApp:
+    """Make the application for a server at this port of the loopback interface."""
+    site = Site(archive)
+    routes = [
+        Route("/", site.show_overview),
+        Route("/live/{activity}", site.show_activity),
+        Route("/live/{activity}/{kind}", site.take_request, methods=["POST"]),
+        Route("/candidates/{candidate}", site.show_candidate),
+        Route("/events", site.stream),
+        Route("/static/{name}", site.show_static),
+    ]
+
+    @asynccontextmanager
+    async def watch(app: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(site.feed.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+    handlers = {WarpsmithError: site.show_error, 404: site.show_missing}
+    app = Starlette(routes=routes, lifespan=watch, exception_handlers=handlers)  # type: ignore[arg-type]
+    return guard_app(TokenGuard(app, token, port), allow_loopback(port), max_body_bytes=MAX_BODY_BYTES)

@@ -1,0 +1,143 @@
+"""A live page on an archive of its own, runs beside it, and a browser where there is one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sse_starlette", reason="the extra `ui` is not installed")
+
+import uvicorn
+
+from warpsmith.archive.store import Archive
+from warpsmith.records.live import Activity
+from warpsmith.ui.app import make_app
+from warpsmith.ui.views import Views
+
+CHROMIUM = Path(os.environ.get("WARPSMITH_CHROMIUM", "/usr/bin/chromium"))
+SWITCHES = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PATIENCE_SECONDS = 30.0
+TOKEN = "token-of-the-test"
+PACED_RUN = Path(__file__).with_name("paced_run.py")
+
+
+@dataclass(frozen=True)
+class Live:
+    """A server that runs, and its archive."""
+
+    port: int
+    archive: Archive
+
+    @property
+    def home(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.home}/?token={TOKEN}"
+
+    @property
+    def views(self) -> Views:
+        return Views(self.archive)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    with closing(Archive(tmp_path / "a.db")) as archive, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        config = uvicorn.Config(
+            make_app(archive, TOKEN, port), log_level="error", timeout_graceful_shutdown=1
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        wait_until(lambda: server.started)
+        yield Live(port, archive)
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture
+def start_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a paced run on the live archive, as a process of its own."""
+    processes = []
+
+    def start(seconds: float = 0.1) -> subprocess.Popen[str]:
+        command = [sys.executable, str(PACED_RUN), str(tmp_path / "a.db"), str(seconds)]
+        processes.append(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        )
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if not CHROMIUM.is_file():
+        pytest.skip(f"there is no {CHROMIUM}: install it, or name another one in WARPSMITH_CHROMIUM")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=str(CHROMIUM), args=list(SWITCHES))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open a page in a browser's profile of its own; what its console says, and errors of its script, fail the test."""
+    contexts, complaints = [], []
+
+    def open_it(url: str, **settings: Any) -> Any:
+        contexts.append(browser.new_context(**settings))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(url)
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def wait_until(condition: Callable[[], Any]) -> Any:
+    """Wait until something is true; return it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.02)
+    return value
+
+
+def wait_for_activity(live: Live, **expected: Any) -> Activity:
+    """Wait for an activity that works and whose state has at least these numbers."""
+
+    def find() -> Activity | None:
+        activities = live.views.activities.list_open()
+        fits = (a for a in activities if all(getattr(a.state, k) >= v for k, v in expected.items()))
+        return next(fits, None)
+
+    return wait_until(find)
