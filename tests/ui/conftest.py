@@ -77,8 +77,8 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a paced run on the live archive, as a process of its own."""
     processes = []
 
-    def start(seconds: float = 0.1) -> subprocess.Popen[str]:
-        command = [sys.executable, str(PACED_RUN), str(tmp_path / "a.db"), str(seconds)]
+    def start(seconds: float = 0.1, evaluations: int = 14) -> subprocess.Popen[str]:
+        command = [sys.executable, str(PACED_RUN), str(tmp_path / "a.db"), str(seconds), str(evaluations)]
         processes.append(
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         )
@@ -108,11 +108,15 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Open a page in a browser's profile of its own; what its console says, and errors of its script, fail the test."""
     contexts, complaints = [], []
 
+    def note(text: str) -> None:
+        if not text.startswith("Failed to load resource"):  # a status that a test asks for
+            complaints.append(text)
+
     def open_it(url: str, **settings: Any) -> Any:
         contexts.append(browser.new_context(**settings))
         page = contexts[-1].new_page()
         page.set_default_timeout(PATIENCE_SECONDS * 1000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: note(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(url)
         return page

@@ -1,6 +1,6 @@
 """A whole run by `optimize_task` with a judge by formula that takes its time, as a process of its own.
 
-    python paced_run.py ARCHIVE SECONDS
+    python paced_run.py ARCHIVE SECONDS EVALUATIONS
 
 The judge takes so many seconds for each stage of each candidate. Everything else is real: the search, the expert, the archive, what the run
 tells of itself.
@@ -107,11 +107,13 @@ class PacedExecutor:
 def judge(candidate: Candidate) -> Result:
     told = " ".join(u.source for u in candidate.units)
     values = sum(sum(u.values.values()) for u in candidate.units)
-    outcome: float | str = "incorrect" if "WRONG" in told else 9.0 if "HANDMADE" in told else 1.2 + values % 7 / 10
+    outcome: float | str = (
+        "incorrect" if "WRONG" in told else 9.0 if "HANDMADE" in told else 1.2 + values % 7 / 10
+    )
     return scripted_result(candidate, outcome, HERE.id)
 
 
-def play(archive: Path, seconds: float, evaluations: int = 30) -> None:
+def play(archive: Path, seconds: float, evaluations: int) -> None:
     PACE[0] = seconds
     run_module.ScreeningJudge, run_module.LocalExecutor = PacedJudge, PacedExecutor  # type: ignore[assignment,misc]
     api.make_target = lambda name, config: StubTarget()  # type: ignore[assignment,return-value]
@@ -125,4 +127,4 @@ def play(archive: Path, seconds: float, evaluations: int = 30) -> None:
 
 if __name__ == "__main__":
     stay_interruptible()
-    play(Path(sys.argv[1]), float(sys.argv[2]))
+    play(Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from ..agents.base import Attempt
 from ..archive.activities import Activities
 from ..archive.changes import ChangeWatch
 from ..archive.inbox import Inbox
@@ -47,14 +48,24 @@ class LiveActivity:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        self.activity_id = self._activities.begin(*self._begun_as, self._state)
-        self._thread = threading.Thread(target=self._tell, name="live", daemon=True)
-        self._thread.start()
+        self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close(error)
+
+    def begin(self) -> None:
+        """Raises ArchiveError."""
+        self.activity_id = self._activities.begin(*self._begun_as, self._state)
+        self._thread = threading.Thread(target=self._tell, name="live", daemon=True)
+        self._thread.start()
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Tell that it ended, and how. Safe to call twice."""
+        if self._ended.is_set():
+            return
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -148,6 +159,14 @@ class LiveActivity:
             return " ".join(str(error).split()) or "interrupted: the same command goes on from there"
         name = "" if isinstance(error, WarpsmithError) else f"{type(error).__name__}: "
         return f"failed: {name}{' '.join(str(error).split())}"[:600]
+
+
+def tell_best(best: Attempt) -> dict[str, Any]:
+    """Return the fields of the state that tell the best so far."""
+    return {
+        "best": best.result.speedup, "best_id": best.candidate.id, "best_label": label(best.candidate),
+        "best_confirmed": best.result.confirmed,
+    }  # fmt: skip
 
 
 class LiveObserver:

@@ -40,7 +40,7 @@ from ..search.meter import Meter
 from ..search.methods import make_methods
 from ..search.remeasure import REMEASURE_SHARE
 from ..targets.target import Target, unit_device
-from .live import LiveActivity
+from .live import LiveActivity, tell_best
 from .machine_code import MachineCode
 from .replaying import replay
 from .run_inbox import RunInbox
@@ -320,19 +320,12 @@ class Run:
             judged=meter.evaluations, screened=meter.screened, tokens=meter.tokens, usd=meter.usd, outcomes=outcomes
         )  # fmt: skip
         if best is not None and best.speedup > 0:
-            self._tell_best(best)
+            self.live.change(**tell_best(best))
         self._tell_end(meter)
-
-    def _tell_best(self, best: Attempt) -> None:
-        assert self.live is not None
-        self.live.change(
-            best=best.result.speedup, best_id=best.candidate.id, best_label=label(best.candidate),
-            best_confirmed=best.result.confirmed,
-        )  # fmt: skip
 
     def _record_confirmation(self, run_id: str, attempt: Attempt) -> None:
         if self.live is not None and attempt.speedup > 0 and not attempt.screened:
-            self._tell_best(attempt)
+            self.live.change(**tell_best(attempt))
         if attempt.result.status == "ok":
             self.archive.add_confirmation(run_id, attempt.candidate, attempt.result)
         else:

@@ -67,7 +67,7 @@ class Site:
         except WarpsmithError as error:
             trouble = " ".join(str(error).split())
             html = await anyio.to_thread.run_sync(self.pages.render_activity, activity_id, trouble, fields)
-            return HTMLResponse(html, 400)
+            return HTMLResponse(html, 422)
         return RedirectResponse(f"/live/{activity.activity_id}#requests", 303)
 
     async def stream(self, request: Request) -> Response:
