@@ -87,7 +87,7 @@ def test_a_stop_reaches_its_process_and_is_acknowledged(live: Live, client: http
 
 @pytest.mark.parametrize(
     ("kind", "path", "why"),
-    [("suite", "pin", "a suite takes no pin"), ("run", "kernel", "has not begun yet"), ("run", "dance", "nothing here can be asked")],
+    [("suite", "pin", "a suite takes no pin"), ("authors", "stop", "takes no requests"), ("run", "kernel", "has not begun yet"), ("run", "dance", "nothing here can be asked")],
 )  # fmt: skip
 def test_what_cannot_be_asked_is_said_in_a_line(live: Live, client: httpx.Client, kind: Any, path: str, why: str) -> None:  # fmt: skip
     activity = Activities(live.archive.database).begin(kind, "relu", "cpu", "", LiveState())

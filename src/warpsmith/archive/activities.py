@@ -55,11 +55,15 @@ class Activities:
             connection.execute(update(a).where(a.c.id == activity_id).values(**values))
             self._write_lines(connection, activity_id, lines)
 
-    def end(self, activity_id: str, state: LiveState, ending: str, lines: Sequence[Line] = ()) -> None:
+    def end(
+        self, activity_id: str, state: LiveState, ending: str, lines: Sequence[Line] = (), run_id: str = ""
+    ) -> None:
         """Note how it ended, in a line."""
         a = s.activities
         with self._database.transaction(write=True) as connection:
             values = {"state": state.model_dump_json(), "ended_at": now(), "ending": ending}
+            if run_id:
+                values["run_id"] = run_id
             connection.execute(update(a).where(a.c.id == activity_id).values(**values))
             self._write_lines(connection, activity_id, lines)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +27,11 @@ from ..report.wording import label
 TURN_SECONDS = 0.5  # between two looks for news
 HEARTBEAT_SECONDS = 10.0
 STOPPED = "stopped by request"
+STOP_ANSWERS: Mapping[ActivityKind, str] = {
+    "run": "it ends: no other candidate is judged, and the best is confirmed first",
+    "suite": "no other run begins; those under way end",
+    "authors": "it takes no other submission",
+}
 
 
 class LiveActivity:
@@ -74,7 +79,7 @@ class LiveActivity:
             self.inbox.close(self.activity_id, self.run_id)
             state, lines = self._take_news()
             state = state.model_copy(update={"candidates": (), "search_ends_at": None})
-            self._activities.end(self.activity_id, state, self._describe_ending(error), lines)
+            self._activities.end(self.activity_id, state, self._describe_ending(error), lines, self.run_id)
         except ArchiveError:
             pass  # whoever looks sees that this process is gone
 
@@ -150,7 +155,7 @@ class LiveActivity:
                 self.stopped = STOPPED
                 self.on_stop(STOPPED)
                 self.say(STOPPED)
-                self.inbox.answer(request, "done", "it ends: what was reached is confirmed first")
+                self.inbox.answer(request, "done", STOP_ANSWERS[self._begun_as[0]])
 
     def _describe_ending(self, error: BaseException | None) -> str:
         if error is None:

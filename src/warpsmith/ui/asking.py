@@ -27,6 +27,8 @@ def ask(views: Views, activity: Activity, kind: str, fields: Mapping[str, str]) 
         raise UsageError(f"nothing here can be asked for {kind[:40]!r}")
     if activity.ended_at or views.activities.is_lost(activity):
         raise UsageError("it has ended: nothing can be asked of it any more")
+    if activity.kind == "authors":
+        raise UsageError("a session of authors takes no requests: it ends when they leave")
     if chosen != "stop" and activity.kind != "run":
         raise UsageError(f"a {activity.kind} takes no {kind}: ask one of its runs")
     body = {} if chosen == "stop" else _make_body(views, activity, chosen, fields)

@@ -63,9 +63,9 @@ class Feed:
                 await asyncio.sleep(TURN_SECONDS)
                 if self._browsers == 0:
                     continue
-                now = asyncio.get_running_loop().time()
-                look = now - looked_at >= LOOKS_AT_PROCESSES_SECONDS
-                looked_at = now if look else looked_at
+                clock = asyncio.get_running_loop().time()
+                look = clock - looked_at >= LOOKS_AT_PROCESSES_SECONDS
+                looked_at = clock if look else looked_at
                 if await anyio.to_thread.run_sync(self._notice, look):
                     async with self._news:
                         self._version += 1
@@ -86,11 +86,11 @@ class Feed:
 
     async def _load(self, page: str, version: int) -> Parts:
         async with self._rendering.setdefault(page, asyncio.Lock()):
-            known: tuple[int, Parts] | None = self._rendered.get(page)
-            if known is None or known[0] < version:
-                known = (version, await anyio.to_thread.run_sync(self._render_safely, page))
-                self._rendered[page] = known
-            return known[1]
+            latest: tuple[int, Parts] | None = self._rendered.get(page)
+            if latest is None or latest[0] < version:
+                latest = (version, await anyio.to_thread.run_sync(self._render_safely, page))
+                self._rendered[page] = latest
+            return latest[1]
 
     def _render_safely(self, page: str) -> Parts:
         try:

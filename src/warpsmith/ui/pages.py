@@ -80,7 +80,7 @@ class Pages:
         return self.environment.get_template(template).render(**values)
 
     def _mark(self, parts: Parts) -> dict[str, Markup]:
-        """What a template made of escaped text goes into a frame as it is."""
+        """Mark as HTML what a template made of escaped text: it goes into a frame as it is."""
         return {name: Markup(html) for name, html in parts.items()}
 
 

@@ -191,8 +191,8 @@ def describe_spent(activity: Activity) -> str:
     if activity.kind == "suite":
         return f"{state.runs_done} of {state.runs} runs done"
     budget = state.budget
-    most = f" of {budget.evaluations}" if budget is not None and budget.evaluations is not None else ""
-    parts = [f"{state.judged}{most} judged"]
+    of_all = f" of {budget.evaluations}" if budget is not None and budget.evaluations is not None else ""
+    parts = [f"{state.judged}{of_all} judged"]
     parts += [f"{state.screened} screened"] if state.screened else []
     if budget is not None and budget.seconds is not None:
         parts.append(f"{duration(budget.seconds)} to search")
