@@ -117,7 +117,7 @@ def write_tables(writer: Writer, archives: Sequence[ArchiveReader]) -> None:
             continue
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            names.append((path.name, export_parquet(archive, path)))
+            names.append((path.name, export_parquet(archive, path, with_settings=False)))
         except UsageError:  # no pyarrow
             path.unlink(missing_ok=True)
             return

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from pydantic_core import to_json
 
 from .. import __version__
-from .safety import clip, finalize, make_file_id
+from .safety import clip, finalize, make_breakable, make_file_id
 
 HERE = Path(__file__).parent
 PAGES = (
@@ -28,7 +28,7 @@ def make_environment() -> Environment:
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=finalize,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"clip": clip, "file": make_file_id}
+    environment.filters |= {"breakable": make_breakable, "clip": clip, "file": make_file_id}
     environment.globals |= {"version": __version__, "pages": PAGES}
     return environment
 

@@ -1,7 +1,7 @@
 // The map: points on a canvas, found by a grid, reached by pointer and by arrow keys.
 "use strict";
 Object.assign(warpsmith, (() => {
-  const { find, keepInAddress, query, split } = warpsmith;
+  const { find, keepInAddress, load, query, split } = warpsmith;
   const [X, Y, FAMILY, TECHNIQUE, TASK, OUTCOME, LABEL, LOW, FILE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
   const COLUMN = { family: FAMILY, technique: TECHNIQUE, outcome: OUTCOME };
   const COLOURS = { light: ["#1d4fd7", "#b3400e", "#0f766e", "#a3195b", "#6d28d9", "#4d7c0f", "#0369a1", "#92400e", "#be123c", "#475569"],
@@ -168,7 +168,7 @@ Object.assign(warpsmith, (() => {
       event.preventDefault();
       act();
     });
-    if (points.length) colour();
+    load("data/map.js");
   };
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

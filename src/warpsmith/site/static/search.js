@@ -85,6 +85,7 @@ Object.assign(warpsmith, (() => {
       keepInAddress([form.elements.q]);
     });
     form.addEventListener("submit", (event) => event.preventDefault());
+    load("data/search.js");
   };
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

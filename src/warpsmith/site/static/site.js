@@ -139,7 +139,7 @@ const warpsmith = (() => {
 
   // ---- sources and commands are copied by a button
   const startCopying = (pre) => {
-    if (!navigator.clipboard) return;
+    if (!globalThis.navigator?.clipboard) return;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
