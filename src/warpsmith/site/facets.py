@@ -6,7 +6,7 @@ In: a task's records and what stands on a machine. Out: name → values; a filte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..records import Candidate, Task
 from .safety import clip, show_controls
@@ -52,13 +52,11 @@ def find_facets(task: Task, standing: Standing) -> dict[str, str]:
     return {name: SEPARATOR.join(_fit(v) for v in values[name] if v) for name in NAMES}
 
 
-def list_values(facets: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """List the values that each facet has in some row; a facet with fewer than two tells nothing apart and is left out."""
-    lists: dict[str, set[str]] = {name: set() for name in NAMES}
-    for row in facets:
-        for name, text in row.items():
-            lists[name].update(text.split(SEPARATOR))
-    return {name: sorted(values - {""}) for name, values in lists.items() if len(values - {""}) > 1}
+def list_values(facets: Sequence[dict[str, str]]) -> dict[str, list[str]]:
+    """List the values that each facet has in some row. One that is the same in all rows tells nothing apart, and is left out."""
+    texts = {name: {row[name] for row in facets} for name in NAMES}
+    values = {name: {v for text in texts[name] for v in text.split(SEPARATOR)} - {""} for name in NAMES}
+    return {name: sorted(values[name]) for name in NAMES if len(texts[name]) > 1}
 
 
 def _fit(value: str) -> str:

@@ -43,7 +43,7 @@ class Leaderboard:
             writer.write_script("data/leaderboard.js", "addRows", writer.render_rows(further))
         outcomes = [row.facets["outcome"] for row in rows]
         writer.write_page(
-            "index.html", "leaderboard.html", table=first, further=len(further.rows), facets=list_values(r.facets for r in rows),
+            "index.html", "leaderboard.html", table=first, further=len(further.rows), facets=list_values([r.facets for r in rows]),
             summary=f"{counts} In {counted(len(rows), 'row')}:", tallies=_tally(outcomes),
         )  # fmt: skip
         data = [data for _, _, data in sorted(self.rows, key=lambda r: r[0])]

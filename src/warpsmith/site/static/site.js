@@ -75,6 +75,7 @@ const warpsmith = (() => {
 
   const startSorting = (table) => {
     list("thead th", table).forEach((head, column) => {
+      if (!head.textContent.trim()) return;
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = head.textContent;
