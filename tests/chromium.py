@@ -19,7 +19,9 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
     "--disable-sync",
 )  # fmt: skip
-NO_BROWSER = "no browser: install Debian's chromium and the packages playwright and axe-playwright-python (extra dev)"
+NO_BROWSER = (
+    "no browser: install Debian's chromium and the packages playwright and axe-playwright-python (extra dev)"
+)
 SHOTS_VARIABLE = "WARPSMITH_TEST_SHOTS"  # the folder that keeps screenshots
 
 
@@ -45,10 +47,13 @@ class Watch:
         self.problems: list[str] = []
         page.on("console", self._note_message)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss())
+        )
         page.on("requestfailed", self._note_failure)
         page.on(
-            "request", lambda r: r.url.startswith((origin, "data:")) or self.problems.append(f"left the site: {r.url}")
+            "request",
+            lambda r: r.url.startswith((origin, "data:")) or self.problems.append(f"left the site: {r.url}"),
         )
 
     def _note_message(self, message: Any) -> None:
@@ -64,7 +69,10 @@ def check_accessibility(page: Any) -> list[str]:
     """List what axe finds that is serious or critical."""
     from axe_playwright_python.sync_playwright import Axe
 
-    options = {"resultTypes": ["violations"], "preload": False}  # it may not fetch, as the policy of pages wants it
+    options = {
+        "resultTypes": ["violations"],
+        "preload": False,
+    }  # it may not fetch, as the policy of pages wants it
     violations = Axe().run(page, options=options).response["violations"]
     return [
         f"{v['id']} ({v['impact']}): {node['html'][:160]}"

@@ -79,7 +79,13 @@ def test_downloads_hold_the_source_and_end_in_txt(site: Path) -> None:
         p for p in site.rglob("*") if p.is_file() and p.suffix not in (".html", ".json", ".js", ".css")
     ]
     assert downloads
-    assert {p.suffix for p in downloads} == {".txt", ".zip", ".parquet", ".md", ".svg"}  # no browser runs one of these
+    assert {p.suffix for p in downloads} == {
+        ".txt",
+        ".zip",
+        ".parquet",
+        ".md",
+        ".svg",
+    }  # no browser runs one of these
     assert {p.relative_to(site).as_posix() for p in downloads if p.suffix == ".svg"} == {"icon.svg"}
     texts = [p.read_text() for p in downloads if p.suffix == ".txt"]
     assert any("return x < 1 ? 2.0f : 3.0f; } // <b>&" in t for t in texts)

@@ -162,7 +162,9 @@ def draw_times(names: Sequence[str], times: Sequence[tuple[float, float, float]]
         line = Markup(
             '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>limit {4}</text>'
         )
-        rows.append(line.format(NAMES_PX + scale * limit_us, TOP, bottom, bottom + 18, microseconds(limit_us)))
+        rows.append(
+            line.format(NAMES_PX + scale * limit_us, TOP, bottom, bottom + 18, microseconds(limit_us))
+        )
     text = "; ".join(
         f"{n}: {microseconds(m)} [{microseconds(lo)}, {microseconds(hi)}]"
         for n, (m, lo, hi) in zip(names, times, strict=True)
@@ -177,4 +179,6 @@ def _draw_time(name: str, time: tuple[float, float, float], y: float, scale: flo
         '<path class=whisker d="M{5:.1f} {6:.1f}H{7:.1f}"/><text x="{8:.1f}" y="{0:.1f}">{9}</text>'
     )
     kind = "mine" if name == "this kernel" else "its"
-    return shape.format(y + 4, name, kind, y - 7, median - NAMES_PX, low, y, high, high + 8, microseconds(time[0]))
+    return shape.format(
+        y + 4, name, kind, y - 7, median - NAMES_PX, low, y, high, high + 8, microseconds(time[0])
+    )

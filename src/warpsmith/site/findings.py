@@ -59,6 +59,14 @@ def read_finding(row: Mapping[str, Any]) -> Finding | None:
     )  # fmt: skip
 
 
+def read_findings(
+    files: Mapping[str, Sequence[Mapping[str, Any]]], archives: Iterable[ArchiveReader]
+) -> list[Finding]:
+    """Read the claims in files of lines, and those that archives hold. One that was judged on a machine twice stands as the last line says."""
+    lines = [f for rows in files.values() for row in rows if (f := read_finding(row)) is not None]
+    return [*{(f.task, f.release, f.machine): f for f in lines}.values(), *list_foreign(archives)]
+
+
 def list_foreign(archives: Iterable[ArchiveReader]) -> Iterator[Finding]:
     """List kernels of other projects: claims that this judge has not looked at."""
     for archive in archives:

@@ -42,6 +42,11 @@ def read_suite(name: str, rows: Sequence[Mapping[str, Any]]) -> Suite | None:
     return Suite(name, tuple(lines)) if lines and len(lines) == len(rows) else None
 
 
+def read_suites(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Suite]:
+    """Read the files of lines that are a campaign's."""
+    return [suite for name, rows in sorted(files.items()) if (suite := read_suite(name, rows)) is not None]
+
+
 def write_suites(writer: Writer, suites: Sequence[Suite]) -> None:
     cells: list[tuple[Cell | str, ...]] = []
     for suite in suites:
