@@ -10,13 +10,14 @@ from markupsafe import Markup
 
 from ..records import Ratio
 from ..records.intervals import find_worth, is_unknown
-from ..report.wording import baseline_name
+from ..report.wording import baseline_name, microseconds
 from .safety import clip, show_controls
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 240, 46, 12, 14, 30  # pixels
 MAX_POINTS = 300  # of a chart; of more the latest and the best are drawn
 LEAST, MOST = 0.05, 100.0  # speedups beyond are drawn at the edge
 ROW_PX = 30
+NAMES_PX = 206  # where names end, and bars begin
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def draw_attempts(points: Sequence[Point], total: int) -> Markup:
         if best
         else "None was timed."
     )
-    return _wrap("Attempts over time", text, HEIGHT, ticks + path + Markup("").join(drawn))
+    return wrap_chart("Attempts over time", text, HEIGHT, ticks + path + Markup("").join(drawn))
 
 
 def draw_ratios(ratios: Sequence[Ratio]) -> Markup:
@@ -74,7 +75,7 @@ def draw_ratios(ratios: Sequence[Ratio]) -> Markup:
         '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>1×</text>'
     ).format(equal_x, TOP, bottom, bottom + 18)
     parts = [f"{baseline_name(r.baseline)}: {r.low:.2f} to {r.high:.2f}" for r in ratios]
-    return _wrap("Speedups with their 95% intervals", "; ".join(parts), bottom + BOTTOM, line + rows)
+    return wrap_chart("Speedups with their 95% intervals", "; ".join(parts), bottom + BOTTOM, line + rows)
 
 
 class _Scale:
@@ -92,7 +93,7 @@ class _Scale:
         return HEIGHT - BOTTOM - self.share(value) * (HEIGHT - TOP - BOTTOM)
 
     def x(self, value: float) -> float:
-        return 190 + self.share(value) * (WIDTH - 190 - 130)
+        return NAMES_PX + self.share(value) * (WIDTH - NAMES_PX - 130)
 
     def ticks(self) -> list[float]:
         marks = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -128,7 +129,7 @@ def _draw_point(point: Point, x: float, scale: _Scale) -> Markup:
 def _draw_ratio(ratio: Ratio, y: float, scale: _Scale) -> Markup:
     kind = "good" if ratio.low > 1.0 else "bad" if ratio.high < 1.0 else "even"
     shape = Markup(
-        '<text x="180" y="{0:.1f}" text-anchor=end>{1}</text><path class="bar {2}" d="M{3:.1f} {4:.1f}H{5:.1f}"/>'
+        '<text x="198" y="{0:.1f}" text-anchor=end>{1}</text><path class="bar {2}" d="M{3:.1f} {4:.1f}H{5:.1f}"/>'
         '<circle class={2} cx="{3:.1f}" cy="{4:.1f}" r="4.5"/><text x="{6:.1f}" y="{0:.1f}">{7:.2f} to {8:.2f}</text>'
     )
     name = clip(show_controls(baseline_name(ratio.baseline)), 26)
@@ -136,7 +137,48 @@ def _draw_ratio(ratio: Ratio, y: float, scale: _Scale) -> Markup:
     return shape.format(y + 4, name, kind, x, y, end, end + 10, ratio.low, ratio.high)
 
 
-def _wrap(title: str, text: str, height: float, inner: Markup) -> Markup:
-    return Markup(
-        '<svg class=chart viewBox="0 0 {} {}" role=img aria-label="{}"><title>{}</title><desc>{}</desc>{}</svg>'
-    ).format(WIDTH, height, f"{title}. {show_controls(text)}", title, show_controls(text), inner)
+def wrap_chart(title: str, text: str, height: float, inner: Markup) -> Markup:
+    """Give a chart its title and its description. Where there is no room for it, it is scrolled sideways."""
+    shape = Markup(
+        '<div class=charted role=group tabindex=0 aria-label="Chart: {2}"><svg class=chart viewBox="0 0 {0} {1}" role=img aria-label="{3}">'
+        "<title>{2}</title><desc>{4}</desc>{5}</svg></div>"
+    )
+    shown = show_controls(text)
+    return shape.format(WIDTH, height, title, f"{title}. {shown}", shown, inner)
+
+
+def draw_times(names: Sequence[str], times: Sequence[tuple[float, float, float]], limit_us: float) -> Markup:
+    """Draw (median, low, high) microseconds as bars from zero with their intervals; a line at the limit, if any."""
+    if not times or not all(0 < high < math.inf and low >= 0 for _, low, high in times):
+        return Markup("")
+    most = 1.05 * max([high for _, _, high in times] + [limit_us])
+    scale = (WIDTH - NAMES_PX - 120) / most
+    rows = [
+        _draw_time(show_controls(clip(name, 26)), time, TOP + ROW_PX * (i + 0.5), scale)
+        for i, (name, time) in enumerate(zip(names, times, strict=True))
+    ]
+    bottom = TOP + ROW_PX * len(times)
+    if limit_us > 0:
+        line = Markup(
+            '<path class=one d="M{0:.1f} {1}V{2}"/><text x="{0:.1f}" y="{3}" text-anchor=middle>limit {4}</text>'
+        )
+        rows.append(
+            line.format(NAMES_PX + scale * limit_us, TOP, bottom, bottom + 18, microseconds(limit_us))
+        )
+    text = "; ".join(
+        f"{n}: {microseconds(m)} [{microseconds(lo)}, {microseconds(hi)}]"
+        for n, (m, lo, hi) in zip(names, times, strict=True)
+    )
+    return wrap_chart("Times with their 95% intervals", text, bottom + BOTTOM, Markup("").join(rows))
+
+
+def _draw_time(name: str, time: tuple[float, float, float], y: float, scale: float) -> Markup:
+    median, low, high = (NAMES_PX + scale * value for value in time)
+    shape = Markup(
+        '<text x="198" y="{0:.1f}" text-anchor=end>{1}</text><rect class={2} x="206" y="{3:.1f}" width="{4:.1f}" height="14"/>'
+        '<path class=whisker d="M{5:.1f} {6:.1f}H{7:.1f}"/><text x="{8:.1f}" y="{0:.1f}">{9}</text>'
+    )
+    kind = "mine" if name == "this kernel" else "its"
+    return shape.format(
+        y + 4, name, kind, y - 7, median - NAMES_PX, low, y, high, high + 8, microseconds(time[0])
+    )

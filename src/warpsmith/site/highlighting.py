@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
@@ -22,6 +23,7 @@ CLASSES: tuple[tuple[_TokenType, str], ...] = (  # the first that holds a token 
 )  # fmt: skip
 MAX_LEXED = 200_000  # characters; what follows is cut off on pages, not in downloads
 MAX_LINE = 2_000  # characters
+MAX_REMEMBERED = 4_000  # paragraphs
 
 
 def highlight_source(text: str, language: str) -> list[Markup]:
@@ -37,6 +39,35 @@ def highlight_source(text: str, language: str) -> list[Markup]:
         lines[-1].append((name, head))
         lines += [[(name, part)] for part in tail]
     return [_join_pieces(line) for line in lines]
+
+
+class SourceLines:
+    """Highlights sources paragraph by paragraph, and remembers the last ones: kernels share most of their text.
+
+    A comment or a string with an empty line in it is read as two.
+    """
+
+    def __init__(self) -> None:
+        self._paragraphs: OrderedDict[tuple[str, str], list[Markup]] = OrderedDict()
+
+    def _highlight(self, paragraph: str, language: str) -> list[Markup]:
+        key = (paragraph, language)
+        if key not in self._paragraphs:
+            self._paragraphs[key] = highlight_source(paragraph, language)
+            if len(self._paragraphs) > MAX_REMEMBERED:
+                self._paragraphs.popitem(last=False)
+        self._paragraphs.move_to_end(key)
+        return self._paragraphs[key]
+
+    def take(self, text: str, language: str, size_bytes: int) -> tuple[Markup, int]:
+        """Return the first lines that fit into so many bytes of HTML, and how many lines are left out. No more is read than may fit."""
+        head = text if len(text) <= size_bytes else text[:size_bytes].rpartition("\n")[0]
+        lines: list[Markup] = []
+        for paragraph in head.split("\n\n"):
+            lines += [Markup("")] if lines else []
+            lines += self._highlight(paragraph, language)
+        shown, missing = take_lines(lines, size_bytes)
+        return shown, missing + text.count("\n", len(head))
 
 
 @cache
@@ -69,6 +100,8 @@ def compare_sources(before: str, after: str) -> list[Markup]:
 
 
 def _compare(before: str, after: str) -> list[str]:
+    if before == after:
+        return []
     return list(difflib.unified_diff(_split(before), _split(after), lineterm="", n=2))[2:]
 
 

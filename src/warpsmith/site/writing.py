@@ -12,9 +12,14 @@ from markupsafe import Markup
 from pydantic_core import to_json
 
 from .. import __version__
-from .safety import clip, finalize, make_file_id
+from .safety import clip, finalize, make_breakable, make_file_id
 
 HERE = Path(__file__).parent
+PAGES = (
+    ("index.html", "Leaderboard"), ("map.html", "Map"), ("found.html", "What we found"), ("methods.html", "Methods"), ("search.html", "Search"),
+    ("json.html", "Data"),
+)  # fmt: skip  # of the navigation
+STATIC = ("site.css", "site.js", "search.js", "map.js", "icon.svg")
 
 
 def make_environment() -> Environment:
@@ -23,8 +28,8 @@ def make_environment() -> Environment:
         loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=finalize,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"clip": clip, "file": make_file_id}
-    environment.globals["version"] = __version__
+    environment.filters |= {"breakable": make_breakable, "clip": clip, "file": make_file_id}
+    environment.globals |= {"version": __version__, "pages": PAGES}
     return environment
 
 
@@ -53,18 +58,23 @@ class Writer:
         finite = json.loads(to_json(data, inf_nan_mode="strings"))  # JSON has no infinity
         self.write_text(path, json.dumps(finite, ensure_ascii=True, indent=1, allow_nan=False) + "\n")
 
-    def write_script(self, path: str, function: str, data: Any) -> None:
+    def write_script(self, path: str, function: str, *data: Any) -> None:
         """Write a script that hands data to a function of the site's script: a page from a file may not fetch."""
-        text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-        self.write_text(path, f"warpsmith.{function}({text});\n")
+        texts = (
+            json.dumps(d, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for d in data
+        )
+        self.write_text(path, f"warpsmith.{function}({','.join(texts)});\n")
 
     def write_text(self, path: str, text: str) -> None:
+        self.write_bytes(path, text.encode("utf-8", "replace"))
+
+    def write_bytes(self, path: str, data: bytes) -> None:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "replace"))
+        file.write_bytes(data)
 
     def write_static(self) -> None:
-        for name in ("site.css", "site.js"):
+        for name in STATIC:
             self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:
