@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,40 +16,13 @@ import pytest
 pytest.importorskip("sse_starlette", reason="the extra `ui` is not installed")
 
 import uvicorn
+from chromium import launch_browser
+from live_server import PATIENCE_SECONDS, TOKEN, Live, wait_until
 
 from warpsmith.archive.store import Archive
-from warpsmith.records.live import Activity
 from warpsmith.ui.app import make_app
-from warpsmith.ui.views import Views
 
-CHROMIUM = Path(os.environ.get("WARPSMITH_CHROMIUM", "/usr/bin/chromium"))
-SWITCHES = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
-PATIENCE_SECONDS = 30.0
-TOKEN = "token-of-the-test"
 PACED_RUN = Path(__file__).with_name("paced_run.py")
-
-
-@dataclass(frozen=True)
-class Live:
-    """A server that runs, and its archive."""
-
-    port: int
-    archive: Archive
-
-    @property
-    def home(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def url(self) -> str:
-        return f"{self.home}/?token={TOKEN}"
-
-    @property
-    def views(self) -> Views:
-        return Views(self.archive)
 
 
 @pytest.fixture
@@ -94,13 +64,8 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if not CHROMIUM.is_file():
-        pytest.skip(f"there is no {CHROMIUM}: install it, or name another one in WARPSMITH_CHROMIUM")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=str(CHROMIUM), args=list(SWITCHES))
+    with launch_browser() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -125,23 +90,3 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert complaints == []
-
-
-def wait_until(condition: Callable[[], Any]) -> Any:
-    """Wait until something is true; return it."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.02)
-    return value
-
-
-def wait_for_activity(live: Live, **expected: Any) -> Activity:
-    """Wait for an activity that works and whose state has at least these numbers."""
-
-    def find() -> Activity | None:
-        activities = live.views.activities.list_open()
-        fits = (a for a in activities if all(getattr(a.state, k) >= v for k, v in expected.items()))
-        return next(fits, None)
-
-    return wait_until(find)

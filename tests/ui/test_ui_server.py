@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import TOKEN, Live, wait_until
+from live_server import TOKEN, Live, wait_until
 
 from warpsmith.archive.activities import Activities
 from warpsmith.archive.store import now
