@@ -20,6 +20,7 @@ from warpsmith.archive.store import now
 from warpsmith.errors import UsageError
 from warpsmith.pipeline.live import STOPPED, LiveActivity
 from warpsmith.records.live import LiveCandidate, LiveState
+from warpsmith.testing import chain_task
 from warpsmith.ui import serve
 from warpsmith.ui.asking import ask
 
@@ -158,6 +159,20 @@ def test_a_suite_of_two_hundred_tasks_is_one_card_with_its_lanes(live: Live, cli
     page = client.get(f"/live/{suite}").text
     assert page.count("<li class=card") == 34
     assert "To do: task150" in page
+
+
+def test_the_site_is_built_when_it_is_asked_for(live: Live, client: httpx.Client) -> None:
+    live.archive.add_task(chain_task())
+    assert "Build the site" in client.get("/site").text
+    assert client.get("/site/index.html").status_code == 404
+    assert client.post("/site/build").status_code == 303
+    wait_until(lambda: "Open the leaderboard" in client.get("/site").text)
+    board = client.get("/site/index.html")
+    assert board.status_code == 200
+    assert "chain" in board.text
+    assert client.get("/site/site.css").headers["content-type"].startswith("text/css")
+    assert client.get("/site/../a.db").status_code == 404
+    assert client.get("/site/%2e%2e/%2e%2e/etc/passwd").status_code == 404
 
 
 def test_the_program_prints_one_url_that_opens(tmp_path) -> None:

@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from ..archive.store import Archive
@@ -24,6 +25,7 @@ from .access import TokenGuard
 from .asking import ask
 from .feed import Feed
 from .pages import HERE, Pages
+from .site_folder import SiteFolder
 from .views import Views
 
 MAX_BODY_BYTES = 1_000_000  # a kernel has 256 KiB at the most, which a form may triple
@@ -35,10 +37,11 @@ STATIC = {
 PING_SECONDS = 15
 
 
-class Site:
+class Handlers:
     """The handlers of all routes."""
 
     def __init__(self, archive: Archive) -> None:
+        self.site = SiteFolder(archive.database.where)
         self.views = Views(archive)
         self.pages = Pages(self.views)
         self.feed = Feed(self.views, self.pages.render_parts)
@@ -74,6 +77,13 @@ class Site:
         page = request.query_params.get("of", "")
         return EventSourceResponse(self.feed.follow(page), ping=PING_SECONDS)
 
+    async def show_site(self, request: Request) -> Response:
+        return HTMLResponse(self.pages.render_site(self.site))
+
+    async def build_site(self, request: Request) -> Response:
+        await anyio.to_thread.run_sync(self.site.build)
+        return RedirectResponse("/site", 303)
+
     async def show_static(self, request: Request) -> Response:
         folder, kind = STATIC.get(request.path_params["name"], (Path(), ""))
         if not kind:
@@ -98,26 +108,30 @@ class Site:
 
 def make_app(archive: Archive, token: str, port: int) -> ASGIApp:
     """Make the application for a server at this port of the loopback interface."""
-    site = Site(archive)
+    handlers = Handlers(archive)
     routes = [
-        Route("/", site.show_overview),
-        Route("/live/{activity}", site.show_activity),
-        Route("/live/{activity}/{kind}", site.take_request, methods=["POST"]),
-        Route("/candidates/{candidate}", site.show_candidate),
-        Route("/events", site.stream),
-        Route("/static/{name}", site.show_static),
+        Route("/", handlers.show_overview),
+        Route("/live/{activity}", handlers.show_activity),
+        Route("/live/{activity}/{kind}", handlers.take_request, methods=["POST"]),
+        Route("/candidates/{candidate}", handlers.show_candidate),
+        Route("/events", handlers.stream),
+        Route("/static/{name}", handlers.show_static),
+        Route("/site", handlers.show_site),
+        Route("/site/build", handlers.build_site, methods=["POST"]),
+        Mount("/site", StaticFiles(directory=handlers.site.folder, check_dir=False)),
     ]
 
     @asynccontextmanager
     async def watch(app: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(site.feed.watch())
+        watching = asyncio.create_task(handlers.feed.watch())
         try:
-            yield
+            with handlers.site:
+                yield
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
                 await watching
 
-    handlers = {WarpsmithError: site.show_error, 404: site.show_missing}
-    app = Starlette(routes=routes, lifespan=watch, exception_handlers=handlers)  # type: ignore[arg-type]
+    endings = {WarpsmithError: handlers.show_error, 404: handlers.show_missing}
+    app = Starlette(routes=routes, lifespan=watch, exception_handlers=endings)  # type: ignore[arg-type]
     return guard_app(TokenGuard(app, token, port), allow_loopback(port), max_body_bytes=MAX_BODY_BYTES)

@@ -17,6 +17,7 @@ from ..site.highlighting import highlight_source
 from ..site.safety import clip, finalize
 from .asking import list_ideas, list_regions
 from .feed import Parts
+from .site_folder import SiteFolder
 from .views import Details, Views, make_line
 
 HERE = Path(__file__).parent
@@ -69,6 +70,9 @@ class Pages:
             return None
         entries, task = loaded
         return self._render("candidate.html", page=None, **describe_candidate(entries, task))
+
+    def render_site(self, site: SiteFolder) -> str:
+        return self._render("site.html", page=None, site=site)
 
     def render_message(self, title: str, text: str) -> str:
         return self._render("message.html", page=None, title=title, text=text)
