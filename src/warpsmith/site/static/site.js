@@ -65,6 +65,7 @@ const warpsmith = (() => {
   };
 
   const sortBy = (table, head, column) => {
+    if (table.id === "board") drawRows(Infinity);
     const down = head.getAttribute("aria-sort") !== "descending";
     for (const th of list("thead th", table)) th.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -101,14 +102,15 @@ const warpsmith = (() => {
     const form = find("#filters");
     const words = split(form.elements.q.value);
     const facets = list("select", form).filter((s) => s.value).map((s) => [s.name, s.value]);
+    if (words.length || facets.length) drawRows(Infinity);
     const rows = list("#board tbody tr");
-    let shown = 0;
+    let shown = waiting.length;
     for (const row of rows) {
       const isHidden = !isShown(row, words, facets);
       if (row.hidden !== isHidden) row.hidden = isHidden;
       shown += isHidden ? 0 : 1;
     }
-    find("#count").textContent = `${shown} of ${rows.length} rows`;
+    find("#count").textContent = `${shown} of ${rows.length + waiting.length} rows`;
   };
 
   const readAddress = (form, values) => {
@@ -132,10 +134,26 @@ const warpsmith = (() => {
     filter();
   };
 
-  // Rows beyond the first ones, as the site's own template wrote them: everything of an archive is escaped in them.
+  // Rows beyond the first ones, as the site's own template wrote them: everything of an archive is escaped in them. They are
+  // drawn some at a time while nothing else is to be done, and at once when somebody filters or sorts.
+  const AT_ONCE = 40;
+  let waiting = [];
+
+  const drawRows = (count) => {
+    const rows = waiting.splice(0, count);
+    if (rows.length) find("#board tbody").insertAdjacentHTML("beforeend", rows.join(""));
+  };
+
+  const drawLater = () => {
+    drawRows(AT_ONCE);
+    if (waiting.length) requestIdleCallback(drawLater);
+  };
+
   const addRows = (rows) => {
-    find("#board tbody").insertAdjacentHTML("beforeend", rows.join(""));
+    waiting = waiting.concat(rows);
     filter();
+    if (globalThis.requestIdleCallback) requestIdleCallback(drawLater);
+    else drawRows(Infinity);
   };
 
   // ---- sources and commands are copied by a button
