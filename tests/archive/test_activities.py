@@ -9,7 +9,7 @@ import time
 import pytest
 
 from warpsmith.archive import schema as s
-from warpsmith.archive.activities import MAX_LINES, SILENCE_SECONDS, Activities
+from warpsmith.archive.activities import KILLED, MAX_LINES, SILENCE_SECONDS, Activities
 from warpsmith.archive.changes import ChangeWatch
 from warpsmith.archive.inbox import LATE, Inbox
 from warpsmith.archive.rows import ArchiveWarning
@@ -41,7 +41,9 @@ def test_an_activity_tells_its_state_and_how_it_ended(activities):
     (begun,) = activities.list_open()
     assert (begun.activity_id, begun.state.stage, begun.run_id) == (activity_id, "loading", "")
     assert not activities.is_lost(begun)
-    activities.note(activity_id, LiveState(stage="searching", judged=3), "run-1", [(now(), "one"), (now(), "two")])
+    activities.note(
+        activity_id, LiveState(stage="searching", judged=3), "run-1", [(now(), "one"), (now(), "two")]
+    )
     noted = activities.get(activity_id)
     assert (noted.state.judged, noted.run_id) == (3, "run-1")
     assert noted.seen_at >= begun.seen_at
@@ -63,7 +65,9 @@ def test_runs_of_a_suite_are_listed_with_it(activities):
 def test_the_oldest_lines_make_room(activities):
     activity_id = activities.begin("run", "relu", "cpu", "", LiveState())
     for start in (0, MAX_LINES - 10):
-        activities.note(activity_id, LiveState(), lines=[(now(), f"line {start + i}") for i in range(MAX_LINES - 10)])
+        activities.note(
+            activity_id, LiveState(), lines=[(now(), f"line {start + i}") for i in range(MAX_LINES - 10)]
+        )
     lines = [line for _, line in activities.list_lines(activity_id)]
     assert len(lines) == MAX_LINES
     assert lines[-1] == f"line {2 * MAX_LINES - 21}"
@@ -78,6 +82,9 @@ def test_what_a_killed_process_worked_on_is_lost(tmp_path, make):
     (left_open,) = activities.list_open()
     assert left_open.activity_id == child.stdout.strip()
     assert activities.is_lost(left_open)
+    begun = activities.begin("run", "relu", "cpu", "", LiveState())  # which closes it
+    assert [a.activity_id for a in activities.list_open()] == [begun]
+    assert [a.ending for a in activities.list_ended(5)] == [KILLED]
 
 
 def test_a_silent_process_of_another_machine_is_lost(activities, archive):

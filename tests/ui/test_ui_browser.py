@@ -47,7 +47,7 @@ def test_a_killed_run_is_shown_as_killed(live, start_run, open_page):
     page.wait_for_selector("#finished .badge.killed")
     assert "Nothing works" in page.inner_text("#working")
     page.goto(f"{live.home}/live/{activity.activity_id}")
-    assert "Its process is gone" in page.inner_text("#state")
+    assert "its process ended and said nothing" in page.inner_text("#state")
     assert page.locator("button:has-text('Stop')").count() == 0
 
 

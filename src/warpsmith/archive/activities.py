@@ -7,7 +7,7 @@ on another machine whether it was silent for too long.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import delete, insert, select, update
@@ -22,6 +22,8 @@ from .store import now
 SILENCE_SECONDS = (
     60.0  # of a process on another machine, after which it counts as lost; it writes six times as often
 )
+KILLED = "killed: its process ended and said nothing; the same command goes on from there"
+MAX_OPEN = 1000  # activities looked at
 MAX_LINES = 400  # kept of one activity
 MAX_LINE_CHARACTERS = 2000
 Line = tuple[str, str]  # when it was written (ISO 8601 UTC), text
@@ -32,7 +34,8 @@ class Activities:
         self._database = database
 
     def begin(self, kind: ActivityKind, title: str, target: str, parent: str, state: LiveState) -> str:
-        """Note that this process begins to work; return the activity's id."""
+        """Note that this process begins to work; return the activity's id. What was killed before is closed meanwhile."""
+        self._close_lost()
         activity_id = secrets.token_hex(6)
         with self._database.transaction(write=True) as connection:
             values = {
@@ -70,7 +73,7 @@ class Activities:
     def list_open(self) -> list[Activity]:
         """List what has not said that it ended, oldest first."""
         a = s.activities.c
-        return self._load(a.ended_at == "", a.started_at.asc(), 1000)
+        return self._load(a.ended_at == "", a.started_at.desc(), MAX_OPEN)[::-1]
 
     def list_ended(self, most: int) -> list[Activity]:
         """List what ended by its own account, the latest first; without the runs of suites, which these tell of."""
@@ -98,13 +101,28 @@ class Activities:
         with self._database.transaction() as connection:
             return [(row.written_at, row.line) for row in reversed(connection.execute(query).all())]
 
-    def is_lost(self, activity: Activity) -> bool:
-        """Return whether its process is gone without having said how it ended."""
-        if activity.ended_at:
-            return False
+    def find_lost(self, activities: Iterable[Activity]) -> set[str]:
+        """Return the ids of those whose processes are gone without having said how they ended."""
         with self._database.transaction() as connection:
-            silent = self._database.clock(connection) - activity.seen_at
-        return is_gone(activity.owner, silent, SILENCE_SECONDS)
+            clock = self._database.clock(connection)
+        return {
+            a.activity_id
+            for a in activities
+            if not a.ended_at and is_gone(a.owner, clock - a.seen_at, SILENCE_SECONDS)
+        }
+
+    def is_lost(self, activity: Activity) -> bool:
+        return bool(self.find_lost([activity]))
+
+    def _close_lost(self) -> None:
+        """Write down what was killed, so that nobody asks for its process for ever."""
+        lost = self.find_lost(self.list_open())
+        if not lost:
+            return
+        a = s.activities
+        with self._database.transaction(write=True) as connection:
+            condition = a.c.id.in_(lost) & (a.c.ended_at == "")
+            connection.execute(update(a).where(condition).values(ended_at=now(), ending=KILLED))
 
     def _load(self, condition: Any, order: Any, most: int) -> list[Activity]:
         query = select(s.activities).where(condition).order_by(order, s.activities.c.id).limit(most)

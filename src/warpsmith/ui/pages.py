@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..archive import Entry
+from ..archive.activities import KILLED
 from ..records import Task
 from ..report.parts import checks
 from ..report.wording import label
@@ -33,7 +34,7 @@ class Pages:
             finalize=finalize, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self.environment.filters |= {"clip": clip, "when": show_time}
-        self.environment.globals["version"] = __version__
+        self.environment.globals |= {"version": __version__, "killed": KILLED}
 
     def render_parts(self, page: str) -> Parts:
         """Render the parts of a page: "" is the overview, else an activity's id. Empty where there is no such activity."""

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from ..archive import Archive, Entry
 from ..archive import schema as s
-from ..archive.activities import Activities
+from ..archive.activities import KILLED, Activities
 from ..archive.inbox import Inbox
 from ..archive.rows import ArchiveWarning
 from ..progress import duration
@@ -23,7 +23,6 @@ from ..report.wording import baseline_name, interval, label, share
 
 ENDED_SHOWN, ATTEMPTS_SHOWN, WAITING_SHOWN, LINES_SHOWN = 20, 40, 12, 200
 STAGES = ("building", "waiting", "screening", "verifying", "timing", "confirming")
-KILLED = "killed"
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Views:
 
     def load_overview(self) -> Overview:
         open_now = self.activities.list_open()
-        lost = {a.activity_id for a in open_now if self.activities.is_lost(a)}
+        lost = self.activities.find_lost(open_now)
         alive = [a for a in open_now if a.activity_id not in lost]
         parents = {a.activity_id for a in open_now}
         top = [a for a in alive if a.parent not in parents or a.parent in lost]
@@ -90,16 +89,14 @@ class Views:
 
     def list_lost(self) -> frozenset[str]:
         """List what was killed, of what has not ended: no write tells of that."""
-        open_now = self.activities.list_open()
-        return frozenset(a.activity_id for a in open_now if self.activities.is_lost(a))
+        return frozenset(self.activities.find_lost(self.activities.list_open()))
 
     def load_details(self, activity_id: str) -> Details | None:
         activity = self.activities.get(activity_id)
         if activity is None:
             return None
-        lost = {activity_id} if self.activities.is_lost(activity) else set[str]()
         children = self.activities.list_children(activity_id) if activity.kind == "suite" else []
-        lost |= {c.activity_id for c in children if self.activities.is_lost(c)}
+        lost = self.activities.find_lost([activity, *children])
         working = [c for c in children if not c.ended_at and c.activity_id not in lost]
         card = self._make_card(activity, lost, working)
         at = activity.state.candidates if card.standing in ("working", "stopping") else ()
@@ -134,10 +131,10 @@ class Views:
         )  # fmt: skip
 
     def _find_standing(self, activity: Activity, lost: set[str]) -> str:
+        if activity.activity_id in lost or activity.ending == KILLED:
+            return "killed"
         if activity.ended_at:
             return "ended"
-        if activity.activity_id in lost:
-            return KILLED
         stops = (r.kind == "stop" for r in self.inbox.list_all(activity.activity_id))
         return "stopping" if any(stops) else "working"
 
