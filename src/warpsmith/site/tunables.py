@@ -34,6 +34,7 @@ MEANINGS = {
     "RING_STAGES": "tiles under way in shared memory",
     "ROWS": "rows that are held in registers",
     "ROWS_IN_FLIGHT": "rows under way at once",
+    "ROWS_PER_GROUP": "rows that a group of threads takes together",
     "ROWS_PER_THREAD": "output rows of a thread",
     "SM_COUNT": "multiprocessors that share the tiles; any number is right",
     "SMEM_KIB": "shared memory of a block, KiB",
