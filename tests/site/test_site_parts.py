@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.records import BaselineTiming, Limit, TaskSource, Timing, Tunable
-from warpsmith.site.charts import draw_times
+from warpsmith.archive import Entry
+from warpsmith.records import Limit, TaskSource, Tunable
 from warpsmith.site.facets import find_level, list_values
 from warpsmith.site.findings import read_finding, read_ratio
-from warpsmith.site.highlighting import SourceLines
+from warpsmith.site.kernel_facts import draw_kernel_roofline, draw_kernel_times
 from warpsmith.site.kernel_units import find_summary, tabulate_schedule
-from warpsmith.site.roofline_chart import draw_roofline
 from warpsmith.site.search_index import SearchIndex
+from warpsmith.site.source_lines import SourceLines
 from warpsmith.site.suite_pages import read_suite, read_suites
 from warpsmith.site.tunables import MEANINGS
-from warpsmith.testing import chain_candidate, chain_task
+from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 KERNELS = Path(__file__).resolve().parents[2] / "src/warpsmith/kernels"
 
@@ -92,27 +92,29 @@ def test_words_of_sources_lead_to_their_entries() -> None:
     assert "x" not in index.sources
 
 
-def test_a_roofline_stands_at_the_tasks_intensity() -> None:
+def make_entry(**times: float) -> Entry:
+    """A correct result with these times, under a limit of 4 operations a byte."""
+    candidate = chain_candidate("a")
+    result = scripted_result(candidate, 2.0)
     limit = Limit(
         seconds=1e-5, least_bytes=1000, flops=4000, bytes_per_second=1e8, flops_per_second=1e9, bound="memory"
     )
-    timing = Timing(median_us=20.0, low_us=19.0, high_us=21.0, cache="cold", samples=5, ratios=())
-    chart = draw_roofline(
-        timing,
-        limit,
-        [BaselineTiming(name="eager", ok=True, median_us=40.0), BaselineTiming(name="compile", ok=False)],
-    )
-    assert chart.count("<circle") == 2
-    assert "4 operations a byte" in chart
-    assert "reaches 50% of it" in chart
-    assert draw_roofline(timing, limit.model_copy(update={"flops": 0}), []) == ""
+    assert result.timing is not None
+    timing = result.timing.model_copy(update={"limit": limit, **times})
+    return Entry(candidate=candidate, result=result.model_copy(update={"timing": timing}))
 
 
-@pytest.mark.parametrize(
-    "time", [(1.0, 0.5, float("inf")), (0.0, 0.0, 0.0), (float("nan"),) * 3, (1.0, -1.0, 2.0)]
-)
+def test_a_roofline_stands_at_the_tasks_intensity() -> None:
+    chart = draw_kernel_roofline(make_entry(median_us=20.0), None)
+    assert "At 4 FLOP per byte" in chart
+    assert "this kernel" in chart
+
+
+@pytest.mark.parametrize("time", [(1.0, 0.5, float("inf")), (0.0, 0.0, 0.0), (1.0, -1.0, 2.0)])
 def test_times_that_are_none_are_not_drawn(time: tuple[float, float, float]) -> None:
-    assert draw_times(["this kernel"], [time], 1.0) == ""
+    entry = make_entry(**dict(zip(("median_us", "low_us", "high_us"), time, strict=True)))
+    assert draw_kernel_times(entry, None) == ""
+    assert draw_kernel_roofline(entry, None) == ""
 
 
 @pytest.mark.parametrize(
