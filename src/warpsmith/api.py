@@ -166,6 +166,7 @@ def run_suite(
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
     files = load_suite(suite)
+    from .report.suite import SuiteSummaries
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
@@ -184,7 +185,7 @@ def run_suite(
             settings = LaneSettings(lanes, LANE_PLAY, details, logs, list_visible_gpus())
             summaries = play_in_lanes(plan, settings, shown, live.add_finished, live.is_stopped)
         live.raise_if_stopped(len(summaries))
-        return summaries
+        return SuiteSummaries(summaries)
 
 
 def check_lanes(lanes: int, target: str) -> None:
@@ -507,7 +508,7 @@ def make_target(name: str, config: Config) -> Target:
 
 def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
     """Load a task within the limits of the settings."""
-    start_ahead()
+    start_ahead(",".join(config.baselines))
     memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
     return load_task(
         spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory

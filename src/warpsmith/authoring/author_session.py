@@ -25,9 +25,9 @@ from ..processes.buffers import Scratch
 from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
-from ..report.wording import label
 from ..search.confirmation import describe_best, explain_noise
 from ..targets.target import Target
+from ..wording import label
 
 IDLE = "waiting for a submission"
 

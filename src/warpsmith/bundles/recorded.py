@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,7 @@ def import_recorded(archive: Archive, paths: Iterable[Path], tell: Callable[[str
             tell(f"reading {name}")
             try:
                 _import_file(archive, path, name, recorded)
-            except (ArchiveError, BundleError, OSError, tarfile.TarError) as error:
+            except (ArchiveError, BundleError, OSError, EOFError, zlib.error, tarfile.TarError) as error:
                 recorded.problems.append(
                     f"{name} is left out: {str(error).splitlines()[0] if str(error) else error}"
                 )

@@ -22,7 +22,7 @@ from ..errors import ArchiveError, Interrupted, WarpsmithError
 from ..progress import Observer, closing_line
 from ..records import Candidate, RunSummary
 from ..records.live import ActivityKind, LiveCandidate, LiveState
-from ..report.wording import label
+from ..wording import label
 
 TURN_SECONDS = 0.5  # between two looks for news
 HEARTBEAT_SECONDS = 10.0

@@ -33,13 +33,13 @@ from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
 from ..records import TOO_BUSY, Budget, Result, Role, RunSummary, Task
-from ..report.wording import label
 from ..search.confirmation import confirm, describe_best
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
 from ..search.remeasure import REMEASURE_SHARE
 from ..targets.target import Target, unit_device
+from ..wording import label
 from .live import LiveActivity, tell_best
 from .machine_code import MachineCode
 from .replaying import replay

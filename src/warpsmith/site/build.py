@@ -9,9 +9,10 @@ from typing import Any
 
 from .. import __version__
 from ..archive.reading import ArchiveReader
+from ..pages.safety import make_file_id, show_controls
 from ..progress import counted
 from ..records.intervals import find_worth
-from ..report.wording import label
+from ..wording import label
 from .downloads import Downloads, write_tables
 from .findings import Finding, write_findings
 from .folder import GENERATOR, replace_folder
@@ -23,7 +24,6 @@ from .merging import MergedArchives, TaskRecords
 from .methods import write_methods
 from .neighbours import Neighbourhood
 from .run_pages import write_run
-from .safety import make_file_id, show_controls
 from .search_index import SearchIndex
 from .standing import list_standings
 from .suite_pages import Suite, write_suites
@@ -81,15 +81,15 @@ def build_site(
     merged, lines = MergedArchives(archives), Lines()
     with replace_folder(out, force) as folder, Downloads() as downloads:
         writer, listing = Writer(folder), merged.list_tasks()
-        near = _survey(merged, listing, tell)
-        kernels = KernelWriter(writer, merged, near, downloads)
+        neighbours = _survey(merged, listing, tell)
+        kernels = KernelWriter(writer, merged, neighbours, downloads)
         for number, (task_id, name) in enumerate(listing, 1):
             tell(f"task {number} of {len(listing)}: {show_controls(name)}")
             records = merged.load(task_id)
             if records is not None:
                 _write_task(writer, kernels, records, lines)
         tell("pages of all tasks")
-        _write_overviews(writer, lines, near, findings, suites)
+        _write_overviews(writer, lines, neighbours, findings, suites)
         write_tables(writer, archives)
         _write_data_page(writer)
         writer.write_static()
@@ -101,17 +101,17 @@ def _survey(
     merged: MergedArchives, listing: Sequence[tuple[str, str]], tell: Callable[[str], None]
 ) -> Neighbourhood:
     """Read every kernel, to know which are alike."""
-    near = Neighbourhood()
+    neighbours = Neighbourhood()
     for number, (task_id, name) in enumerate(listing, 1):
         tell(f"reading task {number} of {len(listing)}: {show_controls(name)}")
         records = merged.load(task_id)
         for kernel in list_kernels(records) if records is not None else ():
             result = kernel.shown.result
             low = find_worth(result.speedup) if result.status == "ok" else 0.0
-            near.add(kernel.candidate, name, kernel.outcome, low)
-    tell(f"neighbours of {counted(len(near.dots), 'kernel')}")
-    near.finish()
-    return near
+            neighbours.add(kernel.candidate, name, kernel.outcome, low)
+    tell(f"neighbours of {counted(len(neighbours.dots), 'kernel')}")
+    neighbours.finish()
+    return neighbours
 
 
 def _write_task(writer: Writer, kernel_writer: KernelWriter, records: TaskRecords, lines: Lines) -> None:
@@ -153,7 +153,11 @@ def _make_kernel_line(kernel: Kernel, records: TaskRecords) -> dict[str, Any]:
 
 
 def _write_overviews(
-    writer: Writer, lines: Lines, near: Neighbourhood, findings: Sequence[Finding], suites: Sequence[Suite]
+    writer: Writer,
+    lines: Lines,
+    neighbours: Neighbourhood,
+    findings: Sequence[Finding],
+    suites: Sequence[Suite],
 ) -> None:
     counts = f"{counted(len(lines.tasks), 'task')}, {counted(len(lines.kernels), 'kernel')}, {counted(len(lines.runs), 'run')}."
     lines.board.write(writer, counts)
@@ -165,7 +169,7 @@ def _write_overviews(
         "api/index.json", {"generator": f"{GENERATOR} {__version__}", "files": files, "records": patterns}
     )
     lines.index.write(writer)
-    write_map(writer, near)
+    write_map(writer, neighbours)
     write_findings(writer, findings)
     write_suites(writer, suites)
     write_methods(writer)

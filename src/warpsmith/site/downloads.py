@@ -18,8 +18,6 @@ from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..config import Config
 from ..errors import UsageError, WarpsmithError
-from ..export import list_source_files, to_kernelbench
-from ..export.files import proof, task_text
 from ..records import Candidate, Task
 from ..sharing.columns import ARCHIVE, table
 from ..sharing.kernels import export_parquet
@@ -57,6 +55,9 @@ class Downloads:
         self, writer: Writer, path: str, task: Task, entry: Entry, run: RunRecord | None
     ) -> dict[str, str]:
         """Write `path`.kernelbench.py.txt and `path`.zip for a correct kernel; return what they are → name of the file."""
+        from ..export import to_kernelbench  # it imports torch
+        from ..export.files import proof
+
         candidate = entry.candidate
         target = self._find_target(entry)
         if target is None or entry.result.status != "ok" or not candidate.compiled:
@@ -74,6 +75,9 @@ class Downloads:
         return {title: Path(name).name for title, (name, _) in files.items()}
 
     def _pack(self, task: Task, candidate: Candidate, target: NativeTarget, words: str) -> bytes:
+        from ..export import list_source_files
+        from ..export.files import task_text
+
         texts = list_source_files(task, candidate, target, words)
         if task.source.text:
             texts["reference.py"] = task_text(task)

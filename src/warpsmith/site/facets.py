@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ..pages.safety import clip, show_controls
 from ..records import Candidate, Task
-from .safety import clip, show_controls
 from .standing import Standing
 
 NAMES = ("outcome", "level", "family", "dtype", "label", "machine", "target")

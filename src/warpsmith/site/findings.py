@@ -13,8 +13,8 @@ from typing import Any
 
 from ..archive.foreign import foreign_kernels
 from ..archive.reading import ArchiveReader
+from ..pages.safety import clip
 from ..records import Ratio
-from .safety import clip
 from .tables import Cell, Table, make_table, show_ratio
 from .writing import Writer
 

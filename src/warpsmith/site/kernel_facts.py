@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from markupsafe import Markup
 
 from ..archive import Entry
-from ..records import Candidate, Ratio
+from ..pages.bars import Bar, draw_bars
+from ..pages.roofline_chart import Rate, draw_roofline
+from ..records import BaselineTiming, Candidate, Ratio, Timing
 from ..records.intervals import find_sure_share, is_unknown
-from ..report.wording import baseline_name, interval, microseconds, share
-from .charts import Markup, draw_times
+from ..wording import baseline_name, interval, microseconds, share
 from .merging import MergedRun, TaskRecords
 from .neighbours import Relative
 from .standing import find_machine
 from .tables import Cell, Table, link_kernel, link_run, make_table, show_ratio
+
+MAX_BASELINES = 8  # of a chart
 
 if TYPE_CHECKING:
     from .kernel_pages import Kernel
@@ -133,18 +139,48 @@ def tabulate_similar(relatives: Sequence[Relative]) -> Table:
 
 
 def draw_kernel_times(entry: Entry, run: MergedRun | None) -> Markup:
-    """Draw the kernel's time beside the baselines that its run measured."""
+    """Draw the kernel's time beside those of the baselines that its run measured."""
     timing = entry.result.timing
-    if timing is None or entry.result.status != "ok":
+    if timing is None or entry.result.status != "ok" or not _is_time(timing):
         return Markup("")
-    rows = [("this kernel", (timing.median_us, timing.low_us, timing.high_us))]
-    rows += [
-        (baseline_name(b.name), (b.median_us, b.low_us, b.high_us))
-        for b in (run.run.baselines if run is not None else ())
-        if b.ok
-    ][:8]
+    bars = [_make_bar("this kernel", timing, "good")]
+    baselines = run.run.baselines if run is not None else ()
+    bars += [_make_bar(baseline_name(b.name), b, "base") for b in baselines if b.ok and _is_time(b)][
+        :MAX_BASELINES
+    ]
     limit_us = timing.limit_share * timing.median_us
-    return draw_times([name for name, _ in rows], [time for _, time in rows], limit_us)
+    mark = limit_us if 0 < limit_us < math.inf else None
+    return draw_bars(bars, "Times, medians with 95% intervals", mark, f"the limit, {microseconds(limit_us)}")
+
+
+def _make_bar(name: str, time: Timing | BaselineTiming, kind: Literal["good", "base"]) -> Bar:
+    text = f"{microseconds(time.median_us)} [{microseconds(time.low_us)}, {microseconds(time.high_us)}]"
+    return Bar(name, time.median_us, text, kind, time.low_us, time.high_us)
+
+
+def _is_time(time: Timing | BaselineTiming) -> bool:
+    return all(0 <= us < math.inf for us in (time.low_us, time.high_us)) and 0 < time.median_us < math.inf
+
+
+def draw_kernel_roofline(entry: Entry, run: MergedRun | None) -> Markup:
+    """Draw the kernel and the baselines under the measured peaks, at the arithmetic of the task over its least traffic."""
+    timing = entry.result.timing
+    limit = (timing.limit if timing is not None else None) or (run.run.limit if run is not None else None)
+    if (
+        timing is None
+        or entry.result.status != "ok"
+        or limit is None
+        or not (_is_time(timing) and limit.least_bytes > 0)
+    ):
+        return Markup("")
+    baselines = [b for b in (run.run.baselines if run is not None else ()) if b.ok and _is_time(b)][
+        :MAX_BASELINES
+    ]
+    rates = [Rate(baseline_name(b.name), limit.flops / b.median_us * 1e6, "base") for b in baselines]
+    rates.append(Rate("this kernel", limit.flops / timing.median_us * 1e6, "good"))
+    return draw_roofline(
+        rates, limit.flops / limit.least_bytes, limit.bytes_per_second, limit.flops_per_second
+    )
 
 
 def find_run(kernel: Kernel, records: TaskRecords) -> MergedRun | None:

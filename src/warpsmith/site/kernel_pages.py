@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..archive import Entry
+from ..pages.bars import draw_ratios
+from ..pages.highlighting import compare_sources, join_sources, take_lines
+from ..pages.safety import make_file_id
 from ..records import Candidate
 from ..report.parts import checks
-from ..report.wording import label
-from .charts import draw_ratios
+from ..wording import label
 from .downloads import Downloads
-from .highlighting import SourceLines, compare_sources, take_lines
 from .json_records import dump_candidate, dump_entry
 from .kernel_facts import (
     describe_lineage,
     describe_time,
+    draw_kernel_roofline,
     draw_kernel_times,
     find_run,
     list_commands,
@@ -32,8 +34,7 @@ from .kernel_profile import list_notes, list_profiles
 from .kernel_units import list_units, name_download
 from .merging import MergedArchives, TaskRecords
 from .neighbours import Neighbourhood
-from .roofline_chart import draw_roofline
-from .safety import make_file_id
+from .source_lines import SourceLines
 from .standing import find_machine, find_outcome, find_standing, get_ratios, rank
 from .tables import make_table
 from .writing import Writer
@@ -98,7 +99,7 @@ class KernelWriter:
 
     writer: Writer
     archives: MergedArchives
-    near: Neighbourhood
+    neighbours: Neighbourhood
     downloads: Downloads
     sources: SourceLines = field(default_factory=SourceLines)
 
@@ -143,20 +144,17 @@ class KernelWriter:
     def _describe(self, kernel: Kernel, records: TaskRecords, files: Mapping[str, str]) -> dict[str, Any]:
         """Describe what takes little room."""
         candidate, entry, run = kernel.candidate, kernel.shown, find_run(kernel, records)
-        verdict, idea, timing = entry.result.verdict, entry.hypothesis, entry.result.timing
+        verdict, idea = entry.result.verdict, entry.hypothesis
         failed = verdict.failed if verdict is not None else None
-        limit = (timing.limit if timing is not None else None) or (run.run.limit if run is not None else None)
-        has_time = timing is not None and entry.result.status == "ok"
         return {
             "task": records.task, "candidate": candidate, "label": label(candidate), "outcome": kernel.outcome, "files": files,
             "notes": list_kernel_notes(kernel.outcome, entry, records), "headline": describe_time(entry, records),
             "chart": draw_ratios(get_ratios(entry)[:12]), "time_chart": draw_kernel_times(entry, run),
-            "roofline": draw_roofline(timing, limit, run.run.baselines if run is not None else ())
-            if has_time and timing is not None and limit is not None else "",
+            "roofline": draw_kernel_roofline(entry, run),
             "labels": verdict.labels[:20] if verdict is not None else (), "reasons": verdict.reasons[:10] if verdict is not None else (),
             "failure": f"{failed.rule} on {failed.family} inputs ({failed.variant}): {failed.detail}" if failed is not None else "",
             "seen": list_notes(entry), "lineage": describe_lineage(candidate), "evidence": idea.evidence[:10] if idea is not None else (),
-            "similar": tabulate_similar(self.near.list_relatives(candidate)), "commands": list_commands(kernel, files),
+            "similar": tabulate_similar(self.neighbours.list_relatives(candidate)), "commands": list_commands(kernel, files),
         }  # fmt: skip
 
     def _describe_long(
@@ -194,11 +192,4 @@ def _find_parent(
 
 
 def _compare(parent: Candidate, candidate: Candidate) -> list[Any]:
-    return compare_sources(_join_sources(parent), _join_sources(candidate))
-
-
-def _join_sources(candidate: Candidate) -> str:
-    return "\n".join(
-        f"// {unit.technique or unit.family} {' '.join(f'{k}={v}' for k, v in unit.values.items())}\n{unit.text}"
-        for unit in candidate.units
-    )
+    return compare_sources(join_sources(parent), join_sources(candidate))

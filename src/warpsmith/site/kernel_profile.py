@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..archive import Entry
 from ..records import RegionProfile
-from ..report.wording import microseconds, share
+from ..wording import microseconds, share
 from .tables import Cell, Table, make_table
 
 MAX_ROWS = 40

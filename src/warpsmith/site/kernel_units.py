@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ..pages.safety import make_file_id
 from ..progress import counted
 from ..records import Candidate, Unit
-from .highlighting import SourceLines
-from .safety import make_file_id
+from .source_lines import SourceLines
 from .tables import Table, make_table
 from .tunables import MEANINGS
 

@@ -23,15 +23,15 @@ SEED = 20
 
 def find_neighbours(vectors: Floats, count: int = NEIGHBOURS) -> tuple[Ints, Floats]:
     """Return the most similar others of each row, nearest first, and their cosines; shape (rows, at most `count`)."""
-    rows, most = len(vectors), min(count, len(vectors) - 1)
-    nearest, cosines = np.zeros((rows, max(most, 0)), np.int64), np.zeros((rows, max(most, 0)), np.float32)
-    if most < 1:
+    rows, width = len(vectors), min(count, len(vectors) - 1)
+    nearest, cosines = np.zeros((rows, max(width, 0)), np.int64), np.zeros((rows, max(width, 0)), np.float32)
+    if width < 1:
         return nearest, cosines
     for first in range(0, rows, BLOCK):
         block = vectors[first : first + BLOCK] @ vectors.T
         index = np.arange(len(block))
         block[index, first + index] = -np.inf
-        part = np.argpartition(-block, most - 1, axis=1)[:, :most]
+        part = np.argpartition(-block, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(block, part, axis=1)
         order = np.lexsort((part, -values), axis=1)
         nearest[first : first + BLOCK] = np.take_along_axis(part, order, axis=1)
@@ -54,8 +54,8 @@ def lay_out(vectors: Floats, nearest: Ints) -> Floats:
         _add(points, tails, pull * rate)
         _add(points, heads, -pull * rate)
         for _ in range(NEGATIVES):
-            others = chance.integers(rows, size=rows)
-            _add(points, np.arange(rows), _push(points - points[others]) * rate)
+            strangers = chance.integers(rows, size=rows)
+            _add(points, np.arange(rows), _push(points - points[strangers]) * rate)
     return _normalise(points)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..pages.safety import make_file_id
 from ..progress import counted
 from .facets import find_facets, find_level, list_dtypes, list_values
 from .json_records import dump_standing
 from .merging import TaskRecords
-from .safety import make_file_id
 from .standing import Standing, rank
 from .tables import Cell, Row, Table
 from .task_pages import describe_best

@@ -6,8 +6,8 @@ from collections import defaultdict
 from statistics import median
 from typing import Any
 
+from ..pages.safety import clip, make_file_id, show_controls
 from .neighbours import Dot, Neighbourhood
-from .safety import clip, make_file_id, show_controls
 from .tables import Cell, Table, link_kernel, make_table
 from .writing import Writer
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..records import Candidate, Unit
-from ..report.wording import label
 from ..search.embedding import SIZE, embed
+from ..wording import label
 from .layout import Floats, Ints, find_neighbours, lay_out
 
 WIDTH = 128  # numbers of a folded vector: 5 MB for 10,000 kernels
@@ -87,13 +87,13 @@ class Neighbourhood:
         shown = {candidate.content_key}
         relatives: list[Relative] = []
         same = {r for u in candidate.units for r in self._signatures.get(u.region.signature, [])[:MAX_FAMILY]}
-        for other in sorted(same, key=lambda r: (-self.dots[r].low, self.dots[r].id)):
-            relatives += self._take(other, "same signature", shown, len(relatives) < MAX_RELATED)
+        for relative in sorted(same, key=lambda r: (-self.dots[r].low, self.dots[r].id)):
+            relatives += self._take(relative, "same signature", shown, len(relatives) < MAX_RELATED)
         count = len(relatives) + MAX_RELATED
-        for other, cosine in zip(self._nearest[row], self._cosines[row], strict=True):
+        for relative, cosine in zip(self._nearest[row], self._cosines[row], strict=True):
             if cosine >= LEAST_COSINE:
                 relatives += self._take(
-                    int(other), f"similar source ({cosine:.2f})", shown, len(relatives) < count
+                    int(relative), f"similar source ({cosine:.2f})", shown, len(relatives) < count
                 )
         return relatives
 

@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from ..pages.safety import clip, make_file_id, show_controls
 from ..records import Candidate, Task
-from ..report.wording import label
-from .safety import clip, make_file_id, show_controls
+from ..wording import label
 from .writing import Writer
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,39}")

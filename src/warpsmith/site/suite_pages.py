@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..pages.safety import clip, make_file_id
 from ..records import Ratio
 from .findings import read_ratio
-from .safety import clip, make_file_id
 from .tables import Cell, Table, make_table, show_ratio
 from .task_pages import show_share
 from .writing import Writer

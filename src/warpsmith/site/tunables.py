@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MEANINGS = {
+    "BATCH": "keys, or rows, whose loads are under way at once",
     "BAND": "filter taps that read one patch of the image",
     "BK": "depth of a tile: how much of the sum one step takes",
     "BLOCK": "threads of a block",
@@ -34,6 +35,7 @@ MEANINGS = {
     "RING_STAGES": "tiles under way in shared memory",
     "ROWS": "rows that are held in registers",
     "ROWS_IN_FLIGHT": "rows under way at once",
+    "ROWS_PER_GROUP": "rows that a group of threads takes together",
     "ROWS_PER_THREAD": "output rows of a thread",
     "SM_COUNT": "multiprocessors that share the tiles; any number is right",
     "SMEM_KIB": "shared memory of a block, KiB",

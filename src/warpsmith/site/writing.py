@@ -7,29 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from pydantic_core import to_json
 
-from .. import __version__
-from .safety import clip, finalize, make_breakable, make_file_id
+from ..pages.rendering import make_environment, read_style
 
 HERE = Path(__file__).parent
 PAGES = (
     ("index.html", "Leaderboard"), ("map.html", "Map"), ("found.html", "What we found"), ("methods.html", "Methods"), ("search.html", "Search"),
     ("json.html", "Data"),
 )  # fmt: skip  # of the navigation
-STATIC = ("site.css", "site.js", "search.js", "map.js", "icon.svg")
+STATIC = ("site.js", "search.js", "map.js", "icon.svg")
 
 
-def make_environment() -> Environment:
-    """Make the templates' environment: everything is escaped, a name that is not there is an error."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=finalize,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"breakable": make_breakable, "clip": clip, "file": make_file_id}
-    environment.globals |= {"version": __version__, "pages": PAGES}
+def _make_site_environment() -> Environment:
+    environment = make_environment(HERE / "templates")
+    environment.globals["pages"] = PAGES
     return environment
 
 
@@ -39,7 +33,7 @@ class Writer:
 
     folder: Path
     pages: int = 0
-    environment: Environment = field(default_factory=make_environment)
+    environment: Environment = field(default_factory=_make_site_environment)
 
     def write_page(self, path: str, template: str, **values: Any) -> None:
         """Render a page. `root` leads from it to the site's root."""
@@ -74,6 +68,8 @@ class Writer:
         file.write_bytes(data)
 
     def write_static(self) -> None:
+        style = (HERE / "static" / "site.css").read_text(encoding="utf-8")
+        self.write_text("site.css", read_style("pages", "charts") + style)
         for name in STATIC:
             self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
 

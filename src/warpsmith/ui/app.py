@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import anyio
 from sse_starlette import EventSourceResponse
@@ -19,7 +18,7 @@ from starlette.types import ASGIApp
 
 from ..archive.store import Archive
 from ..errors import WarpsmithError
-from ..site.writing import HERE as SITE
+from ..pages.rendering import read_style
 from ..web import allow_loopback, guard_app
 from .access import TokenGuard
 from .asking import ask
@@ -29,11 +28,7 @@ from .site_folder import SiteFolder
 from .views import Views
 
 MAX_BODY_BYTES = 1_000_000  # a kernel has 256 KiB at the most, which a form may triple
-STATIC = {
-    "site.css": (SITE / "static", "text/css"),
-    "ui.css": (HERE / "static", "text/css"),
-    "ui.js": (HERE / "static", "text/javascript"),
-}
+STATIC = {"pages.css": "text/css", "ui.css": "text/css", "ui.js": "text/javascript"}
 PING_SECONDS = 15
 
 
@@ -85,10 +80,13 @@ class Handlers:
         return RedirectResponse("/site", 303)
 
     async def show_static(self, request: Request) -> Response:
-        folder, kind = STATIC.get(request.path_params["name"], (Path(), ""))
+        name = request.path_params["name"]
+        kind = STATIC.get(name, "")
         if not kind:
             raise HTTPException(404)
-        text = (folder / request.path_params["name"]).read_text(encoding="utf-8")
+        text = (
+            read_style(name) if name == "pages.css" else (HERE / "static" / name).read_text(encoding="utf-8")
+        )
         return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
 
     def _answer(self, html: str | None, noun: str) -> Response:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
 from ..archive import Entry
 from ..archive.activities import KILLED
+from ..pages.highlighting import highlight_source
+from ..pages.rendering import make_environment
 from ..records import Task
 from ..report.parts import checks
-from ..report.wording import label
-from ..site.highlighting import highlight_source
-from ..site.safety import clip, finalize
+from ..wording import label
 from .asking import list_ideas, list_regions
 from .feed import Parts
 from .site_folder import SiteFolder
@@ -29,11 +28,8 @@ ACTIVITY_PARTS = ("state", "best", "progress", "stages", "children", "attempts",
 class Pages:
     def __init__(self, views: Views) -> None:
         self.views = views
-        self.environment = Environment(
-            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
-            finalize=finalize, trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        self.environment.filters |= {"clip": clip, "when": show_time}
+        self.environment = make_environment(HERE / "templates")
+        self.environment.filters["when"] = show_time
         self.environment.globals |= {"version": __version__, "killed": KILLED}
 
     def render_parts(self, page: str) -> Parts:

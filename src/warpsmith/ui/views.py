@@ -19,7 +19,7 @@ from ..progress import duration
 from ..records import Task
 from ..records.intervals import find_sure_share
 from ..records.live import Activity, LiveCandidate, Request
-from ..report.wording import baseline_name, interval, label, share
+from ..wording import baseline_name, interval, label, share
 
 ENDED_SHOWN, ATTEMPTS_SHOWN, WAITING_SHOWN, LINES_SHOWN = 20, 40, 12, 200
 STAGES = ("building", "waiting", "screening", "verifying", "timing", "confirming")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +13,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CppLexer, CudaLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
+from ..records import Candidate
 from .safety import clip, show_controls
 
 LEXERS: dict[str, type[Lexer]] = {"c++": CppLexer, "cuda": CudaLexer, "python": PythonLexer}
@@ -23,7 +23,6 @@ CLASSES: tuple[tuple[_TokenType, str], ...] = (  # the first that holds a token 
 )  # fmt: skip
 MAX_LEXED = 200_000  # characters; what follows is cut off on pages, not in downloads
 MAX_LINE = 2_000  # characters
-MAX_REMEMBERED = 4_000  # paragraphs
 
 
 def highlight_source(text: str, language: str) -> list[Markup]:
@@ -39,35 +38,6 @@ def highlight_source(text: str, language: str) -> list[Markup]:
         lines[-1].append((name, head))
         lines += [[(name, part)] for part in tail]
     return [_join_pieces(line) for line in lines]
-
-
-class SourceLines:
-    """Highlights sources paragraph by paragraph, and remembers the last ones: kernels share most of their text.
-
-    A comment or a string with an empty line in it is read as two.
-    """
-
-    def __init__(self) -> None:
-        self._paragraphs: OrderedDict[tuple[str, str], list[Markup]] = OrderedDict()
-
-    def _highlight(self, paragraph: str, language: str) -> list[Markup]:
-        key = (paragraph, language)
-        if key not in self._paragraphs:
-            self._paragraphs[key] = highlight_source(paragraph, language)
-            if len(self._paragraphs) > MAX_REMEMBERED:
-                self._paragraphs.popitem(last=False)
-        self._paragraphs.move_to_end(key)
-        return self._paragraphs[key]
-
-    def take(self, text: str, language: str, size_bytes: int) -> tuple[Markup, int]:
-        """Return the first lines that fit into so many bytes of HTML, and how many lines are left out. No more is read than may fit."""
-        head = text if len(text) <= size_bytes else text[:size_bytes].rpartition("\n")[0]
-        lines: list[Markup] = []
-        for paragraph in head.split("\n\n"):
-            lines += [Markup("")] if lines else []
-            lines += self._highlight(paragraph, language)
-        shown, missing = take_lines(lines, size_bytes)
-        return shown, missing + text.count("\n", len(head))
 
 
 @cache
@@ -94,15 +64,42 @@ def take_lines(lines: Sequence[Markup], size_bytes: int) -> tuple[Markup, int]:
     return Markup("\n").join(lines), 0
 
 
+def highlight_head(text: str, language: str, size_bytes: int) -> tuple[Markup, int]:
+    """Return the first lines that fit into so many bytes of HTML, and how many lines are left out. No more is read than may fit."""
+    head = text if len(text) <= size_bytes else text[:size_bytes].rpartition("\n")[0]
+    shown, missing = take_lines(highlight_source(head, language) if head else [], size_bytes)
+    return shown, missing + text.count("\n", len(head))
+
+
+def mark_lines(lines: Sequence[Markup], numbers: Collection[int]) -> list[Markup]:
+    """Mark some lines, counted from 1."""
+    mark = Markup("<mark>{}</mark>")
+    return [mark.format(line) if number in numbers else line for number, line in enumerate(lines, 1)]
+
+
 def compare_sources(before: str, after: str) -> list[Markup]:
     """Return the unified difference of two sources, line by line."""
-    return [_mark(line) for line in _compare(before, after)]
+    return mark_differences(list_differences(before, after))
 
 
-def _compare(before: str, after: str) -> list[str]:
+def list_differences(before: str, after: str) -> list[str]:
+    """List the lines of the unified difference of two sources, as text."""
     if before == after:
         return []
     return list(difflib.unified_diff(_split(before), _split(after), lineterm="", n=2))[2:]
+
+
+def mark_differences(lines: Sequence[str]) -> list[Markup]:
+    """Return the lines of a difference as HTML."""
+    return [_mark(line) for line in lines]
+
+
+def join_sources(candidate: Candidate) -> str:
+    """Return the sources of a candidate as one text, each below its technique and values."""
+    return "\n".join(
+        f"// {unit.technique or unit.family} {' '.join(f'{k}={v}' for k, v in unit.values.items())}\n{unit.text}"
+        for unit in candidate.units
+    )
 
 
 def _split(text: str) -> list[str]:
