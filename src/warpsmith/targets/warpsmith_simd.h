@@ -164,7 +164,7 @@ WS_FN vl floor_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y)
 // An integer as type T holds it: the bits beyond are cut off.
 template <class T, class Value> WS_FN Value wrapped(Value v) {
     constexpr int cut = 8 * (int)(sizeof(v[0]) - sizeof(T));
-    if constexpr ((T)-1 > 0) return v & ((decltype(v[0] + 0))1 << 8 * sizeof(T)) - 1;
+    if constexpr ((T)-1 > 0) return v & (((decltype(v[0] + 0))1 << 8 * sizeof(T)) - 1);
     else return v << cut >> cut;
 }
 template <class T> WS_FN int64_t wrapped(int64_t v) { return (T)v; }
