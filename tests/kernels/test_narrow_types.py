@@ -64,7 +64,13 @@ def cast_to_float8(x: torch.Tensor, half: torch.Tensor) -> Results:
 
 def cast_integers(wide: torch.Tensor) -> Results:
     x = wide + 1
-    return x.to(torch.int8), x.to(torch.uint8), x.to(torch.int16), x.to(torch.int64), x.to(torch.int8).to(torch.int16) + x.to(torch.int16)
+    return (
+        x.to(torch.int8),
+        x.to(torch.uint8),
+        x.to(torch.int16),
+        x.to(torch.int64),
+        x.to(torch.int8).to(torch.int16) + x.to(torch.int16),
+    )
 
 
 def quantise_rows(x: torch.Tensor) -> Results:
@@ -76,7 +82,12 @@ def quantise_rows(x: torch.Tensor) -> Results:
 def quantise_columns(x: torch.Tensor) -> Results:
     scale = x.abs().nan_to_num(1.0).amax(dim=0).clamp(min=1e-8) / 448
     y = x / scale
-    return y.to(E5M2), torch.round(y / 4).clamp(-100, 100).to(torch.int8), (scale * 50).to(torch.uint8), scale.to(E4M3)
+    return (
+        y.to(E5M2),
+        torch.round(y / 4).clamp(-100, 100).to(torch.int8),
+        (scale * 50).to(torch.uint8),
+        scale.to(E4M3),
+    )
 
 
 CASES: dict[str, Case] = {

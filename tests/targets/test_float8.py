@@ -84,7 +84,9 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def call(library: ctypes.CDLL, name: str, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     y = torch.zeros(x.shape, dtype=dtype)
-    getattr(library, name)(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(x.numel()))
+    getattr(library, name)(
+        ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_int64(x.numel())
+    )
     return y
 
 
@@ -97,7 +99,9 @@ def list_floats(dtype: torch.dtype) -> torch.Tensor:
     ties = torch.cat([ties, -ties])
     near = [torch.nextafter(ties, torch.full_like(ties, way)) for way in (-torch.inf, torch.inf)]
     torch.manual_seed(11)
-    random = torch.randint(-(1 << 31), 1 << 31, (200_003,), dtype=torch.int64).to(torch.int32).view(torch.float32)
+    random = (
+        torch.randint(-(1 << 31), 1 << 31, (200_003,), dtype=torch.int64).to(torch.int32).view(torch.float32)
+    )
     halves = [patterns.view(torch.float16).float(), patterns.view(torch.bfloat16).float()]
     return torch.cat([*halves, ties, *near, random])
 

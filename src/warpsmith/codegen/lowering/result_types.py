@@ -37,8 +37,8 @@ def fits(source: str, dtype: str) -> bool:
     """Tell whether every value of one integer type (or bool) is one of the other."""
     if source not in RANGES:
         return False
-    (low, high), (least, most) = RANGES[source], RANGES[dtype]
-    return least <= low and high <= most
+    (low, high), (type_low, type_high) = RANGES[source], RANGES[dtype]
+    return type_low <= low and high <= type_high
 
 
 def lowering_of(node: Node) -> Lower:
@@ -82,7 +82,9 @@ def _takes_own_type(b: Builder, n: Node, dtype: str) -> bool:
     """Tell whether all arguments, numbers too, are values of this type."""
     low, high = RANGES[dtype]
     numbers = (a for a in n.args if isinstance(a, int))
-    return all(fits(b.dtype({"v": value}), dtype) for value in n.uses) and all(low <= a <= high for a in numbers)
+    return all(fits(b.dtype({"v": value}), dtype) for value in n.uses) and all(
+        low <= a <= high for a in numbers
+    )
 
 
 def before_rounding(steps: dict[str, Expr], name: str, dtype: str) -> str:
