@@ -90,7 +90,16 @@ def quantise_columns(x: torch.Tensor) -> Results:
     )
 
 
+def quantise_halves(x: torch.Tensor) -> Results:
+    """Scale and quotient are halves: what torch rounds them to decides the step."""
+    scale = x.abs().amax(dim=-1, keepdim=True) / 127
+    y = x / scale
+    return torch.round(y).to(torch.int8), (y * 3).to(E4M3), scale, y.float().exp().to(E5M2)
+
+
 CASES: dict[str, Case] = {
+    "bfloat16 rows": (quantise_halves, (torch.randn(64, 300, generator=torch.Generator().manual_seed(5)).bfloat16(),)),
+    "float16 rows": (quantise_halves, (torch.randn(64, 300, generator=torch.Generator().manual_seed(6)).half(),)),
     "floats to integers": (cast_floats, (floats(),)),
     "floats to float8": (cast_to_float8, (floats(), floats().half())),
     "float8 to floats": (

@@ -1,4 +1,4 @@
-// float8 as torch has it, one element: a float rounded to nearest even, and back, which is exact.
+// float8 as torch has it, one element: a float rounded to nearest even, and back, which is exact; and floats as halves hold them.
 //
 // e4m3fn: 4 bits of exponent, no infinities; what is too large becomes the largest, 448. e5m2: the upper byte of an IEEE
 // half. A NaN keeps its sign. One instruction each way from sm_89 on; elsewhere arithmetic on the bits.
@@ -66,6 +66,18 @@ __device__ __forceinline__ float widen_e5m2(uint32_t code) {
   const float x = magnitude >= 0x7c ? from_bits(special) : from_bits(magnitude << 21) * 0x1p112f;
 #endif
   return from_bits(bits_of(x) | (code & 0x80) << 24);
+}
+__device__ __forceinline__ float round_bf16(float x) {
+  const uint32_t bits = bits_of(x);
+  return x != x ? x : from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+}
+__device__ __forceinline__ float round_f16(float x) {
+#ifdef __CUDA_ARCH__
+  asm("{ .reg .b16 half; cvt.rn.f16.f32 half, %1; cvt.f32.f16 %0, half; }" : "=f"(x) : "f"(x));
+  return x;
+#else
+  return (float)(_Float16)x;
+#endif
 }
 __device__ __forceinline__ float round_e4m3(float x) { return widen_e4m3(narrow_e4m3(x)); }
 __device__ __forceinline__ float round_e5m2(float x) { return widen_e5m2(narrow_e5m2(x)); }

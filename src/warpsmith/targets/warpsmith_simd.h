@@ -306,6 +306,14 @@ WS_FN vf load_n(const ws_f16* p, int n, float fill = 0.0f) {
 }
 WS_FN void store_n(ws_bf16* p, vf v, int n) { store_lanes<uint16_t, vh>((uint16_t*)p, narrow_bf16(v), n); }
 WS_FN void store_n(ws_f16* p, vf v, int n) { store_lanes<uint16_t, vh>((uint16_t*)p, narrow_f16(v), n); }
+// A float as a half holds it.
+template <class Value> WS_FN Value round_bf16(Value x) {
+    typedef typename lanes<Value>::integer integer;
+    const integer bits = as_int(x), rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & ~0xffff;
+    return select(x != x, x, as_float(rounded));
+}
+WS_FN vf round_f16(vf x) { return widen_f16(narrow_f16(x)); }
+WS_FN float round_f16(float x) { return round_f16(splat(x))[0]; }
 // float8 as torch has it: bits in the lanes of an integer, values in floats; exact one way, rounded to nearest even the other.
 // e4m3fn: 4 bits of exponent, no infinities; what is too large becomes the largest, 448. e5m2: the upper byte of an IEEE half.
 // As for halves, the float adder rounds what is below the normal numbers, and a multiplication moves the exponent.

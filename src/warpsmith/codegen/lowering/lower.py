@@ -20,7 +20,7 @@ from .naming import identifier, verb
 from .op_builder import INTEGERS, STORED, convert, kind_of, literal, number, whole, whole_number
 from .pick_ops import PICK_OPS
 from .reduce_ops import REDUCE_OPS
-from .result_types import before_rounding, lowering_of
+from .result_types import before_rounding, find_stepped, lowering_of, round_half
 from .sized import in_terms_of_size
 from .sizes import axis_sizes
 
@@ -39,6 +39,7 @@ class Lowering:
         self.removed = find_removed_axes(self.axes, self.nodes)
         self.reduced = row_axes(self.axes, self.removed)
         self._removes = self.reduced  # by the node at hand
+        self._stepped = find_stepped(graph, self.nodes)
         self.steps: dict[str, Expr] = {}
         self._value: dict[str, str] = {}  # graph value → step
         self._same: dict[tuple[Any, ...], str] = {}
@@ -219,6 +220,13 @@ class Lowering:
                     self._value[value.name] = step
         else:
             self._value[node.output.name] = self._pointwise(node)
+        self._round_halves(node)
+
+    def _round_halves(self, node: Node) -> None:
+        """Round what the node makes where a step of a result depends on it."""
+        for value in (v for v in node.outputs if v is not None and v.name in self._stepped):
+            if base_name(node) not in VIEWS and value.name in self._value:
+                self._value[value.name] = round_half(self, node, self._value[value.name], value.spec.dtype)
 
     def _pointwise(self, node: Node) -> str:
         lower = lowering_of(node)

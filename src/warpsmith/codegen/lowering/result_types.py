@@ -2,25 +2,34 @@
 
 In: a node. Out: its lowering, whose step holds what the node's own type holds: an integer is cut to the type's bits after
 every op that may leave its range, a float8 is a float32 rounded to the type's grid. A step that only rounds for the store
-behind it is left out (`before_rounding`), for a store rounds by itself.
+behind it is left out (`before_rounding`), for a store rounds by itself. What such a cast depends on is rounded to halves
+wherever the graph has halves (`find_stepped`): a step of the result is too coarse for a value that is nearly torch's.
 """
 
 from __future__ import annotations
 
-from ...records import Node
+from collections.abc import Iterable
+
+from ...records import Graph, Node
 from ..program import Expr, Unsupported
 from .axis_relations import base_name
 from .integer_ops import integer_op
-from .op_builder import FLOAT8, INTEGERS, STORED, Builder, Lower
+from .op_builder import FLOAT8, FLOATS, INTEGERS, STORED, Builder, Lower
 from .ops import pointwise
 
 ROUNDED = {"float8_e4m3fn": "ws::round_e4m3({0})", "float8_e5m2": "ws::round_e5m2({0})"}
+HALVES = {"bfloat16": "ws::round_bf16({0})", "float16": "ws::round_f16({0})"}
 WRAPPED = {dtype: f"ws::wrapped<{dtype}_t>({{0}})" for dtype in INTEGERS if dtype != "int64"}
 RANGES = {
     "bool": (0, 1), "uint8": (0, (1 << 8) - 1), "int8": (-(1 << 7), (1 << 7) - 1), "int16": (-(1 << 15), (1 << 15) - 1),
     "int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1),
 }  # fmt: skip
 COPIES = ("_to_copy", "clone", "alias")
+# Ops that make halves of halves without rounding.
+EXACT = frozenset({
+    "abs", "neg", "amax", "amin", "max", "min", "maximum", "minimum", "relu", "where", "clone", "alias", "sign", "round", "floor",
+    "ceil", "trunc",
+})  # fmt: skip
 # Ops that stay in the range of their arguments; and those whose lowest bits depend on the arguments' lowest bits alone.
 IN_RANGE = frozenset({
     *COPIES, "where", "masked_fill", "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_and", "bitwise_or",
@@ -54,6 +63,31 @@ def lowering_of(node: Node) -> Lower:
     if lower is None:
         raise Unsupported(f"{node.op} is not known")
     return _cut(name, lower) if dtype in WRAPPED else lower
+
+
+def find_stepped(graph: Graph, nodes: Iterable[Node]) -> frozenset[str]:
+    """The values in half precision that casts of floats to narrow integers or float8 depend on, and that these nodes make or read."""
+    members = list(nodes)
+    producer = {v.name: n for n in members for v in n.outputs if v is not None}
+    todo = [n.uses[0] for n in members if _steps(graph, n)]
+    reached: set[str] = set()
+    while todo:
+        value = todo.pop()
+        if value not in reached:
+            reached.add(value)
+            todo += producer[value].uses if value in producer else ()
+    return frozenset(v for v in reached if graph.specs[v].dtype in HALVES)
+
+
+def _steps(graph: Graph, node: Node) -> bool:
+    dtypes = {v.spec.dtype for v in node.outputs if v is not None}
+    narrow = bool(dtypes & {*WRAPPED, *ROUNDED}) and base_name(node) in COPIES
+    return narrow and graph.specs[node.uses[0]].dtype in FLOATS
+
+
+def round_half(b: Builder, n: Node, step: str, dtype: str) -> str:
+    """A step of a node whose result is in half precision, rounded as the result is."""
+    return step if base_name(n) in EXACT else b.emit(HALVES[dtype], step, cost=3)
 
 
 def _round(b: Builder, n: Node) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ....codegen.lowering.axis_relations import BATCH_NORM_INFERENCE, VIEWS, base_name
@@ -21,7 +22,7 @@ from ....codegen.lowering.op_builder import (
     whole,
     whole_number,
 )
-from ....codegen.lowering.result_types import before_rounding, lowering_of
+from ....codegen.lowering.result_types import before_rounding, find_stepped, lowering_of, round_half
 from ....codegen.program import Expr, Kind, Operand, Unsupported
 from ....records import Graph, Node, Region, TensorSpec
 from .digits import Split, digits
@@ -87,6 +88,10 @@ class Mapping:
     requires: list[str] = field(default_factory=list)
     root: str = ""
     _memo: dict[tuple[Any, ...], str] = field(default_factory=dict)
+
+    @cached_property
+    def stepped(self) -> frozenset[str]:
+        return find_stepped(self.graph, (self.graph.by_name[n] for n in self.region.nodes))
 
     @property
     def output(self) -> str:
@@ -182,7 +187,9 @@ class Mapping:
             return move(self, node, value, index)
         if base_name(node) == BATCH_NORM_INFERENCE:
             raise Unsupported("batch norm: its statistics do not broadcast, they go along dimension 1")
-        return lowering_of(node)(_Point(self, node, index), node)
+        point = _Point(self, node, index)
+        step = lowering_of(node)(point, node)
+        return round_half(point, node, step, node.output.spec.dtype) if value in self.stepped else step
 
     def _widen(self, step: str) -> str:
         return self.add("ws::to_long({0})", (step,), "l", 1, "wide") if self.steps[step].kind == "i" else step
