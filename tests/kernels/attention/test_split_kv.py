@@ -43,9 +43,9 @@ def filled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Ten
 
 QUICK: dict[str, Case] = {
     "a cache filled in part, heads in groups": (
-        filled, lambda: (brain(2, 6, 1, 72), brain(2, 3, 117, 72), brain(2, 3, 117, 72), torch.tensor([117, 40])), {"SPLIT": 2, "SIZE": 64},
+        filled, lambda: (brain(2, 6, 1, 72), brain(2, 3, 117, 72), brain(2, 3, 117, 72), torch.tensor([117, 40])), {"SPLIT": 2, "BLOCK": 64},
     ),
-    "one split, wide heads": (grouped, lambda: (half(1, 8, 1, 128), half(1, 2, 70, 128), half(1, 2, 70, 128)), {"SIZE": 64}),
+    "one split, wide heads": (grouped, lambda: (half(1, 8, 1, 128), half(1, 2, 70, 128), half(1, 2, 70, 128)), {"BLOCK": 64}),
 }  # fmt: skip
 REST: dict[str, Case] = {
     "a diagonal, several queries": (
@@ -53,16 +53,16 @@ REST: dict[str, Case] = {
     ),
     "an added mask of each query": (
         lambda q, k, v, m: attention(q, k, v, attn_mask=m, scale=0.3),
-        lambda: (brain(2, 2, 3, 32), brain(2, 2, 50, 32), brain(2, 2, 50, 40), brain(1, 2, 3, 50)), {"SPLIT": 4, "SIZE": 128},
+        lambda: (brain(2, 2, 3, 32), brain(2, 2, 50, 32), brain(2, 2, 50, 40), brain(1, 2, 3, 50)), {"SPLIT": 4, "BLOCK": 128},
     ),
     "float32, no heads, odd widths": (attention, lambda: (torch.randn(3, 21), torch.randn(45, 21), torch.randn(45, 19)), {"BATCH": 2}),
     "a cache that lies by position": (
         lambda q, k, v: attention(q, k.transpose(1, 2), v.transpose(1, 2)),
         lambda: (half(2, 3, 1, 64), half(2, 80, 3, 64), half(2, 80, 3, 64)), {"SPLIT": 2},
     ),
-    "more rows than a block": (grouped, lambda: (half(1, 12, 1, 64), half(1, 1, 64, 64), half(1, 1, 64, 64)), {"SPLIT": 2, "SIZE": 64}),
+    "more rows than a block": (grouped, lambda: (half(1, 12, 1, 64), half(1, 1, 64, 64), half(1, 1, 64, 64)), {"SPLIT": 2, "BLOCK": 64}),
     "scores below zero, a wide warp": (
-        lambda q, k, v: attention(q, k, v, scale=-2.0), lambda: (half(2, 1, 256), half(2, 40, 256), half(2, 40, 256)), {"SIZE": 256},
+        lambda q, k, v: attention(q, k, v, scale=-2.0), lambda: (half(2, 1, 256), half(2, 40, 256), half(2, 40, 256)), {"BLOCK": 256},
     ),
 }  # fmt: skip
 EVERY = {**QUICK, **REST}

@@ -35,11 +35,11 @@ constexpr int64_t ROW_BLOCKS = ws::ceil_div(ALL_ROWS, (int64_t)ROWS);
 constexpr int SCORES = ROWS * BATCH;                                // of a team's step …
 constexpr int SLOTS = SCORES > LANES ? SCORES / LANES : 1;          // … of which a lane has so many in the end
 constexpr int COPIES = SCORES > LANES ? 1 : LANES / SCORES;         // lanes that have the same one
-constexpr int WARPS = SIZE / ws::WARP, STEP = TEAMS * BATCH;
+constexpr int WARPS = BLOCK / ws::WARP, STEP = TEAMS * BATCH;
 constexpr int64_t SHARE = ws::ceil_div(ws::ceil_div(END, (int64_t)SPLIT), (int64_t)(WARPS * STEP)) * (WARPS * STEP);  // keys of a split
 constexpr int64_t PARTIAL = ALL_ROWS * (WIDTH_OUT + 2);             // floats of a split of a head: sums, maxima, normalisers
 constexpr float LOG2_E = 1.44269504f;
-static_assert((BATCH & (BATCH - 1)) == 0 && SIZE % ws::WARP == 0, "powers of two");
+static_assert((BATCH & (BATCH - 1)) == 0 && BLOCK % ws::WARP == 0, "powers of two");
 
 // Where a head's elements begin; `stride` of its dimensions.
 __device__ __forceinline__ int64_t begin(const int64_t* stride, int64_t head) {
@@ -249,7 +249,7 @@ __device__ __forceinline__ void finish(const Operands& o, int64_t head, int64_t 
   epilogue<1>(o, value, at);
 }
 
-__global__ void __launch_bounds__(SIZE) attend(Operands o, float* partials) {
+__global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
   const int lane = threadIdx.x % LANES, warp = threadIdx.x / ws::WARP, team = threadIdx.x % ws::WARP / LANES;
   const int64_t split = blockIdx.x % SPLIT, head = blockIdx.x / SPLIT % HEADS_KV, first_row = blockIdx.x / SPLIT / HEADS_KV * ROWS;
   const kv_t* const keys = o.$key + begin(${key}_stride, head);

@@ -78,7 +78,7 @@ def write_split_kv(graph: Graph, region: Region, attention: Attention) -> CudaBo
     for line in text.splitlines():
         w.line(line)
     launches = (
-        Launch("attend", "HEADS_KV * SPLIT * ROW_BLOCKS", "SIZE", extra="(float*)workspace", struct=True),
+        Launch("attend", "HEADS_KV * SPLIT * ROW_BLOCKS", "BLOCK", extra="(float*)workspace", struct=True),
         Launch(
             "combine", "(SPLIT > 1 ? ws::ceil_div(HEADS_KV * ALL_ROWS, (int64_t)4) : 0)", "128",
             extra="(const float*)workspace", struct=True,

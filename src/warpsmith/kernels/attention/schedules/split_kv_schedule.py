@@ -19,7 +19,7 @@ BATCHES = ((2, (4, 8, 2)), (4, (4, 2)), (8, (2, 4)))
 class SplitKvSchedule(Schedule):
     split: int = tunes("SPLIT", 1)  # blocks that share a head
     batch: int = tunes("BATCH", 4)  # keys that a team of lanes takes at once
-    size: int = tunes("SIZE", 128)  # threads of a block
+    size: int = tunes("BLOCK", 128)  # threads of a block
 
     @classmethod
     def choose(cls, hardware: Hardware, heads: int, keys: int, rows: int) -> Self:
