@@ -31,6 +31,7 @@ SEARCHED = (
     "steering",
     "worth",
     "transplant",
+    "authors",
     "simplify",
     "without",
 )  # how the search is made
@@ -91,6 +92,7 @@ class Config(BaseModel):
     steering: bool = True  # regions near their limit are left alone
     worth: PositiveFloat = 1.02  # a gain below this is not worth going on
     transplant: bool = True  # sound units of other tasks are tried
+    authors: bool = True  # kernels that others wrote for this very task join the search
     simplify: bool = True  # less code at equal speed wins
     reuse: bool = True  # what earlier runs judged is taken from the archive, and costs no evaluation
     without: tuple[str, ...] = ()  # operators that are left out

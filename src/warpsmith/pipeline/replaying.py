@@ -16,7 +16,7 @@ from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import UsageError
 from ..executors.replay import ReplayExecutor
-from ..llm.setup import open_replayed_chats
+from ..llm.setup import models_of, open_replayed_chats
 from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
 from ..search.confirmation import confirm
@@ -25,6 +25,7 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.target import Target
+from .starting import list_adopted, load_named
 from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize, with_baselines
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
@@ -126,7 +127,11 @@ def _methods(config: Config, archive: Archive, record: RunRecord, entries: Seque
         archive, record.target, before=record.started_at, task_id=record.task_id
     )
     elsewhere = list_timed_units(archive, record.target, before=record.started_at, without=record.task_id)
-    methods = make_methods(config, transfer_seeds, elsewhere=elsewhere)
+    adopted = list_adopted(
+        archive, record.task_id, record.target, record.started_at, config.authors, "synthesis" in models_of(config),
+        load_named(archive, record),
+    )  # fmt: skip
+    methods = make_methods(config, transfer_seeds, elsewhere=elsewhere, adopted=adopted)
     if config.novelty:
         methods.novelty = RecordedNovelty(config.novelty)
         methods.novelty.recorded = frozenset(e.candidate.content_key for e in entries)
