@@ -123,8 +123,8 @@ def test_a_run_tunes_what_it_was_told_to_begin_with(archive: Archive, tmp_path: 
     assert outcome.best.speedup == pytest.approx(5.0)
     assert archive.ancestors(outcome.best.candidate.id)[-1].id == begun.id
     assert archive.run(outcome.summary.run_id).config["from"] == [begun.id]
-    with scripted_run.stubs():
-        again = play(archive, tmp_path, [], authors=True)  # found in the archive, without being named
+    keep(archive, begun, 2.0)
+    again = play(archive, tmp_path, [], authors=True)  # found in the archive, without being named
     assert again.best is not None
     assert "claude" in again.best.candidate.lineage.credit
     alone = play(archive, tmp_path, [], authors=False)

@@ -24,7 +24,7 @@ MAX_AUTHORED = 6
 def list_authored(
     archive: ArchiveReader, task_id: str, target: str, before: str = "", without: str = ""
 ) -> list[Candidate]:
-    """`before`: judged before then (ISO 8601, UTC). `without`: the author whose kernels are left out."""
+    """`before`: judged before then (ISO 8601, UTC), so that a run never adopts what it judged itself. `without`: the author whose kernels are left out."""
     r, c = s.results.c, s.candidates.c
     query = (
         select(c.id, c.content_key, c.lineage)
@@ -32,6 +32,8 @@ def list_authored(
         .where(r.task_id == task_id, r.target == target, is_sound(before))
         .order_by((r.origin == "local").desc(), (r.confirmed & r.win).desc(), r.speedup.desc(), r.number)
     )
+    if before:
+        query = query.where(r.judged_at != "")  # nobody knows when
     counts, keys, picked = Counter[str](), set[str](), list[tuple[int, int, str]]()
     with archive.database.transaction() as connection:
         for row in connection.execute(query):

@@ -84,7 +84,7 @@ def _outcome(exchange: Exchange, entries: Sequence[Entry]) -> str:
         return _list_words(exchange.answer, "hypothesis", "hypotheses")
     if exchange.role == "orchestrator":
         return _advice(exchange.answer)
-    if asks("review", exchange.system):
+    if asks("review", exchange.prompt) or asks("review", exchange.system):
         return _list_words(exchange.answer, "objection", "objections")
     return _unit(exchange.answer, entries)
 
