@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from os.path import commonprefix
 from pathlib import Path
 
 from warpsmith.archive.store import Archive
@@ -50,7 +49,7 @@ def measure(exchanges: Sequence[Exchange]) -> Measures:
     later = (total - first) or 1
     return Measures(
         calls=len(calls), tokens=total // CHARACTERS_PER_TOKEN, shared=round(shared / later, 4),
-        common=round(len(calls) * len(commonprefix(calls)) / total, 4) if calls else 0.0,
+        common=round(len(calls) * count_common(calls) / total, 4) if calls else 0.0,
         knowledge=round(sum(map(count_knowledge, calls)) / total, 4),
         repeated=round(sum(map(count_repeated, calls)) / total, 4),
         reviews=round(sum(len(c) for e, c in zip(exchanges, calls, strict=True) if is_review(e)) / total, 4),
@@ -58,9 +57,15 @@ def measure(exchanges: Sequence[Exchange]) -> Measures:
     )  # fmt: skip
 
 
+def count_common(texts: Sequence[str]) -> int:
+    """Count the characters with which all of them begin."""
+    first, last = min(texts), max(texts)
+    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+
+
 def find_shared(call: str, earlier: Iterable[str]) -> int:
     """Return how many of its characters begin one of the earlier calls."""
-    return max((len(commonprefix([call, one])) for one in earlier), default=0)
+    return max((count_common([call, one]) for one in earlier), default=0)
 
 
 def count_knowledge(call: str) -> int:

@@ -43,7 +43,12 @@ from .tasks.regions import make_region
 from .tasks.suite import suite_names
 from .watching import watching
 
-INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False, "authors": False}  # settings of searches that are samples
+INDEPENDENT = {
+    "reuse": False,
+    "lessons": False,
+    "transplant": False,
+    "authors": False,
+}  # settings of searches that are samples
 LANE_PLAY = "warpsmith.api:play_lane_run"  # what a lane's process plays runs with
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ SEARCHED = (
     "without",
 )  # how the search is made
 LATER = (
-    *PLAYERS, *SEARCHED, "screening", "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
+    *PLAYERS, *SEARCHED, "screening", "temperature", "max_answer_tokens", "knowledge", "examples", "profiles", "lessons", "reuse", "judge_memory_gb",
     "timed_on",
 )  # fmt: skip
 
@@ -83,6 +83,8 @@ class Config(BaseModel):
     model_concurrency: PositiveInt = 4  # questions under way at once
     price: str | None = None  # in/out, dollars per million tokens, of models whose price is not known
     knowledge: bool = True  # models are told written knowledge and good kernels of other tasks
+    examples: bool = True  # of these, good kernels: of other tasks, and the built-in expert's for this one
+    profiles: bool = True  # models are told what was measured of kernels, beyond their times
     lessons: bool = True  # models are told what ended failures before, and what they learn is kept
     policy: Literal["bandit", "even", "fixed"] = "bandit"  # who shares a round among the operators
     islands: PositiveInt = 3  # populations that evolve apart

@@ -8,24 +8,24 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import scripted_run  # noqa: E402
+import scripted_run
 
-from warpsmith.archive.authored import MAX_PER_AUTHOR, list_authored  # noqa: E402
-from warpsmith.archive.store import Archive  # noqa: E402
-from warpsmith.authoring.naming import read_candidates  # noqa: E402
-from warpsmith.config import Config  # noqa: E402
-from warpsmith.errors import UsageError  # noqa: E402
-from warpsmith.machine import describe  # noqa: E402
-from warpsmith.pipeline import Outcome, Run  # noqa: E402
-from warpsmith.pipeline.starting import list_adopted  # noqa: E402
-from warpsmith.pipeline.summary import Ground, facts_of  # noqa: E402
-from warpsmith.pipeline.tuning import best_attempt, tune  # noqa: E402
-from warpsmith.processes.buffers import Scratch  # noqa: E402
-from warpsmith.progress import SilentObserver  # noqa: E402
-from warpsmith.records import Budget, Candidate, Lineage, Unit  # noqa: E402
-from warpsmith.targets.front_matter import unit_from_source  # noqa: E402
-from warpsmith.tasks.regions import make_region  # noqa: E402
-from warpsmith.testing import ScriptedExecutor, chain_task, scripted_result  # noqa: E402
+from warpsmith.archive.authored import MAX_PER_AUTHOR, list_authored
+from warpsmith.archive.store import Archive
+from warpsmith.authoring.naming import read_candidates
+from warpsmith.config import Config
+from warpsmith.errors import UsageError
+from warpsmith.machine import describe
+from warpsmith.pipeline import Outcome, Run
+from warpsmith.pipeline.starting import list_adopted
+from warpsmith.pipeline.summary import Ground, facts_of
+from warpsmith.pipeline.tuning import best_attempt, tune
+from warpsmith.processes.buffers import Scratch
+from warpsmith.progress import SilentObserver
+from warpsmith.records import Budget, Candidate, Lineage, Unit
+from warpsmith.targets.front_matter import unit_from_source
+from warpsmith.tasks.regions import make_region
+from warpsmith.testing import ScriptedExecutor, chain_task, scripted_result
 
 TASK = chain_task()
 SOURCE = """// warpsmith-unit: 1
@@ -52,7 +52,9 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
     opened.close()
 
 
-def keep(archive: Archive, kept: Candidate, outcome: float | str, at: str = "2026-01-01T00:00:00+00:00") -> None:
+def keep(
+    archive: Archive, kept: Candidate, outcome: float | str, at: str = "2026-01-01T00:00:00+00:00"
+) -> None:
     archive.begin_run(kept.id, TASK, "cpu", 1, {}, describe())
     result = scripted_result(kept, outcome).model_copy(update={"judged_at": at, "environment": describe().id})
     archive.add_result(kept.id, kept, result)
@@ -94,7 +96,10 @@ def test_what_was_named_is_read_or_refused_in_one_line(archive: Archive, tmp_pat
     read = read_candidates(TASK, "cpu", archive, [str(path), stored.id])
     assert [c.units[0].technique for c in read] == ["mine", "stored"]
     assert read[0].lineage.operator == "given"
-    for name, message in (("nothing", "neither a file nor a candidate"), (str(tmp_path / "empty"), "no unit file")):
+    for name, message in (
+        ("nothing", "neither a file nor a candidate"),
+        (str(tmp_path / "empty"), "no unit file"),
+    ):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(UsageError, match=message):
             read_candidates(TASK, "cpu", archive, [name])
@@ -112,9 +117,13 @@ def play(archive: Archive, folder: Path, start_from: list[Candidate], **settings
         ).play()  # fmt: skip
 
 
-def test_a_run_tunes_what_it_was_told_to_begin_with(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_tunes_what_it_was_told_to_begin_with(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(
-        scripted_run, "speed", lambda c: max((1.0 + u.values.get("UNROLL", 0) for u in c.units if "mine" in u.source), default=1.0)
+        scripted_run,
+        "speed",
+        lambda c: max((1.0 + u.values.get("UNROLL", 0) for u in c.units if "mine" in u.source), default=1.0),
     )
     begun = candidate("mine", "claude")
     outcome = play(archive, tmp_path, [begun])

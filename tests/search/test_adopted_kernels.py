@@ -50,7 +50,11 @@ def test_an_authors_kernel_is_tuned_and_the_lineage_names_both() -> None:
 
 def test_an_authors_unit_is_crossed_with_the_agents_and_the_lineage_names_both() -> None:
     search = searched(speed, adopted=[authored()], without=("predict", "rewrite"))
-    crossed = [a for a in search.attempts if a.candidate.lineage.operator == "crossover" and len(a.candidate.units) == 2]
+    crossed = [
+        a
+        for a in search.attempts
+        if a.candidate.lineage.operator == "crossover" and len(a.candidate.units) == 2
+    ]
     both = [a for a in crossed if any(u.technique == "author" for u in a.candidate.units)]
     assert both
     assert all(set(a.candidate.lineage.credit) == {"claude", "expert"} for a in both)
@@ -73,7 +77,13 @@ def test_each_author_has_an_island_that_others_reach_by_crossover_and_migration_
     assert [sorted(a.candidate.lineage.model for a in i.members.values()) for i in islands[3:]] == [
         ["claude", "claude"], ["codex"],
     ]  # fmt: skip
-    assert number_islands([authored(f"a{i}") for i in range(5)], 6) == {"a0": 3, "a1": 4, "a2": 5, "a3": 3, "a4": 4}
+    assert number_islands([authored(f"a{i}") for i in range(5)], 6) == {
+        "a0": 3,
+        "a1": 4,
+        "a2": 5,
+        "a3": 3,
+        "a4": 4,
+    }
 
 
 def test_adopted_kernels_that_were_judged_before_cost_no_evaluation() -> None:

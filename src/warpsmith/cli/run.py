@@ -44,7 +44,8 @@ def optimize(
     start_from: Annotated[
         list[str] | None,
         typer.Option(
-            "--from", metavar="CANDIDATE|FILE",
+            "--from",
+            metavar="CANDIDATE|FILE",
             help="A kernel to begin with: a candidate's id, a unit file, or a folder of them. Repeat for several.",
         ),
     ] = None,

@@ -83,7 +83,7 @@ def replay(
     config, budget = _settings(record, config), Budget.model_validate(record.config["budget"])
     meter = Meter(budget.model_copy(update={"seconds": None}))
     chats = open_replayed_chats(config, meter, archive, record.run_id, record.seed)
-    memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
+    memory = make_memory(config, archive, record.run_id, task, target.name, ground.facts) if chats else None
     entries = archive.run_entries(record.run_id, as_judged=True)
     reused = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
 

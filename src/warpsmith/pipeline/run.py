@@ -41,6 +41,7 @@ from ..search.remeasure import REMEASURE_SHARE
 from ..targets.target import Target, unit_device
 from .machine_code import MachineCode
 from .replaying import replay
+from .starting import START_FROM, list_adopted
 from .summary import (
     Ground,
     Outcome,
@@ -52,7 +53,6 @@ from .summary import (
     summarize,
     with_baselines,
 )
-from .starting import START_FROM, list_adopted
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
@@ -103,7 +103,7 @@ class Run:
                 self._allow_confirmation(meter, judge)
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
-                    make_memory(self.config, self.archive, run_id, self.task, self.target.name)
+                    make_memory(self.config, self.archive, run_id, self.task, self.target.name, ground.facts)
                     if chats
                     else None
                 )

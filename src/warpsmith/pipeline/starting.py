@@ -33,6 +33,8 @@ def load_named(archive: ArchiveReader, run: RunRecord) -> list[Candidate]:
     for candidate_id in run.config.get(START_FROM, ()):
         candidate = archive.candidate(candidate_id)
         if candidate is None:
-            raise UsageError(f"run {run.run_id} began with candidate {candidate_id}, which is not in the archive")
+            raise UsageError(
+                f"run {run.run_id} began with candidate {candidate_id}, which is not in the archive"
+            )
         candidates.append(candidate)
     return candidates

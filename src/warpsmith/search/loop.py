@@ -25,7 +25,14 @@ from .methods import Methods
 from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
-from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, propose_adopted, propose_predicted, propose_round
+from .rounds import (
+    MAX_PER_ROUND,
+    MAX_PREDICTED_PER_ROUND,
+    PREDICTED_BATCH,
+    propose_adopted,
+    propose_predicted,
+    propose_round,
+)
 from .team import Team
 
 SCREENED_PREDICTED = 12  # candidates of a round that are predicted, where all are screened side by side
@@ -245,7 +252,7 @@ class Search:
     def situation(self) -> Situation:
         return Situation(
             self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
-            steered=self.methods.steering.on and not self.limit.busy,
+            left=self.meter.describe_left(), steered=self.methods.steering.on and not self.limit.busy,
         )  # fmt: skip
 
     @property

@@ -68,7 +68,9 @@ def make_methods(
     return Methods(
         policy=POLICIES[config.policy](),
         operators={name: operator for name, operator in every_operator().items() if name not in off},
-        population=Population(config.islands + count_islands(adopted), elites=config.elites, by=config.selection),
+        population=Population(
+            config.islands + count_islands(adopted), elites=config.elites, by=config.selection
+        ),
         novelty=Novelty(config.novelty or None, assembly),
         steering=Steering(config.worth, config.steering),
         prepare=prepare if config.novelty else None,

@@ -22,7 +22,9 @@ COLD_CUDA = "Times that count are cold: before each call the L2 cache holds othe
 
 def describe_machine(target: str, facts: Facts, arch: str = "") -> str:
     """`arch`: of a GPU, as "sm_90a"."""
-    rates = f"{facts.bandwidth / 1e9:.1f} GB/s from main memory, {facts.flop_rate / 1e9:.0f} GFLOP/s in float32"
+    rates = (
+        f"{facts.bandwidth / 1e9:.1f} GB/s from main memory, {facts.flop_rate / 1e9:.0f} GFLOP/s in float32"
+    )
     if target == "cuda":
         return f"{_name_gpu(facts, arch)}: {rates} (measured, or its profile's). {_describe_gpu(facts.hardware, arch)}"
     return (
@@ -34,7 +36,7 @@ def describe_machine(target: str, facts: Facts, arch: str = "") -> str:
 
 def find_gpu(name: str) -> Facts:
     """The facts of a GPU that is not here, by its short name, such as "h100". Raises UsageError, with the names that are known."""
-    devices = {profile.name: device for device, profile in reversed(PROFILES.items())}
+    devices = {profile.name: device for device, profile in list(PROFILES.items())[::-1]}
     if name.lower() not in devices:
         raise UsageError(f"no profile of a GPU named {name[:40]!r}: there are {', '.join(sorted(devices))}")
     device = devices[name.lower()]
@@ -60,7 +62,9 @@ def _describe_gpu(hardware: Hardware, arch: str) -> str:
         else ""
     )
     size = (
-        f"{hardware.sm_count} multiprocessors, L2 {hardware.l2_bytes >> 20} MiB, {tensor_rates}" if hardware.sm_count else ""
+        f"{hardware.sm_count} multiprocessors, L2 {hardware.l2_bytes >> 20} MiB, {tensor_rates}"
+        if hardware.sm_count
+        else ""
     )
     asked = " (more than 48 KiB is asked for before the launch)" if kib > 48 else ""
     return (
