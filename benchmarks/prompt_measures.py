@@ -60,7 +60,9 @@ def measure(exchanges: Sequence[Exchange]) -> Measures:
 def count_common(texts: Sequence[str]) -> int:
     """Count the characters with which all of them begin."""
     first, last = min(texts), max(texts)
-    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
 
 
 def find_shared(call: str, earlier: Iterable[str]) -> int:

@@ -9,12 +9,12 @@ from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
 from ...targets.target import Target
-from ..base import Situation
+from ..base import Attempt, Situation
 from .answers import Language
 from .memory import Memory
 from .prompts import bullets, fence, render
 from .run_text import describe_run, list_headers, list_regions
-from .telling import goal_text
+from .telling import goal_text, profile_text, unit_profile_text
 
 LESSONS, EXEMPLARS = 3, 2
 MORE_PASSAGES = 2  # of a question, besides those that all questions of the run begin with
@@ -66,6 +66,14 @@ class Context:
         if region.id in list_headers(self.task.graph, self.target, self.regions):
             return ""
         return fence(self.target.header(self.task.graph, region), "cpp")
+
+    def profile(
+        self, attempt: Attempt | None, unit: Unit | None = None, parent: Attempt | None = None
+    ) -> str:
+        """What was measured of a candidate's units, or of one, beside its parent's; empty where profiles are not told."""
+        if not self.memory.tells_profiles or attempt is None:
+            return ""
+        return unit_profile_text(attempt, unit, parent) if unit is not None else profile_text(attempt)
 
     def goal(self, situation: Situation | None) -> str:
         """What is to be reached, and what is left to reach it with."""

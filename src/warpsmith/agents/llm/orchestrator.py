@@ -38,7 +38,7 @@ class LlmOrchestrator:
         system, prompt = context.render(
             "orchestrator", round=str(situation.round), goal=context.goal(situation), rules_plan=plan_text(rules),
             time=telling.time_text(situation.graph, situation.facts, situation.limit),
-            best=telling.best_text(situation), profile=telling.profile_text(situation.best),
+            best=telling.best_text(situation), profile=context.profile(situation.best),
             history=telling.history_text(situation.attempts),
         )  # fmt: skip
         talk = converse(context.chat, "orchestrator", system, prompt, read_advice)

@@ -89,7 +89,7 @@ class LlmReasoning:
             "reasoning", round=str(situation.round), k=str(k), goal=self.context.goal(situation),
             time=telling.time_text(graph, facts, situation.limit),
             offers=self._offers_text(offers, regions), best=telling.best_text(situation),
-            profile=telling.profile_text(situation.best), history=telling.history_text(situation.attempts),
+            profile=self.context.profile(situation.best), history=telling.history_text(situation.attempts),
             problems=problems_text(memory), lessons=lessons_text(self.context.lessons(failures)),
         )  # fmt: skip
 

@@ -23,9 +23,9 @@ from .prompts import fence, render_run
 from .retrieval import Retrieval
 
 MAX_REGIONS = 12
-MAX_HEADER_CHARACTERS = 6_000  # of all headers together; the others stand in the questions on their regions
-MAX_EXPERT_CHARACTERS = 7_000  # of the expert's kernels together
-PASSAGES = 4
+MAX_HEADER_CHARACTERS = 3_000  # of all headers together; the others stand in the questions on their regions
+MAX_EXPERT_CHARACTERS = 4_500  # of the expert's kernels together
+PASSAGES = 3
 
 
 def list_regions(graph: Graph, target: Target, facts: Facts) -> list[Region]:

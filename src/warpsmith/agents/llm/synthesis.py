@@ -89,7 +89,7 @@ class LlmSynthesis:
             round=str(situation.round if situation is not None else 0), hypothesis=idea,
             region=telling.region_text(graph, region), header=context.header(region),
             parent=unit_text(parent) if parent is not None else "",
-            profile=telling.profile_text(situation.best) if situation is not None and parent is not None else "",
+            profile=context.profile(situation.best) if situation is not None and parent is not None else "",
             history=telling.history_text(attempts, region), problems=problems_text(context.memory),
             exemplars=context.exemplars(region), lessons=lessons_text(context.warnings(failures)),
             knowledge=context.more_knowledge(query),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...facts import Facts
-from ...records import Graph, Limit, Node, Ratio, Region, RegionProfile, Task, TensorSpec, Unit
+from ...records import Graph, Limit, Node, Ratio, Region, RegionProfile, Result, Task, TensorSpec, Unit
 from ...records.intervals import describe_speed
 from ..base import NOTE, Attempt, Situation
 from ..failures import failure_of
@@ -165,10 +165,54 @@ def profile_text(attempt: Attempt | None) -> str:
     return bullets([_describe_seen(profile) for profile in attempt.result.profile.regions])
 
 
-def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
-    """Describe what was measured of one unit; empty where it was not looked at."""
+def unit_profile_text(attempt: Attempt, unit: Unit, parent: Attempt | None = None) -> str:
+    """Describe what was measured of one unit, what its build says, and how both differ from its parent's; empty where nobody looked."""
     profile = attempt.find_profile(unit)
-    return bullets([_describe_seen(profile)]) if profile is not None else ""
+    lines = [_describe_seen(profile)] if profile is not None else []
+    lines += describe_build(attempt.result, unit)
+    before = find_same_region(parent, unit) if parent is not None else None
+    if parent is not None and before is not None:
+        lines += _describe_change(attempt, unit, parent, before)
+    return bullets(lines)
+
+
+def describe_build(result: Result, unit: Unit) -> list[str]:
+    """Registers, spills and shared memory of each GPU kernel of a unit, at the main shapes."""
+    kernels = (
+        k for b in result.builds if b.unit_key == unit.code_key and b.variant == "main" for k in b.kernels
+    )
+    lines: list[str] = []
+    for kernel in kernels:
+        spilled = kernel.spill_store_bytes + kernel.spill_load_bytes
+        spills = f", SPILLS {spilled} bytes a thread" if spilled else ", no spills"
+        shared = f", {kernel.shared_bytes:,} bytes of static shared memory" if kernel.shared_bytes else ""
+        lines.append(f"kernel {kernel.name}: {kernel.registers} registers a thread{spills}{shared}")
+    return list(dict.fromkeys(lines))
+
+
+def find_parent(situation: Situation, attempt: Attempt) -> Attempt | None:
+    """The first parent of a candidate, where this run judged it."""
+    ids = attempt.candidate.lineage.parents[:1]
+    return next((a for a in situation.attempts if a.candidate.id in ids), None)
+
+
+def find_same_region(attempt: Attempt, unit: Unit) -> Unit | None:
+    return next((u for u in attempt.candidate.units if u.region.id == unit.region.id), None)
+
+
+def _describe_change(attempt: Attempt, unit: Unit, parent: Attempt, before: Unit) -> list[str]:
+    """What became of the unit's time and build since its parent; nothing where the unit is the same."""
+    if before.code_key == unit.code_key:
+        return []
+    now, then = attempt.find_profile(unit), parent.find_profile(before)
+    changes: list[str] = []
+    if now is not None and then is not None:
+        changes.append(f"{then.seconds * 1e6:.3g} to {now.seconds * 1e6:.3g} us alone")
+        changes.append(f"{then.limit_share:.0%} to {now.limit_share:.0%} of its limit")
+    builds = describe_build(parent.result, before)
+    if builds and builds != describe_build(attempt.result, unit):
+        changes.append(f"its parent had {'; '.join(builds)}")
+    return [f"against its parent: {', '.join(changes)}"] if changes else []
 
 
 def standing_text(attempt: Attempt, unit: Unit) -> str:

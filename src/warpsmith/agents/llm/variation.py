@@ -79,7 +79,7 @@ class LlmVariation:
         return context.render(
             "edit", variant=variant, variants=variants, goal=context.goal(situation), round=str(situation.round),
             source=unit_text(unit), standing=telling.standing_text(parent, unit),
-            profile=telling.unit_profile_text(parent, unit), region=telling.region_text(situation.graph, region),
+            profile=context.profile(parent, unit, telling.find_parent(situation, parent)), region=telling.region_text(situation.graph, region),
             header=context.header(region), history=telling.history_text(situation.attempts, region),
             before=before, problems=problems_text(context.memory),
             knowledge=context.more_knowledge(f"{region.signature} {unit.family} {unit.technique}"),
@@ -90,7 +90,13 @@ class LlmVariation:
     ) -> tuple[str, str]:
         context, region = self.context, parents[0][1].region
         parts = [
-            "\n".join((telling.standing_text(a, u), telling.unit_profile_text(a, u), unit_text(u)))
+            "\n".join(
+                (
+                    telling.standing_text(a, u),
+                    context.profile(a, u, telling.find_parent(situation, a)),
+                    unit_text(u),
+                )
+            )
             for a, u in parents
         ]
         names = " ".join(f"{u.family} {u.technique}" for _, u in parents)
