@@ -12,6 +12,7 @@ import csv
 import shutil
 from collections.abc import Sequence
 
+from .counters import describe_counters
 from .observation import Observation, not_available
 from .tool_run import run_tool
 
@@ -61,7 +62,12 @@ def observe(program: Sequence[str], subject: str = "") -> Observation:
         for kernel, values in values_by_kernel.items()
         for name, value in values.items()
     }
-    return Observation(observer=NAME, subject=subject, metrics=metrics)
+    notes = (
+        f"{kernel}: {line}"
+        for kernel, values in values_by_kernel.items()
+        for line in describe_counters(values)
+    )
+    return Observation(observer=NAME, subject=subject, metrics=metrics, notes=tuple(notes))
 
 
 def command(tool: str, program: Sequence[str]) -> list[str]:
