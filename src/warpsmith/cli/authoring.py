@@ -56,7 +56,6 @@ def ask(
     """Write a folder for whoever is to write kernels for each TASK; `warpsmith tell` takes the answers."""
     from ..authoring.folder import expect_free, write_folder
     from ..authoring.service import AuthoringService
-
     from ..targets.machine_sheet import find_gpu
 
     changed = o.overrides(settings)
