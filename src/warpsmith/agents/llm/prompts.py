@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
-RUN_ENDS = "# Your task now"  # the line with which a prompt leaves what is the same in a run
+from ...llm.chat import RUN_ENDS
+
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _FILE = re.compile(r"---\n(?P<matter>.*?)\n---\n+# System\n(?P<system>.*?)\n# Task\n(?P<task>.*)", re.DOTALL)
 _BLANKS = re.compile(r"\n{3,}")
@@ -89,3 +90,6 @@ def fence(text: str, language: str = "") -> str:
 
 def bullets(lines: list[str] | tuple[str, ...]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+__all__ = ["RUN_ENDS", "Prompt", "asks", "bullets", "fence", "load", "render", "render_run", "render_system"]
