@@ -93,7 +93,7 @@ class Situation:
     limit: Limit
     attempts: tuple[Attempt, ...]
     round: int
-    left: str = ""  # of the budget, in words, apart from time
+    budget_left: str = ""  # in words, apart from time
     steered: bool = True  # whether regions near their limit are left alone
 
     @property

@@ -23,14 +23,14 @@ def read_skill_files() -> dict[str, str]:
 
 def install(folder: Path) -> Path:
     """Write the skill into a folder of skills; return where it lies. Raises UsageError, one line, where that cannot be written."""
-    place = folder / NAME
+    skill_folder = folder / NAME
     try:
         for name, text in read_skill_files().items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_text(text, encoding="utf-8")
+            (skill_folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (skill_folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{place} cannot be written: {error.strerror or error}") from error
-    return place
+        raise UsageError(f"{skill_folder} cannot be written: {error.strerror or error}") from error
+    return skill_folder
 
 
 __all__ = ["NAME", "install", "read_skill_files"]

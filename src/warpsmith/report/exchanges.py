@@ -71,7 +71,7 @@ def describe_first_kernels(translation: Translation | None) -> str:
 
 
 def lines(report: Report) -> list[str]:
-    """What was asked, what a win cost, what the first kernels were, as far as there is something to say."""
+    """Say what was asked, what a win cost, what the first kernels were, as far as there is something to say."""
     return [
         line
         for line in (spent(report), describe_cost_of_win(report), describe_first_kernels(report.translation))

@@ -82,7 +82,7 @@ def _lead(summaries: Sequence[RunSummary], totals: Totals, left: int) -> list[st
 
 
 def cost_per_win(totals: Totals) -> str:
-    """What each verified win cost in tokens and dollars; empty where nothing was won."""
+    """Say what each verified win cost in tokens and dollars; empty where nothing was won."""
     wins = sum(totals.kinds.values())
     if not wins:
         return "; nothing verified came of it"

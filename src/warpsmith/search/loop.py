@@ -252,7 +252,7 @@ class Search:
     def situation(self) -> Situation:
         return Situation(
             self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
-            left=self.meter.describe_left(), steered=self.methods.steering.on and not self.limit.busy,
+            budget_left=self.meter.describe_left(), steered=self.methods.steering.on and not self.limit.busy,
         )  # fmt: skip
 
     @property

@@ -66,10 +66,10 @@ def _describe_gpu(hardware: Hardware, arch: str) -> str:
         if hardware.sm_count
         else ""
     )
-    asked = " (more than 48 KiB is asked for before the launch)" if kib > 48 else ""
+    remark = " (more than 48 KiB is asked for before the launch)" if kib > 48 else ""
     return (
         f"{size}a further kernel costs {hardware.kernel_launch_us:.0f} us. A block has at most 1024 threads, 64 K registers of 32 bits (255 a "
-        f"thread) and {kib} KiB of shared memory{asked}. A warp's loads are widest with 16 bytes a thread, neighbouring threads side by side; a "
+        f"thread) and {kib} KiB of shared memory{remark}. A warp's loads are widest with 16 bytes a thread, neighbouring threads side by side; a "
         f"thread keeps several under way. Compiler: nvcc, machine code for this architecture alone. {COLD_CUDA}"
     )
 

@@ -70,13 +70,13 @@ class Context:
     def profile(
         self, attempt: Attempt | None, unit: Unit | None = None, parent: Attempt | None = None
     ) -> str:
-        """What was measured of a candidate's units, or of one, beside its parent's; empty where profiles are not told."""
+        """Tell what was measured of a candidate's units, or of one, beside its parent's; empty where profiles are not told."""
         if not self.memory.tells_profiles or attempt is None:
             return ""
         return unit_profile_text(attempt, unit, parent) if unit is not None else profile_text(attempt)
 
     def goal(self, situation: Situation | None) -> str:
-        """What is to be reached, and what is left to reach it with."""
+        """Tell what is to be reached, and what is left to reach it with."""
         return goal_text(situation) if situation is not None else ""
 
     def more_knowledge(self, query: str, failure: bool = False) -> str:

@@ -46,8 +46,10 @@ def render(name: str, *, target: str, run: str = "", **values: str) -> tuple[str
     unused = set(values) - set(_PLACE.findall(prompt.task))
     if unused:
         raise ValueError(f"prompts/{name}.md has no place for {', '.join(sorted(unused))}")
-    own = f"{RUN_ENDS} (prompt {name} {prompt.version})\n\n{prompt.system}\n\n{_fill(prompt.task, values)}"
-    return render_system(target), f"{run}\n\n{own}" if run else own
+    question = (
+        f"{RUN_ENDS} (prompt {name} {prompt.version})\n\n{prompt.system}\n\n{_fill(prompt.task, values)}"
+    )
+    return render_system(target), f"{run}\n\n{question}" if run else question
 
 
 def render_system(target: str) -> str:

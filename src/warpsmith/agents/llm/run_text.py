@@ -70,16 +70,16 @@ def describe_run(
     retrieval: Retrieval,
     examples: bool,
 ) -> str:
-    graph, known = task.graph, facts or Facts(threads=0)
+    graph, figures = task.graph, facts or Facts(threads=0)
     numbers = {r.id: number for number, r in enumerate(regions)}
     headers = list_headers(graph, target, regions)
     about = "; ".join(dict.fromkeys(r.signature for r in regions[:3]))
     return render_run(
         machine=describe_machine(target.name, facts, getattr(target, "arch", "")) if facts is not None else "",
         helpers=describe_helpers(target.name), source=telling.task_text(task), graph=telling.graph_text(graph),
-        regions=telling.regions_text(graph, regions, known),
+        regions=telling.regions_text(graph, regions, figures),
         headers="\n\n".join(f"Region {numbers[r]}:\n{fence(text, 'cpp')}" for r, text in headers.items()),
-        expert=_list_expert_kernels(graph, regions, known, target) if examples else "",
+        expert=_list_expert_kernels(graph, regions, figures, target) if examples else "",
         knowledge="\n\n".join(retrieval.passages(about[:4_000], target.name, PASSAGES)),
     )  # fmt: skip
 

@@ -111,7 +111,7 @@ def goal_text(situation: Situation) -> str:
     whose = "the best candidate" if timing is not None and timing.median_us <= now_us else "the best baseline"
     target_us = max(TARGET_SHARE * now_us, limit_us)
     aim = f"Target: at most {target_us:.3g} us a call, at least {1 - target_us / now_us:.0%} less than the {now_us:.3g} us of {whose}."
-    return f"{aim} Left to spend: {situation.left}." if situation.left else aim
+    return f"{aim} Left to spend: {situation.budget_left}." if situation.budget_left else aim
 
 
 def history_text(attempts: Sequence[Attempt], region: Region | None = None) -> str:
@@ -201,14 +201,14 @@ def find_same_region(attempt: Attempt, unit: Unit) -> Unit | None:
 
 
 def _describe_change(attempt: Attempt, unit: Unit, parent: Attempt, before: Unit) -> list[str]:
-    """What became of the unit's time and build since its parent; nothing where the unit is the same."""
+    """Tell what became of the unit's time and build since its parent; nothing where the unit is the same."""
     if before.code_key == unit.code_key:
         return []
-    now, then = attempt.find_profile(unit), parent.find_profile(before)
+    current, earlier = attempt.find_profile(unit), parent.find_profile(before)
     changes: list[str] = []
-    if now is not None and then is not None:
-        changes.append(f"{then.seconds * 1e6:.3g} to {now.seconds * 1e6:.3g} us alone")
-        changes.append(f"{then.limit_share:.0%} to {now.limit_share:.0%} of its limit")
+    if current is not None and earlier is not None:
+        changes.append(f"{earlier.seconds * 1e6:.3g} to {current.seconds * 1e6:.3g} us alone")
+        changes.append(f"{earlier.limit_share:.0%} to {current.limit_share:.0%} of its limit")
     builds = describe_build(parent.result, before)
     if builds and builds != describe_build(attempt.result, unit):
         changes.append(f"its parent had {'; '.join(builds)}")
