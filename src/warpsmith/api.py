@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import plugins
 from .ahead import start_ahead
 from .archive.store import Archive
+from .authoring.naming import read_candidates
 from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
@@ -46,7 +47,12 @@ from .tasks.regions import make_region
 from .tasks.suite import suite_names
 from .watching import watching
 
-INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False}  # settings of searches that are samples
+INDEPENDENT = {
+    "reuse": False,
+    "lessons": False,
+    "transplant": False,
+    "authors": False,
+}  # settings of searches that are samples
 LANE_PLAY = "warpsmith.api:play_lane_run"  # what a lane's process plays runs with
 
 if TYPE_CHECKING:
@@ -67,6 +73,7 @@ def optimize_task(
     overrides: dict[str, Any] | None = None,
     reuse: bool = False,
     replay: str | None = None,
+    start_from: Sequence[str | Path] = (),
     suite: SuitePlace | None = None,
 ) -> RunSummary:
     """Search for a faster, verified implementation of a task file or `package.module:Class`.
@@ -85,6 +92,9 @@ def optimize_task(
         overrides: Values for constants of the task's file, by name, such as `{"batch_size": 64}`.
         reuse: Return a run that was finished on this machine with the same settings instead of a new one.
         replay: Id of a recorded run of this task, which is searched again from its record: no judge, no network, no key.
+        start_from: Kernels of authors to begin with: ids of candidates in the archive, unit files, or folders of unit files that are one
+            candidate. They are judged, tuned, edited and crossed with the agents' own. The best that others wrote for the task
+            before join without being named (setting `authors`).
         suite: The suite and lane that the run belongs to, for those who watch.
 
     Returns:
@@ -108,7 +118,8 @@ def optimize_task(
         observer = live.observe(shown)
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
-        run = Run(task, built, limits, config, archive, observer, scratch, seed, live=live)
+        begun_with = read_candidates(task, built.name, archive, start_from)
+        run = Run(task, built, limits, config, archive, observer, scratch, seed, begun_with, live=live)
         if replay is not None:
             return run.replay(replay).summary
         finished = run.find_finished() if reuse else None

@@ -32,6 +32,7 @@ from . import (
     run,
     sharing,
     site,
+    skills,
     ui,
 )
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
@@ -67,6 +68,7 @@ for group in (
     results,
     sharing,
     site,
+    skills,
     ui,
     profile,
     inspect,

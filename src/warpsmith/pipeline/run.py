@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from ..llm.setup import check, open_chats
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
-from ..records import TOO_BUSY, Budget, Result, Role, RunSummary, Task
+from ..records import TOO_BUSY, Budget, Candidate, Result, Role, RunSummary, Task
 from ..search.confirmation import confirm, describe_best
 from ..search.loop import Search
 from ..search.meter import Meter
@@ -44,6 +44,7 @@ from .live import LiveActivity, tell_best
 from .machine_code import MachineCode
 from .replaying import replay
 from .run_inbox import RunInbox
+from .starting import START_FROM, list_adopted
 from .summary import (
     Ground,
     Outcome,
@@ -75,6 +76,7 @@ class Run:
     observer: Observer
     scratch: Scratch
     seed: int | None = None
+    start_from: Sequence[Candidate] = ()  # kernels of authors that the search begins with
     search_s: float = 0.0  # that the search took, without set-up and confirmation
     live: LiveActivity | None = None
 
@@ -106,7 +108,7 @@ class Run:
                 self._allow_confirmation(meter, judge)
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
-                    make_memory(self.config, self.archive, run_id, self.task, self.target.name)
+                    make_memory(self.config, self.archive, run_id, self.task, self.target.name, ground.facts)
                     if chats
                     else None
                 )
@@ -167,16 +169,20 @@ class Run:
     def _settings(self) -> dict[str, Any]:
         """Return what decides how a run goes: a later run with the same settings may resume this one."""
         unset = {"tokens"} if self.budget.tokens is None else set()
-        return {
+        settings = {
             "budget": self.budget.model_dump(exclude=unset),
             "seed": self.seed,
             "config": self.config.identity(),
         }
+        begun_with = {START_FROM: [c.id for c in self.start_from]} if self.start_from else {}
+        return settings | begun_with
 
     def _begin(self, run_id: str, seed: int, judge: Judge, two_tiers: bool) -> Ground:
         """Begin the run; return what it stands on: what it began with, when it is resumed on the same machine. In two tiers
         nothing is known of the baselines yet.
         """
+        for candidate in self.start_from:
+            self.archive.add_candidate(candidate)
         self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
         record, current = self.archive.run(run_id), make_ground(judge)
         recorded = load_ground(record) if record.environment == judge.environment else None
@@ -244,9 +250,17 @@ class Run:
             lambda attempt: self._keep(run_id, search, attempt, memory),
             known=self._find_known_results(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
-            methods=make_methods(self.config, transfer_seeds, assembly, prepare, elsewhere),
+            methods=make_methods(
+                self.config, transfer_seeds, assembly, prepare, elsewhere, self._list_adopted(began, chats)
+            ),
         )  # fmt: skip
         return search
+
+    def _list_adopted(self, began: str, chats: Mapping[Role, Chat]) -> list[Candidate]:
+        """List what the search begins with: the candidates that were named, then the best that others had written before it began."""
+        return list_adopted(
+            self.archive, self.task.id, self.target.name, began, self.config.authors, "synthesis" in chats, self.start_from
+        )  # fmt: skip
 
     def _search_and_confirm(self, run_id: str, search: Search) -> tuple[str, Attempt | None]:
         """Why the search stopped, and the confirmed best."""

@@ -17,7 +17,7 @@ from ..executors.executor import Executor, Screener
 from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted
-from ..records import Candidate, Limit, OperatorUse, Ratio, Result, Task
+from ..records import Candidate, Limit, Lineage, OperatorUse, Ratio, Result, Task
 from ..records.live import Request
 from .finalists import choose_finalists
 from .ledger import Ledger
@@ -27,7 +27,14 @@ from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
 from .requests import REQUESTED, EmptyInbox, Inbox, describe_attempts, pin_parent, propose_requested
-from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, propose_predicted, propose_round
+from .rounds import (
+    MAX_PER_ROUND,
+    MAX_PREDICTED_PER_ROUND,
+    PREDICTED_BATCH,
+    propose_adopted,
+    propose_predicted,
+    propose_round,
+)
 from .team import Team
 
 SCREENED_PREDICTED = 12  # candidates of a round that are predicted, where all are screened side by side
@@ -72,6 +79,7 @@ class Search:
         self._ledger = Ledger(self.methods.policy, self.meter.budget)
         self._islands: dict[str, int] = {}  # content key → island
         self._estimates: dict[str, Ratio] = {}  # of what was screened, by content key
+        self._lineages: dict[str, Lineage] = {}  # by candidate
 
     def run(self) -> str:
         """Search until something says stop; returns why. The first round is judged even when the set-up took all the time."""
@@ -105,7 +113,7 @@ class Search:
 
     def _judge_round(self, rng: random.Random) -> bool:
         """One tier: each candidate gets its verdict. Return whether there was any."""
-        led = self._judge_predicted(rng)
+        led = self._judge_adopted(rng) + self._judge_predicted(rng)
         context, evaluations_left = self._make_context(self.situation(), rng), self.meter.evaluations_left
         proposals = (
             propose_round(context, self.methods, self._fresh, evaluations_left, led)
@@ -119,7 +127,8 @@ class Search:
     def _screen_round(self, rng: random.Random) -> bool:
         """Two tiers: all candidates of a round are screened side by side, and repaired, and the most promising get their verdict."""
         context = self._make_context(self.situation(), rng)
-        proposals = propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
+        proposals = propose_adopted(context, self.methods, self._fresh)
+        proposals += propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
         proposals += propose_round(context, self.methods, self._fresh)
         waiting = proposals
         while waiting:
@@ -203,6 +212,11 @@ class Search:
             self.take_limit(result.timing.limit)
         self.methods.population.replace({key: self.attempts[index]})
 
+    def _judge_adopted(self, rng: random.Random) -> int:
+        """Judge what others wrote for this task; how many these were."""
+        context = self._make_context(self.situation(), rng)
+        return len(list(self._judge(propose_adopted(context, self.methods, self._fresh))))
+
     def _judge_predicted(self, rng: random.Random) -> int:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
         judged side by side know nothing of each other, but take less time.
@@ -270,7 +284,7 @@ class Search:
     def situation(self) -> Situation:
         return Situation(
             self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
-            steered=self.methods.steering.on and not self.limit.busy,
+            budget_left=self.meter.describe_left(), steered=self.methods.steering.on and not self.limit.busy,
         )  # fmt: skip
 
     @property
@@ -287,7 +301,7 @@ class Search:
         methods, boss = self.methods, self.team.orchestrator
         return SearchContext(
             situation, self.team, methods.population, methods.steering, rng, methods.transfer_seeds, methods.by,
-            methods.experience, variants=boss.variants, stalled=boss.stalled,
+            methods.experience, methods.adopted, variants=boss.variants, stalled=boss.stalled,
         )  # fmt: skip
 
     def _fresh(self, operator: str, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
@@ -297,7 +311,7 @@ class Search:
             self.methods.prepare(u for c in units_to_build[:most] for u in c.units)
         fresh: list[Proposal] = []
         for proposal in proposals:
-            candidate = self.team.credits.sign(proposal.candidate)
+            candidate = self._credit(self.team.credits.sign(proposal.candidate))
             key = candidate.content_key
             if len(fresh) >= most or key in self._islands:
                 continue
@@ -308,6 +322,15 @@ class Search:
             self._islands[key] = proposal.island
             fresh.append(replace(proposal, candidate=candidate))
         return fresh
+
+    def _credit(self, candidate: Candidate) -> Candidate:
+        """The candidate with the authors of all that it is made of in its lineage."""
+        parents = [self._lineages[p] for p in candidate.lineage.parents if p in self._lineages]
+        lineage = candidate.lineage.share_credit(parents)
+        if lineage is not candidate.lineage:
+            candidate = candidate.model_copy(update={"lineage": lineage})
+        self._lineages[candidate.id] = lineage
+        return candidate
 
     def _judge(
         self,

@@ -50,6 +50,14 @@ class Meter:
     def evaluations_left(self) -> int | None:
         return None if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
 
+    def describe_left(self) -> str:
+        """Say what is left of the budget, without time, which a run that is resumed or replayed has another amount of."""
+        b = self.budget
+        parts = [counted(self.evaluations_left, "verdict")] if self.evaluations_left is not None else []
+        parts += [f"{max(0, b.tokens - self.tokens):,} tokens"] if b.tokens is not None else []
+        parts += [f"${max(0.0, b.usd - self.usd):.2f}"] if b.usd is not None else []
+        return ", ".join(parts)
+
     def find_reached_limit(self) -> str | None:
         """Which limit was reached, in words, or who stopped it; None while there is room."""
         if self.stopped:

@@ -63,6 +63,7 @@ class SearchContext:
     transfer_seeds: TransferSeeds = find_no_seeds
     by: By = "interval"
     experience: Experience | None = None
+    adopted: Sequence[Candidate] = ()  # kernels of others for this task
     island: int = 0
     variants: int = 1  # units a hypothesis
     edits: int | None = None  # that the synthesis agent may be asked for; None: as many as there is room for
