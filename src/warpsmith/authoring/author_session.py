@@ -1,9 +1,9 @@
 """A judge that is open on one task, and the run in the archive that its results belong to.
 
-In: candidates of authors. Out: results, each in the archive before it is handed back. A win is judged again
-in fresh processes and must pass the sanitizers, as in a search. The run begins with the first candidate and
-is finished when the session is closed, so that `warpsmith report` and `warpsmith export` know it like any
-other.
+In: candidates of authors. Out: results, each in the archive before it is handed back. Screening opens the judge as far as it needs:
+workers, inputs, eager. The first verdict compiles and times the other baselines. A win is judged again in fresh processes and must pass
+the sanitizers, as in a search. The run begins with the first candidate and is finished when the session is closed, so that
+`warpsmith report` and `warpsmith export` know it like any other.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ..agents.base import Attempt
 from ..archive.store import Archive
 from ..config import Config
 from ..executors.local import LocalExecutor
-from ..judge.judge import Judge
+from ..judge.screening import ScreeningJudge
 from ..pipeline import best_of
 from ..processes.buffers import Scratch
 from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
@@ -28,7 +28,7 @@ from ..targets.target import Target
 
 
 class AuthorSession:
-    """Opened when made; `scratch` is closed with it. Raises TaskError, ToolchainError, JudgeError."""
+    """Nothing is opened before it is needed; `scratch` is closed with it. Raises TaskError, ToolchainError, JudgeError."""
 
     def __init__(
         self, task: Task, target: Target, config: Config, archive: Archive, scratch: Scratch,
@@ -41,30 +41,48 @@ class AuthorSession:
         self._attempts: list[Attempt] = []
         self._seed = secrets.randbits(31)  # nobody can write a kernel for it
         self._scratch = scratch
-        self.judge = Judge(
+        self._opened: Literal["", "screening", "judging"] = ""
+        self.judge = ScreeningJudge(
             task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
             progress=progress, baselines=config.baselines, peaks_cache=config.cache,
             memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
         )  # fmt: skip
-        try:
-            self.judge.open()
-        except BaseException:
-            self._release()
-            raise
         self._executor = LocalExecutor(self.judge)
 
-    def judge_candidate(self, candidate: Candidate) -> Result:
-        """The verdict on a candidate: kept, and confirmed when it is a win."""
+    def open_for_screening(self) -> None:
+        """Open the judge as far as screening and a profile need it."""
+        if not self._opened:
+            self.judge.begin_with_eager()
+            self._opened = "screening"
+
+    def screen(self, candidates: Sequence[Candidate]) -> list[Result]:
+        """Say which candidates are worth a verdict, in their order."""
+        self.open_for_screening()
         self._begin()
-        self._progress("building, verifying and timing the candidate")
-        result = next(iter(self._executor.run([candidate])))
-        self._archive.add_result(self.run_id, candidate, result)
+        self._progress(f"screening {len(candidates)}")
+        results = []
+        for candidate, result in zip(candidates, self._executor.screen(candidates), strict=True):
+            self._archive.add_result(self.run_id, candidate, result)
+            self._attempts.append(Attempt(candidate, result))
+            results.append(result.restate(self.judge.limit))
+        return results
+
+    def judge_candidate(self, candidate: Candidate, known: Result | None = None) -> Result:
+        """The verdict on a candidate: kept, and confirmed when it is a win. `known`: a win that waits for its confirmation only."""
+        self._open_for_judging()
+        self._begin()
+        result = known
+        if result is None:
+            self._progress("building, verifying and timing the candidate")
+            result = next(iter(self._executor.run([candidate])))
+            self._archive.add_result(self.run_id, candidate, result)
         if result.win:
+            self._progress("confirming the win in fresh processes")
             result = self._executor.confirm(candidate)
             keep = self._archive.add_confirmation if result.status == "ok" else self._archive.add_result
             keep(self.run_id, candidate, result)
         self._attempts.append(Attempt(candidate, result))
-        self._note_limit()  # which may have been measured again
+        self._note_task()  # the limit may have been measured again
         return result.restate(self.judge.limit)
 
     def close(self) -> None:
@@ -74,11 +92,30 @@ class AuthorSession:
             if run_id:
                 self._archive.finish_run(self._summary(run_id))
         finally:
-            self._release()
+            self.judge.close()
+            self._scratch.close()
 
-    def _release(self) -> None:
-        self.judge.close()
-        self._scratch.close()
+    @property
+    def admitted(self) -> bool:
+        """False only where a wrong answer was seen to pass; screening does not look."""
+        admission = getattr(self.judge, "admission", None)
+        return admission is None or admission.admitted
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the task is quarantined; empty where it is not."""
+        return () if self.admitted else self.judge.admission.reasons
+
+    def _open_for_judging(self) -> None:
+        if self._opened == "judging":
+            return
+        if self._opened == "screening":
+            self.judge.complete()
+        else:
+            self.judge.open()
+        self._opened = "judging"
+        if self.run_id:
+            self._note_task()
 
     def _begin(self) -> None:
         if self.run_id:
@@ -88,35 +125,34 @@ class AuthorSession:
         self._archive.begin_run(
             self.run_id, self.task, self.target.name, self._seed, settings, judge.environment
         )
-        self._archive.note_run(self.run_id, admission=judge.admission)
-        self._note_limit()
+        self._note_task()
 
-    def _note_limit(self) -> None:
-        self._archive.note_run(self.run_id, tuple(self.judge.baselines.values()), self.judge.limit)
+    def _note_task(self) -> None:
+        admission = self.judge.admission if self._opened == "judging" else None
+        baselines = tuple(self.judge.baselines.values())
+        self._archive.note_run(self.run_id, baselines, self.judge.limit, admission)
 
     def _summary(self, run_id: str) -> RunSummary:
         judge, attempts = self.judge, self._attempts
-        best = max((a for a in attempts if a.speedup > 0), key=_rank, default=None)
-        won = best is not None and best.result.win and judge.admission.admitted
+        judged = [a for a in attempts if not a.screened]
+        best = max((a for a in judged if a.speedup > 0), key=_rank, default=None)
+        won = best is not None and best.result.win and self.admitted
         status: Literal["win", "no-win", "too-busy", "failed"]
-        status = "win" if won else "no-win" if best is not None else "failed"
-        reason = "" if won else _why_not(best, attempts, judge.admission.admitted)
-        if (
-            best is not None
-            and not won
-            and judge.admission.admitted
-            and (noise := explain_noise(best.result))
-        ):
+        screened = any(a.screened for a in attempts)
+        status = "win" if won else "no-win" if best is not None or screened else "failed"
+        reason = "" if won else _why_not(best, attempts, self.admitted)
+        if best is not None and not won and self.admitted and (noise := explain_noise(best.result)):
             status, reason = TOO_BUSY, f"the machine was too busy to confirm anything: {noise}"
         return RunSummary(
             run_id=run_id, task=self.task.name, target=self.target.name, status=status, reason=reason,
             best=best_of(best.restate(judge.limit)) if best is not None else None,
             baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
-            evaluations=len(attempts), stages=dict(Counter(a.result.status for a in attempts)),
+            evaluations=len(judged), screened=len(attempts) - len(judged),
+            stages=dict(Counter(a.result.status for a in attempts)),
             seconds=round(time.monotonic() - self._started, 2),
             seconds_by_stage={k: round(v, 3) for k, v in judge.seconds.items()},
             limit_us=judge.limit.seconds * 1e6, peaks=judge.limit.peaks, seed=self._seed, stopped="its authors handed in no more",
-            admitted=judge.admission.admitted, hardware=judge.environment.hardware,
+            admitted=self.admitted, hardware=judge.environment.hardware,
         )  # fmt: skip
 
 
@@ -125,6 +161,8 @@ def _rank(attempt: Attempt) -> tuple[bool, float, float]:
 
 
 def _why_not(best: Attempt | None, attempts: list[Attempt], admitted: bool) -> str:
+    if best is None and any(a.screened for a in attempts):
+        return "candidates were screened; nobody asked for a verdict that succeeded"
     if best is None:
         why = Counter(a.result.reason for a in attempts).most_common(1)
         return f"nothing valid was handed in: {why[0][0]}" if why else "nothing was handed in"

@@ -21,6 +21,7 @@ from .correctness.evidence import Case
 from .correctness.input_families import OWN
 from .judge import Judge, Outcome, Verified
 from .judge_session import MIN_PATIENCE_S
+from .timing.baselines import EAGER
 
 SCREENED = "screened only: its units are right on two cases and were timed alone"
 DOUBT = 1.25  # the factor by which an estimate may be off, either way
@@ -32,15 +33,35 @@ Verify = Callable[[], Verified]
 class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
+    _waiting: tuple[str, ...] = ()  # baselines that no process was started for yet
+
     def begin(self) -> None:
         """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
         with self._guard_trusted("the judge could not start"):
             self._prepare()
             self._profile_reference()
 
+    def begin_with_eager(self) -> None:
+        """Open it for screening alone: eager is timed, the other baselines wait for `complete`, so that nothing compiles beside
+        what is screened. Raises what `open` raises.
+        """
+        self._waiting = tuple(n for n in self._names if n != EAGER)
+        names, self._names = self._names, (EAGER,)
+        with self._guard_trusted("the judge could not start"):
+            self._prepare()
+            with self._stage("baselines", "timing eager"):
+                timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
+            self.baselines = {n: t.restate(self.limit) for n, t in timings.items()}
+            self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
+            self._profile_reference()
+        self._names = names
+
     def complete(self) -> None:
         """Do what `begin` has left: admit the task, time and check the baselines. Raises what `open` raises."""
         with self._guard_trusted("the judge could not start"):
+            if self._waiting:
+                self.bench.pool.begin_again(self._names, fresh_values=self._next_values)
+                self._waiting = ()
             self._time_baselines()
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
