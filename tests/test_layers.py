@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress", "budgets", "hardware"),
+    ("plugins", "config", "machine", "progress", "budgets", "hardware", "web"),
     ("watching", "facts"),
     ("processes",),
     ("ahead",),
