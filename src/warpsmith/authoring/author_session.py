@@ -11,20 +11,27 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
+from .. import machine
 from ..agents.base import Attempt
 from ..archive.store import Archive
 from ..config import Config
 from ..executors.local import LocalExecutor
+from ..judge.device.device_lock import processor_lock_file
 from ..judge.screening import ScreeningJudge
 from ..pipeline import best_of
 from ..processes.buffers import Scratch
+from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
 from ..search.confirmation import explain_noise
-from ..targets.target import Target
+from ..targets.target import Target, unit_device
+
+
+LOOK_S = 0.3  # for other programs before a batch is screened
+BUSY = "other programs ran on this machine meanwhile: times may be longer than they are alone"
 
 
 class AuthorSession:
@@ -46,6 +53,7 @@ class AuthorSession:
             task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
             progress=progress, baselines=config.baselines, peaks_cache=config.cache,
             memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
+            lock=processor_lock_file() if unit_device(target) == "cpu" else None,
         )  # fmt: skip
         self._executor = LocalExecutor(self.judge)
 
@@ -55,17 +63,23 @@ class AuthorSession:
             self.judge.begin_with_eager()
             self._opened = "screening"
 
-    def screen(self, candidates: Sequence[Candidate]) -> list[Result]:
-        """Say which candidates are worth a verdict, in their order."""
+    def screen(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Result]]:
+        """Yield which candidates are worth a verdict, each as soon as it is known and kept."""
         self.open_for_screening()
         self._begin()
-        self._progress(f"screening {len(candidates)}")
-        results = []
-        for candidate, result in zip(candidates, self._executor.screen(candidates), strict=True):
-            self._archive.add_result(self.run_id, candidate, result)
-            self._attempts.append(Attempt(candidate, result))
-            results.append(result.restate(self.judge.limit))
-        return results
+        self._progress(f"building {counted(len(candidates), 'candidate')}")
+        self.judge.build_for_screening(candidates)
+        # On a CPU one is verified at a time anyway: its result need not wait for the others'.
+        at_once = 1 if self.judge.device == "cpu" else len(candidates)
+        busy = "" if self._is_quiet() else BUSY
+        for start in range(0, len(candidates), max(1, at_once)):
+            batch = candidates[start : start + at_once]
+            self._progress(f"screening {start + 1} of {len(candidates)}")
+            for candidate, screened in zip(batch, self._executor.screen(batch), strict=True):
+                result = note_busy(screened, busy)
+                self._archive.add_result(self.run_id, candidate, result)
+                self._attempts.append(Attempt(candidate, result))
+                yield candidate, result.restate(self.judge.limit)
 
     def judge_candidate(self, candidate: Candidate, known: Result | None = None) -> Result:
         """The verdict on a candidate: kept, and confirmed when it is a win. `known`: a win that waits for its confirmation only."""
@@ -105,6 +119,11 @@ class AuthorSession:
     def doubts(self) -> tuple[str, ...]:
         """Why the task is quarantined; empty where it is not."""
         return () if self.admitted else self.judge.admission.reasons
+
+    def _is_quiet(self) -> bool:
+        """Look for other programs for a moment; nothing of this session runs meanwhile."""
+        judge = self.judge
+        return machine.wait_until_quiet(LOOK_S, judge.environment.threads, judge.device)
 
     def _open_for_judging(self) -> None:
         if self._opened == "judging":
@@ -154,6 +173,13 @@ class AuthorSession:
             limit_us=judge.limit.seconds * 1e6, peaks=judge.limit.peaks, seed=self._seed, stopped="its authors handed in no more",
             admitted=self.admitted, hardware=judge.environment.hardware,
         )  # fmt: skip
+
+
+def note_busy(result: Result, busy: str) -> Result:
+    """Say with a screened time that other programs ran."""
+    if not busy or result.timing is None:
+        return result
+    return result.model_copy(update={"timing": result.timing.model_copy(update={"busy": busy})})
 
 
 def _rank(attempt: Attempt) -> tuple[bool, float, float]:

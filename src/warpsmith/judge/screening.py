@@ -34,6 +34,7 @@ class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
     _waiting: tuple[str, ...] = ()  # baselines that no process was started for yet
+    _kept: Case | None = None  # own inputs of every screening; None: new ones each time
 
     def begin(self) -> None:
         """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
@@ -55,6 +56,7 @@ class ScreeningJudge(Judge):
             self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
             self._profile_reference()
         self._names = names
+        self._kept = self._own  # its truth is computed once: that takes longer than to screen a candidate
 
     def complete(self) -> None:
         """Do what `begin` has left: admit the task, time and check the baselines. Raises what `open` raises."""
@@ -67,7 +69,8 @@ class ScreeningJudge(Judge):
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         """Yield in order. All are done when the first comes."""
         batch = list(candidates)
-        fresh = Case(self.task.main.name, OWN, self._draw())  # the values that baselines may still load stay
+        # The values that baselines may still load stay.
+        fresh = self._kept or Case(self.task.main.name, OWN, self._draw())
         cases = self.plan.screen(fresh)
         alike = [find_alike(self.task.graph, c) for c in batch]
         tried = [
@@ -81,8 +84,14 @@ class ScreeningJudge(Judge):
                 self._screen_one(candidate, build, twins, future.result if future is not None else None)
                 for candidate, build, twins, future in zip(batch, built, alike, verified, strict=True)
             ]
-        self.evidence.forget(fresh)
+        if self._kept is None:
+            self.evidence.forget(fresh)
         yield from results
+
+    def build_for_screening(self, candidates: Sequence[Candidate]) -> None:
+        """Build all into the cache, side by side, for who then screens them one after another."""
+        variants = [c.variant for c in self.plan.screen(self._own)]
+        self._build(candidates, variants)
 
     def _screen_one(
         self, candidate: Candidate, built: Built, alike: Mapping[str, str], verify: Verify | None
