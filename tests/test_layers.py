@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bundles",),
     ("api",),
     ("whole_model",),
-    ("mcp",),
+    ("mcp", "serving"),
     ("cli",),
     ("testing", "__main__"),
 )

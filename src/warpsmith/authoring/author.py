@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .. import __version__, machine
+from ..errors import make_error
 from ..knowledge.index import Passage
 from ..records import Record
 from .author_views import (
@@ -181,9 +182,16 @@ def wait_for_end(
         left_s = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - time.monotonic())
         if left_s <= 0:
             break
-        job = author.job(job.id, left_s)
+        job = author.job(job.job_id, left_s)
         progress(job)
     return job
 
 
-__all__ = ["Author", "LocalAuthor", "ServiceView", "wait_for_end"]
+def expect_success(job: JobView) -> JobView:
+    """Raises the error that ended the job."""
+    if job.state == "failed":
+        raise make_error(job.error_kind, job.error)
+    return job
+
+
+__all__ = ["Author", "LocalAuthor", "ServiceView", "expect_success", "wait_for_end"]

@@ -29,7 +29,6 @@ from ..records.result import NO_WIN_QUARANTINED
 from ..search.confirmation import explain_noise
 from ..targets.target import Target, unit_device
 
-
 LOOK_S = 0.3  # for other programs before a batch is screened
 BUSY = "other programs ran on this machine meanwhile: times may be longer than they are alone"
 

@@ -144,7 +144,9 @@ class VerdictView(Record):
     target: str
     author: str
     correct: bool
-    status: str  # "ok", "screened" (right where screening looked: worth a verdict), or the stage that ended it
+    status: (
+        str  # "ok", "screened" (right where screening looked: worth a verdict), or the stage that ended it
+    )
     reason: str = ""  # one line
     evidence: tuple[
         str, ...
@@ -188,7 +190,9 @@ class SourceView(Record):
     parents: tuple[str, ...]
     reason: str
     units: tuple[UnitView, ...]
-    difference: str = ""  # from the first parent, as `diff -u` writes it; empty: none, or no parent is known here
+    difference: str = (
+        ""  # from the first parent, as `diff -u` writes it; empty: none, or no parent is known here
+    )
     status: str = ""  # of its last result; empty: not judged yet
     timed: Timed | None = None
 

@@ -68,7 +68,10 @@ def contradicts(node_us: Mapping[str, float], eager: BaselineTiming | None) -> s
     parts_us = sum(node_us.values())
     if eager is None or not eager.ok or parts_us <= 0:
         return ""
-    if eager.median_us / MAX_DISAGREEMENT <= parts_us + OVERHEAD_US and parts_us <= eager.median_us * MAX_DISAGREEMENT:
+    if (
+        eager.median_us / MAX_DISAGREEMENT <= parts_us + OVERHEAD_US
+        and parts_us <= eager.median_us * MAX_DISAGREEMENT
+    ):
         return ""
     return (
         f"the reference took {eager.median_us:.0f} µs and its parts {parts_us:.0f} µs in all: other programs ran meanwhile, so the times of "

@@ -30,7 +30,7 @@ class LiveJob:
 
     @property
     def id(self) -> str:
-        return self.job.id
+        return self.job.job_id
 
 
 class JobBoard:
@@ -44,7 +44,7 @@ class JobBoard:
     def add(self, job: JobView) -> LiveJob:
         live = LiveJob(job)
         with self._changed:
-            self._live[job.id] = live
+            self._live[job.job_id] = live
             ended = [name for name, other in self._live.items() if other.job.ended]
             for name in ended[:-MAX_REMEMBERED]:
                 del self._live[name]
@@ -63,21 +63,28 @@ class JobBoard:
                 self._journal.change(live.job)
             self._changed.notify_all()
 
+    def tell_stage(self, task: str, text: str) -> None:
+        """Say what the judge of a task is doing to all who wait for it."""
+        with self._changed:
+            waiting = [live for live in self._live.values() if live.job.task == task and not live.job.ended]
+        for live in waiting:
+            self.update(live, durable=False, stage=text)
+
     def put_row(self, live: LiveJob, row: VerdictView) -> None:
         """The latest word on a candidate takes the place of an earlier one."""
         rows = {r.candidate: r for r in live.job.rows} | {row.candidate: row}
         self.update(live, rows=tuple(rows.values()))
 
-    def end(self, job_id: str, error: str) -> None:
+    def end(self, job_id: str, error: str, kind: str) -> None:
         with self._changed:
             live = self._live.get(job_id)
         if live is not None and not live.job.ended:
-            state = "failed" if error else "cancelled" if live.given_up else "done"
-            self.update(live, state=state, error=error, finished_at=_now(), stage="")
+            state = "failed" if error else "done"
+            self.update(live, state=state, error=error, error_kind=kind, finished_at=_now(), stage="")
 
     def finish(self, job: JobView, error: str) -> None:
         """End a job that cannot be begun."""
-        self.update(self.add(job), state="failed", error=error, finished_at=_now())
+        self.update(self.add(job), state="failed", error=error, error_kind="JudgeError", finished_at=_now())
 
     def cancel(self, job_id: str) -> JobView:
         with self._changed:
@@ -87,9 +94,11 @@ class JobBoard:
             if not job.ended:
                 raise UsageError(f"job {job_id} is done by another process: cancel it there")
             return job
-        live.given_up = True
-        if live.future is not None and live.future.cancel() and not live.job.ended:
-            self.update(live, state="cancelled", finished_at=_now())
+        live.given_up = True  # what is being judged now is judged to its end; nobody waits for it
+        if live.future is not None:
+            live.future.cancel()
+        if not live.job.ended:
+            self.update(live, state="cancelled", finished_at=_now(), stage="")
         return live.job
 
     def read(self, job_id: str, wait_s: float) -> JobView:

@@ -71,7 +71,7 @@ class JobJournal:
             if known is not None:
                 return JobView.model_validate_json(known[0])
             number = database.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM jobs").fetchone()[0]
-            row = (job.id, owner, this_process(), job.state, number, job.target, key, job.model_dump_json())
+            row = (job.job_id, owner, this_process(), job.state, number, job.target, key, job.model_dump_json())
             database.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             old = number - KEPT_JOBS
             database.execute(f"DELETE FROM jobs WHERE number <= ? AND state IN {ENDED}", (old,))
@@ -79,7 +79,7 @@ class JobJournal:
 
     def change(self, job: JobView) -> None:
         with self._transaction() as database:
-            row = (job.state, job.model_dump_json(), job.id)
+            row = (job.state, job.model_dump_json(), job.job_id)
             database.execute("UPDATE jobs SET state = ?, record = ? WHERE id = ?", row)
 
     def get(self, job_id: str) -> tuple[JobView, str] | None:
@@ -105,7 +105,9 @@ class JobJournal:
 
     def take_over(self, target: str) -> list[JobView]:
         """Take jobs over whose process has ended before they had, oldest first."""
-        query = f"SELECT id, runner, record FROM jobs WHERE target = ? AND state NOT IN {ENDED} ORDER BY number"
+        query = (
+            f"SELECT id, runner, record FROM jobs WHERE target = ? AND state NOT IN {ENDED} ORDER BY number"
+        )
         with self._transaction() as database:
             rows = [row for row in database.execute(query, (target,)).fetchall() if is_gone(row[1])]
             for row in rows:

@@ -118,7 +118,9 @@ class JobWork:
                 self._put(session, candidate, known, KNOWN)
                 continue
             self._stage(f"judging {candidate.id}")
-            result = session.judge_candidate(candidate, known if known is not None and _waits(known) else None)
+            result = session.judge_candidate(
+                candidate, known if known is not None and _waits(known) else None
+            )
             self._put(session, candidate, result)
 
     def _choose_confirmed(self) -> list[Candidate]:

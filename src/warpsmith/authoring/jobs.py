@@ -40,14 +40,16 @@ class JobRequest(Record):
     confirm: Confirm = "none"  # of what was screened or tuned: who also gets a verdict
     author: str = Field(default="agent", max_length=80)
     settings: int = Field(default=24, ge=1, le=MAX_SETTINGS)  # of tunables that a tune job screens
-    key: str = Field(default="", max_length=64)  # asked for twice with one key it is one job, for who got no answer
+    key: str = Field(
+        default="", max_length=64
+    )  # asked for twice with one key it is one job, for who got no answer
     shared: bool = False  # other clients of the service may see the candidates
 
 
 class JobView(Record):
     """A job as it is now. `rows` grow while it runs."""
 
-    id: str
+    job_id: str
     kind: JobKind
     state: JobState
     task: str  # archive:ID
@@ -59,10 +61,13 @@ class JobView(Record):
     finished_at: str = ""
     stage: str = ""  # what is being done now
     error: str = ""  # of a failed job: one line
+    error_kind: str = ""  # and its class
     candidates: tuple[str, ...] = ()
     confirm: Confirm = "none"
     settings: int = 0
-    rows: tuple[VerdictView, ...] = ()  # the latest word on each candidate; of a tune job also on what it tried
+    rows: tuple[
+        VerdictView, ...
+    ] = ()  # the latest word on each candidate; of a tune job also on what it tried
     checks: tuple[CheckView, ...] = ()
     profile: ProfileView | None = None
     best: str = ""  # the candidate whose lower bound is the highest

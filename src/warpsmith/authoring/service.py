@@ -34,6 +34,7 @@ from .task_queries import TaskQueries
 MAX_WAITING = 64  # jobs of one owner that have not ended
 MAX_STARTS = 20  # of one job whose service is killed again and again
 CHECKS_AT_ONCE = 2
+MAX_BUG_CHARACTERS = 400  # of an error that should not be
 YIELDS_S = {"verdict": 20.0, "tune": 30.0}  # seconds by which quicker kinds of jobs may go first
 BEST = "best"
 NO_GPU = (
@@ -48,12 +49,12 @@ class AuthoringService(TaskQueries):
 
     def __init__(
         self, config: Config, target: str = "cpu", progress: Callable[[str], None] = lambda text: None,
-        idle_seconds: float = IDLE_SECONDS, most_open: int = 1, open_session: OpenSession = AuthorSession,
+        idle_seconds: float = IDLE_SECONDS, most_open: int = 1, open_session: OpenSession | None = None,
     ) -> None:  # fmt: skip
         """`most_open`: tasks whose judges are kept open. `open_session`: what judges; tests pass one that needs no compiler."""
         super().__init__(config, target)
         self.stage = ""  # what a judge is doing now
-        self._progress, self._open_session = progress, open_session
+        self._progress, self._open_session = progress, open_session or AuthorSession
         self._scratches: list[Scratch] = []
         self._pool: JudgePool[Any] = JudgePool(self._open, most_open, idle_seconds)
         self._checks = ThreadPoolExecutor(CHECKS_AT_ONCE, "check")
@@ -92,14 +93,14 @@ class AuthoringService(TaskQueries):
         candidates = self._collect_candidates(task, request, owner)
         _expect_candidates(request, candidates)
         job = JobView(
-            id=secrets.token_hex(8), kind=request.kind, state="queued", task=f"archive:{task.id}", name=task.name,
+            job_id=secrets.token_hex(8), kind=request.kind, state="queued", task=f"archive:{task.id}", name=task.name,
             target=self.target_name, author=request.author, submitted_at=_now(),
             candidates=tuple(c.id for c in candidates), confirm=request.confirm, settings=request.settings,
         )  # fmt: skip
         self.archive.add_task(task)
         self._keep_candidates(candidates, owner, request.shared)
         kept = self.journal.add(job, owner, request.key)
-        if kept.id == job.id:
+        if kept.job_id == job.job_id:
             self._start(job, task, candidates)
         return kept
 
@@ -184,18 +185,20 @@ class AuthoringService(TaskQueries):
             yields_s = YIELDS_S.get(job.kind, 0.0)
             future = self._pool.submit(task, work.run, yields_s)
         live.future = future
-        future.add_done_callback(lambda done: self._end_job(live.job.id, done))
+        future.add_done_callback(lambda done: self._end_job(live.job.job_id, done))
 
     def _end_job(self, job_id: str, done: Future[Any]) -> None:
         """In the thread that did the work, or that cancelled it. A service that closes leaves the job to the next one."""
         if done.cancelled():
             return
         error = done.exception()
-        if error is None or isinstance(error, WarpsmithError):
-            text = " ".join(str(error).split()) if error is not None else ""
+        if error is None:
+            self.job_board.end(job_id, "", "")
+        elif isinstance(error, WarpsmithError):
+            self.job_board.end(job_id, " ".join(str(error).split()), type(error).__name__)
         else:
-            text = f"this is a bug in warpsmith ({type(error).__name__}: {error})"[:400]
-        self.job_board.end(job_id, text)
+            text = f"this is a bug in warpsmith ({type(error).__name__}: {error})"[:MAX_BUG_CHARACTERS]
+            self.job_board.end(job_id, text, "JudgeError")
 
     def owner_of(self, job_id: str) -> str:
         entry = self.journal.get(job_id)
@@ -210,16 +213,16 @@ class AuthoringService(TaskQueries):
 
     def _open(self, task: Task) -> Any:
         """In the worker's thread."""
-        self.report_stage(f"opening the judge of {task.name}")
+
+        def report_stage(text: str) -> None:
+            self.stage = text
+            self.job_board.tell_stage(f"archive:{task.id}", text)
+            self._progress(text)
+
+        report_stage(f"opening the judge of {task.name}")
         scratch = Scratch()
         self._scratches.append(scratch)
-        return self._open_session(
-            task, self.open_target(), self.config, self.archive, scratch, self.report_stage
-        )
-
-    def report_stage(self, text: str) -> None:
-        self.stage = text
-        self._progress(text)
+        return self._open_session(task, self.open_target(), self.config, self.archive, scratch, report_stage)
 
     def _onto(self, task: Task, onto: str, owner: str) -> Candidate | None:
         if not onto:

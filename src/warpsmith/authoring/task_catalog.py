@@ -68,7 +68,9 @@ class TaskCatalog:
     def load_text(self, name: str, text: str, overrides: dict[str, Any] | None = None) -> Task:
         """Load a task file from its text, which is kept alone in a folder of the cache. Raises TaskError."""
         if not name.isidentifier() or len(name) > MAX_PLAIN_NAME:
-            raise TaskError(f"{name[:40]!r} names no task: give letters, digits and underscores, {MAX_PLAIN_NAME} at most")
+            raise TaskError(
+                f"{name[:40]!r} names no task: give letters, digits and underscores, {MAX_PLAIN_NAME} at most"
+            )
         if len(text.encode(errors="replace")) > MAX_FILE_BYTES:
             raise TaskError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB; a task is one Python file")
         path = self._config.cache / "handed-in" / content_hash([name, text]) / f"{name}.py"
@@ -111,7 +113,11 @@ class TaskCatalog:
 def _list_public(suite: str) -> dict[str, Path]:
     """Public name → path of a suite that comes with the package. Raises UsageError."""
     if not suite.isidentifier() or not (SUITES / suite).is_dir():
-        names = ", ".join(sorted(p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_"))
+        names = ", ".join(
+            sorted(
+                p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_"
+            )
+        )
         raise UsageError(f"{suite[:40]!r} is no suite of this service; suites: {names}")
     files = load_suite(str(SUITES / suite))
     prefix = "" if suite == "core" else f"{suite}/"

@@ -72,7 +72,9 @@ class TaskQueries:
             raise TaskError(f"no task {spec.removeprefix(ARCHIVED)[:40]} in the archive")
         return self._catalog.public_task(spec, overrides)
 
-    def add_task(self, name: str, source: str, overrides: dict[str, Any] | None = None, owner: str = "") -> TaskRow:
+    def add_task(
+        self, name: str, source: str, overrides: dict[str, Any] | None = None, owner: str = ""
+    ) -> TaskRow:
         """Load a task from its text and keep it, for its owner alone. Raises TaskError."""
         task = self._catalog.load_text(name, source, overrides)
         known = self.archive.task(task.id) is not None

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import WarpsmithError
-from . import authoring, bundle, capture, inspect, knowledge, profile, results, run, sharing, site
+from . import authoring, bundle, capture, inspect, knowledge, profile, results, run, serving, sharing, site
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
 BUG, INTERRUPTED = 70, 130
@@ -47,7 +47,7 @@ def _program(
 ) -> None: ...
 
 
-for group in (run, capture, results, sharing, site, profile, inspect, knowledge, bundle, authoring):
+for group in (run, capture, results, sharing, site, profile, inspect, knowledge, bundle, authoring, serving):
     group.register(app)
 
 

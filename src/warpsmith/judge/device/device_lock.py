@@ -154,7 +154,9 @@ class _FileLock:
                 os.open(p, flags, 0o600) for p in (path, gate, gate, queue)
             )
         except OSError as error:
-            raise JudgeError(f"cannot open {path}, by which runs share the device: {error.strerror}") from error
+            raise JudgeError(
+                f"cannot open {path}, by which runs share the device: {error.strerror}"
+            ) from error
 
     def acquire(self, exclusive: bool) -> None:
         if not self._try(exclusive):
