@@ -56,9 +56,12 @@ class TaskCatalog:
         """Raises TaskError for what is neither a public name nor an archived task."""
         _expect_name(spec)
         if spec.startswith(ARCHIVED):
-            return self.task(spec, overrides)
+            task = self._archive.task(spec.removeprefix(ARCHIVED))
+            if task is None:
+                raise TaskError(f"no task {spec.removeprefix(ARCHIVED)[:40]} in the archive")
+            return task
         suite = spec.partition("/")[0] if "/" in spec else "core"
-        path = _list_public(suite).get(spec) if suite.isidentifier() and (SUITES / suite).is_dir() else None
+        path = _list_public(suite).get(spec) if suite in _list_suites() else None
         if path is None:
             raise TaskError(
                 f"{spec[:80]!r} is no task of this service: name one of list_tasks, or hand in its file (add_task)"
@@ -112,16 +115,17 @@ class TaskCatalog:
 
 def _list_public(suite: str) -> dict[str, Path]:
     """Public name → path of a suite that comes with the package. Raises UsageError."""
-    if not suite.isidentifier() or not (SUITES / suite).is_dir():
-        names = ", ".join(
-            sorted(
-                p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_"
-            )
-        )
+    if suite not in _list_suites():
+        names = ", ".join(_list_suites())
         raise UsageError(f"{suite[:40]!r} is no suite of this service; suites: {names}")
     files = load_suite(str(SUITES / suite))
     prefix = "" if suite == "core" else f"{suite}/"
     return {f"{prefix}{name}": file for name, file in zip(suite_names(files), files, strict=True)}
+
+
+def _list_suites() -> list[str]:
+    """List the suites that come with the package; what a client names is compared with these, never made a path."""
+    return sorted(p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_")
 
 
 def _expect_name(text: str) -> None:

@@ -68,6 +68,7 @@ def listen(address: Address) -> socket.socket:
         listening = socket.socket(family)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address.host, address.port))
+        listening.listen(MAX_CONNECTIONS)  # now: who is told of it may connect at once
     except OSError as error:
         raise UsageError(
             f"cannot listen on {address.host}:{address.port}: {error.strerror or error}; choose another --port"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 
@@ -31,7 +32,7 @@ class ScriptedAuthorSession:
         progress: Callable[[str], None],
     ) -> None:  # fmt: skip
         type(self).opened += 1
-        self.task, self.archive, self.run_id = task, archive, f"scripted{self.opened}"
+        self.task, self.archive, self.run_id = task, archive, f"scripted{secrets.token_hex(4)}"
         self.environment, self.progress = machine.describe(), progress
         archive.begin_run(self.run_id, task, target.name, 0, {}, self.environment)
         progress("opening the scripted judge")
