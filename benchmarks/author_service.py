@@ -38,7 +38,8 @@ from warpsmith.machine import cpu_name
 TASKS = ("rmsnorm_last", "softmax_middle", "elementwise_swiglu", "reduce_logsumexp_last")
 BATCH = 4  # candidates
 POLL_SECONDS = 0.05
-STAGES = ("accepted", "opening", "screening", "judging")
+# (task, batch) by number → the stage at which the service is killed meanwhile; -1: the last batch.
+KILLS = {(0, 0): "accepted", (0, 1): "screening", (0, -1): "judging", (1, 0): "opening"}
 SKIPS_THE_WORK = """// warpsmith-unit: 1
 // technique: skips the work
 #include "task.h"
@@ -103,9 +104,10 @@ async def main() -> int:
         server = StdioServerParameters(command=sys.executable, args=command, env=environment)
         try:
             async with Client(server) as client:
-                kills = list(STAGES) if options.kill else []
                 batches = [
-                    b for task in options.tasks for b in await play(client, task, options, service, kills)
+                    batch
+                    for number, task in enumerate(options.tasks)
+                    for batch in await play(client, task, options, service, number)
                 ]
         finally:
             if service is not None:
@@ -117,7 +119,7 @@ async def main() -> int:
 
 
 async def play(
-    client: Client, task: str, options: argparse.Namespace, service: Service | None, kills: list[str]
+    client: Client, task: str, options: argparse.Namespace, service: Service | None, task_number: int
 ) -> list[Batch]:
     header = await call(client, "header", task=task, region="1")
     prepared = list(variants(header, options.batches * (BATCH - 1)))
@@ -126,7 +128,7 @@ async def play(
     for number in range(options.batches):
         sources = [*prepared[number :: options.batches][: BATCH - 1], f"{cheat}// {number}\n"]
         last = number == options.batches - 1
-        stage = kills.pop(0) if kills and (kills[0] != "judging" or last) else ""
+        stage = KILLS.get((task_number, -1 if last else number), "") if options.kill else ""
         batch = Batch(task, "best" if last else "none", opened=number > 0 or options.profile, killed=stage)
         if number == 0 and options.profile:
             await call(client, "profile", task=task)
@@ -255,6 +257,7 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.kill and not options.serve:
         parser.error("--kill needs --serve")
+    options.profile = options.profile and not options.kill  # or no batch would be there while a judge opens
     return options
 
 

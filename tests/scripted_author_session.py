@@ -16,7 +16,7 @@ from warpsmith.authoring.service import AuthoringService
 from warpsmith.config import Config
 from warpsmith.records import Task
 from warpsmith.testing import ScriptedAuthorSession, chain_task
-from warpsmith.testing import scripted_unit as unit
+from warpsmith.testing import write_scripted_unit as unit
 
 __all__ = ["ScriptedAuthorSession", "author", "service", "spec", "task", "unit"]
 

@@ -20,7 +20,7 @@ from warpsmith.authoring.author import expect_success, wait_for_end
 from warpsmith.authoring.jobs import JobRequest, Submission
 from warpsmith.serving.client import RemoteAuthor
 from warpsmith.testing import chain_task
-from warpsmith.testing import scripted_unit as unit
+from warpsmith.testing import write_scripted_unit as unit
 from warpsmith.web.tokens import make_token
 
 PROGRAM = Path(__file__).with_name("killed_server.py")

@@ -72,7 +72,7 @@ class Author(Protocol):
         ...
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
-        """What was screened and judged for a task, newest first."""
+        """List what was screened and judged for a task, newest first."""
         ...
 
     def board(self, task: str) -> list[BoardRow]:

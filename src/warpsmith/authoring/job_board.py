@@ -45,7 +45,7 @@ class JobBoard:
         live = LiveJob(job)
         with self._changed:
             self._live[job.job_id] = live
-            ended = [name for name, other in self._live.items() if other.job.ended]
+            ended = [name for name, live_job in self._live.items() if live_job.job.ended]
             for name in ended[:-MAX_REMEMBERED]:
                 del self._live[name]
         return live

@@ -67,14 +67,23 @@ class JobJournal:
         """Keep a new job of this process; return it, or the one that its owner asked for with this key before."""
         with self._transaction() as database:
             query = "SELECT record FROM jobs WHERE owner = ? AND request_key = ? AND request_key != ''"
-            known = database.execute(query, (owner, key)).fetchone()
-            if known is not None:
-                return JobView.model_validate_json(known[0])
+            earlier = database.execute(query, (owner, key)).fetchone()
+            if earlier is not None:
+                return JobView.model_validate_json(earlier[0])
             number = database.execute("SELECT COALESCE(MAX(number), 0) + 1 FROM jobs").fetchone()[0]
-            row = (job.job_id, owner, this_process(), job.state, number, job.target, key, job.model_dump_json())
+            row = (
+                job.job_id,
+                owner,
+                this_process(),
+                job.state,
+                number,
+                job.target,
+                key,
+                job.model_dump_json(),
+            )
             database.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            old = number - KEPT_JOBS
-            database.execute(f"DELETE FROM jobs WHERE number <= ? AND state IN {ENDED}", (old,))
+            oldest = number - KEPT_JOBS
+            database.execute(f"DELETE FROM jobs WHERE number <= ? AND state IN {ENDED}", (oldest,))
         return job
 
     def change(self, job: JobView) -> None:

@@ -79,16 +79,16 @@ class JobWork:
 
     def _screen(self, session: AuthorSession, candidates: Sequence[Candidate]) -> dict[str, Result]:
         """Return content key → result."""
-        known = self._known()
+        known_results = self._index_known()
         results = {}
         for candidate in candidates:
-            result = known.get(candidate.content_key)
+            result = known_results.get(candidate.content_key)
             if result is not None and (result.status == "screened" or lasting(result)):
                 results[candidate.content_key] = result
                 self._put(session, candidate, result, KNOWN)
-        new = list({c.content_key: c for c in candidates if c.content_key not in results}.values())
-        if new and not self._live.given_up:
-            for candidate, result in self._tell_stages(session, session.screen(new)):
+        unknown = list({c.content_key: c for c in candidates if c.content_key not in results}.values())
+        if unknown and not self._live.given_up:
+            for candidate, result in self._tell_stages(session, session.screen(unknown)):
                 results[candidate.content_key] = result
                 for twin in (c for c in candidates if c.content_key == candidate.content_key):
                     self._put(session, twin, result)
@@ -113,13 +113,18 @@ class JobWork:
         for candidate in candidates:
             if self._live.given_up:
                 return
-            known = self._known().get(candidate.content_key)
-            if known is not None and known.status != "screened" and lasting(known) and not _waits(known):
-                self._put(session, candidate, known, KNOWN)
+            earlier = self._index_known().get(candidate.content_key)
+            if (
+                earlier is not None
+                and earlier.status != "screened"
+                and lasting(earlier)
+                and not _waits(earlier)
+            ):
+                self._put(session, candidate, earlier, KNOWN)
                 continue
             self._stage(f"judging {candidate.id}")
             result = session.judge_candidate(
-                candidate, known if known is not None and _waits(known) else None
+                candidate, earlier if earlier is not None and _waits(earlier) else None
             )
             self._put(session, candidate, result)
 
@@ -131,7 +136,7 @@ class JobWork:
         ids = [r.candidate for r in ranked] if confirm != "none" else []
         return [c for i in ids if (c := self._service.archive.candidate(i)) is not None]
 
-    def _known(self) -> dict[str, Result]:
+    def _index_known(self) -> dict[str, Result]:
         return self._service.index_known_results(self._task)
 
     def _put(self, session: AuthorSession, candidate: Candidate, result: Result, note: str = "") -> None:

@@ -189,8 +189,8 @@ def list_values(candidate: Candidate) -> dict[str, int]:
     """The values of a candidate's tunables; a name that several units have is told apart by the unit's place."""
     names = Counter(name for unit in candidate.units for name in unit.values)
     return {
-        name if names[name] == 1 else f"{place}.{name}": value
-        for place, unit in enumerate(candidate.units, 1)
+        name if names[name] == 1 else f"{number}.{name}": value
+        for number, unit in enumerate(candidate.units, 1)
         for name, value in unit.values.items()
     }
 

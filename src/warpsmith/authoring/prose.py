@@ -83,14 +83,14 @@ def attempt_line(row: AttemptRow) -> str:
     where = "" if row.here else ", on another machine"
     values = _values_text(row.values)
     if row.speedup is None and row.timed is not None:
-        screened = f"{row.status}{where}, {timed_text(row.timed)}{values}"
+        screened = f"{row.status}{where}, {describe_timed(row.timed)}{values}"
         return f"{row.candidate} {row.technique} by {row.author}: {screened}"
     if row.speedup is None:
         return f"{row.candidate} {row.technique} by {row.author}: {row.status}{where}: {row.reason}"
     kind = "confirmed" if row.confirmed else "correct"
     limit = f"{row.limit_share:.0%} of the limit"
     why = f"; {row.reason}" if row.reason else ""
-    us = f", {timed_text(row.timed)}" if row.timed is not None else ""
+    us = f", {describe_timed(row.timed)}" if row.timed is not None else ""
     head = f"{row.candidate} {row.technique} by {row.author}: {kind}{where}"
     return f"{head}, {ratio_text(row.speedup)}, {limit}{us}{values}{why}"
 
@@ -126,7 +126,7 @@ def verdict_lines(view: VerdictView) -> list[str]:
         share = f"{view.limit_share:.0%} of the speed-of-light limit"
         lines.append(f"  {microseconds(view.median_us)}, {share}; {confirmed}")
     if view.timed is not None:
-        lines.append(f"  {timed_text(view.timed)}{_values_text(view.values)}")
+        lines.append(f"  {describe_timed(view.timed)}{_values_text(view.values)}")
     lines += [f"  {', '.join(view.labels)}"] if view.labels else []
     lines += [f"  note: {note}" for note in view.notes]
     lines.append(f"  on {view.hardware}" + (f"; warpsmith report {view.run}" if view.run else ""))
@@ -142,7 +142,7 @@ def source_lines(view: SourceView) -> list[str]:
     """A candidate whole, and how it differs from its parent."""
     parents = f", from {', '.join(view.parents)}" if view.parents else ""
     lines = [f"candidate {view.candidate} of {view.task} for {view.target}, by {view.author}{parents}"]
-    lines += [f"{view.status}: {timed_text(view.timed)}"] if view.timed is not None else []
+    lines += [f"{view.status}: {describe_timed(view.timed)}"] if view.timed is not None else []
     for unit in view.units:
         lines += ["", f"==> {', '.join(unit.nodes)}{_values_text(unit.values)}", unit.source.rstrip("\n")]
     if view.difference:
@@ -150,7 +150,7 @@ def source_lines(view: SourceView) -> list[str]:
     return lines
 
 
-def timed_text(timed: Timed) -> str:
+def describe_timed(timed: Timed) -> str:
     """A time with its interval, and what it is of the fixed baseline's."""
     ends = f"{microseconds(timed.low_us)} to {microseconds(timed.high_us)}"
     text = f"{microseconds(timed.us)} ({ends}){', an estimate' if timed.estimated else ''}"

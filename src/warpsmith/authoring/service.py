@@ -99,10 +99,10 @@ class AuthoringService(TaskQueries):
         )  # fmt: skip
         self.archive.add_task(task)
         self._keep_candidates(candidates, owner, request.shared)
-        kept = self.journal.add(job, owner, request.key)
-        if kept.job_id == job.job_id:
+        accepted = self.journal.add(job, owner, request.key)
+        if accepted.job_id == job.job_id:
             self._start(job, task, candidates)
-        return kept
+        return accepted
 
     def job(self, job_id: str, wait_s: float = 0.0, owner: str = "") -> JobView:
         """The job as it is; with `wait_s`, once it has ended or grown a row, or after so many seconds. Raises UsageError."""
@@ -140,7 +140,7 @@ class AuthoringService(TaskQueries):
     def candidate(
         self, task: Task, submission: Submission, *, author: str = "", owner: str = ""
     ) -> Candidate:
-        """What was handed in as a candidate. Raises UsageError, one line."""
+        """Make a candidate of what was handed in. Raises UsageError, one line."""
         return make_candidate(
             task, self.target_name, submission.units, onto=self._onto(task, submission.onto, owner), author=author,
             note=submission.note,
@@ -148,7 +148,8 @@ class AuthoringService(TaskQueries):
 
     def _collect_candidates(self, task: Task, request: JobRequest, owner: str) -> list[Candidate]:
         candidates = [
-            self.candidate(task, one, author=request.author, owner=owner) for one in request.submissions
+            self.candidate(task, submission, author=request.author, owner=owner)
+            for submission in request.submissions
         ]
         for name in request.candidates:
             candidate = self.read_candidate(name, owner)
@@ -158,10 +159,10 @@ class AuthoringService(TaskQueries):
         return list({c.id: c for c in candidates}.values())
 
     def _keep_candidates(self, candidates: Sequence[Candidate], owner: str, shared: bool) -> None:
-        """What a client brings is its own, unless it shares it; what was there before stays everybody's."""
+        """Keep candidates: those that a client brings are its own unless it shares them; others stay everybody's."""
         for candidate in candidates:
-            known = self.archive.candidate(candidate.id) is not None
-            if owner and (not known or self.journal.list_owners("candidate", candidate.id)):
+            is_there = self.archive.candidate(candidate.id) is not None
+            if owner and (not is_there or self.journal.list_owners("candidate", candidate.id)):
                 owners = [owner, *([EVERYBODY] if shared else [])]
                 for name in owners:
                     self.journal.own("candidate", [candidate.id], name)
@@ -169,7 +170,7 @@ class AuthoringService(TaskQueries):
             self.archive.add_candidate(candidate)
 
     def keep_child(self, parent: Candidate, child: Candidate) -> None:
-        """What is derived from a candidate is seen by those who see that one."""
+        """Keep a candidate that is derived from another, for those who see that one."""
         for kind, ids in (("candidate", [child.id]), ("source", [u.code_key for u in child.units])):
             for owner in self.journal.list_owners("candidate", parent.id):
                 self.journal.own(kind, ids, owner)  # type: ignore[arg-type]

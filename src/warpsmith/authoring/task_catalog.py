@@ -125,7 +125,9 @@ def _list_public(suite: str) -> dict[str, Path]:
 
 def _list_suites() -> list[str]:
     """List the suites that come with the package; what a client names is compared with these, never made a path."""
-    return sorted(p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_")
+    return sorted(
+        p.name for p in SUITES.iterdir() if p.is_dir() and p.name.isidentifier() and p.name[0] != "_"
+    )
 
 
 def _expect_name(text: str) -> None:

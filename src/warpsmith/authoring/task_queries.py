@@ -77,8 +77,8 @@ class TaskQueries:
     ) -> TaskRow:
         """Load a task from its text and keep it, for its owner alone. Raises TaskError."""
         task = self._catalog.load_text(name, source, overrides)
-        known = self.archive.task(task.id) is not None
-        if owner and (not known or self.journal.list_owners("task", task.id)):
+        is_there = self.archive.task(task.id) is not None
+        if owner and (not is_there or self.journal.list_owners("task", task.id)):
             self.journal.own("task", [task.id], owner)
         self.archive.add_task(task)
         return TaskRow(task=f"{ARCHIVED}{task.id}", name=task.name, where="archive")
@@ -102,8 +102,8 @@ class TaskQueries:
         region = regions.resolve(task.graph, reference, proposals)
         view = self._view(task, region, proposals)
         hidden = self._hidden("source", owner)
-        most = MOST_OTHERS if not hidden else MOST_SEARCHED
-        units = exemplars(self.archive, region, self.target_name, most, without=task.id)
+        count = MOST_OTHERS if not hidden else MOST_SEARCHED
+        units = exemplars(self.archive, region, self.target_name, count, without=task.id)
         examples = [u for u in units if u.code_key not in hidden][:MOST_OTHERS]
         return HeaderView(
             region=view, task_h=self._header(task, region), rules=rules.text(self.target_name),
@@ -113,7 +113,7 @@ class TaskQueries:
 
     def history(self, task: Task, last: int = 20, owner: str = "") -> list[AttemptRow]:
         """List what was screened and judged for the task, whoever wrote it, newest first."""
-        entries, fixed = self._entries(task, owner), self.fixed_baseline(task)
+        entries, fixed = self._entries(task, owner), self.find_fixed_baseline(task)
         return [outcomes.attempt_row(e, fixed) for e in reversed(entries[-max(1, last) :])]
 
     def knowledge(self, query: str, most: int = 4) -> list[Passage]:
@@ -125,7 +125,7 @@ class TaskQueries:
         run = self._find_timed_run(task)
         quarantined = run is not None and run.admission is not None and not run.admission.admitted
         return outcomes.board(
-            self._entries(task, owner), self._environment, self.archive.environment, quarantined, self.fixed_baseline(task)
+            self._entries(task, owner), self._environment, self.archive.environment, quarantined, self.find_fixed_baseline(task)
         )  # fmt: skip
 
     def read_candidate(self, candidate_id: str, owner: str = "") -> Candidate:
@@ -143,7 +143,7 @@ class TaskQueries:
             raise UsageError(f"candidate {candidate_id} was not judged yet")
         where = self.archive.environment(result.environment)
         device = where.hardware if where is not None else "unknown"
-        fixed = self.fixed_baseline(task) if result.environment == self._environment else None
+        fixed = self.find_fixed_baseline(task) if result.environment == self._environment else None
         return outcomes.view_verdict(task.name, candidate, result, device, fixed=fixed)
 
     def source(self, candidate_id: str, owner: str = "") -> SourceView:
@@ -153,9 +153,9 @@ class TaskQueries:
         parents = [p for p in candidate.lineage.parents if p not in hidden]
         parent = self.archive.candidate(parents[0]) if parents else None
         result = self._find_last_result(candidate)
-        return outcomes.view_source(candidate, parent, result, self.fixed_baseline(task))
+        return outcomes.view_source(candidate, parent, result, self.find_fixed_baseline(task))
 
-    def fixed_baseline(self, task: Task) -> BaselineTiming | None:
+    def find_fixed_baseline(self, task: Task) -> BaselineTiming | None:
         """The baseline that every time of this task on this machine is compared with; None: none was timed yet."""
         runs = (r for r in self.archive.runs(task.id) if r.target == self.target_name and r.baselines)
         return choose_fixed_baseline(r for r in runs if r.environment.id == self._environment)
@@ -169,7 +169,7 @@ class TaskQueries:
     ) -> VerdictView:
         hardware = name_hardware(self.target_name)
         return outcomes.view_verdict(
-            task.name, candidate, result, hardware, notes, run, self.fixed_baseline(task)
+            task.name, candidate, result, hardware, notes, run, self.find_fixed_baseline(task)
         )
 
     def _read_with_task(self, candidate_id: str, owner: str) -> tuple[Candidate, Task]:
@@ -202,8 +202,8 @@ class TaskQueries:
     def _find_timed_run(self, task: Task) -> RunRecord | None:
         """The newest run on this machine that timed as many of the baselines as any."""
         runs = (r for r in self.archive.runs(task.id) if r.target == self.target_name and r.baselines)
-        here = [r for r in runs if r.environment.id == self._environment]
-        return max(here, key=lambda r: sum(b.ok for b in r.baselines), default=None)
+        of_machine = [r for r in runs if r.environment.id == self._environment]
+        return max(of_machine, key=lambda r: sum(b.ok for b in r.baselines), default=None)
 
     def _rates(self) -> Peaks | None:
         return find_peaks(self.config, self.target_name)

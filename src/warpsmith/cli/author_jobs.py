@@ -40,9 +40,10 @@ def make_tune_request(author: Author, candidate: str, settings: int, confirm: st
 
 
 def read_confirm(text: str) -> Confirm:
-    for known in get_args(Confirm):
-        if text == known:
-            return known
+    for choice in get_args(Confirm):
+        if text == choice:
+            chosen: Confirm = choice
+            return chosen
     raise UsageError(f"--confirm {text}: give none, best or all")
 
 
@@ -54,8 +55,8 @@ def play_jobs(
     try:
         for request in requests:
             jobs.append(author.submit(request))
-        for place, job in enumerate(jobs):
-            jobs[place] = _follow(author, job, observer, tell_rows)
+        for index, job in enumerate(jobs):
+            jobs[index] = _follow(author, job, observer, tell_rows)
     except BaseException:
         for job in jobs:
             if not job.ended:
@@ -68,12 +69,12 @@ def rows_of(job: JobView) -> Sequence[VerdictView | CheckView]:
     return job.checks if job.kind == "check" else job.rows
 
 
-def passed(job: JobView) -> bool:
+def has_passed(job: JobView) -> bool:
     """True if every candidate is right as far as was asked."""
     if job.kind == "check":
         return all(check.ok for check in job.checks)
-    wanted = ("ok", "screened") if job.kind == "screen" else ("ok",)
-    return all(row.status in wanted for row in job.rows)
+    passing = ("ok", "screened") if job.kind == "screen" else ("ok",)
+    return all(row.status in passing for row in job.rows)
 
 
 def describe_job(job: JobView) -> str:

@@ -97,7 +97,7 @@ def tell(
 ) -> None:
     """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct (or passed, as asked)."""
     from ..authoring.folder import collect, target_of
-    from .author_jobs import make_requests, passed, play_jobs, rows_of
+    from .author_jobs import has_passed, make_requests, play_jobs, rows_of
 
     if server is None:
         start_ahead()
@@ -114,7 +114,7 @@ def tell(
         ended = play_jobs(service, requests, observer, tell_rows=json != "-")
     if json is not None:
         printing.write_json([r.model_dump(mode="json") for job in ended for r in rows_of(job)], json)
-    raise typer.Exit(0 if all(passed(job) for job in ended) else 1)
+    raise typer.Exit(0 if all(has_passed(job) for job in ended) else 1)
 
 
 def tune(
@@ -180,7 +180,7 @@ def history(
     server: ServerOption = None,
     token_file: TokenFileOption = None,
 ) -> None:
-    """What was screened and judged for a task, by whom, with which values, time and outcome, newest first."""
+    """List what was screened and judged for a task, by whom, with which values, time and outcome, newest first."""
     from ..authoring.prose import attempt_line
 
     with open_author(server, token_file, archive, target) as author:

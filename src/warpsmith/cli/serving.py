@@ -81,7 +81,7 @@ def serve(
     address = Address(host, port, tuple(allow_host or ()), tls_cert, tls_key, plain_http)
     config = o.config(archive, baselines)
     clients = read_clients(token_file) if token_file is not None else {ONLY_CLIENT: make_token()}
-    place = config.cache / "serve" if isinstance(config.archive, ArchiveUrl) else config.archive
+    beside = config.cache / "serve" if isinstance(config.archive, ArchiveUrl) else config.archive
     listening = listen(address)
     with AuthoringService(config, target, most_open=judges) as service:
         resumed = service.resume()
@@ -93,4 +93,4 @@ def serve(
             print(f"token, shown this once: {clients[ONLY_CLIENT]}", flush=True)
         if resumed:
             print(f"going on with {resumed} jobs that had not ended", file=sys.stderr)
-        run(service, clients, address, audit or place.with_name(f"{place.name}.audit.jsonl"), listening)
+        run(service, clients, address, audit or beside.with_name(f"{beside.name}.audit.jsonl"), listening)

@@ -251,8 +251,8 @@ def _add_judging(server: Server, service: Author) -> None:
     ) -> VerdictView:
         """Build, verify and time one candidate against PyTorch: why it failed, or how fast it is. It is kept; a win is judged twice."""
         with tell_errors():
-            one = Submission(units=_answers(units), onto=onto, note=note)
-            request = JobRequest(kind="verdict", task=task, submissions=(one,), author=author)
+            submission = Submission(units=_answers(units), onto=onto, note=note)
+            request = JobRequest(kind="verdict", task=task, submissions=(submission,), author=author)
         return _only_row(await _run(context, service, request))
 
     @server.tool()

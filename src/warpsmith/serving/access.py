@@ -88,7 +88,7 @@ def find_client(clients: Mapping[str, str], presented: str | None) -> str | None
 class Bucket:
     """Tokens of a bucket: one a request, refilled at a steady rate."""
 
-    left: float
+    tokens: float
     at: float
 
 
@@ -103,16 +103,16 @@ class RateLimit:
         """Take from the key's bucket; return 0, or the seconds until there is enough again."""
         wait_s = self.look(key)
         if not wait_s:
-            self._buckets[key].left -= 1.0
+            self._buckets[key].tokens -= 1.0
         return wait_s
 
     def look(self, key: str) -> float:
         """Return the seconds until the key has room for a request, and take nothing."""
-        now = self._clock()
-        bucket = self._buckets.setdefault(key, Bucket(self._burst, now))
+        time_s = self._clock()
+        bucket = self._buckets.setdefault(key, Bucket(self._burst, time_s))
         self._buckets.move_to_end(key)
         while len(self._buckets) > MAX_ADDRESSES:
             self._buckets.popitem(last=False)
-        bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._rate)
-        bucket.at = now
-        return 0.0 if bucket.left >= 1.0 else (1.0 - bucket.left) / self._rate
+        bucket.tokens = min(self._burst, bucket.tokens + (time_s - bucket.at) * self._rate)
+        bucket.at = time_s
+        return 0.0 if bucket.tokens >= 1.0 else (1.0 - bucket.tokens) / self._rate

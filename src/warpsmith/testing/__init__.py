@@ -17,7 +17,7 @@ from .fakes import (
     scripted_result,
     scripted_screening,
 )
-from .scripted_author import ScriptedAuthorSession, scripted_unit
+from .scripted_author import ScriptedAuthorSession, write_scripted_unit
 
 __all__ = [
     "AuthorContract",
@@ -32,5 +32,5 @@ __all__ = [
     "chain_task",
     "scripted_result",
     "scripted_screening",
-    "scripted_unit",
+    "write_scripted_unit",
 ]

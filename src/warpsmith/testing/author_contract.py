@@ -11,7 +11,7 @@ from ..authoring.answers import Answer
 from ..authoring.author import Author, expect_success, wait_for_end
 from ..authoring.jobs import Confirm, JobKind, JobRequest, JobView, Submission
 from ..errors import WarpsmithError
-from .scripted_author import ScriptedAuthorSession, scripted_unit
+from .scripted_author import ScriptedAuthorSession, write_scripted_unit
 
 WAIT_SECONDS = 30.0
 
@@ -25,7 +25,9 @@ class AuthorContract:
         self, author: Author, spec: str, kind: JobKind, *outcomes: float | str, confirm: Confirm = "none", onto: str = ""
     ) -> JobView:  # fmt: skip
         submissions = tuple(
-            Submission(units=(Answer(source=scripted_unit(o), region="all"),), onto=onto, note=f"try {o}")
+            Submission(
+                units=(Answer(source=write_scripted_unit(o), region="all"),), onto=onto, note=f"try {o}"
+            )
             for o in outcomes
         )
         request = JobRequest(kind=kind, task=spec, submissions=submissions, confirm=confirm, author="Ada")
@@ -65,16 +67,16 @@ class AuthorContract:
 
     def test_a_verdict_is_kept_and_not_given_twice(self, author: Author, spec: str) -> None:
         judged = ScriptedAuthorSession.judged
-        first, again = (self.play(author, spec, "verdict", 1.7).rows[0] for _ in range(2))
-        assert (first.status, first.win, again.win) == ("ok", True, True)
-        assert any("judged before" in note for note in again.notes)
+        first, second = (self.play(author, spec, "verdict", 1.7).rows[0] for _ in range(2))
+        assert (first.status, first.win, second.win) == ("ok", True, True)
+        assert any("judged before" in note for note in second.notes)
         assert ScriptedAuthorSession.judged == judged + 1
         assert author.verdict(first.candidate).win
 
     def test_a_source_is_told_with_values_and_difference(self, author: Author, spec: str) -> None:
-        text = scripted_unit(1.4, "T = 1 {1, 2, 4}")
-        one = Submission(units=(Answer(source=text, region="all"),))
-        request = JobRequest(kind="screen", task=spec, submissions=(one,), author="Ada")
+        text = write_scripted_unit(1.4, "T = 1 {1, 2, 4}")
+        submission = Submission(units=(Answer(source=text, region="all"),))
+        request = JobRequest(kind="screen", task=spec, submissions=(submission,), author="Ada")
         base = wait_for_end(author, author.submit(request), WAIT_SECONDS).rows[0].candidate
         assert author.source(base).units[0].source == text
         tune = JobRequest(kind="tune", task=author.source(base).task, candidates=(base,), settings=3)

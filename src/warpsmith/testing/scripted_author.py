@@ -55,7 +55,7 @@ class ScriptedAuthorSession:
         for number, candidate in enumerate(candidates, 1):
             self.progress(f"screening {number} of {len(candidates)}")
             type(self).screened += 1
-            result = self._measured(scripted_screening(candidate, find_outcome(candidate)))
+            result = self._stamp(scripted_screening(candidate, find_outcome(candidate)))
             self.archive.add_result(self.run_id, candidate, result)
             yield candidate, result
 
@@ -63,7 +63,7 @@ class ScriptedAuthorSession:
         result = known
         if result is None:
             type(self).judged += 1
-            result = self._measured(scripted_result(candidate, find_outcome(candidate)))
+            result = self._stamp(scripted_result(candidate, find_outcome(candidate)))
             self.archive.add_result(None, candidate, result)
         if result.win and result.timing is not None:
             timing = result.timing.model_copy(update={"confirmed": True})
@@ -73,7 +73,7 @@ class ScriptedAuthorSession:
 
     def close(self) -> None: ...
 
-    def _measured(self, result: Result) -> Result:
+    def _stamp(self, result: Result) -> Result:
         count = type(self).judged + type(self).screened
         return result.model_copy(update={"environment": self.environment.id, "seed": count})
 
@@ -87,7 +87,7 @@ def find_outcome(candidate: Candidate) -> float | str:
     return float(unit.technique) * (1 + VALUE_GAIN * steps)
 
 
-def scripted_unit(outcome: float | str, tunable: str = "", marker: str = "") -> str:
+def write_scripted_unit(outcome: float | str, tunable: str = "", marker: str = "") -> str:
     """Write a unit whose technique is its outcome. `tunable`: as `T = 1 {1, 2, 4}`; `marker`: tells two sources apart."""
     lines = [
         "// warpsmith-unit: 1",
