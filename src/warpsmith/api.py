@@ -154,6 +154,7 @@ def run_suite(
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
     files = load_suite(suite)
+    from .report.suite import SuiteSummaries
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
@@ -164,11 +165,11 @@ def run_suite(
     plan, logs = Suite(tasks, target, samples, seed), config.cache / "logs"
     with watching(observer, progress) as shown:
         if lanes == 1:
-            return play_suite(plan, play, shown, logs, finished)
+            return SuiteSummaries(play_suite(plan, play, shown, logs, finished))
         settings = LaneSettings(
             lanes, LANE_PLAY, make_lane_settings(target, limits, config), logs, list_visible_gpus()
         )
-        return play_in_lanes(plan, settings, shown, finished)
+        return SuiteSummaries(play_in_lanes(plan, settings, shown, finished))
 
 
 def check_lanes(lanes: int, target: str) -> None:
@@ -486,7 +487,7 @@ def make_target(name: str, config: Config) -> Target:
 
 def _load(spec: str, scratch: Scratch, config: Config, overrides: dict[str, Any] | None) -> Task:
     """Load a task within the limits of the settings."""
-    start_ahead()
+    start_ahead(",".join(config.baselines))
     memory = int(config.memory_gb * 2**30) if config.memory_gb is not None else None
     return load_task(
         spec, scratch=scratch, overrides=overrides, timeout=config.load_timeout, memory_bytes=memory

@@ -111,7 +111,9 @@ def test_screening_alone_waits_for_no_baseline_but_eager(open_judge: Callable[..
         truths = set(judge.evidence._expected) - inputs
         again = screen(judge, GOOD.replace("2.0f", "(1.0f + 1.0f)"))[0]
         assert [r.status for r in (good, wrong, again)] == ["screened", "incorrect", "screened"]
-        assert set(judge.evidence._expected) - inputs == truths  # the inputs, and what is true of them, are kept
+        assert (
+            set(judge.evidence._expected) - inputs == truths
+        )  # the inputs, and what is true of them, are kept
         assert good.timing is not None
         assert good.timing.estimate is not None
         assert good.timing.estimate.baseline == "eager"

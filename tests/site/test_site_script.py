@@ -10,6 +10,8 @@ from importlib import resources
 
 import pytest
 
+from warpsmith.pages.rendering import read_style
+
 STATIC = resources.files("warpsmith.site").joinpath("static")
 DOCUMENT = """
 const empty = () => ({ elements: { q: { value: "", name: "q" } }, dataset: {}, hidden: true, addEventListener() {}, append() {},
@@ -88,7 +90,7 @@ clicks[1](); const down = shown(); clicks[1](); console.log(JSON.stringify([down
 
 
 def read_themes() -> list[dict[str, str]]:
-    css = STATIC.joinpath("site.css").read_text()
+    css = read_style("pages")
     blocks = re.findall(r":root[^{]*\{([^}]*)\}", css)
     assert len(blocks) == 3
     return [dict(re.findall(r"--(\w+): (#\w+)", block)) for block in blocks]

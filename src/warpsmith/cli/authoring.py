@@ -100,7 +100,7 @@ def tell(
     from .author_jobs import has_passed, make_requests, play_jobs, rows_of
 
     if server is None:
-        start_ahead()
+        start_ahead(baselines)
     printing.expect_writable(json)
     changed = o.overrides(settings)
     named_target = target or target_of(answers)
@@ -135,7 +135,7 @@ def tune(
     from .author_jobs import make_tune_request, play_jobs, rows_of
 
     if server is None:
-        start_ahead()
+        start_ahead(baselines)
     printing.expect_writable(json)
     with (
         observer_for(quiet) as observer,
@@ -256,6 +256,6 @@ def mcp(
 
     expect_startable(http)
     if server is None:
-        start_ahead()
+        start_ahead(baselines)
     with open_author(server, token_file, archive, target, baselines, resume=True) as author:
         serve(author, http)

@@ -73,7 +73,7 @@ def serve(
             raise UsageError("--add-client needs --token-file FILE, to which it adds a line")
         print(append_client(token_file, add_client))
         return
-    start_ahead()
+    start_ahead(baselines)
     from ..authoring.service import AuthoringService
     from ..serving.running import Address, listen
     from ..serving.running import serve as run

@@ -9,15 +9,15 @@ from typing import Any
 
 from .. import __version__
 from ..archive.reading import ArchiveReader
+from ..pages.safety import clip, make_file_id, show_controls
 from ..progress import counted
-from ..report.wording import label
+from ..wording import label
 from .folder import GENERATOR, replace_folder
 from .json_records import dump_ratio, dump_standing
 from .kernel_pages import Kernel, list_kernels, write_kernel
 from .merging import MergedArchives, TaskRecords
 from .methods import write_methods
 from .run_pages import write_run
-from .safety import clip, make_file_id, show_controls
 from .standing import Standing, list_standings, rank
 from .tables import Cell, Row, Table, make_table
 from .task_pages import describe_best, write_task

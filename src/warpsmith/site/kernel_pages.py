@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..archive import Entry
+from ..pages.bars import draw_ratios
+from ..pages.highlighting import compare_sources, highlight_source, join_sources, take_lines
+from ..pages.safety import make_file_id
 from ..progress import counted
 from ..records import Candidate, Ratio, Unit
 from ..records.intervals import find_sure_share, is_unknown
 from ..report.parts import checks
-from ..report.wording import baseline_name, interval, label, microseconds, share
-from .charts import draw_ratios
-from .highlighting import compare_sources, highlight_source, take_lines
+from ..wording import baseline_name, interval, label, microseconds, share
 from .json_records import dump_candidate, dump_entry
 from .merging import MergedArchives, TaskRecords
-from .safety import make_file_id
 from .standing import find_machine, find_outcome, find_standing, get_ratios, rank
 from .tables import Table, link_kernel, link_run, make_table, show_ratio
 from .writing import Writer
@@ -239,14 +239,7 @@ def _find_parent(
 
 
 def _compare(parent: Candidate, candidate: Candidate) -> list[Any]:
-    return compare_sources(_join_sources(parent), _join_sources(candidate))
-
-
-def _join_sources(candidate: Candidate) -> str:
-    return "\n".join(
-        f"// {unit.technique or unit.family} {' '.join(f'{k}={v}' for k, v in unit.values.items())}\n{unit.text}"
-        for unit in candidate.units
-    )
+    return compare_sources(join_sources(parent), join_sources(candidate))
 
 
 def _list_units(candidate: Candidate, room: Room) -> list[dict[str, Any]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..archive import Entry
+from ..pages.charts import Point, choose_points, draw_attempts
+from ..pages.highlighting import highlight_source, take_lines
+from ..pages.safety import make_file_id
 from ..records import Task
-from ..records.intervals import find_worth
-from ..report.wording import baseline_name, hardware, label, microseconds, share
-from .charts import MAX_POINTS, Point, draw_attempts
-from .highlighting import highlight_source, take_lines
+from ..wording import baseline_name, hardware, label, microseconds, share
 from .json_records import dump_run, dump_standing, dump_task
 from .kernel_pages import Kernel
 from .merging import MergedRun, TaskRecords
-from .safety import make_file_id
 from .standing import Standing, find_machine, find_outcome, get_ratios
 from .tables import Cell, Table, link_kernel, link_run, make_table, mark_outcome, show_ratio
 from .writing import Writer
@@ -106,15 +105,6 @@ def _draw(records: TaskRecords) -> Any:
         for i, e in enumerate(records.entries, 1)
     ]
     return draw_attempts(choose_points(points), len(points))
-
-
-def choose_points(points: list[Point]) -> list[Point]:
-    """Choose what is drawn of many: half the best, the others the latest; in their order."""
-    if len(points) <= MAX_POINTS:
-        return points
-    best = sorted(points, key=lambda p: -find_worth(p.ratio))[: MAX_POINTS // 2]
-    latest = [p for p in reversed(points) if p not in best][: MAX_POINTS - len(best)]
-    return sorted([*best, *latest], key=lambda p: p.number)
 
 
 def _tabulate_baselines(records: TaskRecords) -> list[Table]:

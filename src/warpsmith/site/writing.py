@@ -7,25 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from pydantic_core import to_json
 
-from .. import __version__
-from .safety import clip, finalize, make_file_id
+from ..pages.rendering import make_environment, read_style
 
 HERE = Path(__file__).parent
-
-
-def make_environment() -> Environment:
-    """Make the templates' environment: everything is escaped, a name that is not there is an error."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=finalize,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"clip": clip, "file": make_file_id}
-    environment.globals["version"] = __version__
-    return environment
 
 
 @dataclass
@@ -34,7 +22,7 @@ class Writer:
 
     folder: Path
     pages: int = 0
-    environment: Environment = field(default_factory=make_environment)
+    environment: Environment = field(default_factory=lambda: make_environment(HERE / "templates"))
 
     def write_page(self, path: str, template: str, **values: Any) -> None:
         """Render a page. `root` leads from it to the site's root."""
@@ -64,8 +52,8 @@ class Writer:
         file.write_bytes(text.encode("utf-8", "replace"))
 
     def write_static(self) -> None:
-        for name in ("site.css", "site.js"):
-            self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
+        self.write_text("site.css", read_style("pages", "charts"))
+        self.write_text("site.js", (HERE / "static" / "site.js").read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:
         return sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())

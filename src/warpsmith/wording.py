@@ -4,9 +4,9 @@ qualifies it.
 
 from __future__ import annotations
 
-from ..progress import counted
-from ..records import Candidate, Environment, Ratio
-from ..records.intervals import describe_ratio, describe_speed, is_unknown
+from .progress import counted
+from .records import Candidate, Environment, Ratio
+from .records.intervals import describe_ratio, describe_speed, is_unknown
 
 FAR_FROM_LIMIT = 0.05  # a best baseline below this share of the limit makes a big ratio cheap
 BASELINE_NAMES = {
@@ -28,6 +28,11 @@ def microseconds(value: float) -> str:
     if value >= 1e3:
         return f"{value / 1e3:.3g} ms"
     return f"{value:.3g} µs"
+
+
+def flops(per_second: float) -> str:
+    """A rate of arithmetic, given in FLOP/s, in the unit that reads best."""
+    return f"{per_second / 1e12:.3g} TFLOP/s" if per_second >= 1e12 else f"{per_second / 1e9:.3g} GFLOP/s"
 
 
 def interval(ratio: Ratio) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -13,6 +13,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CppLexer, CudaLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
+from ..records import Candidate
 from .safety import clip, show_controls
 
 LEXERS: dict[str, type[Lexer]] = {"c++": CppLexer, "cuda": CudaLexer, "python": PythonLexer}
@@ -63,13 +64,40 @@ def take_lines(lines: Sequence[Markup], size_bytes: int) -> tuple[Markup, int]:
     return Markup("\n").join(lines), 0
 
 
+def highlight_head(text: str, language: str, size_bytes: int) -> tuple[Markup, int]:
+    """Return the first lines that fit into so many bytes of HTML, and how many lines are left out. No more is read than may fit."""
+    head = text if len(text) <= size_bytes else text[:size_bytes].rpartition("\n")[0]
+    shown, missing = take_lines(highlight_source(head, language) if head else [], size_bytes)
+    return shown, missing + text.count("\n", len(head))
+
+
+def mark_lines(lines: Sequence[Markup], numbers: Collection[int]) -> list[Markup]:
+    """Mark some lines, counted from 1."""
+    mark = Markup("<mark>{}</mark>")
+    return [mark.format(line) if number in numbers else line for number, line in enumerate(lines, 1)]
+
+
 def compare_sources(before: str, after: str) -> list[Markup]:
     """Return the unified difference of two sources, line by line."""
-    return [_mark(line) for line in _compare(before, after)]
+    return mark_differences(list_differences(before, after))
 
 
-def _compare(before: str, after: str) -> list[str]:
+def list_differences(before: str, after: str) -> list[str]:
+    """List the lines of the unified difference of two sources, as text."""
     return list(difflib.unified_diff(_split(before), _split(after), lineterm="", n=2))[2:]
+
+
+def mark_differences(lines: Sequence[str]) -> list[Markup]:
+    """Return the lines of a difference as HTML."""
+    return [_mark(line) for line in lines]
+
+
+def join_sources(candidate: Candidate) -> str:
+    """Return the sources of a candidate as one text, each below its technique and values."""
+    return "\n".join(
+        f"// {unit.technique or unit.family} {' '.join(f'{k}={v}' for k, v in unit.values.items())}\n{unit.text}"
+        for unit in candidate.units
+    )
 
 
 def _split(text: str) -> list[str]:
