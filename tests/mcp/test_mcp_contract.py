@@ -16,6 +16,7 @@ from warpsmith.authoring.author import LocalAuthor
 from warpsmith.authoring.author_views import (
     AttemptRow,
     BoardRow,
+    CodeView,
     HeaderView,
     RegionView,
     SourceView,
@@ -82,7 +83,9 @@ class McpAuthor:
         if request.kind == "tune":
             tuned = {"candidate": request.candidates[0], "settings": request.settings}
             return self._call(JobView, "tune", **tuned)
-        if request.kind == "profile":
+        if request.kind == "inspect":
+            self._call(list[CodeView], "inspect_code", **given, candidates=list(request.candidates))
+        elif request.kind == "profile":
             self._call(dict, "profile", **given)
         else:
             one = candidates[0] if candidates else {"units": []}

@@ -22,7 +22,7 @@ from mcp import Client
 
 from warpsmith.mcp.server import build_server
 
-JUDGING = {"submit_unit", "submit_units", "check_units", "tune", "profile", "cancel"}
+JUDGING = {"submit_unit", "submit_units", "check_units", "tune", "profile", "inspect_code", "cancel"}
 TOOLS = JUDGING | {
     "list_tasks", "read_task", "region", "header", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
 }  # fmt: skip

@@ -23,6 +23,8 @@ from ..judge.device.device_lock import processor_lock_file
 from ..judge.screening import ScreeningJudge
 from ..pipeline import best_of
 from ..processes.buffers import Scratch
+from ..profile.observation import Observation
+from ..profile.observe import observe_counters
 from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
@@ -97,6 +99,21 @@ class AuthorSession:
         self._attempts.append(Attempt(candidate, result))
         self._note_task()  # the limit may have been measured again
         return result.restate(self.judge.limit)
+
+    def observe_counters(self, candidate: Candidate) -> list[Observation]:
+        """Read the counters of the hardware for each unit; on a GPU only."""
+        self.open_for_screening()
+        observed = observe_counters(
+            candidate,
+            self.task,
+            self.target,
+            self.judge.evidence,
+            self._scratch,
+            self._config.cache,
+            self._seed,
+        )
+        with self.judge.device_lock.hold_exclusive():
+            return list(observed)
 
     def close(self) -> None:
         """Finish the run and end every process. Safe to call twice."""

@@ -197,6 +197,29 @@ class SourceView(Record):
     timed: Timed | None = None
 
 
+class UnitCode(Record):
+    """The machine code of one unit: what the compiler made of it, beside what it made of the parent's unit for the same nodes."""
+
+    nodes: tuple[str, ...]
+    available: bool = True
+    reason: str = ""  # why it is not
+    metrics: dict[
+        str, float
+    ] = {}  # name with its unit → value; on a GPU registers, spills, instructions a kernel
+    parent: dict[
+        str, float
+    ] = {}  # the same of the parent's unit; empty: it has none for these nodes, or there is no parent
+    hot_loop: tuple[str, ...] = ()  # assembly of the innermost loop that computes the most
+    counters: dict[str, float] = {}  # of the hardware, where it has some and they may be read
+    notes: tuple[str, ...] = ()
+
+
+class CodeView(Record):
+    candidate: str
+    compared_with: str = ""  # the parent's id
+    units: tuple[UnitCode, ...] = ()
+
+
 class CheckView(Record):
     """The builds of a candidate at every shape of its task; nothing of it ran."""
 

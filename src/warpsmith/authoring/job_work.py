@@ -14,6 +14,7 @@ from ..judge.building import Built, build_all
 from ..pipeline import lasting
 from ..records import Candidate, Result, Task
 from .author_views import CheckView, VerdictView
+from .code_view import view_code
 from .job_board import LiveJob
 from .outcomes import evidence
 from .profile_view import view_profile
@@ -42,6 +43,8 @@ class JobWork:
             session.open_for_screening()
             profile = view_profile(self._service, session, self._service.owner_of(self._live.id))
             self._board.update(self._live, profile=profile, notes=profile.notes)
+        elif kind == "inspect":
+            self._inspect(session)
         elif kind == "verdict":
             self._judge(session, self._candidates)
         else:
@@ -51,6 +54,21 @@ class JobWork:
                 self._tune(session, self._candidates[0])
             self._judge(session, self._choose_confirmed())
         self._note_best()
+
+    def inspect(self) -> None:
+        """Look at machine code; in a thread that needs no judge."""
+        self._board.begin(self._live)
+        self._inspect(None)
+
+    def _inspect(self, session: AuthorSession | None) -> None:
+        service = self._service
+        target, owner = service.open_target(), service.owner_of(self._live.id)
+        for candidate in self._candidates:
+            if self._live.given_up:
+                return
+            counters = session.observe_counters(candidate) if session is not None else ()
+            view = view_code(candidate, service.find_parent(candidate, owner), self._task, target, counters)
+            self._board.update(self._live, code=(*self._live.job.code, view))
 
     def check(self) -> None:
         """Build every candidate at every shape; in a thread that needs no judge."""

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from ..records import Record
 from .answers import MAX_NOTE_CHARACTERS, MAX_UNITS, Answer
-from .author_views import CheckView, ProfileView, VerdictView
+from .author_views import CheckView, CodeView, ProfileView, VerdictView
 
-JobKind = Literal["check", "screen", "verdict", "tune", "profile"]
+JobKind = Literal["check", "screen", "verdict", "tune", "profile", "inspect"]
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 Confirm = Literal["none", "best", "all"]
 MAX_BATCH = 32  # candidates of one job
@@ -70,6 +70,7 @@ class JobView(Record):
     ] = ()  # the latest word on each candidate; of a tune job also on what it tried
     checks: tuple[CheckView, ...] = ()
     profile: ProfileView | None = None
+    code: tuple[CodeView, ...] = ()  # of what was inspected
     best: str = ""  # the candidate whose lower bound is the highest
     notes: tuple[str, ...] = ()
     starts: int = 0  # how often it was begun: more than once after the service was killed

@@ -33,6 +33,10 @@ from .task_queries import TaskQueries
 
 MAX_WAITING = 64  # jobs of one owner that have not ended
 MAX_STARTS = 20  # of one job whose service is killed again and again
+WITHOUT_JUDGE = (
+    "check",
+    "inspect",
+)  # kinds of jobs; the latter asks a GPU for its counters where there is one
 CHECKS_AT_ONCE = 2
 MAX_BUG_CHARACTERS = 400  # of an error that should not be
 YIELDS_S = {"verdict": 20.0, "tune": 30.0}  # seconds by which quicker kinds of jobs may go first
@@ -85,7 +89,7 @@ class AuthoringService(TaskQueries):
 
     def submit(self, request: JobRequest, owner: str = "") -> JobView:
         """Accept a job: from here on it is done, whatever becomes of who asked. Raises UsageError, TaskError."""
-        if request.kind != "check":
+        if request.kind not in WITHOUT_JUDGE:
             self.expect_device()
         task = self.task(request.task, owner=owner)
         if self.journal.count_waiting(owner) >= MAX_WAITING:
@@ -180,8 +184,9 @@ class AuthoringService(TaskQueries):
         live = self.job_board.add(job)
         work = JobWork(self, live, task, candidates)
         future: Future[Any]
-        if job.kind == "check":
-            future = self._checks.submit(work.check)
+        counts = job.kind == "inspect" and self.target_name == "cuda" and machine.gpu() is not None
+        if job.kind in WITHOUT_JUDGE and not counts:
+            future = self._checks.submit(work.check if job.kind == "check" else work.inspect)
         else:
             yields_s = YIELDS_S.get(job.kind, 0.0)
             future = self._pool.submit(task, work.run, yields_s)

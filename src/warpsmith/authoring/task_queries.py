@@ -149,11 +149,15 @@ class TaskQueries:
     def source(self, candidate_id: str, owner: str = "") -> SourceView:
         """A candidate's sources and values, and how they differ from its parent's. Raises UsageError where there is none."""
         candidate, task = self._read_with_task(candidate_id, owner)
-        hidden = self._hidden("candidate", owner)
-        parents = [p for p in candidate.lineage.parents if p not in hidden]
-        parent = self.archive.candidate(parents[0]) if parents else None
+        parent = self.find_parent(candidate, owner)
         result = self._find_last_result(candidate)
         return outcomes.view_source(candidate, parent, result, self.find_fixed_baseline(task))
+
+    def find_parent(self, candidate: Candidate, owner: str = "") -> Candidate | None:
+        """Find the first parent that the owner may see and the archive has."""
+        hidden = self._hidden("candidate", owner)
+        parents = [p for p in candidate.lineage.parents if p not in hidden]
+        return self.archive.candidate(parents[0]) if parents else None
 
     def find_fixed_baseline(self, task: Task) -> BaselineTiming | None:
         """The baseline that every time of this task on this machine is compared with; None: none was timed yet."""

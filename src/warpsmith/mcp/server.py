@@ -26,6 +26,7 @@ from ..authoring.author import Author, expect_success
 from ..authoring.author_views import (
     AttemptRow,
     BoardRow,
+    CodeView,
     HeaderView,
     ProfileView,
     RegionView,
@@ -254,6 +255,16 @@ def _add_judging(server: Server, service: Author) -> None:
             submission = Submission(units=_answers(units), onto=onto, note=note)
             request = JobRequest(kind="verdict", task=task, submissions=(submission,), author=author)
         return _only_row(await _run(context, service, request))
+
+    @server.tool()
+    async def inspect_code(
+        task: TaskName,
+        candidates: Annotated[list[CandidateId], Field(min_length=1, max_length=8, description="Ids")],
+        context: Context[Any, Any],
+    ) -> list[CodeView]:
+        """Machine code of candidates beside their parents': hot loop, vector widths, registers, spills; a GPU's counters and stalls."""
+        request = JobRequest(kind="inspect", task=task, candidates=tuple(candidates))
+        return list((await _run(context, service, request)).code)
 
     @server.tool()
     async def tune(

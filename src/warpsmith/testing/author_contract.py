@@ -94,6 +94,15 @@ class AuthorContract:
         assert job.checks[0].evidence
         assert ScriptedAuthorSession.opened == opened
 
+    def test_code_is_looked_at_without_a_judge(self, author: Author, spec: str) -> None:
+        candidate = self.play(author, spec, "screen", 1.2).rows[0].candidate
+        opened = ScriptedAuthorSession.opened
+        request = JobRequest(kind="inspect", task=spec, candidates=(candidate,))
+        job = expect_success(wait_for_end(author, author.submit(request), WAIT_SECONDS))
+        assert [view.candidate for view in job.code] == [candidate]
+        assert "does not build" in job.code[0].units[0].reason  # a scripted unit has no header
+        assert ScriptedAuthorSession.opened == opened
+
     def test_a_profile_is_a_job(self, author: Author, spec: str) -> None:
         profile = self.play(author, spec, "profile").profile
         assert profile is not None
