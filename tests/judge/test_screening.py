@@ -107,8 +107,11 @@ def test_screening_alone_waits_for_no_baseline_but_eager(open_judge: Callable[..
         judge.begin_with_eager()
         assert set(judge.baselines) == {"eager"}
         inputs = set(judge.evidence._expected)
+        judge.compute_truth([make_candidate(judge, GOOD).units[0].region])
+        ahead = set(judge.evidence._expected) - inputs
         good, wrong = (screen(judge, e)[0] for e in (GOOD, "x[i]"))
         truths = set(judge.evidence._expected) - inputs
+        assert truths == ahead  # screening itself computes none
         again = screen(judge, GOOD.replace("2.0f", "(1.0f + 1.0f)"))[0]
         assert [r.status for r in (good, wrong, again)] == ["screened", "incorrect", "screened"]
         assert (

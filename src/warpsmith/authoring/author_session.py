@@ -26,7 +26,7 @@ from ..processes.buffers import Scratch
 from ..profile.observation import Observation
 from ..profile.observe import observe_counters
 from ..progress import counted
-from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
+from ..records import TOO_BUSY, Candidate, Region, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
 from ..search.confirmation import explain_noise
 from ..targets.target import Target, unit_device
@@ -63,6 +63,12 @@ class AuthorSession:
         if not self._opened:
             self.judge.begin_with_eager()
             self._opened = "screening"
+
+    def prepare_regions(self, regions: Sequence[Region]) -> None:
+        """Have what screening units of these regions needs, ahead of the first of them."""
+        self.open_for_screening()
+        self._progress("computing what is right for units of the first regions")
+        self.judge.compute_truth(regions)
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Result]]:
         """Yield which candidates are worth a verdict, each as soon as it is known and kept."""

@@ -43,6 +43,7 @@ class JobWork:
             session.open_for_screening()
             profile = view_profile(self._service, session, self._service.owner_of(self._live.id))
             self._board.update(self._live, profile=profile, notes=profile.notes)
+            self._service.warm_up(self._task)
         elif kind == "inspect":
             self._inspect(session)
         elif kind == "verdict":

@@ -28,6 +28,7 @@ from .job_journal import EVERYBODY
 from .job_work import JobWork
 from .jobs import JobRequest, JobView, Submission
 from .judge_pool import JudgePool
+from .regions import propose_regions
 from .session_worker import IDLE_SECONDS
 from .task_queries import TaskQueries
 
@@ -40,6 +41,8 @@ WITHOUT_JUDGE = (
 CHECKS_AT_ONCE = 2
 MAX_BUG_CHARACTERS = 400  # of an error that should not be
 YIELDS_S = {"verdict": 20.0, "tune": 30.0}  # seconds by which quicker kinds of jobs may go first
+WARMED_REGIONS = 2
+WARM_UP_YIELDS_S = 1.0  # whatever is asked for meanwhile goes first
 BEST = "best"
 NO_GPU = (
     "judging for cuda needs an NVIDIA GPU here: tell it on a machine that has one (--server), or pack the answers with "
@@ -172,6 +175,11 @@ class AuthoringService(TaskQueries):
                     self.journal.own("candidate", [candidate.id], name)
                     self.journal.own("source", [u.code_key for u in candidate.units], name)
             self.archive.add_candidate(candidate)
+
+    def warm_up(self, task: Task) -> None:
+        """Let the judge prepare for units of the regions that are proposed first, while the author writes them."""
+        regions = propose_regions(task.graph, self.target_name)[:WARMED_REGIONS]
+        self._pool.submit(task, lambda session: session.prepare_regions(regions), WARM_UP_YIELDS_S)
 
     def keep_child(self, parent: Candidate, child: Candidate) -> None:
         """Keep a candidate that is derived from another, for those who see that one."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..hardware import hardware_of
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ..records import BaselineTiming, Candidate, Graph, Ratio, Result, Timing
+from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Result, Timing
 from ..tasks.twins import find_twins
 from .building import Built
 from .correctness.evidence import Case
@@ -87,6 +87,14 @@ class ScreeningJudge(Judge):
         if self._kept is None:
             self.evidence.forget(fresh)
         yield from results
+
+    def compute_truth(self, regions: Sequence[Region]) -> None:
+        """Compute what is right for units of these regions on the inputs that are kept, ahead of the first of them."""
+        with self._guard_trusted("no expected values"):
+            for case in self.plan.screen(self._own) if self._kept is not None else ():
+                for region in regions:
+                    with self.evidence.lock:
+                        self.evidence.region(case, region).hold()
 
     def build_for_screening(self, candidates: Sequence[Candidate]) -> None:
         """Build all into the cache, side by side, for who then screens them one after another."""

@@ -13,7 +13,7 @@ from .. import machine
 from ..archive.store import Archive
 from ..config import Config
 from ..processes.buffers import Scratch
-from ..records import Admission, BaselineTiming, Candidate, Limit, Result, Task
+from ..records import Admission, BaselineTiming, Candidate, Limit, Region, Result, Task
 from ..targets.target import Target
 from .fakes import scripted_result, scripted_screening
 
@@ -44,6 +44,8 @@ class ScriptedAuthorSession:
     def open_for_screening(self) -> None:
         eager = BaselineTiming(name="eager", ok=True, median_us=100.0, low_us=99.0, high_us=101.0)
         self.archive.note_run(self.run_id, (eager,), self.judge.limit)
+
+    def prepare_regions(self, regions: Sequence[Region]) -> None: ...
 
     @property
     def doubts(self) -> tuple[str, ...]:
