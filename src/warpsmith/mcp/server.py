@@ -8,10 +8,7 @@ does not stop it, and `job` has it later.
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
@@ -21,8 +18,8 @@ from mcp_types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from .. import __version__
-from ..authoring.answers import MAX_NOTE_CHARACTERS, MAX_SOURCE_BYTES, MAX_UNITS, Answer
-from ..authoring.author import Author, expect_success
+from ..authoring.answers import MAX_NOTE_CHARACTERS
+from ..authoring.author import Author
 from ..authoring.author_views import (
     AttemptRow,
     BoardRow,
@@ -36,14 +33,24 @@ from ..authoring.author_views import (
     VerdictView,
 )
 from ..authoring.jobs import MAX_BATCH, MAX_SETTINGS, Confirm, JobRequest, JobView, Submission
-from ..errors import UsageError, WarpsmithError
+from ..errors import UsageError
 from ..knowledge.index import Passage
-from ..records import Record
+from .arguments import (
+    WAIT_SECONDS,
+    AuthorName,
+    CandidateId,
+    CandidateText,
+    Onto,
+    RegionName,
+    Shared,
+    TaskName,
+    UnitText,
+    Wait,
+    make_answers,
+    make_submissions,
+)
+from .following import follow_job, run_job, tell_errors
 
-LOOK_SECONDS = 2.0  # of one look at a job; it returns at once when the job changes
-WAIT_SECONDS = 45.0  # that a tool waits for its job unless told otherwise: some clients give a call a minute
-MAX_WAIT_SECONDS = 3600.0
-REPORT_SECONDS = 5.0  # between two reports of the same stage
 LOOKS = ToolAnnotations(read_only_hint=True)
 INSTRUCTIONS = """\
 Warpsmith judges kernels for PyTorch modules. A unit is one source file that replaces a region, a connected
@@ -60,53 +67,6 @@ part of a module's graph. A candidate is one unit, or several for different regi
    ask for it with job.
 Times are compared with one fixed baseline of the task; speedups count over the best baseline, with the interval above 1.
 limit_share says what is left to gain. A note that the machine is busy means that times may be too long."""
-
-TaskName = Annotated[
-    str, Field(description="A task of list_tasks, a path of a task file, or package.module:Class")
-]
-RegionName = Annotated[
-    str,
-    Field(description="Number of a proposed region, node names separated by commas, or 'all'; empty: 'all'"),
-]
-CandidateId = Annotated[str, Field(max_length=64, description="A candidate's id")]
-AuthorName = Annotated[str, Field(max_length=80, description="Your name, for the board")]
-Onto = Annotated[
-    str, Field(max_length=64, description="A candidate's id or 'best': keep its other units; empty: none")
-]
-Wait = Annotated[
-    float,
-    Field(
-        ge=0,
-        le=MAX_WAIT_SECONDS,
-        description="Seconds to wait for the job to end; it goes on after that: ask for it with job",
-    ),
-]
-Shared = Annotated[bool, Field(description="Other clients of a shared service may see it")]
-T = TypeVar("T")
-
-
-class UnitText(Record):
-    """One kernel source."""
-
-    source: str = Field(
-        description="The whole unit file, beginning with '// warpsmith-unit: 1'", max_length=MAX_SOURCE_BYTES
-    )
-    region: str = Field(
-        default="",
-        description="What it covers, as for header; empty: what its '// covers:' line says, else all",
-    )
-
-
-class CandidateText(Record):
-    """One candidate."""
-
-    units: list[UnitText] = Field(description="One unit, or several for different regions")
-    onto: str = Field(
-        default="", max_length=64, description="A candidate's id or 'best': keep its other units"
-    )
-    note: str = Field(
-        default="", max_length=MAX_NOTE_CHARACTERS, description="What is different, why it should be faster"
-    )
 
 
 class Server(MCPServer[Any]):
@@ -201,7 +161,7 @@ def _add_judging(server: Server, service: Author) -> None:
     @server.tool()
     async def profile(task: TaskName, context: Context[Any, Any]) -> ProfileView:
         """Measure where the reference spends its time here, baselines, limit, what was seen of the fastest units."""
-        job = await _run(context, service, JobRequest(kind="profile", task=task))
+        job = await run_job(context, service, JobRequest(kind="profile", task=task))
         if job.profile is None:
             raise ToolError(f"there is no profile: job {job.job_id} ended as {job.state}")
         return job.profile
@@ -214,8 +174,8 @@ def _add_judging(server: Server, service: Author) -> None:
     ) -> JobView:
         """Compile candidates at every shape of the task and look for what is forbidden; nothing runs, no judge is opened."""
         with tell_errors():
-            request = JobRequest(kind="check", task=task, submissions=_submissions(candidates))
-        return await _run(context, service, request, WAIT_SECONDS)
+            request = JobRequest(kind="check", task=task, submissions=make_submissions(candidates))
+        return await run_job(context, service, request, WAIT_SECONDS)
 
     @server.tool()
     async def submit_units(
@@ -234,10 +194,10 @@ def _add_judging(server: Server, service: Author) -> None:
         """Screen several candidates: built, right on two inputs or not, timed alone. Seconds each; an estimate, no verdict."""
         with tell_errors():
             request = JobRequest(
-                kind="screen", task=task, submissions=_submissions(candidates), confirm=confirm, author=author,
+                kind="screen", task=task, submissions=make_submissions(candidates), confirm=confirm, author=author,
                 shared=shared,
             )  # fmt: skip
-        return await _run(context, service, request, wait_s)
+        return await run_job(context, service, request, wait_s)
 
     @server.tool()
     async def submit_unit(
@@ -252,9 +212,9 @@ def _add_judging(server: Server, service: Author) -> None:
     ) -> VerdictView:
         """Build, verify and time one candidate against PyTorch: why it failed, or how fast it is. It is kept; a win is judged twice."""
         with tell_errors():
-            submission = Submission(units=_answers(units), onto=onto, note=note)
+            submission = Submission(units=make_answers(units), onto=onto, note=note)
             request = JobRequest(kind="verdict", task=task, submissions=(submission,), author=author)
-        return _only_row(await _run(context, service, request))
+        return _only_row(await run_job(context, service, request))
 
     @server.tool()
     async def inspect_code(
@@ -264,7 +224,7 @@ def _add_judging(server: Server, service: Author) -> None:
     ) -> list[CodeView]:
         """Machine code of candidates beside their parents': hot loop, vector widths, registers, spills; a GPU's counters and stalls."""
         request = JobRequest(kind="inspect", task=task, candidates=tuple(candidates))
-        return list((await _run(context, service, request)).code)
+        return list((await run_job(context, service, request)).code)
 
     @server.tool()
     async def tune(
@@ -284,7 +244,7 @@ def _add_judging(server: Server, service: Author) -> None:
 
         with tell_errors():
             request = await anyio.to_thread.run_sync(ask)
-        return await _run(context, service, request, wait_s)
+        return await run_job(context, service, request, wait_s)
 
 
 def _add_jobs(server: Server, service: Author) -> None:
@@ -297,7 +257,7 @@ def _add_jobs(server: Server, service: Author) -> None:
         """A job as it is now, with what it has found so far; `wait_s`: wait for its end so long."""
         with tell_errors():
             view = await anyio.to_thread.run_sync(service.job, job)
-            return await _follow(context, service, view, wait_s)
+            return await follow_job(context, service, view, wait_s)
 
     @server.tool(annotations=LOOKS)
     def jobs(last: Annotated[int, Field(ge=1, le=200)] = 20) -> list[JobView]:
@@ -312,64 +272,10 @@ def _add_jobs(server: Server, service: Author) -> None:
             return service.cancel(job)
 
 
-async def _run(
-    context: Context[Any, Any], service: Author, request: JobRequest, wait_s: float = MAX_WAIT_SECONDS
-) -> JobView:
-    """Submit a job and wait for it. A job that failed is an error of the tool."""
-    with tell_errors():
-        job = await anyio.to_thread.run_sync(service.submit, request)
-        job = await _follow(context, service, job, wait_s)
-        return expect_success(job)
-
-
-async def _follow(context: Context[Any, Any], service: Author, job: JobView, wait_s: float) -> JobView:
-    """The job once it has ended, or after so many seconds, with progress while it runs."""
-    started, said, at = time.monotonic(), "", 0.0
-    while not job.ended and (left_s := wait_s - (time.monotonic() - started)) > 0:
-        elapsed = time.monotonic() - started
-        stage = job.stage or "waiting for the judge"
-        if stage != said or elapsed - at >= REPORT_SECONDS:
-            said, at = stage, elapsed
-            await context.report_progress(round(elapsed, 1), None, stage)
-        look = _bind(service.job, job.job_id, min(LOOK_SECONDS, left_s))
-        job = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
-    return job
-
-
-def _bind(function: Callable[..., T], *arguments: Any) -> Callable[[], T]:
-    return lambda: function(*arguments)
-
-
-def _submissions(candidates: list[CandidateText]) -> tuple[Submission, ...]:
-    if not 1 <= len(candidates) <= MAX_BATCH:
-        raise UsageError(f"a batch has 1 to {MAX_BATCH} candidates, not {len(candidates)}")
-    return tuple(
-        Submission(units=_answers(c.units, f"candidate {i}, "), onto=c.onto, note=c.note)
-        for i, c in enumerate(candidates, 1)
-    )
-
-
-def _answers(units: list[UnitText], of: str = "") -> tuple[Answer, ...]:
-    if not 1 <= len(units) <= MAX_UNITS:
-        raise UsageError(f"{of}a candidate has 1 to {MAX_UNITS} units, not {len(units)}")
-    return tuple(
-        Answer(source=u.source, region=u.region, name=f"{of}unit {i}") for i, u in enumerate(units, 1)
-    )
-
-
 def _only_row(job: JobView) -> VerdictView:
     if not job.rows:
         raise ToolError(f"there is no verdict: job {job.job_id} ended as {job.state}")
     return job.rows[-1]
-
-
-@contextmanager
-def tell_errors() -> Iterator[None]:
-    """Tell an error as the one line that the caller reads."""
-    try:
-        yield
-    except WarpsmithError as error:
-        raise ToolError(" ".join(str(error).split())) from error
 
 
 def run_http(server: Server, host: str, port: int) -> None:
