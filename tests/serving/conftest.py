@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from scripted_author_session import service, spec, task
+from served_author import Served
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx2")
@@ -23,17 +23,6 @@ from warpsmith.serving.running import Address, listen
 from warpsmith.web.tokens import make_token
 
 __all__ = ["service", "spec", "task"]
-
-
-@dataclass
-class Served:
-    url: str
-    port: int
-    tokens: dict[str, str]
-    audit: Path
-
-    def author(self, name: str = "ada") -> RemoteAuthor:
-        return RemoteAuthor(self.url, self.tokens[name], patience_s=2.0)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from conftest import Served
 from scripted_author_session import unit
+from served_author import Served
 
 from warpsmith.authoring.answers import Answer
 from warpsmith.authoring.author import wait_for_end
