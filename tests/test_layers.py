@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bundles",),
     ("api",),
     ("whole_model",),
-    ("mcp", "ui"),
+    ("mcp", "serving", "ui"),
     ("cli",),
     ("testing", "__main__"),
 )

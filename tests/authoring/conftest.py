@@ -1,5 +1,5 @@
 """A service that judges by formula."""
 
-from scripted_author_session import service, task
+from scripted_author_session import author, service, spec, task
 
-__all__ = ["service", "task"]
+__all__ = ["author", "service", "spec", "task"]

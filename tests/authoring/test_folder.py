@@ -9,7 +9,9 @@ import pytest
 from scripted_author_session import unit
 
 from warpsmith.authoring.answers import read_covers
+from warpsmith.authoring.author import LocalAuthor
 from warpsmith.authoring.folder import collect, expect_free, read_folder, target_of, write_folder
+from warpsmith.authoring.jobs import JobRequest, Submission
 from warpsmith.authoring.service import AuthoringService
 from warpsmith.errors import UsageError
 from warpsmith.records import Task
@@ -17,7 +19,7 @@ from warpsmith.records import Task
 
 @pytest.fixture
 def folder(service: AuthoringService, task: Task, tmp_path: Path) -> Path:
-    return write_folder(service, f"archive:{task.id}", tmp_path / "asked")
+    return write_folder(LocalAuthor(service), f"archive:{task.id}", tmp_path / "asked")
 
 
 def test_a_folder_holds_what_an_author_needs(folder: Path, service: AuthoringService) -> None:
@@ -35,7 +37,7 @@ def test_a_folder_holds_what_an_author_needs(folder: Path, service: AuthoringSer
 
 def test_for_a_gpu_a_folder_needs_none(service: AuthoringService, task: Task, tmp_path: Path) -> None:
     with AuthoringService(service.config, "cuda") as other:
-        folder = write_folder(other, f"archive:{task.id}", tmp_path / "gpu", "n0")
+        folder = write_folder(LocalAuthor(other), f"archive:{task.id}", tmp_path / "gpu", "n0")
     assert "__constant__" in (folder / "task.h").read_text()
     assert "answer/first.cu" in (folder / "README.md").read_text()
     assert read_covers((folder / "example.cu").read_text()) == "n0"
@@ -54,20 +56,25 @@ def test_every_file_is_a_candidate_and_a_folder_is_one(
     (answers / "pair").mkdir()
     for name in ("n0", "n1"):
         (answers / "pair" / f"{name}.cpp").write_text(f"// warpsmith-unit: 1\n// covers: {name}\n")
-    found = collect(service, [folder])
-    assert {t.id for t, _ in found} == {task.id}
-    regions = [[u.region.nodes for u in service.candidate(t, a).units] for t, a in found]
+    found = collect(LocalAuthor(service), [folder])
+    assert {t for t, _ in found} == {f"archive:{task.id}"}
+    regions = [
+        [u.region.nodes for u in service.candidate(service.task(t), Submission(units=a)).units]
+        for t, a in found
+    ]
     assert regions == [[("n0", "n1")], [("n1",)], [("n0",), ("n1",)]]
-    alone = collect(service, [answers / "a.cpp"])
-    assert [t.id for t, _ in alone] == [task.id]
+    alone = collect(LocalAuthor(service), [answers / "a.cpp"])
+    assert [t for t, _ in alone] == [f"archive:{task.id}"]
     assert target_of([folder, answers / "a.cpp"]) == "cpu"
 
 
 def test_asking_again_keeps_the_answers(folder: Path, service: AuthoringService, task: Task) -> None:
     (folder / "answer" / "a.cpp").write_text(unit(1.5))
-    given = collect(service, [folder])[0]
-    service.submit(given[0], service.candidate(*given, author="Ada")).result(10)
-    write_folder(service, f"archive:{task.id}", folder)
+    given = collect(LocalAuthor(service), [folder])[0]
+    one = Submission(units=given[1])
+    job = service.submit(JobRequest(kind="verdict", task=given[0], submissions=(one,), author="Ada"))
+    service.wait(job.job_id, 10)
+    write_folder(LocalAuthor(service), f"archive:{task.id}", folder)
     assert (folder / "answer" / "a.cpp").is_file()
     assert "by Ada: confirmed" in (folder / "history.md").read_text()
 
@@ -78,7 +85,8 @@ def test_an_edited_folder_does_not_change_the_task(
     (folder / "answer" / "a.cpp").write_text(unit(1.0))
     (folder / "task.py").write_text("class Model: pass\n")
     (folder / "task.h").write_text("")
-    assert collect(service, [folder])[0][0] == task
+    assert collect(LocalAuthor(service), [folder])[0][0] == f"archive:{task.id}"
+    assert service.task(f"archive:{task.id}") == task
 
 
 def test_a_place_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
@@ -116,15 +124,15 @@ def test_a_damaged_folder_is_said_in_one_line(folder: Path, text: str | None, sa
 
 def test_what_cannot_be_told(folder: Path, service: AuthoringService, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no answer"):
-        collect(service, [folder])
+        collect(LocalAuthor(service), [folder])
     (tmp_path / "alone.cpp").write_text(unit(1.0))
     with pytest.raises(UsageError, match="--task"):
-        collect(service, [tmp_path / "alone.cpp"])
+        collect(LocalAuthor(service), [tmp_path / "alone.cpp"])
     (folder / "answer" / "a.cpp").write_text(unit(1.0))
     asked = json.loads((folder / "ask.json").read_text()) | {"task": "0" * 16}
     (folder / "ask.json").write_text(json.dumps(asked))
     with pytest.raises(UsageError, match="does not hold the task"):
-        collect(service, [folder])
+        collect(LocalAuthor(service), [folder])
     (tmp_path / "gpu.cu").write_text("")
     with pytest.raises(UsageError, match="cpu and cuda"):
         target_of([folder, tmp_path / "gpu.cu"])

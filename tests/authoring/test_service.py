@@ -9,7 +9,8 @@ import pytest
 from scripted_author_session import ScriptedAuthorSession, unit
 
 from warpsmith.authoring.answers import Answer
-from warpsmith.authoring.author_views import VerdictView
+from warpsmith.authoring.author_views import ProfileView, VerdictView
+from warpsmith.authoring.jobs import JobRequest, Submission
 from warpsmith.authoring.prose import board_lines, history_md, verdict_lines
 from warpsmith.authoring.service import AuthoringService
 from warpsmith.config import Config
@@ -25,10 +26,16 @@ def submit(
     author: str = "Ada",
     onto: str = "",
 ) -> VerdictView:
-    candidate = service.candidate(
-        task, [Answer(source=unit(outcome), region=region)], author=author, onto=onto
-    )
-    return service.submit(task, candidate).result(10)
+    one = Submission(units=(Answer(source=unit(outcome), region=region),), onto=onto)
+    request = JobRequest(kind="verdict", task=f"archive:{task.id}", submissions=(one,), author=author)
+    return service.wait(service.submit(request).job_id, 10).rows[0]
+
+
+def profile(service: AuthoringService, task: Task) -> ProfileView:
+    job = service.submit(JobRequest(kind="profile", task=f"archive:{task.id}"))
+    view = service.wait(job.job_id, 10).profile
+    assert view is not None
+    return view
 
 
 def test_a_task_is_shown_without_a_judge(service: AuthoringService, task: Task) -> None:
@@ -121,7 +128,7 @@ def test_a_later_failure_takes_a_row_from_the_board(service: AuthoringService, t
 
 
 def test_profile_opens_the_judge_once(service: AuthoringService, task: Task) -> None:
-    view = service.profile(task).result(10)
+    view = profile(service, task)
     assert [n.node for n in view.nodes] == ["n1", "n0"]
     submit(service, task, 1.5)
     assert ScriptedAuthorSession.opened == 1
@@ -155,9 +162,9 @@ def test_judging_for_a_gpu_without_one(
 ) -> None:
     monkeypatch.setattr("warpsmith.machine.gpu", lambda: None)
     with AuthoringService(service.config, "cuda") as other:
-        candidate = other.candidate(task, [Answer(source=unit(1.0))])
+        one = Submission(units=(Answer(source=unit(1.0)),))
         with pytest.raises(UsageError, match="bundle create"):
-            other.submit(task, candidate)
+            other.submit(JobRequest(kind="verdict", task=f"archive:{task.id}", submissions=(one,)))
 
 
 def test_a_quarantined_task_is_marked(
@@ -175,5 +182,5 @@ def test_a_quarantined_task_is_marked(
     monkeypatch.setattr(ScriptedAuthorSession, "__init__", init)
     assert "zeros pass" in submit(service, task, 2.0).notes[0]
     assert service.board(task)[0].note == "quarantined: a cheat passes on this task"
-    assert "zeros pass" in service.profile(task).result(10).notes
+    assert "zeros pass" in profile(service, task).notes
     assert service.read(task).baselines == {"eager": 100.0}

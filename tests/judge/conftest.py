@@ -39,8 +39,8 @@ def open_judge(
             task = load_task(str(folder / "task.py"), scratch=scratch)
             target = CpuTarget(folder / "cache", threads=2)
             with kind(
-                task, target, scratch=scratch, workdir=folder / "work", seed=7, baselines=("eager",),
-                peaks_cache=with_peaks(folder / "cache"), **options,
+                task, target, scratch=scratch, workdir=folder / "work", seed=7, peaks_cache=with_peaks(folder / "cache"),
+                **{"baselines": ("eager",)} | options,
             ) as judge:  # fmt: skip
                 if not begun:
                     judge.open()

@@ -102,6 +102,30 @@ def test_a_verdict_follows_once_the_set_up_is_complete(judge: ScreeningJudge) ->
     assert screened.status == "screened"
 
 
+def test_screening_alone_waits_for_no_baseline_but_eager(open_judge: Callable[..., Any]) -> None:
+    with open_judge(TASK, kind=ScreeningJudge, begun=True, baselines=("eager", "eager#2")) as judge:
+        judge.begin_with_eager()
+        assert set(judge.baselines) == {"eager"}
+        inputs = set(judge.evidence._expected)
+        judge.compute_truth([make_candidate(judge, GOOD).units[0].region])
+        ahead = set(judge.evidence._expected) - inputs
+        good, wrong = (screen(judge, e)[0] for e in (GOOD, "x[i]"))
+        truths = set(judge.evidence._expected) - inputs
+        assert truths == ahead  # screening itself computes none
+        again = screen(judge, GOOD.replace("2.0f", "(1.0f + 1.0f)"))[0]
+        assert [r.status for r in (good, wrong, again)] == ["screened", "incorrect", "screened"]
+        assert (
+            set(judge.evidence._expected) - inputs == truths
+        )  # the inputs, and what is true of them, are kept
+        assert good.timing is not None
+        assert good.timing.estimate is not None
+        assert good.timing.estimate.baseline == "eager"
+        judge.complete()
+        assert set(judge.baselines) == {"eager", "eager#2"}
+        verdict = next(iter(judge.evaluate([make_candidate(judge, GOOD)])))
+        assert verdict.status == "ok", verdict.reason
+
+
 def test_estimates_add_up() -> None:
     candidate, graph = chain_candidate("a"), chain_task().graph
     (unit,) = candidate.units

@@ -49,9 +49,10 @@ def test_a_command_is_one(arguments: list[str]) -> None:
 
 def test_tools_are_those_of_the_server(service: Any) -> None:
     pytest.importorskip("mcp")
+    from warpsmith.authoring.author import LocalAuthor
     from warpsmith.mcp.server import build_server
 
     named = re.findall(r"^\| (`[^|]*`) \|", PAGE, re.MULTILINE)
     told = {name for cell in named for name in re.findall(r"`(\w+)`", cell)}
-    tools = build_server(service)._tool_manager.list_tools()
+    tools = build_server(LocalAuthor(service))._tool_manager.list_tools()
     assert told == {tool.name for tool in tools}

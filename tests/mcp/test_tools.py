@@ -11,8 +11,8 @@ import pytest
 from scripted_author_session import ScriptedAuthorSession, unit
 
 from warpsmith import mcp as package
+from warpsmith.authoring.author import LocalAuthor
 from warpsmith.authoring.service import AuthoringService
-from warpsmith.config import Config
 from warpsmith.errors import UsageError
 from warpsmith.records import Candidate, Result, Task
 
@@ -22,8 +22,9 @@ from mcp import Client
 
 from warpsmith.mcp.server import build_server
 
-TOOLS = {
-    "list_tasks", "read_task", "region", "header", "profile", "history", "knowledge", "submit_unit", "verdict", "board",
+JUDGING = {"submit_unit", "submit_units", "check_units", "tune", "profile", "inspect_code", "cancel"}
+TOOLS = JUDGING | {
+    "list_tasks", "read_task", "region", "header", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
 }  # fmt: skip
 
 
@@ -31,7 +32,7 @@ def with_client(
     service: AuthoringService, body: Callable[[Client], Awaitable[Any]], mode: str = "auto"
 ) -> Any:
     async def run() -> Any:
-        async with Client(build_server(service), mode=mode) as client:
+        async with Client(build_server(LocalAuthor(service)), mode=mode) as client:
             return await body(client)
 
     return asyncio.run(run())
@@ -60,7 +61,7 @@ def test_every_tool_is_typed(service: AuthoringService) -> None:
         assert set(tool.input_schema["properties"]) or tool.name == "list_tasks"
         assert "context" not in tool.input_schema["properties"]
         reads = tool.annotations is not None and tool.annotations.read_only_hint
-        assert bool(reads) == (tool.name not in ("submit_unit", "profile"))
+        assert bool(reads) == (tool.name not in JUDGING)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -132,9 +133,9 @@ def test_progress_is_told_while_it_is_judged(
     release, told = threading.Event(), []
     judged = ScriptedAuthorSession.judge_candidate
 
-    def slow(self: ScriptedAuthorSession, candidate: Candidate) -> Result:
+    def slow(self: ScriptedAuthorSession, candidate: Candidate, known: Result | None = None) -> Result:
         assert release.wait(10)
-        return judged(self, candidate)
+        return judged(self, candidate, known)
 
     async def progress(seconds: float, total: float | None, message: str | None) -> None:
         told.append(message)
@@ -153,7 +154,7 @@ def test_progress_is_told_while_it_is_judged(
 def test_a_judge_that_breaks_is_an_error_of_the_tool(
     service: AuthoringService, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: ScriptedAuthorSession, candidate: Candidate) -> Result:
+    def broken(self: ScriptedAuthorSession, candidate: Candidate, known: Result | None = None) -> Result:
         raise UsageError("the disk\nis full")
 
     monkeypatch.setattr(ScriptedAuthorSession, "judge_candidate", broken)
@@ -165,9 +166,9 @@ def test_a_judge_that_breaks_is_an_error_of_the_tool(
 def test_without_the_extra_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'warpsmith\[mcp\]'"):
-        package.serve(Config())
+        package.expect_startable(None)
 
 
 def test_a_port_is_a_port() -> None:
     with pytest.raises(UsageError, match="--http 70000"):
-        package.serve(Config(), port=70_000)
+        package.expect_startable(70_000)

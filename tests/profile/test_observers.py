@@ -147,6 +147,23 @@ def test_ncu_leaves_the_clocks_alone_and_runs_the_program() -> None:
     assert set(command[command.index("--metrics") + 1].split(",")) == set(ncu.METRICS)
 
 
+def test_ncu_is_asked_for_less_where_it_does_not_know_a_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "table").write_text(NCU)
+    program = tmp_path / "ncu"
+    program.write_text(
+        '#!/bin/sh\ncase "$*" in *smsp__*) echo "==ERROR== Failed to find metric smsp__x"; exit 1;; esac\n'
+        f"cat {tmp_path / 'table'}\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(ncu.shutil, "which", lambda name: str(program))
+    observation = ncu.observe(["harness"], "unit")
+    assert observation.available, observation.reason
+    assert observation.metrics
+    assert len(ncu.NAMES) == len(ncu.METRICS) + len(ncu.DETAILS)
+
+
 def test_ncu_says_why_it_gives_nothing(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     tool("ncu", "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", 1)
     assert "ERR_NVGPUCTRPERM" in ncu.observe(["harness"]).reason

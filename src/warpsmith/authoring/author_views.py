@@ -5,6 +5,19 @@ from __future__ import annotations
 from ..records import Ratio, Record, UsedPeaks
 
 
+class Timed(Record):
+    """A candidate's time, and its speedup over the one baseline that everything of a task is compared with on a machine."""
+
+    us: float  # a call of the whole module as deployed; of a screened candidate an estimate
+    low_us: float
+    high_us: float
+    estimated: bool  # put together from the units' times alone: worth a verdict, which it does not have
+    baseline: str = ""  # the fixed one; empty: none was timed here yet
+    baseline_us: float = 0.0
+    speedup: Ratio | None = None  # over it; None: no baseline, or one of the two times is too noisy to tell
+    busy: str = ""  # why the machine was too busy for a claim
+
+
 class TaskRow(Record):
     """A task that can be asked for."""
 
@@ -82,6 +95,9 @@ class AttemptRow(Record):
     limit_share: float = 0.0
     confirmed: bool = False
     here: bool = True  # judged on this machine
+    timed: Timed | None = None  # None: it failed
+    values: dict[str, int] = {}  # of its tunables; where units share a name, `UNIT.NAME` by the unit's place
+    parents: tuple[str, ...] = ()
 
 
 class BoardRow(Record):
@@ -96,6 +112,8 @@ class BoardRow(Record):
     hardware: str
     note: str = ""  # "quarantined" or "judged elsewhere"
     peaks: UsedPeaks | None = None  # that this limit is computed from
+    timed: Timed | None = None
+    values: dict[str, int] = {}  # of its tunables
 
 
 class NodeTime(Record):
@@ -126,7 +144,9 @@ class VerdictView(Record):
     target: str
     author: str
     correct: bool
-    status: str  # "ok", or the stage that ended it
+    status: (
+        str  # "ok", "screened" (right where screening looked: worth a verdict), or the stage that ended it
+    )
     reason: str = ""  # one line
     evidence: tuple[
         str, ...
@@ -143,3 +163,69 @@ class VerdictView(Record):
     notes: tuple[str, ...] = ()
     hardware: str = ""
     run: str = ""  # `warpsmith report RUN`
+    timed: Timed | None = None  # None: it failed
+    values: dict[str, int] = {}  # of its tunables
+
+
+class UnitView(Record):
+    """One unit of a candidate, whole."""
+
+    nodes: tuple[str, ...]
+    language: str
+    source: str  # of a unit in aten its operations
+    values: dict[str, int] = {}
+    domains: dict[str, tuple[int, ...]] = {}  # of its tunables
+    flags: tuple[str, ...] = ()
+    technique: str = ""
+
+
+class SourceView(Record):
+    """A candidate's sources, and how they differ from its parent's."""
+
+    candidate: str
+    task: str  # archive:ID
+    target: str
+    author: str
+    operator: str
+    parents: tuple[str, ...]
+    reason: str
+    units: tuple[UnitView, ...]
+    difference: str = (
+        ""  # from the first parent, as `diff -u` writes it; empty: none, or no parent is known here
+    )
+    status: str = ""  # of its last result; empty: not judged yet
+    timed: Timed | None = None
+
+
+class UnitCode(Record):
+    """The machine code of one unit: what the compiler made of it, beside what it made of the parent's unit for the same nodes."""
+
+    nodes: tuple[str, ...]
+    available: bool = True
+    reason: str = ""  # why it is not
+    metrics: dict[
+        str, float
+    ] = {}  # name with its unit → value; on a GPU registers, spills, instructions a kernel
+    parent: dict[
+        str, float
+    ] = {}  # the same of the parent's unit; empty: it has none for these nodes, or there is no parent
+    hot_loop: tuple[str, ...] = ()  # assembly of the innermost loop that computes the most
+    counters: dict[str, float] = {}  # of the hardware, where it has some and they may be read
+    notes: tuple[str, ...] = ()
+
+
+class CodeView(Record):
+    candidate: str
+    compared_with: str = ""  # the parent's id
+    units: tuple[UnitCode, ...] = ()
+
+
+class CheckView(Record):
+    """The builds of a candidate at every shape of its task; nothing of it ran."""
+
+    candidate: str
+    ok: bool
+    status: str  # "ok", "build-failed" or "refused"
+    reason: str = ""
+    evidence: tuple[str, ...] = ()
+    seconds: float = 0.0

@@ -19,16 +19,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..errors import UsageError
-from ..records import Record, Task
+from ..errors import TaskError, UsageError
+from ..records import Record
 from . import prose, rules
 from .answers import SUFFIXES, Answer, is_of_target, read_answer, read_covers
+from .author import Author
 from .author_views import HeaderView, TaskView
-from .machine_page import write_machine_page
-from .service import AuthoringService
+from .task_catalog import ARCHIVED
 
 ASKED, ANSWERS = "ask.json", "answer"
 MOST_ANSWERS = 64
+MOST_PASSAGES = 4
 
 
 class Asked(Record):
@@ -43,7 +44,7 @@ class Asked(Record):
 
 
 def write_folder(
-    service: AuthoringService,
+    author: Author,
     spec: str,
     out: Path,
     region: str = "",
@@ -55,29 +56,26 @@ def write_folder(
     `gpu`: the short name of one that is elsewhere, for its machine sheet. Answers that are there stay. Raises UsageError, TaskError.
     """
     expect_free(out)
-    task = service.task(spec, overrides)
-    view = service.read(task, spec)
-    header = service.header(task, region or "1")
-    service.archive.add_task(task)
-    asked = Asked(
-        task=task.id, name=task.name, spec=spec, target=service.target_name, nodes=header.region.nodes
-    )
-    passages = service.knowledge(f"{header.region.signature} {header.region.bound}")
+    task = author.open_task(spec, overrides).task
+    view = author.read_task(task).model_copy(update={"task": spec})
+    header = author.header(task, region or "1")
+    asked = Asked(task=view.task_id, name=view.name, spec=spec, target=view.target, nodes=header.region.nodes)
+    passages = author.knowledge(f"{header.region.signature} {header.region.bound}", MOST_PASSAGES)
     files = {
         "README.md": readme(view, header),
         "graph.md": prose.graph_md(view),
         "region.md": prose.region_md(header.region),
         "task.h": header.task_h,
-        "machine.md": write_machine_page(service.config, service.target_name, gpu),
-        "history.md": prose.history_md(service.history(task)),
+        "machine.md": author.machine_page(gpu),
+        "history.md": prose.history_md(author.history(task)),
         "knowledge.md": prose.knowledge_md(passages),
         ASKED: asked.model_dump_json(indent=2) + "\n",
     }
     files |= {"task.py": view.source} if view.source else {}
-    suffix = SUFFIXES.get(service.target_name, (".cpp",))[0]
+    suffix = SUFFIXES.get(view.target, (".cpp",))[0]
     files |= {f"example{suffix}": header.example} if header.example else {}
     files |= {f"other-{n}{suffix}": source for n, source in enumerate(header.others, 1)}
-    _write(out, files, service.target_name)
+    _write(out, files, view.target)
     return out
 
 
@@ -173,13 +171,13 @@ def _write(out: Path, files: dict[str, str], target: str) -> None:
 
 
 def collect(
-    service: AuthoringService, paths: Sequence[Path], task: Task | None = None, region: str = ""
-) -> list[tuple[Task, tuple[Answer, ...]]]:
+    author: Author, paths: Sequence[Path], task: str = "", region: str = ""
+) -> list[tuple[str, tuple[Answer, ...]]]:
     """(task, units) of each candidate in folders that were asked for and in unit files, those of one task together.
 
     `task` and `region` say what files outside such a folder are for, and overrule a folder. Raises UsageError.
     """
-    collected: list[tuple[Task, tuple[Answer, ...]]] = []
+    collected: list[tuple[str, tuple[Answer, ...]]] = []
     for path in paths:
         ask: Asked | None
         if path.is_dir():
@@ -189,8 +187,8 @@ def collect(
             ask = read_asked(ask_folder) if ask_folder is not None else None
             default = region or (", ".join(ask.nodes) if ask is not None else "")
             candidates = [(_read(path, default),)]
-        collected += [(task or _load_asked_task(service, ask, path), units) for units in candidates]
-    return sorted(collected, key=lambda item: item[0].id)
+        collected += [(task or _find_asked_task(author, ask, path), units) for units in candidates]
+    return sorted(collected, key=lambda item: item[0])
 
 
 def target_of(paths: Sequence[Path]) -> str:
@@ -212,12 +210,12 @@ def target_of(paths: Sequence[Path]) -> str:
     return targets.pop()
 
 
-def _load_asked_task(service: AuthoringService, asked: Asked | None, path: Path) -> Task:
+def _find_asked_task(author: Author, asked: Asked | None, path: Path) -> str:
     if asked is None:
         raise UsageError(f"{path} is in no folder of `warpsmith ask`: say with --task what it is for")
-    task = service.archive.task(asked.task)
-    if task is None:
+    try:
+        return author.open_task(f"{ARCHIVED}{asked.task}").task
+    except TaskError as error:
         raise UsageError(
-            f"{service.config.archive} does not hold the task of {path}: name the archive it was asked with, or --task"
-        )
-    return task
+            f"the archive does not hold the task of {path}: name the archive or server it was asked with, or --task"
+        ) from error

@@ -6,12 +6,15 @@ and share of the limit.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import unified_diff
 
 from ..agents.findings import fastest, findings, summary
 from ..archive.entries import Entry
-from ..records import Candidate, Environment, Lineage, Region, Result
-from .author_views import AttemptRow, BoardRow, VerdictView
+from ..records import BaselineTiming, Candidate, Environment, Lineage, Region, Result, Unit
+from .author_views import AttemptRow, BoardRow, SourceView, UnitView, VerdictView
+from .fixed_baseline import view_timed
 
 MOST_EVIDENCE = 12
 MOST_ROWS = 10
@@ -19,8 +22,9 @@ LONGEST = 240  # characters of a reason in a row
 
 
 def view_verdict(
-    task: str, candidate: Candidate, result: Result, hardware: str, notes: Sequence[str] = (), run: str = ""
-) -> VerdictView:
+    task: str, candidate: Candidate, result: Result, hardware: str, notes: Sequence[str] = (), run: str = "",
+    fixed: BaselineTiming | None = None,
+) -> VerdictView:  # fmt: skip
     timing, verdict = result.timing, result.verdict
     correct = result.status == "ok"
     ratios = sorted(timing.ratios, key=lambda r: r.median) if timing is not None and correct else []
@@ -34,12 +38,13 @@ def view_verdict(
         labels=verdict.labels if verdict is not None else (),
         units=tuple(nodes_text(u.region) for u in candidate.units),
         parent=", ".join(candidate.lineage.parents), notes=tuple(notes), hardware=hardware, run=run,
+        timed=view_timed(result, fixed), values=list_values(candidate),
     )  # fmt: skip
 
 
 def evidence(candidate: Candidate, result: Result) -> list[str]:
     """Why it failed, the first things first; of a success what was seen of each unit."""
-    if result.status == "ok":
+    if result.passed:
         return describe_profiles(candidate, [result])
     failed = [c for c in result.verdict.checks if not c.ok] if result.verdict is not None else []
     names = {u.region.id: nodes_text(u.region) for u in candidate.units}
@@ -73,7 +78,7 @@ def describe_profiles(candidate: Candidate, results: Iterable[Result]) -> list[s
     return lines[:MOST_EVIDENCE]
 
 
-def attempt_row(entry: Entry) -> AttemptRow:
+def attempt_row(entry: Entry, fixed: BaselineTiming | None = None) -> AttemptRow:
     result, lineage = entry.result, entry.candidate.lineage
     timing = result.timing
     ok = result.status == "ok"
@@ -82,20 +87,22 @@ def attempt_row(entry: Entry) -> AttemptRow:
         technique=technique_of(entry.candidate), reason=(result.reason or lineage.reason)[:LONGEST],
         speedup=result.speedup if ok else None,
         limit_share=timing.limit_share if timing is not None and ok else 0.0,
-        confirmed=result.confirmed, here=entry.verified_here,
+        confirmed=result.confirmed, here=entry.verified_here, timed=view_timed(result, fixed),
+        values=list_values(entry.candidate), parents=lineage.parents,
     )  # fmt: skip
 
 
 def board(
-    entries: Sequence[Entry], here: str, environment: Callable[[str], Environment | None], quarantined: bool
-) -> list[BoardRow]:
+    entries: Sequence[Entry], here: str, environment: Callable[[str], Environment | None], quarantined: bool,
+    fixed: BaselineTiming | None = None,
+) -> list[BoardRow]:  # fmt: skip
     """The fastest correct candidates, each once by what it is: confirmed ones of this machine first.
 
     `here`: this machine's environment. A result that a later judgement of the same content contradicts does
     not count.
     """
     latest: dict[str, Entry] = {}
-    for entry in (e for e in entries if e.result.status != "error"):
+    for entry in (e for e in entries if e.result.status not in ("error", "screened")):
         key = entry.candidate.content_key
         previous = latest.get(key)
         weaker = (
@@ -109,14 +116,17 @@ def board(
     standing = [e for e in latest.values() if e.result.status == "ok" and e.result.speedup is not None]
     standing.sort(key=lambda e: (e.result.environment != here, not e.result.confirmed, -_speed(e)))
     return [
-        _board_row(rank, entry, environment(entry.result.environment), quarantined, entry.result.environment == here)
+        _board_row(
+            rank, entry, environment(entry.result.environment), quarantined, entry.result.environment == here, fixed
+        )
         for rank, entry in enumerate(standing[:MOST_ROWS], 1)
     ]  # fmt: skip
 
 
 def _board_row(
-    rank: int, entry: Entry, environment: Environment | None, quarantined: bool, here: bool
-) -> BoardRow:
+    rank: int, entry: Entry, environment: Environment | None, quarantined: bool, here: bool,
+    fixed: BaselineTiming | None,
+) -> BoardRow:  # fmt: skip
     timing, ratio = entry.result.timing, entry.result.speedup
     if timing is None or ratio is None:
         raise ValueError("a row of the board was timed")
@@ -131,8 +141,58 @@ def _board_row(
         limit_share=timing.limit_share, confirmed=timing.confirmed,
         peaks=timing.limit.peaks if timing.limit is not None else None,
         hardware=environment.hardware if environment is not None else "unknown",
-        note="; ".join(n for n in notes if n),
+        note="; ".join(n for n in notes if n), timed=view_timed(entry.result, fixed if here else None),
+        values=list_values(entry.candidate),
     )  # fmt: skip
+
+
+def view_source(
+    candidate: Candidate, parent: Candidate | None, result: Result | None, fixed: BaselineTiming | None
+) -> SourceView:
+    lineage = candidate.lineage
+    return SourceView(
+        candidate=candidate.id, task=f"archive:{candidate.task_id}", target=candidate.target, author=author_of(lineage),
+        operator=lineage.operator, parents=lineage.parents, reason=lineage.reason,
+        units=tuple(
+            UnitView(
+                nodes=u.region.nodes, language=u.language, source=u.text, values=u.values,
+                domains={t.name: t.domain for t in u.tunables}, flags=u.flags, technique=u.technique,
+            )
+            for u in candidate.units
+        ),
+        difference=describe_difference(parent, candidate) if parent is not None else "",
+        status=result.status if result is not None else "",
+        timed=view_timed(result, fixed) if result is not None else None,
+    )  # fmt: skip
+
+
+def describe_difference(parent: Candidate, child: Candidate) -> str:
+    """Write how the sources, values and flags of two candidates differ, unit by unit, as `diff -u` does."""
+    before, after = (
+        {", ".join(u.region.nodes): _unit_lines(u) for u in candidate.units} for candidate in (parent, child)
+    )
+    lines: list[str] = []
+    for nodes in dict.fromkeys([*before, *after]):
+        lines += unified_diff(
+            before.get(nodes, []), after.get(nodes, []), f"{parent.id} {nodes}", f"{child.id} {nodes}", lineterm=""
+        )  # fmt: skip
+    return "\n".join(lines)
+
+
+def _unit_lines(unit: Unit) -> list[str]:
+    """The source, after its values and flags: the source itself holds the values that were tuned last only as defaults."""
+    values = [f"{name} = {value}" for name, value in sorted(unit.values.items())]
+    return [*values, *unit.flags, *unit.text.splitlines()]
+
+
+def list_values(candidate: Candidate) -> dict[str, int]:
+    """The values of a candidate's tunables; a name that several units have is told apart by the unit's place."""
+    names = Counter(name for unit in candidate.units for name in unit.values)
+    return {
+        name if names[name] == 1 else f"{number}.{name}": value
+        for number, unit in enumerate(candidate.units, 1)
+        for name, value in unit.values.items()
+    }
 
 
 def author_of(lineage: Lineage) -> str:

@@ -8,7 +8,17 @@ from ..knowledge.index import Passage
 from ..records import Ratio
 from ..records.intervals import describe_ratio
 from ..wording import microseconds
-from .author_views import AttemptRow, BoardRow, Operand, RegionView, TaskView, VerdictView
+from .author_views import (
+    AttemptRow,
+    BoardRow,
+    CheckView,
+    Operand,
+    RegionView,
+    SourceView,
+    TaskView,
+    Timed,
+    VerdictView,
+)
 
 
 def graph_md(view: TaskView) -> str:
@@ -71,12 +81,18 @@ def history_md(rows: Sequence[AttemptRow]) -> str:
 
 def attempt_line(row: AttemptRow) -> str:
     where = "" if row.here else ", on another machine"
+    values = _values_text(row.values)
+    if row.speedup is None and row.timed is not None:
+        screened = f"{row.status}{where}, {describe_timed(row.timed)}{values}"
+        return f"{row.candidate} {row.technique} by {row.author}: {screened}"
     if row.speedup is None:
         return f"{row.candidate} {row.technique} by {row.author}: {row.status}{where}: {row.reason}"
     kind = "confirmed" if row.confirmed else "correct"
     limit = f"{row.limit_share:.0%} of the limit"
     why = f"; {row.reason}" if row.reason else ""
-    return f"{row.candidate} {row.technique} by {row.author}: {kind}{where}, {ratio_text(row.speedup)}, {limit}{why}"
+    us = f", {describe_timed(row.timed)}" if row.timed is not None else ""
+    head = f"{row.candidate} {row.technique} by {row.author}: {kind}{where}"
+    return f"{head}, {ratio_text(row.speedup)}, {limit}{us}{values}{why}"
 
 
 def knowledge_md(passages: Sequence[Passage]) -> str:
@@ -91,7 +107,7 @@ def board_lines(rows: Sequence[BoardRow]) -> list[str]:
     return [
         f"{r.rank}. {ratio_text(r.speedup)}, {microseconds(r.median_us)}, {r.limit_share:.0%} of the limit, "
         f"{'confirmed' if r.confirmed else 'not confirmed'}: {r.technique} by {r.author} "
-        f"({r.candidate}) on {r.hardware}{f'; {r.note}' if r.note else ''}"
+        f"({r.candidate}) on {r.hardware}{f'; {r.note}' if r.note else ''}{_values_text(r.values)}"
         for r in rows
     ]
 
@@ -109,10 +125,44 @@ def verdict_lines(view: VerdictView) -> list[str]:
         confirmed = "confirmed in fresh processes" if view.confirmed else "not confirmed"
         share = f"{view.limit_share:.0%} of the speed-of-light limit"
         lines.append(f"  {microseconds(view.median_us)}, {share}; {confirmed}")
+    if view.timed is not None:
+        lines.append(f"  {describe_timed(view.timed)}{_values_text(view.values)}")
     lines += [f"  {', '.join(view.labels)}"] if view.labels else []
     lines += [f"  note: {note}" for note in view.notes]
     lines.append(f"  on {view.hardware}" + (f"; warpsmith report {view.run}" if view.run else ""))
     return lines
+
+
+def check_lines(view: CheckView) -> list[str]:
+    head = "builds at every shape" if view.ok else f"{view.status}: {view.reason}"
+    return [f"candidate {view.candidate}: {head} ({view.seconds:.1f} s)", *(f"  {e}" for e in view.evidence)]
+
+
+def source_lines(view: SourceView) -> list[str]:
+    """A candidate whole, and how it differs from its parent."""
+    parents = f", from {', '.join(view.parents)}" if view.parents else ""
+    lines = [f"candidate {view.candidate} of {view.task} for {view.target}, by {view.author}{parents}"]
+    lines += [f"{view.status}: {describe_timed(view.timed)}"] if view.timed is not None else []
+    for unit in view.units:
+        lines += ["", f"==> {', '.join(unit.nodes)}{_values_text(unit.values)}", unit.source.rstrip("\n")]
+    if view.difference:
+        lines += ["", "==> difference from its parent", view.difference]
+    return lines
+
+
+def describe_timed(timed: Timed) -> str:
+    """A time with its interval, and what it is of the fixed baseline's."""
+    ends = f"{microseconds(timed.low_us)} to {microseconds(timed.high_us)}"
+    text = f"{microseconds(timed.us)} ({ends}){', an estimate' if timed.estimated else ''}"
+    if timed.speedup is not None:
+        text += f": {ratio_text(timed.speedup)} ({microseconds(timed.baseline_us)} here)"
+    elif timed.baseline:
+        text += f": too noisy to compare with {timed.baseline} ({microseconds(timed.baseline_us)} here)"
+    return f"{text}; {timed.busy}" if timed.busy else text
+
+
+def _values_text(values: dict[str, int]) -> str:
+    return f"; {', '.join(f'{name}={value}' for name, value in values.items())}" if values else ""
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -1,37 +1,54 @@
-"""Authors ask and tell here: what the command line and the MCP server share.
+"""The authors' service: one core behind the command line, the MCP server and HTTP.
 
-In: the settings, a target, and requests of authors. Out: views. Queries need no judge (`task_queries.py`); a
-profile and a submission do, and come back as futures, since a judge takes half a minute to open. Usable
-from several threads.
+In: the settings, a target, and requests of authors. Out: views. Queries need no judge (`task_queries.py`). What takes long is a job with an
+id: submitted, kept in a journal, then polled or waited for. Whoever asks is named by an owner: the operator ("") sees all, a client what is
+its own, shared, or nobody's. Usable from several threads.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
 
 from .. import machine
+from ..archive.store import Archive
 from ..config import Config
-from ..errors import UsageError
-from ..pipeline import lasting
+from ..errors import UsageError, WarpsmithError
 from ..processes.buffers import Scratch
-from ..records import Candidate, Result, Task
-from . import outcomes
-from .answers import Answer, make_candidate
+from ..records import Candidate, Task
+from ..targets.target import Target
+from .answers import make_candidate
 from .author_session import AuthorSession
-from .author_views import NodeTime, ProfileView, VerdictView
-from .describe import name_hardware
-from .session_worker import IDLE_SECONDS, JudgeSessionWorker
+from .job_board import JobBoard
+from .job_journal import EVERYBODY
+from .job_work import JobWork
+from .jobs import JobRequest, JobView, Submission
+from .judge_pool import JudgePool
+from .regions import propose_regions
+from .session_worker import IDLE_SECONDS
 from .task_queries import TaskQueries
 
+MAX_WAITING = 64  # jobs of one owner that have not ended
+MAX_STARTS = 20  # of one job whose service is killed again and again
+WITHOUT_JUDGE = (
+    "check",
+    "inspect",
+)  # kinds of jobs; the latter asks a GPU for its counters where there is one
+CHECKS_AT_ONCE = 2
+MAX_BUG_CHARACTERS = 400  # of an error that should not be
+YIELDS_S = {"verdict": 20.0, "tune": 30.0}  # seconds by which quicker kinds of jobs may go first
+WARMED_REGIONS = 2
+WARM_UP_YIELDS_S = 1.0  # whatever is asked for meanwhile goes first
 BEST = "best"
-KNOWN = "the same was judged before on this machine, with this outcome"
-QUARANTINED = "the task is quarantined, so its numbers prove nothing"
-MOST_NODES = 20
 NO_GPU = (
-    "judging for cuda needs an NVIDIA GPU here: tell it on a machine that has one, or pack the answers with "
+    "judging for cuda needs an NVIDIA GPU here: tell it on a machine that has one (--server), or pack the answers with "
     "`warpsmith bundle create --answers FOLDER`"
 )
+OpenSession = Callable[[Task, Target, Config, Archive, Scratch, Callable[[str], None]], Any]
 
 
 class AuthoringService(TaskQueries):
@@ -39,13 +56,19 @@ class AuthoringService(TaskQueries):
 
     def __init__(
         self, config: Config, target: str = "cpu", progress: Callable[[str], None] = lambda text: None,
-        idle_seconds: float = IDLE_SECONDS,
+        idle_seconds: float = IDLE_SECONDS, most_open: int = 1, open_session: OpenSession | None = None,
     ) -> None:  # fmt: skip
+        """`most_open`: tasks whose judges are kept open. `open_session`: what judges; tests pass one that needs no compiler."""
         super().__init__(config, target)
-        self.stage = ""  # what the judge is doing now
-        self._progress = progress
-        self._scratch: Scratch | None = None
-        self._worker: JudgeSessionWorker[AuthorSession] = JudgeSessionWorker(self._open, idle_seconds)
+        self.stage = ""  # what a judge is doing now
+        self._progress, self._open_session = progress, open_session or AuthorSession
+        self._scratches: list[Scratch] = []
+        self._pool: JudgePool[Any] = JudgePool(self._open, most_open, idle_seconds)
+        self._checks = ThreadPoolExecutor(CHECKS_AT_ONCE, "check")
+
+    @cached_property
+    def job_board(self) -> JobBoard:
+        return JobBoard(self.journal)
 
     def __enter__(self) -> AuthoringService:
         return self
@@ -54,104 +77,186 @@ class AuthoringService(TaskQueries):
         self.close()
 
     def close(self) -> None:
-        """End the open judge. Safe to call twice."""
-        self._worker.close()
-        if self._scratch is not None:
-            self._scratch.close()  # buffers of a judge that was still busy would outlive the program
+        """End every judge; jobs that have not ended are for the next service. Safe to call twice."""
+        self._checks.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
+        for scratch in self._scratches:
+            scratch.close()  # buffers of a judge that was still busy would outlive the program
 
     def expect_device(self) -> None:
         """Raises UsageError where this machine cannot judge for the target."""
         if self.target_name == "cuda" and machine.gpu() is None:
             raise UsageError(NO_GPU)
 
+    # -- jobs --------------------------------------------------------------------------------------
+
+    def submit(self, request: JobRequest, owner: str = "") -> JobView:
+        """Accept a job: from here on it is done, whatever becomes of who asked. Raises UsageError, TaskError."""
+        if request.kind not in WITHOUT_JUDGE:
+            self.expect_device()
+        task = self.task(request.task, owner=owner)
+        if self.journal.count_waiting(owner) >= MAX_WAITING:
+            raise UsageError(f"{MAX_WAITING} jobs of yours have not ended: wait for some of them")
+        candidates = self._collect_candidates(task, request, owner)
+        _expect_candidates(request, candidates)
+        job = JobView(
+            job_id=secrets.token_hex(8), kind=request.kind, state="queued", task=f"archive:{task.id}", name=task.name,
+            target=self.target_name, author=request.author, submitted_at=_now(),
+            candidates=tuple(c.id for c in candidates), confirm=request.confirm, settings=request.settings,
+        )  # fmt: skip
+        self.archive.add_task(task)
+        self._keep_candidates(candidates, owner, request.shared)
+        accepted = self.journal.add(job, owner, request.key)
+        if accepted.job_id == job.job_id:
+            self._start(job, task, candidates)
+        return accepted
+
+    def job(self, job_id: str, wait_s: float = 0.0, owner: str = "") -> JobView:
+        """The job as it is; with `wait_s`, once it has ended or grown a row, or after so many seconds. Raises UsageError."""
+        self._expect_own(job_id, owner)
+        return self.job_board.read(job_id, wait_s)
+
+    def wait(self, job_id: str, seconds: float, owner: str = "") -> JobView:
+        """The job once it has ended, or after so many seconds."""
+        self._expect_own(job_id, owner)
+        return self.job_board.wait_until_ended(job_id, seconds)
+
+    def jobs(self, last: int = 20, owner: str = "") -> list[JobView]:
+        """List jobs, newest first: the operator's view has everybody's."""
+        return self.journal.list_jobs(owner or None, last)
+
+    def cancel(self, job_id: str, owner: str = "") -> JobView:
+        """Give a job up: what waits is not begun, what is judged now is judged to its end."""
+        self._expect_own(job_id, owner)
+        return self.job_board.cancel(job_id)
+
+    def resume(self) -> int:
+        """Go on with jobs whose service was killed; return how many. Results that are in the archive are not judged again."""
+        jobs = self.journal.take_over(self.target_name)
+        for job in jobs:
+            task = self.archive.task(job.task.removeprefix("archive:"))
+            candidates = [self.archive.candidate(c) for c in job.candidates]
+            if task is None or None in candidates:
+                self.job_board.finish(job, error="its task or a candidate is no longer in the archive")
+            elif job.starts >= MAX_STARTS:
+                self.job_board.finish(job, error=f"the service ended {job.starts} times while this job ran")
+            else:
+                self._start(job, task, [c for c in candidates if c is not None])
+        return len(jobs)
+
     def candidate(
-        self, task: Task, answers: Sequence[Answer], *, onto: str = "", author: str = "", note: str = ""
+        self, task: Task, submission: Submission, *, author: str = "", owner: str = ""
     ) -> Candidate:
-        """The answers as a candidate, `onto` a candidate's id or "best". Raises UsageError, one line."""
+        """Make a candidate of what was handed in. Raises UsageError, one line."""
         return make_candidate(
-            task, self.target_name, answers, onto=self._onto(task, onto), author=author, note=note
-        )
-
-    def submit(self, task: Task, candidate: Candidate) -> Future[VerdictView]:
-        """Judge a candidate and keep the result. What was judged on this machine and would come out the same
-        is not judged again.
-
-        The future's error is a WarpsmithError where it is anybody's fault. Raises UsageError.
-        """
-        self.expect_device()
-        earlier = self._find_known_result(task, candidate)
-        if earlier is not None:
-            done: Future[VerdictView] = Future()
-            done.set_result(self._verdict(task, candidate, earlier, notes=(KNOWN,)))
-            return done
-        return self._worker.submit(task, lambda session: self._judge(session, candidate))
-
-    def _judge(self, session: AuthorSession, candidate: Candidate) -> VerdictView:
-        result = session.judge_candidate(candidate)
-        why = session.judge.admission
-        notes = () if why.admitted else (f"{QUARANTINED}: {'; '.join(why.reasons)}",)
-        return self._verdict(session.task, candidate, result, notes, session.run_id)
-
-    def _verdict(
-        self, task: Task, candidate: Candidate, result: Result, notes: tuple[str, ...], run: str = ""
-    ) -> VerdictView:
-        return outcomes.view_verdict(
-            task.name, candidate, result, name_hardware(self.target_name), notes, run
-        )
-
-    def _find_known_result(self, task: Task, candidate: Candidate) -> Result | None:
-        """A win counts as known only once it was confirmed. The candidate is kept with its author all the same."""
-        environment = machine.describe(self.config.compiler, self._device()).id
-        result = self.archive.index_judged_results(task.id, self.target_name, environment).get(
-            candidate.content_key
-        )
-        if result is None or not lasting(result):
-            return None
-        if result.win and not result.confirmed:
-            return None
-        self.archive.add_candidate(candidate)
-        return result
-
-    def profile(self, task: Task) -> Future[ProfileView]:
-        """Measure where the reference's time goes; this opens the judge of the task."""
-        self.expect_device()
-        return self._worker.submit(task, self._build_profile)
-
-    def _build_profile(self, session: AuthorSession) -> ProfileView:
-        judge, task = session.judge, session.task
-        slowest = sorted(judge.node_us.items(), key=lambda item: -item[1])[:MOST_NODES]
-        best = self.board(task)[:3]
-        candidates = [c for row in best if (c := self.archive.candidate(row.candidate)) is not None]
-        results = [e.result for e in self._entries(task)]
-        lines = [line for c in candidates for line in outcomes.describe_profiles(c, results)]
-        return ProfileView(
-            task=task.name, hardware=name_hardware(self.target_name), limit_us=judge.limit.seconds * 1e6,
-            bound=judge.limit.bound, peaks=judge.limit.peaks, least_bytes=judge.limit.least_bytes, flops=judge.limit.flops,
-            baselines={b.name: b.median_us for b in judge.baselines.values() if b.ok},
-            nodes=tuple(NodeTime(node=n, op=task.graph.by_name[n].op, us=round(us, 2)) for n, us in slowest),
-            units=tuple(dict.fromkeys(lines)),
-            notes=() if judge.admission.admitted else ("quarantined", *judge.admission.reasons),
+            task, self.target_name, submission.units, onto=self._onto(task, submission.onto, owner), author=author,
+            note=submission.note,
         )  # fmt: skip
 
-    def _open(self, task: Task) -> AuthorSession:
+    def _collect_candidates(self, task: Task, request: JobRequest, owner: str) -> list[Candidate]:
+        candidates = [
+            self.candidate(task, submission, author=request.author, owner=owner)
+            for submission in request.submissions
+        ]
+        for name in request.candidates:
+            candidate = self.read_candidate(name, owner)
+            if candidate.task_id != task.id or candidate.target != self.target_name:
+                raise UsageError(f"candidate {name} is of another task or target")
+            candidates.append(candidate)
+        return list({c.id: c for c in candidates}.values())
+
+    def _keep_candidates(self, candidates: Sequence[Candidate], owner: str, shared: bool) -> None:
+        """Keep candidates: those that a client brings are its own unless it shares them; others stay everybody's."""
+        for candidate in candidates:
+            is_there = self.archive.candidate(candidate.id) is not None
+            if owner and (not is_there or self.journal.list_owners("candidate", candidate.id)):
+                owners = [owner, *([EVERYBODY] if shared else [])]
+                for name in owners:
+                    self.journal.own("candidate", [candidate.id], name)
+                    self.journal.own("source", [u.code_key for u in candidate.units], name)
+            self.archive.add_candidate(candidate)
+
+    def warm_up(self, task: Task) -> None:
+        """Let the judge prepare for units of the regions that are proposed first, while the author writes them."""
+        regions = propose_regions(task.graph, self.target_name)[:WARMED_REGIONS]
+        self._pool.submit(task, lambda session: session.prepare_regions(regions), WARM_UP_YIELDS_S)
+
+    def keep_child(self, parent: Candidate, child: Candidate) -> None:
+        """Keep a candidate that is derived from another, for those who see that one."""
+        for kind, ids in (("candidate", [child.id]), ("source", [u.code_key for u in child.units])):
+            for owner in self.journal.list_owners("candidate", parent.id):
+                self.journal.own(kind, ids, owner)  # type: ignore[arg-type]
+        self.archive.add_candidate(child)
+
+    def _start(self, job: JobView, task: Task, candidates: list[Candidate]) -> None:
+        live = self.job_board.add(job)
+        work = JobWork(self, live, task, candidates)
+        future: Future[Any]
+        counts = job.kind == "inspect" and self.target_name == "cuda" and machine.gpu() is not None
+        if job.kind in WITHOUT_JUDGE and not counts:
+            future = self._checks.submit(work.check if job.kind == "check" else work.inspect)
+        else:
+            yields_s = YIELDS_S.get(job.kind, 0.0)
+            future = self._pool.submit(task, work.run, yields_s)
+        live.future = future
+        future.add_done_callback(lambda done: self._end_job(live.job.job_id, done))
+
+    def _end_job(self, job_id: str, done: Future[Any]) -> None:
+        """In the thread that did the work, or that cancelled it. A service that closes leaves the job to the next one."""
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self.job_board.end(job_id, "", "")
+        elif isinstance(error, WarpsmithError):
+            self.job_board.end(job_id, " ".join(str(error).split()), type(error).__name__)
+        else:
+            text = f"this is a bug in warpsmith ({type(error).__name__}: {error})"[:MAX_BUG_CHARACTERS]
+            self.job_board.end(job_id, text, "JudgeError")
+
+    def owner_of(self, job_id: str) -> str:
+        entry = self.journal.get(job_id)
+        return entry[1] if entry is not None else ""
+
+    def _expect_own(self, job_id: str, owner: str) -> None:
+        entry = self.journal.get(job_id)
+        if entry is None or (owner and entry[1] != owner):
+            raise UsageError(f"no job {job_id[:40]!r}")
+
+    # -- judges ------------------------------------------------------------------------------------
+
+    def _open(self, task: Task) -> Any:
         """In the worker's thread."""
-        self._report_stage(f"opening the judge of {task.name}")
-        self._scratch = Scratch()
-        return AuthorSession(
-            task, self._target(), self.config, self.archive, self._scratch, self._report_stage
-        )
 
-    def _report_stage(self, text: str) -> None:
-        self.stage = text
-        self._progress(text)
+        def report_stage(text: str) -> None:
+            self.stage = text
+            self.job_board.tell_stage(f"archive:{task.id}", text)
+            self._progress(text)
 
-    def _onto(self, task: Task, onto: str) -> Candidate | None:
+        report_stage(f"opening the judge of {task.name}")
+        scratch = Scratch()
+        self._scratches.append(scratch)
+        return self._open_session(task, self.open_target(), self.config, self.archive, scratch, report_stage)
+
+    def _onto(self, task: Task, onto: str, owner: str) -> Candidate | None:
         if not onto:
             return None
-        rows = self.board(task) if onto == BEST else []
-        if onto == BEST and not rows:
+        if onto != BEST:
+            return self.read_candidate(onto, owner)
+        rows = self.board(task, owner)
+        if not rows:
             raise UsageError("there is no best candidate of this task yet: leave 'onto' empty")
-        candidate = self.archive.candidate(rows[0].candidate if rows else onto)
-        if candidate is None:
-            raise UsageError(f"no candidate {onto[:40]!r} in {self.config.archive}")
-        return candidate
+        return self.read_candidate(rows[0].candidate, owner)
+
+
+def _expect_candidates(request: JobRequest, candidates: Sequence[Candidate]) -> None:
+    if request.kind == "profile" and candidates:
+        raise UsageError("a profile is of a task: name no candidates")
+    if request.kind == "tune" and len(candidates) != 1:
+        raise UsageError("tune takes one candidate")
+    if request.kind not in ("profile", "tune") and not candidates:
+        raise UsageError(f"{request.kind} takes at least one candidate")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,21 +1,24 @@
-"""Commands for authors from outside: `ask` writes what they need, `tell` judges their answers, `board`
-shows who leads, `mcp` serves all of it to coding agents.
+"""Commands for authors from outside: `ask` writes what they need, `tell` judges their answers, `board`, `history`, `source` and `jobs`
+show what came of them, `mcp` serves all of it to coding agents. Each works on this machine, or with `--server` on another.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ..ahead import start_ahead
+from ..errors import UsageError
 from ..progress import observer_for
 from . import options as o
 from . import printing
+from .author_connection import ServerOption, TokenFileOption, open_author
 
 if TYPE_CHECKING:
-    from ..authoring.author_views import VerdictView
+    from ..authoring.author import Author
+    from ..authoring.jobs import JobView
 
 RegionOption = Annotated[
     str | None,
@@ -25,10 +28,15 @@ OntoOption = Annotated[
     str | None, typer.Option("--onto", metavar="ID|best", help="Add the units to this candidate's.")
 ]
 AuthorOption = Annotated[str, typer.Option("--author", help="Who wrote it, for the archive and the board.")]
+TaskArgument = Annotated[
+    str, typer.Argument(help="A task file, package.module:Class, or a name of suite core.")
+]
+LastOption = Annotated[int, typer.Option("--last", min=1, max=200, help="How many, the newest.")]
+How = Literal["verdict", "screen", "check"]
 
 
 def register(app: typer.Typer) -> None:
-    for command in (ask, tell, board, mcp):
+    for command in (ask, tell, tune, board, history, source, jobs, mcp):
         app.command()(command)
 
 
@@ -51,11 +59,12 @@ def ask(
     target: o.TargetOption = "cpu",
     archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
     quiet: o.QuietOption = False,
 ) -> None:
     """Write a folder for whoever is to write kernels for each TASK; `warpsmith tell` takes the answers."""
     from ..authoring.folder import expect_free, write_folder
-    from ..authoring.service import AuthoringService
     from ..targets.machine_sheet import find_gpu
 
     changed = o.overrides(settings)
@@ -66,13 +75,13 @@ def ask(
         expect_free(out)
     with (
         observer_for(quiet) as observer,
-        AuthoringService(o.config(archive), target, observer.stage) as service,
+        open_author(server, token_file, archive, target, progress=observer.stage) as author,
     ):
         for spec in task:
             observer.stage(f"loading {spec}")
-            name = service.task(spec, changed).name
+            name = author.open_task(spec, changed).name
             folder = out if out is not None and len(task) == 1 else (out or Path("ask")) / name
-            print(write_folder(service, spec, folder, region or "", changed, gpu or ""))
+            print(write_folder(author, spec, folder, region or "", changed, gpu or ""))
 
 
 def tell(
@@ -82,59 +91,165 @@ def tell(
     onto: OntoOption = None,
     author: AuthorOption = "author",
     note: Annotated[str, typer.Option("--note", help="Why it should be faster, in a line.")] = "",
+    how: Annotated[
+        How, typer.Option("--how", help="Judge each; screen them, seconds each; or only compile them.")
+    ] = "verdict",
+    confirm: Annotated[
+        str,
+        typer.Option("--confirm", metavar="none|best|all", help="Of what was screened: who gets a verdict."),
+    ] = "none",
     target: Annotated[str | None, typer.Option("--target", help="As the answers say when none.")] = None,
     json: o.JsonOption = None,
     archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
     baselines: o.BaselinesOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
     quiet: o.QuietOption = False,
 ) -> None:
-    """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct."""
-    start_ahead(baselines)
+    """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct (or passed, as asked)."""
     from ..authoring.folder import collect, target_of
-    from ..authoring.prose import verdict_lines
-    from ..authoring.service import AuthoringService
+    from .author_jobs import has_passed, make_requests, play_jobs, rows_of
 
+    if server is None:
+        start_ahead(baselines)
     printing.expect_writable(json)
-    config, changed = o.config(archive, baselines), o.overrides(settings)
-    views: list[VerdictView] = []
+    changed = o.overrides(settings)
+    named_target = target or target_of(answers)
     with (
         observer_for(quiet) as observer,
-        AuthoringService(config, target or target_of(answers), observer.stage) as service,
+        open_author(server, token_file, archive, named_target, baselines, observer.stage) as service,
     ):
-        service.expect_device()
-        named = service.task(task, changed) if task is not None else None
+        named = service.open_task(task, changed).task if task is not None else ""
         collected = collect(service, answers, named, region or "")
-        candidates = [
-            (loaded, service.candidate(loaded, units, onto=onto or "", author=author, note=note))
-            for loaded, units in collected
-        ]
-        for loaded, candidate in candidates:  # every answer was read before the first is judged
-            views.append(service.submit(loaded, candidate).result())
-            if json != "-":
-                print("\n".join(verdict_lines(views[-1])))
+        requests = make_requests(collected, how, confirm, author, onto or "", note)
+        ended = play_jobs(service, requests, observer, tell_rows=json != "-")
     if json is not None:
-        printing.write_json([s.model_dump(mode="json") for s in views], json)
-    raise typer.Exit(0 if all(s.correct for s in views) else 1)
+        printing.write_json([r.model_dump(mode="json") for job in ended for r in rows_of(job)], json)
+    raise typer.Exit(0 if all(has_passed(job) for job in ended) else 1)
+
+
+def tune(
+    candidate: Annotated[str, typer.Argument(help="A candidate's id, as `tell` and `board` print it.")],
+    tries: Annotated[int, typer.Option("--tries", min=1, max=256, help="Settings to try at the most.")] = 24,
+    confirm: Annotated[
+        str, typer.Option("--confirm", metavar="none|best|all", help="Who also gets a verdict.")
+    ] = "best",
+    target: o.TargetOption = "cpu",
+    json: o.JsonOption = None,
+    archive: o.ArchiveOption = None,
+    baselines: o.BaselinesOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+    quiet: o.QuietOption = False,
+) -> None:
+    """Screen a candidate at other values of the tunables that its units declare; the best gets a verdict."""
+    from .author_jobs import make_tune_request, play_jobs, rows_of
+
+    if server is None:
+        start_ahead(baselines)
+    printing.expect_writable(json)
+    with (
+        observer_for(quiet) as observer,
+        open_author(server, token_file, archive, target, baselines, observer.stage) as service,
+    ):
+        request = make_tune_request(service, candidate, tries, confirm)
+        job = play_jobs(service, [request], observer, tell_rows=json != "-")[0]
+    if json is not None:
+        printing.write_json([r.model_dump(mode="json") for r in rows_of(job)], json)
+    if json != "-":
+        print(f"best: {job.best}" if job.best else "no setting was right")
+    raise typer.Exit(0 if job.best else 1)
 
 
 def board(
-    task: Annotated[str, typer.Argument(help="A task file, package.module:Class, or a name of suite core.")],
+    task: TaskArgument,
     target: o.TargetOption = "cpu",
     json: o.JsonOption = None,
     archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
     """The fastest correct candidates of a task, and who wrote them."""
     from ..authoring.prose import board_lines
-    from ..authoring.service import AuthoringService
 
-    with AuthoringService(o.config(archive), target) as service:
-        rows = service.board(service.task(task, o.overrides(settings)))
+    with open_author(server, token_file, archive, target) as author:
+        rows = author.board(author.open_task(task, o.overrides(settings)).task)
     if json is not None:
         printing.write_json([r.model_dump(mode="json") for r in rows], json)
     if json != "-":
         print("\n".join(board_lines(rows)) or "nothing correct was judged for this task yet")
+
+
+def history(
+    task: TaskArgument,
+    last: LastOption = 20,
+    target: o.TargetOption = "cpu",
+    json: o.JsonOption = None,
+    archive: o.ArchiveOption = None,
+    settings: o.SetOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+) -> None:
+    """List what was screened and judged for a task, by whom, with which values, time and outcome, newest first."""
+    from ..authoring.prose import attempt_line
+
+    with open_author(server, token_file, archive, target) as author:
+        rows = author.history(author.open_task(task, o.overrides(settings)).task, last)
+    if json is not None:
+        printing.write_json([r.model_dump(mode="json") for r in rows], json)
+    if json != "-":
+        print("\n".join(map(attempt_line, rows)) or "nothing was judged for this task yet")
+
+
+def source(
+    candidate: Annotated[str, typer.Argument(help="A candidate's id.")],
+    target: o.TargetOption = "cpu",
+    json: o.JsonOption = None,
+    archive: o.ArchiveOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+) -> None:
+    """A candidate's sources, the values of its tunables, its time, and how it differs from its parent."""
+    from ..authoring.prose import source_lines
+
+    with open_author(server, token_file, archive, target) as author:
+        view = author.source(candidate)
+    if json is not None:
+        printing.write_json(view.model_dump(mode="json"), json)
+    if json != "-":
+        print("\n".join(source_lines(view)))
+
+
+def jobs(
+    job: Annotated[str | None, typer.Argument(help="A job's id: only this one, with its rows.")] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Give the job up.")] = False,
+    last: LastOption = 20,
+    target: o.TargetOption = "cpu",
+    json: o.JsonOption = None,
+    archive: o.ArchiveOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+) -> None:
+    """Jobs of the authors' service, newest first; or one of them."""
+    from .author_jobs import describe_job, describe_rows
+
+    if cancel and job is None:
+        raise UsageError("--cancel: which job? `warpsmith jobs` lists them")
+    with open_author(server, token_file, archive, target) as author:
+        views = _list_jobs(author, job, cancel, last)
+    if json is not None:
+        printing.write_json([v.model_dump(mode="json") for v in views], json)
+    if json != "-":
+        lines = [describe_job(v) for v in views] + (describe_rows(views[0]) if job is not None else [])
+        print("\n".join(lines) or "there are no jobs yet")
+
+
+def _list_jobs(author: Author, job: str | None, cancel: bool, last: int) -> list[JobView]:
+    if job is None:
+        return author.jobs(last)
+    return [author.cancel(job) if cancel else author.job(job)]
 
 
 def mcp(
@@ -145,9 +260,14 @@ def mcp(
     target: o.TargetOption = "cpu",
     archive: o.ArchiveOption = None,
     baselines: o.BaselinesOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
-    """Serve tasks, knowledge and the judge to a coding agent over the Model Context Protocol."""
-    start_ahead(baselines)
-    from ..mcp import serve
+    """Serve tasks, knowledge and the judge to a coding agent over the Model Context Protocol; with --server, another machine's."""
+    from ..mcp import expect_startable, serve
 
-    serve(o.config(archive, baselines), target, http)
+    expect_startable(http)
+    if server is None:
+        start_ahead(baselines)
+    with open_author(server, token_file, archive, target, baselines, resume=True) as author:
+        serve(author, http)

@@ -30,6 +30,7 @@ from . import (
     profile,
     results,
     run,
+    serving,
     sharing,
     site,
     skills,
@@ -75,6 +76,7 @@ for group in (
     knowledge,
     bundle,
     authoring,
+    serving,
 ):
     group.register(app)
 

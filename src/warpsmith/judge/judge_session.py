@@ -58,10 +58,11 @@ class JudgeSession:
         self, task: Task, target: Target, *, scratch: Scratch, workdir: Path, seed: int,
         progress: Callable[[str], None] = lambda text: None, quick: bool = False,
         baselines: Sequence[str] = BASELINES, peaks_cache: Path | None = None, profile: bool = True,
-        memory_gb: float | None = None, timed_on: Collection[int] | None = None,
+        memory_gb: float | None = None, timed_on: Collection[int] | None = None, lock: Path | None = None,
     ) -> None:  # fmt: skip
         """`profile`: whether each part of the reference is timed alone, for who proposes candidates. `memory_gb`: GiB of
         host memory that this judge may take; what is free when None. `timed_on`: processors for what is timed.
+        `lock`: the file by which judges of this device take turns; the GPU's own, and none for a CPU, when None.
         """
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
@@ -69,7 +70,7 @@ class JudgeSession:
             None
         )  # hears where each candidate is
         self.device = unit_device(target)
-        self.device_lock = DeviceLock(lock_file(self.device), progress)
+        self.device_lock = DeviceLock(lock or lock_file(self.device), progress)
         # The ordinary three stand for all that the device has.
         ordinary = tuple(baselines) == BASELINES
         self._names = baseline_names(task, self.device) if ordinary else tuple(baselines)

@@ -14,13 +14,14 @@ from dataclasses import replace
 
 from ..hardware import hardware_of
 from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
-from ..records import BaselineTiming, Candidate, Graph, Ratio, Result, Timing
+from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Result, Timing
 from ..tasks.twins import find_twins
 from .building import Built
 from .correctness.evidence import Case
 from .correctness.input_families import OWN
 from .judge import Judge, Outcome, Verified
 from .judge_session import MIN_PATIENCE_S
+from .timing.baselines import EAGER
 
 SCREENED = "screened only: its units are right on two cases and were timed alone"
 DOUBT = 1.25  # the factor by which an estimate may be off, either way
@@ -32,21 +33,44 @@ Verify = Callable[[], Verified]
 class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
+    _waiting: tuple[str, ...] = ()  # baselines that no process was started for yet
+    _kept: Case | None = None  # own inputs of every screening; None: new ones each time
+
     def begin(self) -> None:
         """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
         with self._guard_trusted("the judge could not start"):
             self._prepare()
             self._profile_reference()
 
+    def begin_with_eager(self) -> None:
+        """Open it for screening alone: eager is timed, the other baselines wait for `complete`, so that nothing compiles beside
+        what is screened. Raises what `open` raises.
+        """
+        self._waiting = tuple(n for n in self._names if n != EAGER)
+        names, self._names = self._names, (EAGER,)
+        with self._guard_trusted("the judge could not start"):
+            self._prepare()
+            with self._stage("baselines", "timing eager"):
+                timings = self.bench.pool.start(self._names, fresh_values=self._next_values)
+            self.baselines = {n: t.restate(self.limit) for n, t in timings.items()}
+            self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
+            self._profile_reference()
+        self._names = names
+        self._kept = self._own  # its truth is computed once: that takes longer than to screen a candidate
+
     def complete(self) -> None:
         """Do what `begin` has left: admit the task, time and check the baselines. Raises what `open` raises."""
         with self._guard_trusted("the judge could not start"):
+            if self._waiting:
+                self.bench.pool.begin_again(self._names, fresh_values=self._next_values)
+                self._waiting = ()
             self._time_baselines()
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         """Yield in order. All are done when the first comes."""
         batch = list(candidates)
-        fresh = Case(self.task.main.name, OWN, self._draw())  # the values that baselines may still load stay
+        # The values that baselines may still load stay.
+        fresh = self._kept or Case(self.task.main.name, OWN, self._draw())
         cases = self.plan.screen(fresh)
         alike = [find_alike(self.task.graph, c) for c in batch]
         tried = [
@@ -62,8 +86,22 @@ class ScreeningJudge(Judge):
                 self._screen_one(candidate, build, twins, future.result if future is not None else None)
                 for candidate, build, twins, future in zip(batch, built, alike, verified, strict=True)
             ]
-        self.evidence.forget(fresh)
+        if self._kept is None:
+            self.evidence.forget(fresh)
         yield from results
+
+    def compute_truth(self, regions: Sequence[Region]) -> None:
+        """Compute what is right for units of these regions on the inputs that are kept, ahead of the first of them."""
+        with self._guard_trusted("no expected values"):
+            for case in self.plan.screen(self._own) if self._kept is not None else ():
+                for region in regions:
+                    with self.evidence.lock:
+                        self.evidence.region(case, region).hold()
+
+    def build_for_screening(self, candidates: Sequence[Candidate]) -> None:
+        """Build all into the cache, side by side, for who then screens them one after another."""
+        variants = [c.variant for c in self.plan.screen(self._own)]
+        self._build(candidates, variants)
 
     def _screen_one(
         self, candidate: Candidate, built: Built, alike: Mapping[str, str], verify: Verify | None

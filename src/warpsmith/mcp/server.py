@@ -1,18 +1,14 @@
-"""The tools of the MCP server, each one call of the service.
+"""The tools of the MCP server, each one call of an author.
 
-In: a `AuthoringService`. Out: an `MCPServer` whose tools have typed inputs and outputs. An error that is the caller's
-to mend is a tool error of one line. Judging takes from seconds to a minute: progress is reported while it
-runs, and a call that is given up does not stop it; its verdict is in the archive.
+In: an `Author`, in this process or elsewhere. Out: an `MCPServer` whose tools have typed inputs and outputs. An error that is the caller's
+to mend is a tool error of one line. What takes long is a job: a tool waits for it for a while and reports progress; a call that is given up
+does not stop it, and `job` has it later.
 """
 
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
@@ -22,57 +18,55 @@ from mcp_types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from .. import __version__
-from ..authoring.answers import MAX_SOURCE_BYTES, Answer
+from ..authoring.answers import MAX_NOTE_CHARACTERS
+from ..authoring.author import Author
 from ..authoring.author_views import (
     AttemptRow,
     BoardRow,
+    CodeView,
     HeaderView,
     ProfileView,
     RegionView,
+    SourceView,
     TaskRow,
     TaskView,
     VerdictView,
 )
-from ..authoring.service import AuthoringService
-from ..errors import UsageError, WarpsmithError
+from ..authoring.jobs import MAX_BATCH, MAX_SETTINGS, Confirm, JobRequest, JobView, Submission
+from ..errors import UsageError
 from ..knowledge.index import Passage
-from ..records import Record
+from .arguments import (
+    WAIT_SECONDS,
+    AuthorName,
+    CandidateId,
+    CandidateText,
+    Onto,
+    RegionName,
+    Shared,
+    TaskName,
+    UnitText,
+    Wait,
+    make_answers,
+    make_submissions,
+)
+from .following import follow_job, run_job, tell_errors
 
-POLL_SECONDS = 0.1
-REPORT_SECONDS = 5.0  # between two reports of the same stage
 LOOKS = ToolAnnotations(read_only_hint=True)
 INSTRUCTIONS = """\
 Warpsmith judges kernels for PyTorch modules. A unit is one source file that replaces a region, a connected
-part of a module's graph.
+part of a module's graph. A candidate is one unit, or several for different regions.
 1. list_tasks or a path of yours, then read_task: source, graph, limits, proposed regions.
-2. header for a region: task.h, the rules, a unit that works. knowledge and history: what may help, what was
-   tried.
-3. submit_unit: it is built, verified on many inputs and shapes, and timed against eager and torch.compile.
-   Read the evidence, mend, submit again; `onto` adds units to a candidate that is there. A win is judged twice.
-4. board shows the best so far. The first submission for a task opens its judge: about half a minute. Where a
-   call timed out, history has the verdict later.
-Speedups count over the best baseline, with the interval above 1. limit_share says what is left to gain."""
-
-TaskName = Annotated[
-    str, Field(description="A task of list_tasks, a path of a task file, or package.module:Class")
-]
-RegionName = Annotated[
-    str,
-    Field(description="Number of a proposed region, node names separated by commas, or 'all'; empty: 'all'"),
-]
-T = TypeVar("T")
-
-
-class UnitText(Record):
-    """One kernel source."""
-
-    source: str = Field(
-        description="The whole unit file, beginning with '// warpsmith-unit: 1'", max_length=MAX_SOURCE_BYTES
-    )
-    region: str = Field(
-        default="",
-        description="What it covers, as for header; empty: what its '// covers:' line says, else all",
-    )
+2. header for a region: task.h, the rules, a unit that works. profile: where the time goes. knowledge, history, and source of
+   any candidate: what may help, what was tried, what to build upon.
+3. submit_units: several variants at once. They are built, tried on two inputs and timed alone, seconds each. This is an
+   estimate, no verdict. check_units only compiles.
+4. tune: a search over the values of a candidate's declared tunables.
+5. Ask for a verdict on what looks best: submit_units with confirm="best", or submit_unit. It is verified on many
+   inputs and shapes, timed against eager and torch.compile, and a win is judged twice; this takes a minute.
+6. board shows the best so far. What takes long is a job with an id: where a call returns a job that has not ended,
+   ask for it with job.
+Times are compared with one fixed baseline of the task; speedups count over the best baseline, with the interval above 1.
+limit_share says what is left to gain. A note that the machine is busy means that times may be too long."""
 
 
 class Server(MCPServer[Any]):
@@ -87,14 +81,16 @@ class Server(MCPServer[Any]):
             raise
 
 
-def build_server(service: AuthoringService) -> Server:
+def build_server(service: Author) -> Server:
     server = Server("warpsmith", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     _add_looking(server, service)
+    _add_results(server, service)
     _add_judging(server, service)
+    _add_jobs(server, service)
     return server
 
 
-def _add_looking(server: Server, service: AuthoringService) -> None:
+def _add_looking(server: Server, service: Author) -> None:
     @server.tool(annotations=LOOKS)
     def list_tasks(
         suite: Annotated[str, Field(description="A suite's name, or a folder of task files")] = "core",
@@ -107,27 +103,19 @@ def _add_looking(server: Server, service: AuthoringService) -> None:
     def read_task(task: TaskName) -> TaskView:
         """A module's source, graph, FLOPs, least bytes, limit, baselines if measured, regions worth a kernel."""
         with tell_errors():
-            return service.read(service.task(task), task)
+            return service.read_task(task)
 
     @server.tool(annotations=LOOKS)
     def region(task: TaskName, region: RegionName = "") -> RegionView:
         """One region: inputs and outputs in the order of the ABI, signature, limit, known techniques."""
         with tell_errors():
-            return service.region(service.task(task), region)
+            return service.region(task, region)
 
     @server.tool(annotations=LOOKS)
     def header(task: TaskName, region: RegionName = "") -> HeaderView:
         """Read what a unit for a region includes (task.h), the rules that a unit keeps to, and a unit that works."""
         with tell_errors():
-            return service.header(service.task(task), region)
-
-    @server.tool(annotations=LOOKS)
-    def history(
-        task: TaskName, last: Annotated[int, Field(ge=1, le=200, description="How many")] = 20
-    ) -> list[AttemptRow]:
-        """List what was judged for a task so far, by whom and with which outcome, newest first."""
-        with tell_errors():
-            return service.history(service.task(task), last)
+            return service.header(task, region)
 
     @server.tool(annotations=LOOKS)
     def knowledge(
@@ -140,71 +128,154 @@ def _add_looking(server: Server, service: AuthoringService) -> None:
         with tell_errors():
             return service.knowledge(query, most)
 
+
+def _add_results(server: Server, service: Author) -> None:
     @server.tool(annotations=LOOKS)
-    def verdict(
-        candidate: Annotated[str, Field(max_length=64, description="A candidate's id")],
-    ) -> VerdictView:
-        """The last verdict on a candidate, with its evidence."""
+    def history(
+        task: TaskName, last: Annotated[int, Field(ge=1, le=200, description="How many")] = 20
+    ) -> list[AttemptRow]:
+        """List what was screened and judged for a task, by whom, with which values, time and outcome, newest first."""
+        with tell_errors():
+            return service.history(task, last)
+
+    @server.tool(annotations=LOOKS)
+    def verdict(candidate: CandidateId) -> VerdictView:
+        """The last word on a candidate, with its evidence."""
         with tell_errors():
             return service.verdict(candidate)
 
     @server.tool(annotations=LOOKS)
-    def board(task: TaskName) -> list[BoardRow]:
-        """The fastest correct candidates of a task, and who wrote them."""
+    def source(candidate: CandidateId) -> SourceView:
+        """Any candidate's sources, values of tunables, time, and difference from its parent: to read and to build upon."""
         with tell_errors():
-            return service.board(service.task(task))
+            return service.source(candidate)
+
+    @server.tool(annotations=LOOKS)
+    def board(task: TaskName) -> list[BoardRow]:
+        """The fastest correct candidates of a task, with values and times, and who wrote them."""
+        with tell_errors():
+            return service.board(task)
 
 
-def _add_judging(server: Server, service: AuthoringService) -> None:
+def _add_judging(server: Server, service: Author) -> None:
     @server.tool()
     async def profile(task: TaskName, context: Context[Any, Any]) -> ProfileView:
         """Measure where the reference spends its time here, baselines, limit, what was seen of the fastest units."""
+        job = await run_job(context, service, JobRequest(kind="profile", task=task))
+        if job.profile is None:
+            raise ToolError(f"there is no profile: job {job.job_id} ended as {job.state}")
+        return job.profile
+
+    @server.tool()
+    async def check_units(
+        task: TaskName,
+        candidates: Annotated[list[CandidateText], Field(max_length=MAX_BATCH)],
+        context: Context[Any, Any],
+    ) -> JobView:
+        """Compile candidates at every shape of the task and look for what is forbidden; nothing runs, no judge is opened."""
         with tell_errors():
-            loaded = await anyio.to_thread.run_sync(service.task, task)
-            return await follow(context, service, service.profile(loaded))
+            request = JobRequest(kind="check", task=task, submissions=make_submissions(candidates))
+        return await run_job(context, service, request, WAIT_SECONDS)
+
+    @server.tool()
+    async def submit_units(
+        task: TaskName,
+        candidates: Annotated[
+            list[CandidateText], Field(max_length=MAX_BATCH, description="Variants to compare")
+        ],
+        context: Context[Any, Any],
+        confirm: Annotated[
+            Confirm, Field(description="Who also gets a verdict, a minute each: nobody, the best, or all")
+        ] = "none",
+        author: AuthorName = "agent",
+        shared: Shared = False,
+        wait_s: Wait = WAIT_SECONDS,
+    ) -> JobView:
+        """Screen several candidates: built, right on two inputs or not, timed alone. Seconds each; an estimate, no verdict."""
+        with tell_errors():
+            request = JobRequest(
+                kind="screen", task=task, submissions=make_submissions(candidates), confirm=confirm, author=author,
+                shared=shared,
+            )  # fmt: skip
+        return await run_job(context, service, request, wait_s)
 
     @server.tool()
     async def submit_unit(
         task: TaskName,
         units: Annotated[list[UnitText], Field(description="One unit, or several for different regions")],
         context: Context[Any, Any],
-        onto: Annotated[
-            str,
-            Field(max_length=64, description="A candidate's id or 'best': keep its other units; empty: none"),
+        onto: Onto = "",
+        author: AuthorName = "agent",
+        note: Annotated[
+            str, Field(max_length=MAX_NOTE_CHARACTERS, description="Why it should be faster")
         ] = "",
-        author: Annotated[str, Field(max_length=80, description="Your name, for the board")] = "agent",
-        note: Annotated[str, Field(max_length=400, description="Why it should be faster")] = "",
     ) -> VerdictView:
-        """Build, verify and time a candidate against PyTorch: why it failed, or how fast it is. It is kept."""
-        answers = [Answer(source=u.source, region=u.region, name=f"unit {i}") for i, u in enumerate(units, 1)]
+        """Build, verify and time one candidate against PyTorch: why it failed, or how fast it is. It is kept; a win is judged twice."""
         with tell_errors():
-            loaded = await anyio.to_thread.run_sync(service.task, task)
-            candidate = await anyio.to_thread.run_sync(
-                lambda: service.candidate(loaded, answers, onto=onto, author=author, note=note)
+            submission = Submission(units=make_answers(units), onto=onto, note=note)
+            request = JobRequest(kind="verdict", task=task, submissions=(submission,), author=author)
+        return _only_row(await run_job(context, service, request))
+
+    @server.tool()
+    async def inspect_code(
+        task: TaskName,
+        candidates: Annotated[list[CandidateId], Field(min_length=1, max_length=8, description="Ids")],
+        context: Context[Any, Any],
+    ) -> list[CodeView]:
+        """Machine code of candidates beside their parents': hot loop, vector widths, registers, spills; a GPU's counters and stalls."""
+        request = JobRequest(kind="inspect", task=task, candidates=tuple(candidates))
+        return list((await run_job(context, service, request)).code)
+
+    @server.tool()
+    async def tune(
+        candidate: CandidateId,
+        context: Context[Any, Any],
+        settings: Annotated[int, Field(ge=1, le=MAX_SETTINGS, description="How many to try")] = 24,
+        confirm: Annotated[Confirm, Field(description="Who also gets a verdict")] = "none",
+        wait_s: Wait = WAIT_SECONDS,
+    ) -> JobView:
+        """Screen a candidate at other values of the tunables that its units declare; `best` is the one to go on with."""
+
+        def ask() -> JobRequest:
+            task = service.source(candidate).task
+            return JobRequest(
+                kind="tune", task=task, candidates=(candidate,), settings=settings, confirm=confirm
             )
-            return await follow(context, service, service.submit(loaded, candidate))
+
+        with tell_errors():
+            request = await anyio.to_thread.run_sync(ask)
+        return await run_job(context, service, request, wait_s)
 
 
-async def follow(context: Context[Any, Any], service: AuthoringService, job: Future[T]) -> T:
-    """The job's outcome, with progress while it runs."""
-    started, said, at = time.monotonic(), "", 0.0
-    while not job.done():
-        elapsed = time.monotonic() - started
-        stage = service.stage if job.running() else "waiting for the judge"
-        if stage != said or elapsed - at >= REPORT_SECONDS:
-            said, at = stage, elapsed
-            await context.report_progress(round(elapsed, 1), None, stage)
-        await anyio.sleep(POLL_SECONDS)
-    return job.result()
+def _add_jobs(server: Server, service: Author) -> None:
+    @server.tool(annotations=LOOKS)
+    async def job(
+        job: Annotated[str, Field(max_length=64, description="A job's id")],
+        context: Context[Any, Any],
+        wait_s: Wait = 0.0,
+    ) -> JobView:
+        """A job as it is now, with what it has found so far; `wait_s`: wait for its end so long."""
+        with tell_errors():
+            view = await anyio.to_thread.run_sync(service.job, job)
+            return await follow_job(context, service, view, wait_s)
+
+    @server.tool(annotations=LOOKS)
+    def jobs(last: Annotated[int, Field(ge=1, le=200)] = 20) -> list[JobView]:
+        """Your jobs, newest first."""
+        with tell_errors():
+            return service.jobs(last)
+
+    @server.tool()
+    def cancel(job: Annotated[str, Field(max_length=64, description="A job's id")]) -> JobView:
+        """Give a job up; what it has found is kept."""
+        with tell_errors():
+            return service.cancel(job)
 
 
-@contextmanager
-def tell_errors() -> Iterator[None]:
-    """Tell an error as the one line that the caller reads."""
-    try:
-        yield
-    except WarpsmithError as error:
-        raise ToolError(" ".join(str(error).split())) from error
+def _only_row(job: JobView) -> VerdictView:
+    if not job.rows:
+        raise ToolError(f"there is no verdict: job {job.job_id} ended as {job.state}")
+    return job.rows[-1]
 
 
 def run_http(server: Server, host: str, port: int) -> None:

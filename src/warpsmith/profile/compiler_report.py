@@ -35,6 +35,7 @@ def _describe_library(unit: Unit, build: Build, disassembly: Disassembly) -> Obs
     metrics = {f"instructions, {name}": float(count) for name, count in sorted(disassembly.widths.items())}
     if disassembly.vector_share is not None:
         metrics["vector share of floating-point instructions"] = disassembly.vector_share
+    metrics["stack accesses in innermost loops"] = float(disassembly.stack_accesses)
     metrics["code bytes"] = float(Path(build.library).stat().st_size)
     notes = [f"calls {', '.join(disassembly.called)}"] if disassembly.called else []
     notes += [f"line {d.line}: {d.message}" for d in build.diagnostics]

@@ -16,6 +16,7 @@ from ..processes import sandbox
 from .tool_run import run_tool
 
 TIMEOUT_S = 60.0
+MAX_LOOP_LINES = 80  # of assembly that is shown
 MEMORY_BYTES = 2 << 30
 _INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\t(\S+)(?:\s+(.*))?$")
 _CALL = re.compile(r"<(\w+)@plt>")
@@ -25,6 +26,7 @@ _MOVE = re.compile(r"^v?mov|^[ls]d[r1p]")
 _PACKED = re.compile(r"^v?\w+p[sdh]$|^vp\w+")
 _SCALAR = re.compile(r"^v?\w+s[sdh]$")
 _NEON = re.compile(r"\bv\d+\.\d+[bhsd]\b")
+_STACK = re.compile(r"\(%r[sb]p|\[(?:sp|x29)\b")
 _SVE = re.compile(r"\bz\d+\.[bhsd]\b")
 
 Instruction = tuple[int, str, str]  # address, mnemonic, operands
@@ -34,6 +36,8 @@ Instruction = tuple[int, str, str]  # address, mnemonic, operands
 class Disassembly:
     widths: Counter[str]  # see `count_widths`
     called: tuple[str, ...]  # functions of other libraries
+    hot_loop: tuple[str, ...] = ()  # instructions of the innermost loop that computes the most
+    stack_accesses: int = 0  # of instructions in innermost loops: registers that did not fit, most of them
 
     @property
     def vector_share(self) -> float | None:
@@ -58,17 +62,44 @@ def disassemble(library: str) -> Disassembly | str:
     tool_run = run_tool(confined, TIMEOUT_S)
     if tool_run.code != 0:
         return f"objdump ended with {tool_run.how}"
-    return Disassembly(count_widths(tool_run.output), tuple(sorted(set(_CALL.findall(tool_run.output)))))
+    text = tool_run.output
+    called = tuple(sorted(set(_CALL.findall(text))))
+    return Disassembly(count_widths(text), called, find_hot_loop(text), count_stack_accesses(text))
 
 
 def count_widths(text: str) -> Counter[str]:
     """Count the instructions that compute on 512, 256 or 128 bits at once, on vectors of no fixed length, or on one
     float: in the innermost loops of a disassembly, or in all of it where no loop computes.
     """
-    code = [
+    code = _read_code(text)
+    return _count_by_width(_select_innermost(code)) or _count_by_width(code)
+
+
+def find_hot_loop(text: str) -> tuple[str, ...]:
+    """Find the innermost loop with the most work on vectors, by their width, and return its instructions."""
+    code = _read_code(text)
+    loops = [[i for i in code if start <= i[0] <= end] for start, end in set(_find_loops(code))]
+    best = max(loops, key=lambda loop: (_weigh(loop), -len(loop)), default=[])
+    return tuple(f"{mnemonic} {operands}".rstrip() for _, mnemonic, operands in best[:MAX_LOOP_LINES])
+
+
+def count_stack_accesses(text: str) -> int:
+    """Count the instructions in innermost loops that read or write the stack."""
+    return sum(bool(_STACK.search(operands)) for _, _, operands in _select_innermost(_read_code(text)))
+
+
+def _weigh(loop: Sequence[Instruction]) -> float:
+    """The share of a loop's instructions that compute, by width: the loop that holds another has a smaller one."""
+    counts = _count_by_width(loop)
+    return sum((_parse_bits(name, 128) if name != "scalar" else 32) * n for name, n in counts.items()) / len(
+        loop
+    )
+
+
+def _read_code(text: str) -> list[Instruction]:
+    return [
         (int(m[1], 16), m[2], m[3] or "") for m in map(_INSTRUCTION.match, text.splitlines()) if m is not None
     ]
-    return _count_by_width(_select_innermost(code)) or _count_by_width(code)
 
 
 def _count_by_width(code: Sequence[Instruction]) -> Counter[str]:

@@ -65,7 +65,7 @@ def profile(
         values = evidence.values(Case(task.main.name, OWN, seed))
         yield torch_profiler.observe(deployed, parts, values, scratch=scratch, threads=threads, device=device)
         if device == "cuda":
-            yield from _observe_counters(candidate, task, target, evidence, scratch, cache_dir, seed)
+            yield from observe_counters(candidate, task, target, evidence, scratch, cache_dir, seed)
         progress("running it under the sanitizers")
         sanitizer_report = sanitize(
             candidate, task, target, evidence, scratch=scratch, cache_dir=cache_dir, seed=seed
@@ -92,7 +92,7 @@ def _cuobjdump(target: Target) -> str | None:
     return toolkit().cuobjdump if target.name == "cuda" else None
 
 
-def _observe_counters(
+def observe_counters(
     candidate: Candidate, task: Task, target: Target, evidence: Evidence, scratch: Scratch, cache_dir: Path,
     seed: int,
 ) -> Iterator[Observation]:  # fmt: skip

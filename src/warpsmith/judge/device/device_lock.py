@@ -20,7 +20,7 @@ from pathlib import Path
 from ... import machine
 from ...errors import JudgeError
 
-WAITING = "waiting for the GPU, which another run has"
+WAITING = "waiting for the device, which another run has"
 POLL_SECONDS = 0.02  # between two looks whether somebody wants to measure
 # After a measurement: so long others follow at once; so long all else goes on.
 FOLLOWS_SECONDS, REST_SECONDS = 0.5, 4.0
@@ -32,6 +32,11 @@ def lock_file(device: str) -> Path | None:
     gpu = machine.gpu() if device == "cuda" else None
     name = f"warpsmith-{os.getuid()}-{gpu.uuid}.lock" if gpu is not None else ""
     return Path(tempfile.gettempdir()) / name if name else None
+
+
+def processor_lock_file() -> Path:
+    """The file by which judges of this user that are kept open take turns on the processors."""
+    return Path(tempfile.gettempdir()) / f"warpsmith-{os.getuid()}-cpu.lock"
 
 
 class DeviceLock:
@@ -149,7 +154,9 @@ class _FileLock:
                 os.open(p, flags, 0o600) for p in (path, gate, gate, queue)
             )
         except OSError as error:
-            raise JudgeError(f"cannot open {path}, by which runs share the GPU: {error.strerror}") from error
+            raise JudgeError(
+                f"cannot open {path}, by which runs share the device: {error.strerror}"
+            ) from error
 
     def acquire(self, exclusive: bool) -> None:
         if not self._try(exclusive):

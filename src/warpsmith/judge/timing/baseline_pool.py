@@ -255,10 +255,19 @@ class BaselinePool:
             self.add_rewritten(rewritten, fresh)
         return self.timings
 
-    def _in_fresh_processes(self, fresh: FreshValues) -> None:
+    def begin_again(self, names: Sequence[str], *, fresh_values: FreshValues) -> None:
+        """End what runs and launch these baselines, which `start` then waits for and times."""
+        self._end()
+        self.begin(names, fresh_values=fresh_values)
+
+    def _end(self) -> None:
         self.close()
         self._session.close()
-        self.timings, self.samples = {}, {}
+        self._drop_samples()
+        self.timings = {}
+
+    def _in_fresh_processes(self, fresh: FreshValues) -> None:
+        self._end()
         first_timings = self._worked if self.device == "cuda" and self._worked else None
         self.start(self._names, fresh_values=fresh, known=first_timings)
         self._drop_samples()  # the first processes' were checked

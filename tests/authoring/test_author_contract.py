@@ -1,0 +1,7 @@
+"""The service in this process keeps the contract of every face."""
+
+from warpsmith.testing import AuthorContract
+
+
+class TestLocalAuthor(AuthorContract):
+    pass
