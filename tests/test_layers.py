@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("authoring",),
     ("bundles",),
     ("api",),
-    ("whole_model",),
+    ("whole_model", "compiling"),
     ("mcp",),
     ("cli",),
     ("testing", "__main__"),
@@ -91,6 +91,10 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
 # These run in processes of their own, or in the user's process through the Python API; nothing else
 # pulls torch in.
 TORCH_ALLOWED = (
+    "warpsmith.compiling.backend",
+    "warpsmith.compiling.compiled",
+    "warpsmith.compiling.conversion",
+    "warpsmith.compiling.substitution",
     "warpsmith.composition",
     "warpsmith.export",
     "warpsmith.judge.correctness.family_values",
