@@ -131,6 +131,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.module_state",
     "warpsmith.tasks.nodes",
     "warpsmith.tasks.operator_libraries",
+    "warpsmith.tasks.outside_state",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def win(settings: Path, tmp_path: Path) -> Win:
     """Put a winner into the archive: a module, its input, the source of a kernel, and the operations that this covers."""
 
-    def add(module: nn.Module, inputs: tuple[Any, ...], source: str, ops: tuple[str, ...], **changes: Any) -> Candidate:
+    def add(
+        module: nn.Module, inputs: tuple[Any, ...], source: str, ops: tuple[str, ...], **changes: Any
+    ) -> Candidate:
         task = task_from_module(module, inputs, {}, tmp_path / "exports")
         nodes = [n.name for n in task.graph.nodes if n.op.split(".")[1] in ops]
         candidate = make_candidate(task, source, nodes)
@@ -109,9 +110,3 @@ def win(settings: Path, tmp_path: Path) -> Win:
 def won(win: Win) -> Candidate:
     source = SCALED_RELU.replace("SHIFT", "1.0f")
     return win(Tail(), (torch.randn(8, 32),), source, ("mul", "add", "relu"))
-
-
-def run_python(code: str, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    import sys
-
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, **kwargs)

@@ -23,7 +23,7 @@ def test_a_winner_runs_wherever_it_occurs(won):
         assert torch.allclose(compile_with(backend, net)(X), net(X), atol=1e-6)
     (report,) = backend.explain().graphs
     (use,) = report.kernels
-    assert (report.covered, report.operations, len(use.places)) == (6, 9, 2)
+    assert (report.covered, report.operations, len(use.occurrences)) == (6, 9, 2)
     assert use.operator.startswith("warpsmith::scaled_relu_")
     assert "2 times" in str(backend.explain())
 
@@ -94,7 +94,13 @@ def test_dynamic_sizes_are_the_next_backends(won):
 
 
 def test_a_winner_of_another_machine_is_not_used(win):
-    win(Tail(), (torch.randn(8, 32),), SCALED_RELU.replace("SHIFT", "1.0f"), ("mul", "add", "relu"), torch="2.9.0")
+    win(
+        Tail(),
+        (torch.randn(8, 32),),
+        SCALED_RELU.replace("SHIFT", "1.0f"),
+        ("mul", "add", "relu"),
+        torch="2.9.0",
+    )
     backend = Backend({"next": "eager"})
     with torch.no_grad():
         compile_with(backend, Tail())(torch.randn(8, 32))

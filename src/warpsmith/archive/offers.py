@@ -40,13 +40,13 @@ def find_confirmation(archive: ArchiveReader, entry: Entry, here: Environment) -
 def list_offers(archive: ArchiveReader, target: str, here: Environment) -> list[Entry]:
     """List the winners of all tasks that hold in this environment, each content once, the greatest speedup first."""
     entries = [e for e in archive.standing_everywhere(target) if e.verified_here]
-    holds = {}
+    valid = {}
     for name in {e.result.environment for e in entries}:
-        there = archive.environment(name)
-        holds[name] = there is not None and not differences(there, here)
+        environment = archive.environment(name)
+        valid[name] = environment is not None and not differences(environment, here)
     offers: dict[str, Entry] = {}
     for entry in sorted(entries, key=lambda e: -find_worth(e.result.speedup)):
-        if holds[entry.result.environment]:
+        if valid[entry.result.environment]:
             offers.setdefault(entry.candidate.content_key, entry)
     return list(offers.values())
 

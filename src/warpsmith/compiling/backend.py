@@ -39,34 +39,34 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Options:
-    """The options of the backend; `rest` are the next backend's own."""
+    """The options of the backend; `settings` are the next backend's own."""
 
     archive: str | Path | None = None
     search: Any = None
     gradients: bool = False
     next: str = "inductor"
-    rest: tuple[tuple[str, Any], ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def parse(cls, options: Mapping[str, Any] | None) -> Options:
         """Raises UsageError for a wrong value."""
         values = dict(options or {})
-        ours = {name: values.pop(name) for name in OPTIONS if name in values}
-        if ours.get("search") is not None:
-            parse_budget(ours["search"])
-        if not isinstance(ours.get("gradients", False), bool):
+        named = {name: values.pop(name) for name in OPTIONS if name in values}
+        if named.get("search") is not None:
+            parse_budget(named["search"])
+        if not isinstance(named.get("gradients", False), bool):
             raise UsageError("options: gradients is True or False")
-        return cls(**ours, rest=tuple(values.items()))
+        return cls(**named, settings=tuple(values.items()))
 
     def config(self) -> Config:
         """Make the settings. Raises UsageError for an archive that is named and not there."""
         config = Config.load()
         if self.archive is None:
             return config
-        place = archive_place(self.archive)
-        if isinstance(place, Path) and not place.is_file() and self.search is None:
-            raise UsageError(f"there is no archive at {place}: name another, or leave the option out")
-        return config.model_copy(update={"archive": place})
+        path = archive_place(self.archive)
+        if isinstance(path, Path) and not path.is_file() and self.search is None:
+            raise UsageError(f"there is no archive at {path}: name another, or leave the option out")
+        return config.model_copy(update={"archive": path})
 
 
 class Backend:
@@ -120,42 +120,43 @@ class Backend:
         config, graph = self.options.config(), to_graph(module, inputs)
         device = next(t.device.type for t in inputs)
         target = make_target(device, config)
-        here = describe(config.compiler, device_of(device))
-        offers = find_offers(config, target.name, here)
+        environment = describe(config.compiler, device_of(device))
+        offers = find_offers(config, target.name, environment)
         substitution, search = substitute(graph, offers, target), ""
         if self.options.search is not None and substitution.covered < len(graph.nodes):
             search = self._search(module, inputs, config)
-            offers = find_offers(config, target.name, here)
+            offers = find_offers(config, target.name, environment)
             substitution = substitute(graph, offers, target)
         report = make_report(substitution, len(graph.nodes), len(offers), search)
         if not substitution.replacements:
             return None, report
-        changed = to_fx(graph, substitution.replacements, device)
-        difference = explain_difference(module, changed, inputs)
-        if difference:
-            return None, GraphReport(operations=len(graph.nodes), reason=difference, search=search)
-        return changed, report
+        for aliases in (False, True):
+            changed = to_fx(graph, substitution.replacements, device, aliases=aliases)
+            difference = explain_difference(module, changed, inputs)
+            if not difference:
+                return changed, report
+        return None, GraphReport(operations=len(graph.nodes), reason=difference, search=search)
 
     def _search(self, module: torch.fx.GraphModule, inputs: Sequence[Any], config: Config) -> str:
         """Search for kernels of the whole graph; the archive keeps them. Return what came of it."""
         try:
             with torch._guards.tracing(None), torch.no_grad():
                 copies = tuple(t.detach().clone() for t in inputs)
-                found = optimize(module, copies, budget=self.options.search, config=config, progress=False)
+                result = optimize(module, copies, budget=self.options.search, config=config, progress=False)
         except (TaskError, UsageError) as error:
             return str(error)
-        return found.report().partition("\n")[0]
+        return result.report().partition("\n")[0]
 
     def _compile_rest(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         from torch._dynamo.backends.registry import lookup_backend
 
-        rest = dict(self.options.rest)
-        compiler = lookup_backend(self.options.next)
+        settings = dict(self.options.settings)
+        compiler: Any = lookup_backend(self.options.next)
         if self.options.next != "inductor":
-            return compiler(module, inputs, **({"options": rest} if rest else {}))
+            return compiler(module, inputs, **({"options": settings} if settings else {}))
         if self.mode and self.mode != "default":
-            rest = {**torch._inductor.list_mode_options(self.mode), **rest}
-        return compiler(module, inputs, **({"config_patches": rest} if rest else {}))
+            settings = {**torch._inductor.list_mode_options(self.mode), **settings}
+        return compiler(module, inputs, **({"config_patches": settings} if settings else {}))
 
 
 def warpsmith_backend(
@@ -168,13 +169,13 @@ def warpsmith_backend(
     return Backend(options, mode)(module, inputs)
 
 
-def find_offers(config: Config, target: str, here: Environment) -> list[Offer]:
+def find_offers(config: Config, target: str, environment: Environment) -> list[Offer]:
     """Read the winners that hold here; none where there is no archive yet. Raises ArchiveError."""
     if isinstance(config.archive, Path) and not config.archive.is_file():
         return []
     archive = Archive(config.archive)
     try:
-        entries = list_offers(archive, target, here)
+        entries = list_offers(archive, target, environment)
         tasks = {e.candidate.task_id: archive.task(e.candidate.task_id) for e in entries}
     finally:
         archive.close()
@@ -185,7 +186,11 @@ def make_report(substitution: Substitution, operations: int, offers: int, search
     """Make the report of a graph."""
     reason = ""
     if not substitution.replacements:
-        reason = f"none of {offers} winners of the archive that hold here fits it" if offers else "the archive has no winner that holds here"
+        reason = (
+            f"none of {offers} winners of the archive that hold here fits it"
+            if offers
+            else "the archive has no winner that holds here"
+        )
         if substitution.refusals:
             reason += "; " + "; ".join(f"{r.task}: {r.reason}" for r in substitution.refusals[:3])
     return GraphReport(

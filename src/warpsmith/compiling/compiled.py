@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import torch
 
@@ -79,27 +79,6 @@ class CompiledFunction:
     def explain(self) -> Explanation:
         """Tell what the graphs that were compiled so far run, and why not more of them."""
         return self._backend.explain()
-
-
-@overload
-def compile(
-    model: torch.nn.Module, example_inputs: Any = None, example_kwargs: Mapping[str, Any] | None = None, *,
-    options: Mapping[str, Any] | None = None, mode: str | None = None, fullgraph: bool = False, dynamic: bool | None = False,
-) -> CompiledModule: ...  # fmt: skip
-
-
-@overload
-def compile(
-    model: Callable[..., Any], example_inputs: Any = None, example_kwargs: Mapping[str, Any] | None = None, *,
-    options: Mapping[str, Any] | None = None, mode: str | None = None, fullgraph: bool = False, dynamic: bool | None = False,
-) -> CompiledFunction: ...  # fmt: skip
-
-
-@overload
-def compile(
-    model: None = None, example_inputs: Any = None, example_kwargs: Mapping[str, Any] | None = None, *,
-    options: Mapping[str, Any] | None = None, mode: str | None = None, fullgraph: bool = False, dynamic: bool | None = False,
-) -> Callable[[Callable[..., Any]], CompiledFunction]: ...  # fmt: skip
 
 
 def compile(

@@ -36,7 +36,9 @@ def fake_inputs(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [_fake(mode, t) for t in inputs]
 
 
-def explain_difference(module: torch.fx.GraphModule, other: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+def explain_difference(
+    module: torch.fx.GraphModule, other: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> str:
     """Say how the results of two modules differ in form, in memory that they share with inputs, or in inputs that they update.
 
     Empty where they do not.
@@ -73,7 +75,7 @@ def _observe(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[Any, 
 
 def _on_fakes(module: torch.fx.GraphModule, mode: FakeTensorMode) -> Any:
     """The module with fake ones for the tensors that it holds."""
-    state = {
+    state: dict[str, torch.Tensor] = {
         name: mode.from_tensor(tensor)
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]
         if not isinstance(tensor, FakeTensor)

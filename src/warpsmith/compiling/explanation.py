@@ -14,7 +14,7 @@ class KernelUse(Record):
     technique: str
     task: str  # whose winner it is
     speedup: Ratio | None  # of the winner over its best baseline, where it was judged
-    places: tuple[str, ...]  # one for each occurrence: the operations that it stands for
+    occurrences: tuple[str, ...]  # one for each occurrence: the operations that it stands for
 
 
 class Refusal(Record):
@@ -54,17 +54,23 @@ class Explanation(Record):
         if not self.graphs:
             return "nothing is compiled yet: call it once"
         texts = [
-            "\n".join([f"graph {number}: {report.lines()[0]}", *(f"  {x.strip()}" for x in report.lines()[1:])])
+            "\n".join(
+                [f"graph {number}: {report.lines()[0]}", *(f"  {x.strip()}" for x in report.lines()[1:])]
+            )
             for number, report in enumerate(self.graphs)
         ]
         return "\n".join(texts)
 
 
 def _describe_use(use: KernelUse) -> str:
-    gain = f", {describe_ratio(use.speedup)} over {use.speedup.baseline} where it was judged" if use.speedup else ""
+    gain = (
+        f", {describe_ratio(use.speedup)} over {use.speedup.baseline} where it was judged"
+        if use.speedup
+        else ""
+    )
     name = use.operator or "other operations of ATen"
-    times = f" ({len(use.places)} times)" if len(use.places) > 1 else ""
-    return f"  {name}{times}: {use.technique} of {use.task}{gain}; in place of {use.places[0]}"
+    times = f" ({len(use.occurrences)} times)" if len(use.occurrences) > 1 else ""
+    return f"  {name}{times}: {use.technique} of {use.task}{gain}; in place of {use.occurrences[0]}"
 
 
 __all__ = ["Explanation", "GraphReport", "KernelUse", "Refusal"]

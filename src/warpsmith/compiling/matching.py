@@ -90,40 +90,45 @@ class _Search:
         if not _alike(node, candidate):
             return False
         state.nodes[node.name] = candidate.name
-        for value, other in zip(node.outputs, candidate.outputs, strict=True):
-            if value is not None and other is not None:
-                if state.values.setdefault(value.name, other.name) != other.name:
-                    return False
+        for value, candidate_value in zip(node.outputs, candidate.outputs, strict=True):
+            if value is None or candidate_value is None:
+                continue
+            if state.values.setdefault(value.name, candidate_value.name) != candidate_value.name:
+                return False
         return self._match_arguments(state, [node.args, node.kwargs], [candidate.args, candidate.kwargs])
 
-    def _match_arguments(self, state: _State, arg: Any, other: Any) -> bool:
+    def _match_arguments(self, state: _State, arg: Any, candidate_value: Any) -> bool:
         if isinstance(arg, list | tuple):
-            if not isinstance(other, list | tuple) or len(arg) != len(other):
+            if not isinstance(candidate_value, list | tuple) or len(arg) != len(candidate_value):
                 return False
-            return all(self._match_arguments(state, a, b) for a, b in zip(arg, other, strict=True))
+            return all(self._match_arguments(state, a, b) for a, b in zip(arg, candidate_value, strict=True))
         if isinstance(arg, dict):
-            if not isinstance(other, dict) or arg.keys() != other.keys():
+            if not isinstance(candidate_value, dict) or arg.keys() != candidate_value.keys():
                 return False
             if "v" in arg:
-                return self._match_value(state, arg["v"], other["v"])
-            return all(self._match_arguments(state, value, other[key]) for key, value in arg.items())
-        return type(arg) is type(other) and bool(arg == other)
+                return self._match_value(state, arg["v"], candidate_value["v"])
+            return all(
+                self._match_arguments(state, value, candidate_value[key]) for key, value in arg.items()
+            )
+        return type(arg) is type(candidate_value) and bool(arg == candidate_value)
 
-    def _match_value(self, state: _State, name: str, other: str) -> bool:
+    def _match_value(self, state: _State, name: str, candidate_value: str) -> bool:
         if name in state.values:
-            return state.values[name] == other
+            return state.values[name] == candidate_value
         maker = self.pattern.producer.get(name)
         if maker is not None and maker.name in self.inner:
-            other_maker = self.graph.producer.get(other)
-            if other_maker is None or _position(maker, name) != _position(other_maker, other):
+            other_maker = self.graph.producer.get(candidate_value)
+            if other_maker is None or _position(maker, name) != _position(other_maker, candidate_value):
                 return False
             state.pending.append((maker, other_maker))
             return True
-        if self.pattern.specs[name] != self.graph.specs[other]:
+        if self.pattern.specs[name] != self.graph.specs[candidate_value]:
             return False
-        if name in self.pattern_literals and self.pattern_literals[name] != self.literals.get(other):
+        if name in self.pattern_literals and self.pattern_literals[name] != self.literals.get(
+            candidate_value
+        ):
             return False
-        state.values[name] = other
+        state.values[name] = candidate_value
         return True
 
     def _holds(self, state: _State) -> bool:

@@ -41,7 +41,7 @@ class Offer:
 class _Use:
     unit: Unit
     offer: Offer
-    places: tuple[Region, ...]
+    sites: tuple[Region, ...]
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Substitution:
 def substitute(graph: Graph, offers: Iterable[Offer], target: Target) -> Substitution:
     """Choose winners by what they save, the most first, and build their kernels."""
     matcher, refusals = Matcher(graph), []
-    taken: list[Region] = []
+    replaced: list[Region] = []
     replacements: list[Replacement] = []
     kernels: list[KernelUse] = []
     for offer in sorted(offers, key=lambda o: -o.saved_us):
-        uses = _find_places(matcher, offer, taken)
+        uses = _find_places(matcher, offer, replaced)
         if isinstance(uses, str):
             refusals += [Refusal(task=offer.task.name, reason=uses)] if uses else []
             continue
@@ -75,34 +75,34 @@ def substitute(graph: Graph, offers: Iterable[Offer], target: Target) -> Substit
             refusals.append(Refusal(task=offer.task.name, reason=str(error)))
             continue
         for use, operator in zip(uses, operators, strict=True):
-            taken += use.places
-            replacements += [Replacement(region, operator) for region in use.places]
+            replaced += use.sites
+            replacements += [Replacement(region, operator) for region in use.sites]
             kernels.append(_describe(graph, use, operator))
     return Substitution(tuple(replacements), tuple(kernels), tuple(refusals))
 
 
-def _find_places(matcher: Matcher, offer: Offer, taken: Sequence[Region]) -> list[_Use] | str:
-    """Where each unit of a winner stands; or why the winner is not used, empty where nothing of it occurs."""
+def _find_places(matcher: Matcher, offer: Offer, replaced: Sequence[Region]) -> list[_Use] | str:
+    """Find where each unit of a winner stands; or why the winner is not used, empty where nothing of it occurs."""
     pattern, units = offer.task.graph, offer.entry.candidate.units
-    busy, uses = {name for region in taken for name in region.nodes}, []
-    regions = list(taken)
-    seen = 0
+    busy, uses = {name for region in replaced for name in region.nodes}, []
+    regions = list(replaced)
+    occurring = 0
     for unit in units:
         occurrences = matcher.find(pattern, unit.region)
-        seen += bool(occurrences)
-        places = []
+        occurring += bool(occurrences)
+        sites: list[Region] = []
         for region in occurrences:
             if busy.isdisjoint(region.nodes) and _can_run(matcher.graph, [*regions, region]):
                 busy.update(region.nodes)
                 regions.append(region)
-                places.append(region)
-        uses.append(_Use(unit, offer, tuple(places)))
-    if all(use.places for use in uses) and uses:
+                sites.append(region)
+        uses.append(_Use(unit, offer, tuple(sites)))
+    if all(use.sites for use in uses) and uses:
         return uses
-    if not seen:
+    if not occurring:
         return ""
-    if seen < len(units):
-        return f"{seen} of its {len(units)} kernels occur here, and it won with all of them"
+    if occurring < len(units):
+        return f"{occurring} of its {len(units)} kernels occur here, and it won with all of them"
     return "others that save more stand in its place"
 
 
@@ -136,9 +136,9 @@ def _describe(graph: Graph, use: _Use, operator: Any) -> KernelUse:
         technique=use.unit.technique or use.unit.family,
         task=use.offer.task.name,
         speedup=use.offer.entry.result.speedup,
-        places=tuple(
+        occurrences=tuple(
             ", ".join(graph.by_name[n].op.removeprefix("aten.").partition(".")[0] for n in r.nodes)
-            for r in use.places
+            for r in use.sites
         ),
     )
 

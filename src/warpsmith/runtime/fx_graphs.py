@@ -7,7 +7,7 @@ returns the output leaves as a tuple; inputs that the graph updates are updated 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,13 +48,18 @@ def extract_region(graph: Graph, region: Region) -> Graph:
 
 
 def to_fx(
-    graph: Graph, replacements: Sequence[Replacement] = (), device: str = "cpu", updates: bool = True
+    graph: Graph,
+    replacements: Sequence[Replacement] = (),
+    device: str = "cpu",
+    updates: bool = True,
+    aliases: bool = False,
 ) -> torch.fx.GraphModule:
-    """Build the module; `device`: where its tensors live. Without `updates` the updated values are further results instead.
+    """Build the module; `device`: where its tensors live. Without `updates` the updated values are further results instead;
+    with `aliases` a result that is an input's new value is that input, and memory of its own otherwise.
 
     Raises TaskError where regions overlap or wait for each other.
     """
-    return _Builder(graph, replacements, device).build(updates)
+    return _Builder(graph, replacements, device).build(updates, aliases)
 
 
 class _Builder:
@@ -66,7 +71,7 @@ class _Builder:
         self.values: dict[str, torch.fx.Node] = {}
         self.literals: dict[str, torch.Tensor] = {}
 
-    def build(self, updates: bool) -> torch.fx.GraphModule:
+    def build(self, updates: bool, aliases: bool) -> torch.fx.GraphModule:
         for item in self.graph.inputs:
             self.values[item.name] = self._literal(item) if item.data else self.fx.placeholder(item.name)
         for step in self.steps:
@@ -74,7 +79,7 @@ class _Builder:
                 self._call_operator(step)
             else:
                 self._call_aten(step)
-        self.fx.output(self._finish(updates))
+        self.fx.output(self._finish(updates, aliases))
         module = torch.fx.GraphModule(self.literals, self.fx)
         for name, tensor in self.literals.items():
             module.register_buffer(name, tensor, persistent=False)
@@ -115,33 +120,44 @@ class _Builder:
         else:
             call = self.fx.call_function(replacement, args)
             count = len(region.outputs)
-            results = [self.fx.call_function(operator.getitem, (call, n)) for n in range(count)] if count > 1 else [call]
+            results = (
+                [self.fx.call_function(operator.getitem, (call, n)) for n in range(count)]
+                if count > 1
+                else [call]
+            )
         for name, node in zip(region.outputs, results, strict=True):
             self._bind(name, node)
 
     def _inline(self, module: torch.fx.GraphModule, args: tuple[torch.fx.Node, ...]) -> list[torch.fx.Node]:
         """Copy the operations of another module."""
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        known = dict(zip(placeholders, args, strict=True))
+        nodes = dict(zip(placeholders, args, strict=True))
         for node in module.graph.nodes:
             if node.op == "get_attr":
                 name = f"literal_{len(self.literals)}"
                 self.literals[name] = getattr(module, node.target)
-                known[node] = self.fx.get_attr(name)
-        return list(self.fx.graph_copy(module.graph, known))
+                nodes[node] = self.fx.get_attr(name)
+        results: Any = self.fx.graph_copy(module.graph, nodes)
+        return list(results)
 
-    def _finish(self, updates: bool) -> tuple[Any, ...]:
+    def _finish(self, updates: bool, aliases: bool) -> tuple[Any, ...]:
         changed = [o for o in self.graph.outputs if o.role != "output" and o.value is not None]
-        targets = {find_updated_input(self.graph, o) for o in changed}
-        leaves = [self._leaf(o, targets if updates else set()) for o in self.graph.outputs if o.role == "output"]
+        pairs = [(str(o.value), find_updated_input(self.graph, o)) for o in changed]
+        targets = dict(pairs)
+        results = [o for o in self.graph.outputs if o.role == "output"]
         if not updates:
-            return (*leaves, *(self.values[str(o.value)] for o in changed))
-        for output in changed:
-            target = self.values[find_updated_input(self.graph, output)]
-            self.fx.call_function(torch.ops.aten.copy_.default, (target, self.values[str(output.value)]))
+            return (*(self._leaf(o, ()) for o in results), *(self.values[str(o.value)] for o in changed))
+        if aliases:
+            leaves = [
+                self.values[targets[o.value]] if o.value in targets else self._leaf(o, ()) for o in results
+            ]
+        else:
+            leaves = [self._leaf(o, [target for _, target in pairs]) for o in results]
+        for value, target in pairs:
+            self.fx.call_function(torch.ops.aten.copy_.default, (self.values[target], self.values[value]))
         return tuple(leaves)
 
-    def _leaf(self, output: GraphOutput, updated: set[str]) -> Any:
+    def _leaf(self, output: GraphOutput, updated: Collection[str]) -> Any:
         if output.value is None:
             return output.literal
         value = self.values[output.value]

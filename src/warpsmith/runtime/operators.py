@@ -115,15 +115,17 @@ class Kernel:
 
 
 def make_autograd(kernel: Kernel, operator: Any) -> Callable[..., Any]:
-    """What runs before the kernels: it records the gradient's formula where one is needed."""
-    function = type("Differentiable", (_Differentiable,), {"kernel": kernel, "operator": operator})
+    """Make the function that runs before the kernels: it records the gradient's formula where one is needed."""
+    function: Any = type("Differentiable", (_Differentiable,), {"kernel": kernel, "operator": operator})
 
     def forward(*inputs: torch.Tensor) -> Any:
         if torch._C._are_functorch_transforms_active():
             return kernel.call_reference(*inputs)
         if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
             if kernel.signature.updated:
-                raise RuntimeError(f"{kernel.name} updates its inputs and has no gradient: use torch.no_grad()")
+                raise RuntimeError(
+                    f"{kernel.name} updates its inputs and has no gradient: use torch.no_grad()"
+                )
             return function.apply(*inputs)
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*inputs)
@@ -157,10 +159,14 @@ class _Differentiable(torch.autograd.Function):
             tensors = dict(enumerate(inputs)) | dict(zip(moving, values, strict=True))
             return tuple(t for t in cls.kernel.reference(*tensors.values()) if _is_differentiable(t))
 
-        kept = [g for g, form in zip(gradients, cls.kernel.signature.outputs, strict=True) if form.dtype.is_floating_point or form.dtype.is_complex]
+        cotangents = [
+            g
+            for g, form in zip(gradients, cls.kernel.signature.outputs, strict=True)
+            if form.dtype.is_floating_point or form.dtype.is_complex
+        ]
         with torch.enable_grad(), torch.autocast(cls.kernel.signature.device, enabled=False):
-            _, pull_back = torch.func.vjp(reference, *(inputs[n] for n in moving))
-            by_position = dict(zip(moving, pull_back(tuple(kept)), strict=True))
+            pull_back = torch.func.vjp(reference, *(inputs[n] for n in moving))[1]
+            by_position = dict(zip(moving, pull_back(tuple(cotangents)), strict=True))
         return tuple(by_position.get(n) for n in range(len(inputs)))
 
 

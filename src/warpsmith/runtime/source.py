@@ -194,7 +194,9 @@ class _Writer:
         leaves = [o for o in self.graph.outputs if o.role == "output"]
         expressions = [self._leaf(o, updated) for o in leaves]
         self.body.append(f"leaves = ({''.join(e + ', ' for e in expressions)})")
-        self.body += [f"{_local(find_updated_input(self.graph, o))}.copy_({_local(str(o.value))})" for o in updates]
+        self.body += [
+            f"{_local(find_updated_input(self.graph, o))}.copy_({_local(str(o.value))})" for o in updates
+        ]
         self.body.append("return leaves")
 
     @staticmethod

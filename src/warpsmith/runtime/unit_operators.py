@@ -22,7 +22,9 @@ from .operators import Signature, TensorForm, define_operator, find_operator
 NAMESPACE = "warpsmith"
 
 
-def define_unit_operator(graph: Graph, region: Region, library: Path, device: str, title: str = "unit") -> Any:
+def define_unit_operator(
+    graph: Graph, region: Region, library: Path, device: str, title: str = "unit"
+) -> Any:
     """Define the operator of one unit. It takes `region.inputs` without literals, and returns `region.outputs`.
 
     Raises TaskError for a region that reads no tensor, JudgeError for a library that does not load.
@@ -31,7 +33,11 @@ def define_unit_operator(graph: Graph, region: Region, library: Path, device: st
 
 
 def define_graph_operator(
-    graph: Graph, parts: Sequence[tuple[Region, Path]], device: str, title: str, reference: Graph | None = None
+    graph: Graph,
+    parts: Sequence[tuple[Region, Path]],
+    device: str,
+    title: str,
+    reference: Graph | None = None,
 ) -> Any:
     """Define the operator of a whole graph with units in it. It takes the graph's inputs in order, without literals, and returns
     the tensors among its outputs. `reference`: the graph as it was before a winner's rewrites, whose gradients are taken.
@@ -46,19 +52,21 @@ def define_graph_operator(
     if (existing := find_operator(qualname)) is not None:
         return existing
     run, plain = deploy(graph, parts, device), to_fx(reference or graph, device=device, updates=False)
-    kept = [n for n, o in enumerate(o for o in graph.outputs if o.role == "output") if o.value is not None]
+    positions = [
+        n for n, o in enumerate(o for o in graph.outputs if o.role == "output") if o.value is not None
+    ]
     literal_tensors = _literals(graph, device)
 
-    def run_kept(inputs: Sequence[Any]) -> list[Any]:
+    def run_kernels(inputs: Sequence[Any]) -> list[Any]:
         waiting = iter(inputs)
         results = run([literal if literal is not None else next(waiting) for literal in literal_tensors])
-        return [results[n] for n in kept]
+        return [results[n] for n in positions]
 
     def run_plain(*inputs: Any) -> tuple[Any, ...]:
         results = plain(*inputs)
         return tuple(r for r in results if r is not None and hasattr(r, "dtype"))
 
-    return define_operator(qualname, make_signature(graph, device), run_kept, run_plain)
+    return define_operator(qualname, make_signature(graph, device), run_kernels, run_plain)
 
 
 def make_signature(graph: Graph, device: str) -> Signature:
