@@ -104,6 +104,19 @@ def test_it_takes_other_strides_and_refuses_other_shapes(gate, inputs):
         operator(x.double(), y)
 
 
+def test_an_input_that_is_not_expanded_goes_to_the_reference(target):
+    """The kernel would read one row for all of them."""
+    x, y = torch.randn(1, 8).expand(4, 8), torch.randn(8)
+    graph = make_graph(Gate(), x, y)
+    region = make_region(graph, [n.name for n in graph.nodes[:2]])
+    source = SOURCE.replace("in0[i]", "in0[i % 8]")
+    build = target.build(unit_from_source(source, region, language="c++"), graph, "main")
+    operator = define_unit_operator(graph, region, Path(build.library), "cpu", "expanded")
+    assert torch.equal(operator(x, y), plain(x, y))
+    rows = torch.randn(4, 8)
+    assert torch.equal(operator(rows, y), plain(rows, y))
+
+
 def test_gradients_are_the_references(target):
     operator, *_ = define(target, torch.float64)
     values = [torch.randn(4, 8, dtype=torch.float64), torch.randn(8, dtype=torch.float64)]

@@ -2,7 +2,7 @@
 
 In: what an operator takes and returns, a function that runs the kernels, and the same computation in ATen (the reference). Out: the
 operator, `torch.ops.<namespace>.<name>.default`. It takes the exact shapes and dtypes that its kernels were verified for; other
-strides are copied. Its fake implementation knows the results' shapes and strides, updated inputs are declared as such. Gradients
+strides are copied, and where an input is not expanded as it was then, the reference runs. Its fake implementation knows the results' shapes and strides, updated inputs are declared as such. Gradients
 are those of the reference, computed anew from the inputs; transforms of torch.func run the reference in place of the kernels.
 This file needs torch alone: it is copied into exported packages.
 """
@@ -24,6 +24,13 @@ class TensorForm:
     shape: tuple[int, ...]
     dtype: torch.dtype
     stride: tuple[int, ...]
+
+    @property
+    def expanded_axes(self) -> tuple[int, ...]:
+        """Axes along which all elements are one: a kernel reads only the first."""
+        return tuple(
+            a for a, (n, s) in enumerate(zip(self.shape, self.stride, strict=True)) if s == 0 and n > 1
+        )
 
     def empty(self, device: torch.device) -> torch.Tensor:
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device)
@@ -83,6 +90,7 @@ class Kernel:
 
     def __init__(self, name: str, signature: Signature, run: Run, reference: Reference) -> None:
         self.name, self.signature, self.run, self.reference = name, signature, run, reference
+        self.expanded = [(n, axis) for n, form in enumerate(signature.inputs) for axis in form.expanded_axes]
 
     def check(self, inputs: Sequence[torch.Tensor]) -> None:
         """Raises ValueError for shapes and dtypes that the kernels were not verified for."""
@@ -96,7 +104,8 @@ class Kernel:
     def call(self, *inputs: torch.Tensor) -> Any:
         self.check(inputs)
         memory = {t.untyped_storage().data_ptr() for t in inputs}
-        results = self.run(inputs)
+        fits = all(inputs[n].stride(axis) == 0 for n, axis in self.expanded)
+        results = self.run(inputs) if fits else self.reference(*inputs)
         settled = [_settle(t, form, memory) for t, form in zip(results, self.signature.outputs, strict=True)]
         return settled[0] if len(settled) == 1 else tuple(settled)
 
