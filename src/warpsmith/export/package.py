@@ -26,7 +26,7 @@ from ..runtime.unit_operators import make_signature
 from ..targets.cuda import CudaTarget
 from ..targets.native_target import NativeTarget
 from ..targets.target import unit_device
-from .files import CUDA_LINK_FLAGS, LINK_FLAGS, UnitFiles, docstring, unit_files, write
+from .files import LINK_FLAGS, UnitFiles, docstring, unit_files, write
 from .shipped_kernels import processor_features
 from .wheel import write_wheel
 
@@ -237,7 +237,7 @@ def _unit(
             raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
     source = f"csrc/unit{number}/{files.name}"
     flags = [flag for flag in files.flags if not flag.startswith("-gencode")]
-    link = CUDA_LINK_FLAGS if unit.language == "cuda" else LINK_FLAGS
+    link = ("-shared",) if unit.language == "cuda" else LINK_FLAGS  # nvcc links its runtime
     return {"library": library, "source": source, "flags": flags, "link": list(link)}
 
 

@@ -111,32 +111,23 @@ def _rebuilt(folder: Path, unit: dict[str, Any], device: str) -> Path:
     library = cache / f"{key}.so"
     if not library.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        _compile(
-            [compiler, *flags], [linker, *_library_folder(compiler, device)], source, unit["link"], library
-        )
+        _compile([*compiler, *flags], linker, source, unit["link"], library)
     return library
 
 
-def find_compilers(device: str) -> tuple[str, str]:
-    """The compiler and the linker's driver. Raises Unusable where there is none."""
+def find_compilers(device: str) -> tuple[list[str], list[str]]:
+    """The commands that compile and link. Raises Unusable where there is no compiler."""
     host = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if host is None:
         raise Unusable(
             "its kernels were built for another processor and there is no C++ compiler to rebuild them"
         )
     if device == "cpu":
-        return host, host
+        return [host], [host]
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if nvcc is None:
         raise Unusable("its kernels were built for another GPU and there is no nvcc to rebuild them")
-    return nvcc, host
-
-
-def _library_folder(compiler: str, device: str) -> list[str]:
-    if device == "cpu":
-        return []
-    toolkit = Path(compiler).resolve().parent.parent
-    return [f"-L{folder}" for folder in (toolkit / "lib64", toolkit / "lib") if folder.is_dir()]
+    return [nvcc, "-ccbin", host], [nvcc, "-ccbin", host, "-cudart=shared"]
 
 
 def _compile(compiler: list[str], linker: list[str], source: Path, link: list[str], library: Path) -> None:
