@@ -6,7 +6,7 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -128,7 +128,7 @@ def export(
     if not force:
         expect_free(path)
     run, entry = offer(store, run, entry, o.config(archive), confirm, elsewhere)
-    asked = {"archs": arch, "source": source}
+    asked: dict[str, Any] = {"archs": arch, "source": source}
     export_winner(store, run, entry, form.value, path, **{k: v for k, v in asked.items() if v})
     print(f"wrote {path}")
 

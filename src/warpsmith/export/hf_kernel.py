@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ..records import Candidate, Task
 from ..targets.native_target import NativeTarget
-from ..targets.target import unit_device
-from .files import docstring, write
+from .files import docstring, target_device, write
 from .package import describe_operator, write_modules
 
 _CARD = """\
@@ -50,7 +49,7 @@ def to_hf_kernel(
     task: Task, candidate: Candidate, target: NativeTarget, out_dir: Path, name: str, proof: str = "", archs: Sequence[str] = ()
 ) -> Path:  # fmt: skip
     """Write the folder and return it. Raises UsageError, ToolchainError as `package.to_package` does."""
-    device = unit_device(target)
+    device = target_device(target)
     variant = out_dir / "build" / f"torch-{device}"
     namespace = f"{name}_{candidate.id[:8]}"  # no other version of the kernel takes it
     write_modules(task, candidate, target, variant, namespace, proof, archs)

@@ -25,8 +25,7 @@ from ..runtime.source import candidate_source
 from ..runtime.unit_operators import make_signature
 from ..targets.cuda import CudaTarget
 from ..targets.native_target import NativeTarget
-from ..targets.target import unit_device
-from .files import LINK_FLAGS, UnitFiles, docstring, unit_files, write
+from .files import LINK_FLAGS, UnitFiles, docstring, target_device, unit_files, write
 from .shipped_kernels import processor_features
 from .wheel import write_wheel
 
@@ -154,7 +153,7 @@ def write_modules(
     task: Task, candidate: Candidate, target: NativeTarget, folder: Path, name: str, proof: str, archs: Sequence[str]
 ) -> None:  # fmt: skip
     """Write the importable package alone. Raises UsageError, ToolchainError."""
-    device = unit_device(target)
+    device = target_device(target)
     if archs and device == "cpu":
         raise UsageError("architectures are of GPUs: leave --arch out for kernels of a CPU")
     targets = _make_targets(target, archs)

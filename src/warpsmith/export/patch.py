@@ -16,8 +16,7 @@ from ..errors import UsageError
 from ..progress import counted
 from ..records import Candidate, Task
 from ..targets.native_target import NativeTarget
-from ..targets.target import unit_device
-from .files import write
+from .files import target_device, write
 from .package import write_modules
 
 _PAGE = """\
@@ -143,7 +142,7 @@ def to_patch(
         init, init.read_text().replace('__all__ = ["Optimized", "operator", "optimized"]', names) + _DECORATOR
     )
     write(out_dir / "change.patch", diff)
-    device = unit_device(target)
+    device = target_device(target)
     write(
         out_dir / "verify.py",
         _VERIFY.format(entry=entry, file=path.name, path=str(path), package=package, device=device),
