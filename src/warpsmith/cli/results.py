@@ -128,8 +128,8 @@ def export(
     if not force:
         expect_free(path)
     run, entry = offer(store, run, entry, o.config(archive), confirm, elsewhere)
-    asked: dict[str, Any] = {"archs": arch, "source": source}
-    export_winner(store, run, entry, form.value, path, **{k: v for k, v in asked.items() if v})
+    options: dict[str, Any] = {"archs": arch, "source": source}
+    export_winner(store, run, entry, form.value, path, **{k: v for k, v in options.items() if v})
     print(f"wrote {path}")
 
 

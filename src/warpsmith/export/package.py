@@ -187,8 +187,8 @@ def _make_targets(target: NativeTarget, archs: Sequence[str]) -> dict[str, Nativ
 def _standing_alone(path: str) -> str:
     """The text of a module of ours that imports the package's copies of others."""
     text = resources.files("warpsmith").joinpath(path).read_text(encoding="utf-8")
-    for ours, copied in _IMPORTS.items():
-        text = text.replace(ours, copied)
+    for module, copied in _IMPORTS.items():
+        text = text.replace(module, copied)
     return text
 
 
@@ -226,8 +226,8 @@ def _unit(
         build = target.build(unit, task.graph, task.main.name)
         if not build.ok:
             why = build.diagnostics[0].message if build.diagnostics else "the compiler failed"
-            place = f"for {arch}" if arch else "here"
-            raise ToolchainError(f"unit {number} of {task.name} does not build {place}: {why}")
+            destination = f"for {arch}" if arch else "here"
+            raise ToolchainError(f"unit {number} of {task.name} does not build {destination}: {why}")
         path = folder / library.format(arch=arch)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

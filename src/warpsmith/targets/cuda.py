@@ -102,9 +102,9 @@ class CudaTarget(NativeTarget):
 
     def for_arch(self, arch: str) -> CudaTarget:
         """Return the target with the same tools for another architecture."""
-        other = copy.copy(self)
-        other.arch = arch
-        return other
+        target = copy.copy(self)
+        target.arch = arch
+        return target
 
     def header(self, graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
         return cuda_region_header(graph, region, maps)
