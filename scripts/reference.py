@@ -20,6 +20,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from warpsmith import api, errors, progress, watching, whole_model
 from warpsmith.cli import app
+from warpsmith.compiling import compiled
 from warpsmith.runtime.module import OptimizedModule
 from warpsmith.sharing.columns import reference
 from warpsmith.whole_model.result import OptimizedModel
@@ -120,6 +121,7 @@ FUNCTIONS = (
     api.judge_solution,
     whole_model.capture,
     whole_model.optimize_model,
+    compiled.compile,
 )
 OBSERVERS = (
     progress.SilentObserver, progress.PlainObserver, progress.RichObserver, watching.NotebookObserver,
@@ -139,7 +141,7 @@ def python_page() -> str:
             *callable_lines(function, function.__name__),
         ]
     lines += ["## warpsmith.OptimizedModule", "", *docstring_lines(inspect.getdoc(OptimizedModule) or "", {})]
-    lines += method_lines(OptimizedModule, ("report", "state_dict"))
+    lines += method_lines(OptimizedModule, ("report", "explain", "export", "state_dict"))
     lines += [
         "## warpsmith.whole_model.result.OptimizedModel",
         "",

@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("authoring",),
     ("bundles",),
     ("api",),
-    ("whole_model",),
+    ("whole_model", "compiling"),
     ("mcp", "serving", "ui"),
     ("cli",),
     ("testing", "__main__"),
@@ -94,6 +94,10 @@ PARTS: dict[str, tuple[tuple[str, ...], ...]] = {
 # These run in processes of their own, or in the user's process through the Python API; nothing else
 # pulls torch in.
 TORCH_ALLOWED = (
+    "warpsmith.compiling.backend",
+    "warpsmith.compiling.compiled",
+    "warpsmith.compiling.conversion",
+    "warpsmith.compiling.substitution",
     "warpsmith.composition",
     "warpsmith.export",
     "warpsmith.judge.correctness.family_values",
@@ -130,6 +134,7 @@ TORCH_ALLOWED = (
     "warpsmith.tasks.module_state",
     "warpsmith.tasks.nodes",
     "warpsmith.tasks.operator_libraries",
+    "warpsmith.tasks.outside_state",
     "warpsmith.tasks.structure",
     "warpsmith.tasks.taskfile",
     "warpsmith.tasks.values",

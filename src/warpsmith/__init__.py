@@ -12,6 +12,7 @@ __all__ = [
     "OptimizedModule",
     "WarpsmithError",
     "capture",
+    "compile",
     "judge_solution",
     "optimize",
     "optimize_model",
@@ -21,6 +22,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .api import judge_solution, optimize, optimize_task, run_suite
+    from .compiling.compiled import compile
     from .config import Config
     from .errors import WarpsmithError
     from .records import Budget
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Budget": "records", "Config": "config", "OptimizedModule": "runtime.module", "WarpsmithError": "errors",
-    "capture": "whole_model", "optimize_model": "whole_model",
+    "capture": "whole_model", "optimize_model": "whole_model", "compile": "compiling.compiled",
 }  # fmt: skip
 
 

@@ -387,6 +387,7 @@ def optimize(
     *,
     target: str | None = None,
     budget: BudgetLike | None = None,
+    time: BudgetLike | None = None,
     seed: int | None = None,
     config: Config | None = None,
     observer: Observer | None = None,
@@ -405,6 +406,7 @@ def optimize(
         target: `"cpu"` or `"cuda"`; the device that the module is on when None.
         budget: `"90s"`, `"2m"`, a number of seconds, or a `Budget`. A time leaves the number of candidates open. None is
             `Budget()`: 60 candidates and 120 seconds.
+        time: Another name of `budget`, as `optimize_model` has it.
         seed: Seed of every random choice; drawn when None.
         config: Settings; read from `warpsmith.toml` and the environment when None.
         observer: Hears of the progress instead of the terminal.
@@ -424,7 +426,9 @@ def optimize(
     from .runtime.module import OptimizedModule, as_module
     from .tasks.memory import export_module
 
-    config, limits = config or Config.load(), parse_budget(budget)
+    if budget is not None and time is not None:
+        raise UsageError("time and budget say the same: give one of them")
+    config, limits = config or Config.load(), parse_budget(time if budget is None else budget)
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     target = target_of(original, (args, kwargs), target)
     built, archive = make_target(target, config), Archive(config.archive)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
+import json
+import platform
 import shutil
 import subprocess
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+import torch
+from elftools.elf.elffile import ELFFile
 from torch.utils.cpp_extension import COMMON_NVCC_FLAGS
 
 from warpsmith.errors import UsageError
-from warpsmith.export import to_kernelbench, to_package, to_source
+from warpsmith.export import shipped_kernels, to_kernelbench, to_package, to_source
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import Candidate, Task, Unit
+from warpsmith.targets.cubin import read_cubins
 from warpsmith.targets.cuda import CudaTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
@@ -45,6 +52,12 @@ static void unit(const in0_t* x, out0_t* y, void*, void* stream) {
   gate<<<(in0_numel + 255) / 256, 256, 0, (cudaStream_t)stream>>>(x, y);
 }
 """
+
+
+def read_architectures(library: Path) -> set[int]:
+    """The numbers that the machine code's header may mean: its place in the flags moved with CUDA 13."""
+    flags = [ELFFile(BytesIO(data)).header["e_flags"] for data in read_cubins(library)]
+    return {number for f in flags for number in (f & 0xFF, f >> 8 & 0xFF)}
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +138,55 @@ def test_the_source_builds_with_the_commands_beside_it(
     assert (folder / "warpsmith_cuda_math.h").exists(), "a header that only another header includes"
 
 
-def test_a_package_says_that_it_cannot(
+def test_a_package_holds_machine_code_of_each_architecture(
     task: Task, candidate: Candidate, target: CudaTarget, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="--as kernelbench"):
-        to_package(task, candidate, target, tmp_path / "package", "gate")
-    assert not (tmp_path / "package").exists()
+    folder = to_package(task, candidate, target, tmp_path, "gate", archs=["sm_80", "sm_90a"])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["device"], manifest["archs"]) == ("cuda", ["sm_80", "sm_90a"])
+    assert manifest["units"][0]["library"] == "lib/{arch}/unit0.so"
+    for arch in manifest["archs"]:
+        assert int(arch.strip("sm_a")) in read_architectures(folder / "lib" / arch / "unit0.so")
+    assert "device='cuda'" in (folder / "_program.py").read_text()
+    with zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))) as wheel:
+        assert {"gate/lib/sm_80/unit0.so", "gate/lib/sm_90a/unit0.so"} <= set(wheel.namelist())
+
+
+@pytest.mark.parametrize(
+    ("capability", "arch"),
+    [((9, 0), "sm_90a"), ((8, 0), "sm_80"), ((8, 9), "sm_80"), ((7, 5), ""), ((10, 0), "")],
+)
+def test_a_gpu_gets_code_that_it_can_run(
+    capability: tuple[int, int], arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped_kernels, "gpu_capability", lambda: capability)
+    manifest = {"machine": platform.machine(), "archs": ["sm_80", "sm_90a"]}
+    assert shipped_kernels.choose_arch(manifest) == arch
+
+
+def test_another_gpu_gets_its_kernels_from_nvcc(
+    task: Task, candidate: Candidate, target: CudaTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = to_package(task, candidate, target, tmp_path, "gate")
+    monkeypatch.setattr(shipped_kernels, "gpu_capability", lambda: (8, 6))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (library,) = shipped_kernels.load_kernels(folder, manifest)
+    assert 86 in read_architectures(Path(library))
+
+
+def test_without_a_gpu_a_package_says_so_and_atens_operations_run(
+    task: Task, candidate: Candidate, target: CudaTarget, tmp_path: Path
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    folder = to_package(task, candidate, target, tmp_path, "gate")
+    with pytest.raises(shipped_kernels.Unusable, match="torch sees none"):
+        shipped_kernels.load_kernels(folder, json.loads((folder / "manifest.json").read_text()))
+
+
+def test_an_architecture_is_written_as_nvcc_does(
+    task: Task, candidate: Candidate, target: CudaTarget, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="'hopper' is no GPU architecture: write it as sm_90a"):
+        to_package(task, candidate, target, tmp_path / "package", "gate", archs=["hopper"])

@@ -170,7 +170,8 @@ def test_the_project_is_complete(exported):
         str(p.relative_to(exported)) for p in exported.rglob("*") if p.is_file() and p.suffix != ".pyc"
     }
     assert shipped == {
-        "__init__.py", "_calls.py", "_program.py", "_runtime.py", "_structure.py", "manifest.json", "csrc/warpsmith_simd.h",
+        "__init__.py", "_calls.py", "_kernels.py", "_operators.py", "_program.py", "_reference.py", "_register.py", "_runtime.py",
+        "_structure.py", "manifest.json", "csrc/warpsmith_simd.h",
         "lib/unit0.so", "lib/unit1.so",
         "csrc/unit0/unit.cpp", "csrc/unit0/task.h", "csrc/unit1/unit.cpp", "csrc/unit1/task.h",
     }  # fmt: skip

@@ -107,12 +107,23 @@ class KernelReader:
         imported ones too.
         """
         r = s.results.c
-        condition: ColumnElement[bool] = (r.task_id == task_id) & (r.target == target)
+        return self._standing((r.task_id == task_id) & (r.target == target))
+
+    def standing_everywhere(self, target: str) -> list[Entry]:
+        """Confirmed wins as `standing` has them, of all tasks that are not quarantined."""
+        r = s.results.c
+        quarantined = select(s.runs.c.task_id).where(~s.runs.c.admitted)
+        return self._standing((r.target == target) & r.task_id.not_in(quarantined))
+
+    def _standing(self, condition: ColumnElement[bool]) -> list[Entry]:
+        r = s.results.c
         condition = (
             condition & r.status.not_in(("error", "screened")) & (r.confirmed | (r.status != "ok"))
         )  # a later failure outweighs an earlier confirmation
         latest = (
-            select(func.max(r.number)).where(condition).group_by(r.content_key, r.environment_id, r.origin)
+            select(func.max(r.number))
+            .where(condition)
+            .group_by(r.task_id, r.content_key, r.environment_id, r.origin)
         )
         return self.entries(select(s.results).where(r.number.in_(latest.scalar_subquery()), r.win))
 

@@ -7,6 +7,7 @@ numbers. An entry and this machine's environment in, the confirmation that holds
 from __future__ import annotations
 
 from ..records import Environment
+from ..records.intervals import find_worth
 from .entries import Entry
 from .reading import ArchiveReader
 
@@ -34,6 +35,20 @@ def find_confirmation(archive: ArchiveReader, entry: Entry, here: Environment) -
     ]  # fmt: skip
     originals = (e for e in same if e.result.id == entry.result.id)
     return next(originals, None) or max(same, key=lambda e: e.result.judged_at, default=None)
+
+
+def list_offers(archive: ArchiveReader, target: str, here: Environment) -> list[Entry]:
+    """List the winners of all tasks that hold in this environment, each content once, the greatest speedup first."""
+    entries = [e for e in archive.standing_everywhere(target) if e.verified_here]
+    valid = {}
+    for name in {e.result.environment for e in entries}:
+        environment = archive.environment(name)
+        valid[name] = environment is not None and not differences(environment, here)
+    offers: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda e: -find_worth(e.result.speedup)):
+        if valid[entry.result.environment]:
+            offers.setdefault(entry.candidate.content_key, entry)
+    return list(offers.values())
 
 
 def why_not_here(archive: ArchiveReader, entry: Entry, here: Environment) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -41,6 +41,8 @@ class Form(StrEnum):
     kernelbench = "kernelbench"
     package = "package"
     source = "source"
+    hf_kernel = "hf-kernel"
+    patch = "patch"
 
 
 def register(app: typer.Typer) -> None:
@@ -80,7 +82,9 @@ def export(
     what: Annotated[
         str | None, typer.Argument(metavar="RUN|TASK", help="A run's id, or a task; else the latest run.")
     ] = None,
-    form: Annotated[Form, typer.Option("--as", help="kernelbench, package or source.")] = Form.kernelbench,
+    form: Annotated[
+        Form, typer.Option("--as", help="kernelbench, package, source, hf-kernel or patch.")
+    ] = Form.kernelbench,
     out: Annotated[Path | None, typer.Option("--out", help="File (kernelbench) or folder to write.")] = None,
     archive: o.ArchiveOption = None,
     confirm: Annotated[
@@ -90,8 +94,17 @@ def export(
         bool, typer.Option("--elsewhere", help="Write it for the machine where it was confirmed.")
     ] = False,
     force: o.ForceOption = False,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option("--arch", help="A GPU architecture to build for, such as sm_90a; may be given again."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", help="The file that a patch changes; the task's own otherwise.")
+    ] = None,
 ) -> None:
-    """Write a verified winner as a KernelBench file, an importable package, or bare source."""
+    """Write a verified winner as a KernelBench file, an importable package, bare source, a folder for the Hugging Face `kernels`
+    library, or a patch of your own source.
+    """
     from ..export import export_winner
     from ..export.files import expect_free
     from ..report.usage import make_module_name
@@ -103,12 +116,19 @@ def export(
         Form.kernelbench: f"{name}_new.py",
         Form.package: f"{name}_fast",
         Form.source: f"{name}_source",
+        Form.hf_kernel: f"{name}_kernel",
+        Form.patch: f"{name}_patch",
     }
+    if arch and form in (Form.kernelbench, Form.source):
+        raise UsageError(f"--as {form.value} builds nothing, so it takes no --arch")
+    if source is not None and form is not Form.patch:
+        raise UsageError("--source names the file that a patch changes: give it with --as patch")
     path = out or Path(default[form])
     if not force:
         expect_free(path)
     run, entry = offer(store, run, entry, o.config(archive), confirm, elsewhere)
-    export_winner(store, run, entry, form.value, path)
+    options: dict[str, Any] = {"archs": arch, "source": source}
+    export_winner(store, run, entry, form.value, path, **{k: v for k, v in options.items() if v})
     print(f"wrote {path}")
 
 

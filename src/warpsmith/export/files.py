@@ -76,6 +76,11 @@ def unit_files(unit: Unit, graph: Graph, target: NativeTarget) -> UnitFiles:
     )
 
 
+def target_device(target: NativeTarget) -> str:
+    """Return the device that the target's units run on."""
+    return "cuda" if target.language == "cuda" else "cpu"
+
+
 def task_text(task: Task) -> str:
     """The task's source at the constants that were optimized for."""
     text, overrides = task.source.text, task.main.overrides

@@ -10,15 +10,8 @@ there is none the original runs, and `reason` says why.
 from __future__ import annotations
 
 import base64
-import hashlib
-import importlib.util
 import json
 import math
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,12 +20,7 @@ import torch
 
 from ..runtime.calls import CallMatcher, Matched, Results
 from ..tasks.structure import NotRebuildable
-
-BUILD_SECONDS = 300
-
-
-class Unusable(Exception):
-    """The kernels cannot run on this machine."""
+from .shipped_kernels import Unusable, load_kernels, load_program
 
 
 class Optimized(torch.nn.Module):
@@ -40,17 +28,20 @@ class Optimized(torch.nn.Module):
     answered.
     """
 
-    def __init__(self, original: torch.nn.Module, folder: Path) -> None:
+    def __init__(self, original: torch.nn.Module, folder: Path, call: Any = None) -> None:
+        """`call`: what answers in the original's place, where the original's own call leads here."""
         super().__init__()
         self.original = original
+        self._original_forward = call or original
         self.training = original.training
         self.manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        self._call = CallMatcher(original.forward, self.manifest["call"])
+        self._call = CallMatcher(call or original.forward, self.manifest["call"])
         self._results = Results(original, self.manifest["tree"], {})
         self.fallbacks = self.fast_calls = 0
         self.reason = ""  # why the kernels are not used at all
         self._literals = [
-            _literal(item) if item["kind"] == "literal" else None for item in self.manifest["reads"]
+            literal(item, self.manifest["device"]) if item["kind"] == "literal" else None
+            for item in self.manifest["reads"]
         ]
         try:
             self._run = load_program(folder)(load_kernels(folder, self.manifest))
@@ -64,6 +55,8 @@ class Optimized(torch.nn.Module):
         return self._run is not None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return self._original_forward(*args, **kwargs)  # `operator` is what compilers see through
         matched = self._call.match(args, kwargs)
         tensors = self._tensors(matched[0]) if matched is not None else None
         if matched is None or tensors is None or self._run is None or not self._results.known:
@@ -74,7 +67,7 @@ class Optimized(torch.nn.Module):
     def _original_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], matched: Matched | None) -> Any:
         """The original's answer, from which the first call of the right form learns the classes of the results."""
         self.fallbacks += 1
-        result = self.original(*args, **kwargs)
+        result = self._original_forward(*args, **kwargs)
         if matched is not None and self._run is not None and not self._results.known:
             try:
                 expected = self._results.learn(result, matched[1])
@@ -89,7 +82,11 @@ class Optimized(torch.nn.Module):
 
     def _tensors(self, leaves: list[Any]) -> list[torch.Tensor] | None:
         """Return the tensors that the program reads, or None when it was not made for this call."""
-        if not self._mode_fits() or torch.is_autocast_enabled("cpu") or self._results.differs():
+        if (
+            not self._mode_fits()
+            or torch.is_autocast_enabled(self.manifest["device"])
+            or self._results.differs()
+        ):
             return None
         tensor_iterator, gradients = iter(leaves), torch.is_grad_enabled()
         tensors: list[torch.Tensor] = []
@@ -101,7 +98,11 @@ class Optimized(torch.nn.Module):
                     if item["kind"] == "input"
                     else _find(self.original, item["name"])
                 )
-            if tensor is None or not _fits(tensor, item) or (gradients and tensor.requires_grad):
+            if (
+                tensor is None
+                or not _fits(tensor, item, self.manifest["device"])
+                or (gradients and tensor.requires_grad)
+            ):
                 return None
             tensors.append(tensor)
         return tensors
@@ -123,88 +124,13 @@ class Optimized(torch.nn.Module):
         return self.original.state_dict(*args, **kwargs)
 
 
-def load_program(folder: Path) -> Any:
-    """`bind` of the generated program."""
-    spec = importlib.util.spec_from_file_location(f"{folder.name}._program", folder / "_program.py")
-    if spec is None or spec.loader is None:
-        raise Unusable("its generated program is missing")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.bind
-
-
-def load_kernels(folder: Path, manifest: dict[str, Any]) -> list[str]:
-    """Paths of the libraries in order, rebuilt when they were made for another processor. Raises Unusable."""
-    if platform.system() != "Linux":
-        raise Unusable(f"its kernels are for Linux, not {platform.system()}")
-    shipped = [folder / unit["library"] for unit in manifest["units"]]
-    if runs_here(manifest) and all(path.is_file() for path in shipped):
-        return [str(path) for path in shipped]
-    return [str(_rebuilt(folder, unit)) for unit in manifest["units"]]
-
-
-def runs_here(manifest: dict[str, Any]) -> bool:
-    """Return whether this processor can do all that the one could for which the kernels were built."""
-    return manifest["machine"] == platform.machine() and set(manifest["processor"]) <= processor_features()
-
-
-def processor_features() -> set[str]:
-    """The instruction set extensions that the system names."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return set()
-    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), ":")
-    return set(flags.split(":", 1)[1].split())
-
-
-def _rebuilt(folder: Path, unit: dict[str, Any]) -> Path:
-    compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
-    if compiler is None:
-        raise Unusable(
-            "its kernels were built for another processor and there is no C++ compiler to rebuild them"
-        )
-    source = folder / unit["source"]
-    texts = [
-        p.read_bytes() for p in (source, source.parent / "task.h", source.parent.parent / "warpsmith_simd.h")
-    ]
-    features = " ".join(sorted(processor_features())).encode()
-    key = hashlib.sha256(b"\0".join([*texts, features, " ".join(unit["flags"]).encode()])).hexdigest()[:32]
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / folder.name
-    library = cache / f"{key}.so"
-    if not library.is_file():
-        cache.mkdir(parents=True, exist_ok=True)
-        _compile(compiler, source, unit, library)
-    return library
-
-
-def _compile(compiler: str, source: Path, unit: dict[str, Any], library: Path) -> None:
-    """Build aside, then rename whole, so that a second process never loads half a library."""
-    with tempfile.TemporaryDirectory(dir=library.parent) as aside:
-        object_file, shared_object = Path(aside) / "unit.o", Path(aside) / "unit.so"
-        includes = ["-I", str(source.parent), "-I", str(source.parent.parent)]
-        commands = [
-            [compiler, *unit["flags"], *includes, "-c", str(source), "-o", str(object_file)],
-            [compiler, str(object_file), "-o", str(shared_object), *unit["link"]],
-        ]
-        for command in commands:
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS)
-            except subprocess.TimeoutExpired as error:
-                raise Unusable("rebuilding its kernels takes too long") from error
-            if done.returncode != 0:
-                first = (done.stderr.strip().splitlines() or ["no message"])[0]
-                raise Unusable(f"its kernels cannot be rebuilt here: {first}")
-        shared_object.replace(library)
-
-
-def _fits(tensor: Any, item: dict[str, Any]) -> bool:
+def _fits(tensor: Any, item: dict[str, Any], device: str) -> bool:
     if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
         return False
     same = (
         list(tensor.shape) == item["shape"]
         and tensor.dtype is getattr(torch, item["dtype"])
-        and tensor.is_cpu
+        and tensor.device.type == device
     )
     expanded = (
         a for a, (n, s) in enumerate(zip(item["shape"], item["stride"], strict=True)) if s == 0 and n > 1
@@ -221,6 +147,9 @@ def _find(module: Any, name: str) -> Any:
     return module
 
 
-def _literal(item: dict[str, Any]) -> torch.Tensor:
+def literal(item: dict[str, Any], device: str) -> torch.Tensor:
+    """A constant that the code of forward spells out."""
     raw = torch.tensor(list(base64.b64decode(item["data"])), dtype=torch.uint8)
-    return raw.view(getattr(torch, item["dtype"]))[: math.prod(item["shape"])].reshape(item["shape"])
+    return (
+        raw.view(getattr(torch, item["dtype"]))[: math.prod(item["shape"])].reshape(item["shape"]).to(device)
+    )

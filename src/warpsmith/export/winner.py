@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import plugins
@@ -11,11 +12,13 @@ from ..config import Config
 from ..errors import ArchiveError, UsageError
 from ..targets.native_target import NativeTarget
 from .files import proof, write
+from .hf_kernel import to_hf_kernel
 from .kernelbench import to_kernelbench
 from .package import to_package
+from .patch import to_patch
 from .source import to_source
 
-FORMS = ("kernelbench", "package", "source")
+FORMS = ("kernelbench", "package", "source", "hf-kernel", "patch")
 
 
 def export_winner(
@@ -25,9 +28,11 @@ def export_winner(
     form: str,
     path: Path,
     target: NativeTarget | None = None,
+    archs: Sequence[str] = (),
+    source: Path | None = None,
 ) -> Path:
-    """Write `entry` as "kernelbench" (a file), "package" or "source" (a folder) to `path`, and return
-    what was written.
+    """Write `entry` as "kernelbench" (a file), "package", "source", "hf-kernel" or "patch" (a folder) to `path`, and return
+    what was written. `archs`: GPU architectures to build for; `source`: the file that a patch changes, the task's own when None.
 
     Raises UsageError for an unknown form or a place that cannot be written, ArchiveError when the task is
     not stored, ToolchainError when a package's kernels do not build here.
@@ -45,7 +50,11 @@ def export_winner(
         return path
     if form == "source":
         return to_source(task, entry.candidate, target, path, words)
-    return to_package(task, entry.candidate, target, path, path.resolve().name.replace("-", "_"), words)
+    if form == "patch":
+        return to_patch(task, entry.candidate, target, path, words, source, archs)
+    name = path.resolve().name.replace("-", "_")
+    write_form = to_package if form == "package" else to_hf_kernel
+    return write_form(task, entry.candidate, target, path, name, words, archs)
 
 
 def _target(name: str, config: Config) -> NativeTarget:

@@ -26,14 +26,16 @@ from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
+from .traceable import Exportable, Traceable, count_hooks
 
 
 class OptimizedModule(torch.nn.Module):
     """A drop-in for `original`, whose parameters it shares.
 
     The kernels run in calls that are like the example: the same shapes, dtypes, device, training modes, number of hooks and
-    constant arguments, outside `torch.compile` and autocast, and where no tensor needs gradients. The original answers every
-    other call, and nothing is raised for it. It can be copied and pickled, kernels included; on another processor the original
+    constant arguments, outside autocast, and where no tensor needs gradients. The original answers every
+    other call, and nothing is raised for it. In a model that `torch.compile` compiles they run as operators, where arguments and
+    results are tensors. It can be copied and pickled, kernels included; on another processor the original
     runs.
 
     Attributes:
@@ -65,16 +67,27 @@ class OptimizedModule(torch.nn.Module):
         self.last_fallback = ""  # why the original answered last
         self._idle = "nothing faster was found"  # why it always does, where there is nothing to run
         self.training = original.training
-        self._modes = [(module, module.training, _hooks(module)) for module in original.modules()]
+        self._modes = [(module, module.training, count_hooks(module)) for module in original.modules()]
         self._guards = [_Guard(original, item, device) for item in graph.inputs]
         self._call = CallMatcher(find_called_function(original), json.loads(graph.call))
         self._results = Results(original, json.loads(graph.tree), names or {})
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]
         self._run = deploy(rewritten or graph, parts, device) if parts or rewritten is not None else None
+        self._traceable = self._make_traceable() if self._run is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
 
+    def _make_traceable(self) -> Traceable | None:
+        graph, rewritten = self._graphs
+        try:
+            return Traceable(self.original, graph, rewritten or graph, self._kernels, self.device_type)
+        except TaskError:
+            return None
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            result = self._traceable.call(args, kwargs) if self._traceable is not None else None
+            return result[0] if result is not None else self.original(*args, **kwargs)
         matched = self._match_call(args, kwargs)
         if isinstance(matched, str):
             self.fallbacks += 1
@@ -89,14 +102,14 @@ class OptimizedModule(torch.nn.Module):
         """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
         if self._run is None:
             return self._idle
-        if torch.compiler.is_compiling() or torch.is_autocast_enabled(self.device_type):
-            return "torch.compile or autocast is active"
+        if torch.is_autocast_enabled(self.device_type):
+            return "autocast is active"
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return "a transform of torch.func (vmap, grad) is active"
         for module, mode, hooks in self._modes:
             if module.training is not mode:
                 return "a submodule's training mode is not the exported one"
-            if _hooks(module) != hooks:
+            if count_hooks(module) != hooks:
                 return "a submodule has other hooks than when it was exported"
         if attribute := self._results.differs():
             return f"{attribute} is in another form than when it was exported"
@@ -160,6 +173,40 @@ class OptimizedModule(torch.nn.Module):
             f"{best.median_us:.0f} us, {best.limit_share:.0%} of the physical limit, "
             f"on {self.summary.hardware or 'this machine'}; {', '.join(best.labels)}"
         )
+
+    def explain(self) -> str:
+        """Describe what runs here: the kernels and what each stands for, the calls that take them, and who answered so far."""
+        graph = self._graphs[0]
+        lines = [self._claim()]
+        for region, _ in self._kernels:
+            ops = ", ".join(
+                graph.by_name[n].op.removeprefix("aten.") for n in region.nodes if n in graph.by_name
+            )
+            lines.append(f"  kernel in place of {ops}")
+        if self._run is not None:
+            arguments = [
+                f"{i.target} {i.spec.dtype}{list(i.spec.shape)}" for i in graph.inputs if i.role == "input"
+            ]
+            lines.append(
+                f"  for calls with {', '.join(arguments)} on {self.device_type}, without gradients or autocast"
+            )
+            lines.append(f"  under torch.compile: {'operators' if self._traceable else 'the original runs'}")
+        last = f", the last because {self.last_fallback}" if self.last_fallback else ""
+        lines.append(f"  so far: {self.fast_calls} calls by kernels, {self.fallbacks} by the original{last}")
+        return "\n".join(lines)
+
+    def export(self, *args: Any, **kwargs: Any) -> torch.export.ExportedProgram:
+        """Export it with `torch.export` for calls like this one: the kernels are operators in the program. Raises TaskError for a
+        call that is not like the example, and where there is nothing faster than the original.
+        """
+        if self._run is None:
+            raise TaskError(f"there are no kernels to export: {self._idle}")
+        graph, rewritten = self._graphs
+        module = Exportable(
+            self.original, graph, rewritten or graph, self._kernels, self.device_type, self._names
+        )
+        with torch.no_grad():
+            return torch.export.export(module, args, kwargs, strict=False)
 
     def extra_repr(self) -> str:
         return self._claim()
@@ -250,11 +297,6 @@ def _revive(
             path.write_bytes(library)
             parts.append((region, path))
         return OptimizedModule(original, graph, parts, summary, device, rewritten, names)
-
-
-def _hooks(module: torch.nn.Module) -> int:
-    """Count how many hooks run around a call of it."""
-    return len(module._forward_hooks) + len(module._forward_pre_hooks)
 
 
 def _take_original_names(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from ..errors import TaskError
 from ..records import Graph, GraphOutput, Node, Region, TensorSpec
 from ..tasks.regions import topological_groups
-from .interpreter import aten_op, find_executed_op
+from .fx_graphs import find_updated_input, returns_list
+from .interpreter import aten_op, find_executed_op, takes_device
 
 PRELUDE = '''\
 import ctypes
@@ -145,12 +146,12 @@ class _Writer:
         op = self._constant(f"torch.ops.{name}._op", "op_")
         args = [self._argument(a) for a in node.args]
         kwargs = dict(node.kwargs)
-        if self.device != "cpu" and _takes_device(node.op):
+        if self.device != "cpu" and takes_device(node.op):
             kwargs["device"] = {"device": self.device}
         args += [f"{_identifier(k)}={self._argument(v)}" for k, v in kwargs.items()]
         targets = [_local(v.name) if v is not None else "_" for v in node.outputs]
         # Ops that return tuples are unpacked; an op with one tensor is bound as it is.
-        several = len(targets) > 1 or _returns_list(node.op)
+        several = len(targets) > 1 or returns_list(node.op)
         target_text = ", ".join(targets) + ("," if several and len(targets) == 1 else "")
         self.body.append(f"{target_text} = {op}({', '.join(args)})")
         if "_" in targets:
@@ -189,11 +190,13 @@ class _Writer:
         Leaves that alias what is updated are copied first.
         """
         updates = [o for o in self.graph.outputs if o.role != "output" and o.value is not None]
-        updated = {self._target(o) for o in updates}
+        updated = {find_updated_input(self.graph, o) for o in updates}
         leaves = [o for o in self.graph.outputs if o.role == "output"]
         expressions = [self._leaf(o, updated) for o in leaves]
         self.body.append(f"leaves = ({''.join(e + ', ' for e in expressions)})")
-        self.body += [f"{_local(self._target(o))}.copy_({_local(str(o.value))})" for o in updates]
+        self.body += [
+            f"{_local(find_updated_input(self.graph, o))}.copy_({_local(str(o.value))})" for o in updates
+        ]
         self.body.append("return leaves")
 
     @staticmethod
@@ -201,14 +204,6 @@ class _Writer:
         if output.value is None:
             return repr(output.literal)
         return f"{_local(output.value)}.clone()" if output.value in updated else _local(output.value)
-
-    def _target(self, output: GraphOutput) -> str:
-        """The graph input that takes an update."""
-        for item in self.graph.inputs:
-            target_name = item.target if output.role == "buffer_update" else item.name
-            if target_name == output.target and (item.role == "input") == (output.role == "input_update"):
-                return item.name
-        raise TaskError(f"the graph updates {output.target}, which is none of its inputs")
 
     def _constant(self, expression: str, prefix: str) -> str:
         return self.constants.setdefault(expression, f"{prefix}{len(self.constants)}")
@@ -251,16 +246,6 @@ def _deaths(graph: Graph, steps: Sequence[Region | Node]) -> list[list[str]]:
         needed.update(names)
         dead.append(names)
     return dead[::-1]
-
-
-def _returns_list(op: str) -> bool:
-    returns = aten_op(op)._schema.returns  # type: ignore[attr-defined]
-    return len(returns) == 1 and str(returns[0].type) == "List[Tensor]"
-
-
-def _takes_device(op: str) -> bool:
-    """Return whether an op makes its tensor on a device of its argument's choice, which export wrote down."""
-    return any(a.name == "device" for a in aten_op(op)._schema.arguments)  # type: ignore[attr-defined]
 
 
 def _local(name: str) -> str:

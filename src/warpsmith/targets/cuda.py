@@ -8,6 +8,7 @@ has nvcc's own registration only; of variables none that can be written, on neit
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import tempfile
@@ -98,6 +99,12 @@ class CudaTarget(NativeTarget):
         self.compiler_origin = machine.compiler_origin(compiler)
         self.signature = self.toolkit.signature
         self.arch = arch or cuda_toolkit.device_arch()
+
+    def for_arch(self, arch: str) -> CudaTarget:
+        """Return the target with the same tools for another architecture."""
+        target = copy.copy(self)
+        target.arch = arch
+        return target
 
     def header(self, graph: Graph, region: Region, maps: Sequence[TensorMap] = ()) -> str:
         return cuda_region_header(graph, region, maps)

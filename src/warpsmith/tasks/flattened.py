@@ -22,6 +22,7 @@ import torch
 from ..errors import TaskError
 from .functions import find_called_function
 from .module_state import ModuleState, Snapshot
+from .outside_state import OutsideState
 from .structure import Builder, NotRebuildable, Parts, attribute, form, same
 
 
@@ -142,9 +143,10 @@ def _flat_forward(
 
     def forward(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         args, kwargs, objects = call.arguments(tensors)
-        before, state = Snapshot(objects), ModuleState(original)
+        before, state, outside = Snapshot(objects), ModuleState(original), OutsideState(original)
         try:
             result = original(*args, **kwargs)
+            outside.refuse_changes()
             changes = state.changes()
             leaves = returns.collect(original, result, objects, before.list_changed(), changes)
             after = [form(original, *change) for change in changes]

@@ -1,0 +1,1 @@
+"""Winners of the archive in a compiled model: the backend of `torch.compile`, and `warpsmith.compile`."""
