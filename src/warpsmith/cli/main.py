@@ -32,6 +32,7 @@ from . import (
     run,
     sharing,
     site,
+    ui,
 )
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
@@ -66,6 +67,7 @@ for group in (
     results,
     sharing,
     site,
+    ui,
     profile,
     inspect,
     knowledge,
