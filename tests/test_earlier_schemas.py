@@ -9,6 +9,7 @@ import gzip
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def unpack(file: Path, folder: Path) -> Path:
 
 
 def read_rows(path: Path, statement: str) -> list[tuple[str, ...]]:
-    with sqlite3.connect(path) as raw:
+    with closing(sqlite3.connect(path)) as raw:
         return raw.execute(statement).fetchall()
 
 
@@ -73,9 +74,10 @@ def test_archive_of_an_earlier_schema_has_all_that_it_held(file: Path, tmp_path:
     assert winner.candidate == first.candidate
     assert [e.candidate.id for e in archive.find("version relu")].count(first.candidate.id) >= 1
     export_jsonl(archive, tmp_path / "again.jsonl")
-    copy = Archive(tmp_path / "copy.db")
-    import_jsonl(copy, tmp_path / "again.jsonl")
-    assert [e.result.id for e in copy.run_entries("run-old")] == [e.result.id for e in entries]
+    archive.close()
+    with closing(Archive(tmp_path / "copy.db")) as copy:
+        import_jsonl(copy, tmp_path / "again.jsonl")
+        assert [e.result.id for e in copy.run_entries("run-old")] == [e.result.id for e in entries]
 
 
 @pytest.mark.parametrize("file", EXPORTS, ids=lambda file: file.name.partition(".")[0])
@@ -83,7 +85,8 @@ def test_export_of_an_earlier_format_is_imported(file: Path, tmp_path: Path) -> 
     path = unpack(file, tmp_path)
     done = CliRunner().invoke(app, ["archive", "import", str(path), "--archive", str(tmp_path / "new.db")])
     assert done.exit_code == 0, done.output
-    entries = Archive(tmp_path / "new.db").run_entries("run-old")
+    with closing(Archive(tmp_path / "new.db")) as archive:
+        entries = archive.run_entries("run-old")
     assert [e.result.status for e in entries] == ["ok", "incorrect", "ok"]
     stored = [json.loads(line) for line in path.read_text().splitlines()]
     ids = {line["id"] for line in stored if line["kind"] == "candidate"}
