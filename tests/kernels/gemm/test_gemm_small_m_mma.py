@@ -60,6 +60,10 @@ DEQUANTISED: dict[str, Case] = {
     "int8 with scales of blocks": (
         by_block, lambda: (brain(9, 256), bytes_of(2, 16, 4, 64), 0.01 * brain(2, 1, 4, 1)), {"BLOCK": 32},
     ),
+    "float8 with scales of blocks": (
+        by_block, lambda: (brain(9, 256), (64 * torch.randn(2, 16, 4, 64)).to(torch.float8_e4m3fn), 0.01 * brain(2, 1, 4, 1)),
+        {"BLOCK": 32},
+    ),
 }  # fmt: skip
 EVERY = {**PLAIN, **DEQUANTISED}
 
