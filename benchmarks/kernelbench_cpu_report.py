@@ -15,7 +15,7 @@ from warpsmith.records import RunSummary
 from warpsmith.report.markdown import escape, table
 from warpsmith.report.scores import suite_totals
 from warpsmith.report.tables import Grid
-from warpsmith.report.wording import baseline_name, interval, share
+from warpsmith.wording import baseline_name, interval, share
 
 Row = dict[str, Any]
 STATUSES = ("win", "no-win", "too-busy", "quarantined", "refused", "failed", "error")

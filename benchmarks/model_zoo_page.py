@@ -8,7 +8,7 @@ from typing import Any
 
 from warpsmith.report.markdown import escape, table
 from warpsmith.report.tables import Grid
-from warpsmith.report.wording import baseline_name, share
+from warpsmith.wording import baseline_name, share
 
 Row = dict[str, Any]
 STATUSES = ("win", "no-win", "too-busy", "failed", "not covered", "refused", "wrong", "error", "timeout")

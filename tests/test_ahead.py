@@ -56,6 +56,20 @@ def test_with_a_gpu_torchs_compiler_is_tried_first(gpu: bool, monkeypatch: pytes
     assert names | doubtful == {*ahead.HOST, *ahead.JUDGE, ahead.EXPORTER, *ahead.COMPILER}
 
 
+@pytest.mark.parametrize("baselines", ["eager", "eager,compile", "compile-max-autotune"])
+def test_torchs_compiler_is_left_out_where_no_baseline_compiles(
+    baselines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(machine, "has_gpu_device", lambda: False)
+    monkeypatch.setattr(forked, "start_ahead", lambda names: asked.extend(names))
+    ahead.start_ahead(baselines)
+    assert (
+        set(ahead.COMPILER) <= set(asked) if "compile" in baselines else not set(ahead.COMPILER) & set(asked)
+    )
+    assert {*ahead.HOST, *ahead.JUDGE, ahead.EXPORTER} <= set(asked)
+
+
 def test_a_second_task_and_another_thread_have_the_same_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

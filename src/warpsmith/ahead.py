@@ -18,12 +18,15 @@ JUDGE = (
 )  # fmt: skip
 
 
-def start_ahead() -> None:
-    """Start the server, unless there is one, in the order in which a run needs its workers; return at once."""
+def start_ahead(baselines: str | None = None) -> None:
+    """Start the server, unless there is one, in the order in which a run needs its workers; return at once. `baselines`: their names with
+    commas, if they are known: where none compiles, torch's compiler is imported by whoever needs it after all.
+    """
+    compiler = COMPILER if baselines is None or "compile" in baselines else ()
     if machine.has_gpu_device():
         forked.start_ahead((*HOST, *JUDGE), doubtful=(EXPORTER, *COMPILER))
     else:
-        forked.start_ahead((*HOST, EXPORTER, *JUDGE, *COMPILER))
+        forked.start_ahead((*HOST, EXPORTER, *JUDGE, *compiler))
 
 
 __all__ = ["COMPILER", "EXPORTER", "HOSTED", "start_ahead"]

@@ -1,4 +1,4 @@
-"""Chooses the observer of a search that was started from Python: for a terminal, a notebook, or none.
+"""Chooses the observer of a search that was started from Python: for a terminal, a notebook, or none; shows a notebook what it returns.
 
 In: the caller's own observer or wish. Out: an observer. A library stays quiet in a pipe unless it is asked to speak.
 """
@@ -21,7 +21,7 @@ from .progress import (
     duration,
     observer_for,
 )
-from .records import RunSummary
+from .records import Result, RunSummary
 
 Display = Callable[..., Any]  # IPython's
 
@@ -32,6 +32,7 @@ def watching(observer: Observer | None, progress: bool | None) -> Iterator[Obser
 
     `progress`: False says nothing, True always something, None only where somebody looks: on a terminal or in a notebook.
     """
+    register_short_forms()
     if observer is not None:
         yield observer
         return
@@ -51,11 +52,28 @@ def choose_observer(
     return observer_for(quiet=not (progress or is_terminal))
 
 
-def notebook_display() -> Display | None:
-    """Return IPython's `display` where this process is a notebook's kernel; else None. IPython itself is not imported for it."""
+def register_short_forms() -> None:
+    """Let a notebook show summaries and results by the short form of their reports. Elsewhere nothing happens."""
+    formatter = getattr(find_notebook_shell(), "display_formatter", None)
+    if formatter is None:
+        return
+    from .pages.short_form import render_result, render_summary
+
+    html = formatter.formatters["text/html"]
+    html.for_type(RunSummary, render_summary)
+    html.for_type(Result, render_result)
+
+
+def find_notebook_shell() -> Any:
+    """Return IPython's shell where this process is a notebook's kernel; else None. IPython itself is not imported for it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or not hasattr(shell, "kernel"):
+    return shell if hasattr(shell, "kernel") else None
+
+
+def notebook_display() -> Display | None:
+    """Return IPython's `display` where this process is a notebook's kernel; else None."""
+    if find_notebook_shell() is None:
         return None
     display: Display = import_module("IPython.display").display
     return display

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-ABSENT = ("sqlalchemy", "plotly", "pydantic_ai", "mcp", "openai", "anthropic")
+ABSENT = ("sqlalchemy", "jinja2", "pydantic_ai", "mcp", "openai", "anthropic")
 
 
 class Absent:

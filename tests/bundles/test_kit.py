@@ -131,7 +131,7 @@ def test_bad_input_is_told(tmp_path: Path) -> None:
 
 def test_what_is_needed_leaves_out_what_is_there_and_extras() -> None:
     names = {line.partition("==")[0] for line in list_requirements("3.12")}
-    assert {"pydantic", "pydantic-core", "psutil", "typer", "typing-extensions", "plotly"} <= names
+    assert {"pydantic", "pydantic-core", "psutil", "typer", "typing-extensions", "rich"} <= names
     assert not names & {"torch", "numpy", "sympy", "openai", "scikit-learn", "warpsmith"}
     assert {"pytest", "iniconfig"} <= {
         line.partition("==")[0] for line in list_requirements("3.12", ["pytest"])

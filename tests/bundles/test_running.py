@@ -1,6 +1,6 @@
 """A bundle on the way: packed, judged by the real judge, killed in the middle, gone on with, and brought back.
 
-The program that judges runs without SQLAlchemy, plotly and the packages for language models.
+The program that judges runs without SQLAlchemy, jinja2 and the packages for language models.
 """
 
 from __future__ import annotations

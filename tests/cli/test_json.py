@@ -29,7 +29,17 @@ NO_DATA = {
     "bundle kit": "it writes a folder and names it",
 }
 # Those whose work is a judge's; their JSON is looked at where they are tested.
-JUDGING = {"demo", "judge", "tell", "board", "profile", "bundle run", "bundle import", "capture"}
+JUDGING = {
+    "demo",
+    "judge",
+    "judge-files",
+    "tell",
+    "board",
+    "profile",
+    "bundle run",
+    "bundle import",
+    "capture",
+}
 COMMANDS: dict[str, tuple[str, ...]] = {
     "optimize": ("t.py", "--quiet"), "suite": ("core", "--quiet"), "compare": ("a.json", "a.json"), "report": (),
     "archive list": (), "archive find": ("chain",), "archive show": (), "archive path": (), "archive foreign": (),

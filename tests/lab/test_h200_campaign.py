@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -474,18 +475,21 @@ def test_a_plot_has_every_task_once_and_only_what_was_confirmed_off_one(tmp_path
         won, {**won, "task": "level1/2", "status": "no win"}, {**won, "task": "level2/3", "status": "not confirmed"},
         {"task": "level2/4", "machine": "", "status": "wrong"},
     ]  # fmt: skip
-    bars = {
-        (bar.name, task): y
-        for bar in h200_plot.figure(rows).data
-        if bar.type == "bar"
-        for task, y in zip(bar.x, bar.y, strict=True)
-    }
+    listed = h200_plot.list_bars(rows)
+    assert len(listed) == len(rows)
+    bars = {(bar.kind, bar.task): bar.ratio.median for bar in listed}
     assert bars == {
         ("kernel", "level1/1"): 2.0,
         ("no win", "level1/2"): 2.0,
         ("no result", "level2/3"): 1.0,
         ("no result", "level2/4"): 1.0,
     }
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert h200_plot.main([str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "whole.html")]) == 0
+    page = (tmp_path / "whole.html").read_text()
+    assert "2.00× [1.90, 2.20]" in page
+    assert "40%" in page, "the share of the best baseline stands beside the kernel's"
+    assert "http" not in page.split("<body", 1)[1]
     (tmp_path / "rows.jsonl").write_text("no rows\n")
     assert h200_plot.main([str(tmp_path / "rows.jsonl"), "--out", str(tmp_path / "page.html")]) == 2
     assert not (tmp_path / "page.html").exists()

@@ -74,8 +74,8 @@ def ratio(name: str, us: float) -> r.Ratio:
 class RunMaker:
     """Plays a run into an archive, candidate by candidate."""
 
-    def __init__(self, archive: Archive) -> None:
-        self.archive, self.task = archive, make_task()
+    def __init__(self, archive: Archive, task: r.Task | None = None) -> None:
+        self.archive, self.task = archive, task or make_task()
         archive.begin_run(RUN, self.task, "cpu", 20231, {"budget": {"evaluations": 30}}, ENVIRONMENT)
 
     def candidate(
@@ -212,7 +212,7 @@ class RunMaker:
         self.archive.finish_run(
             r.RunSummary(
                 run_id=RUN,
-                task="softmax",
+                task=self.task.name,
                 target="cpu",
                 status=status,
                 reason=reason,

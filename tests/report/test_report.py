@@ -21,8 +21,8 @@ from warpsmith.llm.chat import CUT
 from warpsmith.records import Exchange
 from warpsmith.report import FORMATS, Report, build_report, render
 from warpsmith.report.commands import commands
+from warpsmith.report.drawings import describe_claimed, list_points
 from warpsmith.report.exchanges import rows
-from warpsmith.report.plots import _progress
 from warpsmith.report.text import renderable
 
 CLAIM = (
@@ -105,14 +105,16 @@ def test_a_run_without_a_valid_result_says_so_and_why(lost, format):
     assert "1.0×" not in text.replace("1.00×", "")
 
 
-def test_the_page_loads_nothing_and_inlines_plotly_once(won):
+def test_the_page_loads_nothing_runs_nothing_and_draws_its_charts(won):
     page = render(won, RUN, "html")
     words = Words()
     words.feed(page)
-    assert words.loads == []
-    assert page.count("plotly.js v") <= 2
-    assert page.count("Plotly.newPlot(") >= 2
+    assert [address for address in words.loads if not address.startswith("#")] == []
+    assert words.scripts == 0
+    assert page.count("<svg class=plotted") >= 2
     assert "default-src 'none'" in page
+    assert "script-src" not in page
+    assert "unsafe" not in page
     assert not re.search(r"<link|@import|url\(\s*['\"]?http", page.split("</style>")[0])
 
 
@@ -168,27 +170,29 @@ def test_the_lineage_is_plain_lines_in_pipes_and_a_tree_on_a_terminal(won):
     assert "└── " in out.getvalue()
 
 
-def test_the_progress_plot_marks_the_confirmed_winner_with_its_interval(won):
+def test_the_progress_chart_marks_the_confirmed_winner_with_its_interval(won):
     report = build_report(won, RUN)
     claim = report.claim
-    drawn = {trace.name: trace for trace in _progress(report).data}
-    star = drawn["winner, confirmed (95% interval)"]
-    assert (list(star.x), list(star.y)) == ([14], [claim.speedup.median])
+    points = list_points(report)
+    (star,) = [p for p in points if p.claimed]
+    assert (points.index(star) + 1, star.ratio, star.confirmed) == (14, claim.speedup, True)
+    assert describe_claimed(report) == "Large dot: winner, confirmed, 1.24× [1.20, 1.27] over torch.compile."
+    assert describe_claimed(report) in plain(render(won, RUN, "html"), "html")
     assert claim.speedup.median < max(
         p.speedup for p in report.progress
     )  # the search's own number was luckier
     assert max(p.best for p in report.progress) < max(
         p.speedup for p in report.progress
     )  # the best so far is what is sure
-    assert star.error_y.array[0] == pytest.approx(claim.speedup.high - claim.speedup.median)
-    assert star.error_y.arrayminus[0] == pytest.approx(claim.speedup.median - claim.speedup.low)
 
 
-def test_the_progress_plot_does_not_call_confirmed_what_is_not(tmp_path: Path):
+def test_the_progress_chart_does_not_call_confirmed_what_is_not(tmp_path: Path):
     archive = Archive(tmp_path / "a.db")
     run = RunMaker(archive)
     run.timed(run.candidate("a"), 1500)
-    assert "best, not confirmed (95% interval)" in {t.name for t in _progress(build_report(archive)).data}
+    report = build_report(archive)
+    assert "best, not confirmed" in describe_claimed(report)
+    assert [p.confirmed for p in list_points(report)] == [False]
 
 
 def test_roofline_points_lie_below_the_measured_roof(won):

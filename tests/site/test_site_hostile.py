@@ -13,9 +13,9 @@ from site_reader import Page, find_broken_links
 
 from warpsmith.archive import Archive
 from warpsmith.archive.rows import ArchiveWarning
+from warpsmith.pages.safety import clip, make_file_id, show_controls
 from warpsmith.records import Environment, Hypothesis, Lineage, TaskSource
 from warpsmith.site import build_site
-from warpsmith.site.safety import clip, make_file_id, show_controls
 from warpsmith.testing import chain_candidate, chain_task, scripted_result
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'><svg/onload=alert(1)>{{ 7*7 }}\u202e\x00\u2028"

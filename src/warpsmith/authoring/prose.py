@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..knowledge.index import Passage
 from ..records import Ratio
 from ..records.intervals import describe_ratio
-from ..report.wording import microseconds
+from ..wording import microseconds
 from .author_views import AttemptRow, BoardRow, Operand, RegionView, TaskView, VerdictView
 
 

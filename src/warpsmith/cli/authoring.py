@@ -90,7 +90,7 @@ def tell(
     quiet: o.QuietOption = False,
 ) -> None:
     """Judge answers and keep the verdicts; the exit code is 0 only when every one is correct."""
-    start_ahead()
+    start_ahead(baselines)
     from ..authoring.folder import collect, target_of
     from ..authoring.prose import verdict_lines
     from ..authoring.service import AuthoringService
@@ -147,7 +147,7 @@ def mcp(
     baselines: o.BaselinesOption = None,
 ) -> None:
     """Serve tasks, knowledge and the judge to a coding agent over the Model Context Protocol."""
-    start_ahead()
+    start_ahead(baselines)
     from ..mcp import serve
 
     serve(o.config(archive, baselines), target, http)

@@ -63,7 +63,7 @@ def judge(
         raise UsageError(
             "judge needs a solution and its task: warpsmith judge SOLUTION --task TASK, or --zoo, or --attack N"
         )
-    start_ahead()
+    start_ahead(baselines)
     from ..api import judge_file
 
     config, changed = o.config(None, baselines), o.overrides(settings)

@@ -20,14 +20,28 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import WarpsmithError
-from . import authoring, bundle, capture, inspect, knowledge, profile, results, run, sharing, site, skills
+from . import (
+    authoring,
+    bundle,
+    capture,
+    inspect,
+    judge_files,
+    knowledge,
+    profile,
+    results,
+    run,
+    sharing,
+    site,
+    skills,
+    ui,
+)
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
 BUG, INTERRUPTED = 70, 130
 CLICK_ERROR: Any = typer.BadParameter.__mro__[2]  # typer carries its own copy of click's ClickException
 
 app = typer.Typer(
-    name="warpsmith", no_args_is_help=True, add_completion=False, rich_markup_mode=None,
+    name="warpsmith", no_args_is_help=True, rich_markup_mode=None,
     help="Point it at a PyTorch module; get back a verified, faster one, and proof.",
 )  # fmt: skip
 
@@ -47,7 +61,21 @@ def _program(
 ) -> None: ...
 
 
-for group in (run, capture, results, sharing, site, profile, inspect, knowledge, bundle, authoring, skills):
+for group in (
+    run,
+    judge_files,
+    capture,
+    results,
+    sharing,
+    site,
+    skills,
+    ui,
+    profile,
+    inspect,
+    knowledge,
+    bundle,
+    authoring,
+):
     group.register(app)
 
 

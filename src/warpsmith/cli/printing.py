@@ -137,7 +137,7 @@ def print_summary(summary: RunSummary) -> None:
     for name, median in summary.baselines.items():
         print(f"  baseline {name}: {median:.0f} us")
     if summary.best is not None and summary.baselines:
-        from ..report.wording import slow_baseline  # brings plotly along
+        from ..wording import slow_baseline
 
         note = slow_baseline(summary.limit_us / min(summary.baselines.values()))
         if note:

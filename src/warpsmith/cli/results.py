@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -95,11 +94,11 @@ def export(
     """Write a verified winner as a KernelBench file, an importable package, or bare source."""
     from ..export import export_winner
     from ..export.files import expect_free
+    from ..report.usage import make_module_name
 
     store = existing(archive)
     run, entry = winner(store, what)
-    name = re.sub(r"\W", "_", run.task_name, flags=re.ASCII)
-    name = name if name.isidentifier() else f"task_{name}"
+    name = make_module_name(run.task_name)
     default = {
         Form.kernelbench: f"{name}_new.py",
         Form.package: f"{name}_fast",

@@ -16,6 +16,7 @@ from ..ahead import start_ahead
 from ..errors import UsageError, WarpsmithError
 from ..progress import observer_for
 from ..records import RunSummary
+from ..tasks.suite import SUITES
 from . import options as o
 from . import printing
 from .compare import compare
@@ -55,7 +56,7 @@ def optimize(
     Ends with 0 where every task was verified, won or not. Where the machine was too busy to tell (status too-busy, exit code 0 as for
     no-win) the same command tries again.
     """
-    start_ahead()
+    start_ahead(flags.baselines)
     from ..api import optimize_task
 
     printing.expect_writable(json)
@@ -121,13 +122,12 @@ def demo(
 
 
 def examples_folder(given: Path | None) -> Path:
-    """The folder given, `examples/` here, or that of this package's checkout. Raises UsageError."""
-    checkout = Path(__file__).resolve().parents[3]
-    folders = [given] if given is not None else [Path("examples"), checkout / "examples"]
+    """The folder given, `examples/` here, or the package's own copy of it. Raises UsageError."""
+    folders = [given] if given is not None else [Path("examples"), SUITES / "demo"]
     for folder in folders:
         if all((folder / name).is_file() for name in DEMO_TASKS):
             return folder
-    raise UsageError(f"{', '.join(DEMO_TASKS)} not found: run in a checkout, or name the examples folder")
+    raise UsageError(f"{', '.join(DEMO_TASKS)} not found: name a folder that has them, or none")
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def suite(
 ) -> None:
     """Run every task of a suite; a suite that was interrupted goes on where it stopped."""
     if lanes == 1:  # each lane has a server of its own
-        start_ahead()
+        start_ahead(flags.baselines)
     from ..api import run_suite
 
     tables = Tables(name, json, printing.outputs(json, out))

@@ -14,9 +14,9 @@ from typing import Any
 from ..archive import Entry, RunRecord
 from ..errors import UsageError
 from ..records import Graph, GraphInput, Task, Unit
-from ..report.wording import claim, hardware
 from ..targets.front_matter import fill_in_choices
 from ..targets.native_target import HEADERS, NativeTarget
+from ..wording import claim, hardware
 
 LINK_FLAGS = ("-shared", "-nostdlib", "-Wl,--as-needed", "-lm", "-lc", "-lgcc")
 CUDA_LINK_FLAGS = ("-shared", "-lcudart")

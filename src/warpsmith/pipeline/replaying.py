@@ -11,6 +11,7 @@ from typing import Never
 
 from ..agents.base import Attempt
 from ..archive.entries import Entry, RunRecord
+from ..archive.inbox import Inbox
 from ..archive.store import Archive
 from ..archive.timings import list_timed_units
 from ..config import Config
@@ -25,6 +26,7 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.target import Target
+from .run_inbox import RecordedInbox
 from .starting import list_adopted, load_named
 from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize, with_baselines
 from .team import make_memory, make_team
@@ -99,6 +101,7 @@ def replay(
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
         remeasure_limit=lambda: record.limit or ground.limit, screener=recorded if recorded.screened else None,
         set_up=lambda: with_baselines(ground.facts, ground.baselines),
+        inbox=RecordedInbox(Inbox(archive.database).list_taken_before(record.run_id)),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)

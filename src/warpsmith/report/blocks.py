@@ -78,6 +78,7 @@ class TreeNode(Record):
     status: str
     speedup: float  # against the best baseline: the median, or what is sure where that is unknown; 0 when not timed
     on_path: bool  # the claimed candidate or an ancestor of it
+    ratio: Ratio | None = None  # of a correct one, with its interval
 
 
 class ProgressPoint(Record):
@@ -96,6 +97,7 @@ class RooflinePoint(Record):
 
 class Source(Record):
     title: str
+    language: str = "c++"
     nodes: tuple[str, ...]
     source: str
     values: dict[str, int]
@@ -136,6 +138,48 @@ class ChainStep(Record):
     candidate: int = 0  # its number in the run
     learnt: tuple[str, ...] = ()
     next: tuple[int, ...] = ()  # numbers of the steps that followed from it
+
+
+class ProfileRow(Record):
+    """A unit of the claimed candidate as it ran alone, and what the agents read in that."""
+
+    technique: str
+    nodes: tuple[str, ...]
+    seconds: float  # of a call
+    limit_share: float
+    bottleneck: str
+    balance: float | None = None
+    vector_bits: int = 0
+    vector_share: float | None = None
+    resources: str = ""  # registers, spills and shared memory of its kernels on a GPU
+    findings: tuple[str, ...] = ()
+
+
+class Change(Record):
+    """The difference between the claimed candidate's sources and its first parent's: lines of a unified difference."""
+
+    candidate_id: str  # the parent's
+    label: str
+    number: int  # the parent's in the run; 0: it is of another run
+    lines: tuple[str, ...]
+
+
+class Replaced(Record):
+    """The part of the reference that a unit stands for, the slowest unit first."""
+
+    technique: str
+    operations: tuple[str, ...]  # in ATen, one a line
+    lines: tuple[int, ...]  # of the reference's text, where they come from
+    rewrite: tuple[str, ...] = ()  # the operations that the unit does in their place, where it states them
+    unit_us: float = 0.0  # of the unit alone; 0: not known
+
+
+class Use(Record):
+    """A way to use the winner: a title, shell commands, Python."""
+
+    title: str
+    shell: tuple[str, ...]
+    python: tuple[str, ...] = ()
 
 
 class CheckRow(Record):
@@ -220,3 +264,9 @@ class Report(Record):
     warnings: tuple[str, ...]
     commands: tuple[str, ...]
     left: tuple[str, ...] = ()  # parts of the module that stay ATen, and why
+    profile: tuple[ProfileRow, ...] = ()
+    profile_notes: tuple[str, ...] = ()
+    change: Change | None = None
+    replaced: tuple[Replaced, ...] = ()
+    reference: str = ""  # the text of the task's file
+    uses: tuple[Use, ...] = ()

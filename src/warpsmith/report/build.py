@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from .. import wording
 from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..records import STATUSES, TOO_BUSY, Environment
-from . import exchanges, wording
+from . import exchanges
 from .blocks import BaselineRow, Claim, Report
 from .chain import chain
+from .changes import find_change, list_replaced
 from .commands import commands
 from .evolution import evolution
 from .parts import (
@@ -26,6 +28,8 @@ from .parts import (
     sources,
     warnings,
 )
+from .profile_rows import list_profile_notes, list_profile_rows
+from .usage import list_uses
 
 
 def build_report(archive: ArchiveReader, run_id: str | None = None) -> Report:
@@ -62,6 +66,10 @@ def assemble_report(archive: ArchiveReader, run: RunRecord, entries: list[Entry]
         admitted=run.admission.admitted if run.admission else True, warnings=warnings(run, best),
         commands=commands(run, task, status == "win" and run.origin == "local"),
         left=summary.left if summary else (),
+        profile=list_profile_rows(best, entries) if best else (), profile_notes=list_profile_notes(best, entries) if best else (),
+        change=find_change(archive, entries, best) if best else None, replaced=list_replaced(task, best) if best and task else (),
+        reference=task.source.text if task is not None else "",
+        uses=list_uses(run, best) if best and status == "win" and run.origin == "local" else (),
     )  # fmt: skip
 
 

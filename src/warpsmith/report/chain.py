@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from ..agents.findings import findings, summary
 from ..archive import Entry
 from ..records import Hypothesis
+from ..wording import baseline_name, interval, label, share
 from .blocks import ChainStep
 from .parts import find_entry_worth
-from .wording import baseline_name, interval, label, share
 
 TITLE = "What was tried, why, and what it taught"
 

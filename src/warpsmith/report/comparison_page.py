@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..progress import counted
+from ..wording import baseline_name, interval
 from .compare import Comparison, GeomeanRatio, TaskComparison
 from .pages import Page
+from .suite_charts import draw_comparison
 from .tables import Grid
-from .wording import baseline_name, interval
 
 SURE = {"A": "A", "B": "B", "not sure": "not sure", "": "—"}
 
@@ -15,7 +16,7 @@ def comparison_page(found: Comparison) -> Page:
     return Page(
         title=f"A: {found.name_a}, B: {found.name_b}", lead=tuple(_lead(found)),
         grids=(_tasks(found.tasks), _build_changed_grid(found.tasks), *_alone(found)), rows=_rows(found.tasks),
-        data=found.model_dump(mode="json"),
+        data=found.model_dump(mode="json"), charts=draw_comparison(found.tasks),
     )  # fmt: skip
 
 

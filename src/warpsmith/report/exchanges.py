@@ -14,9 +14,9 @@ from ..agents.llm.prompts import asks
 from ..archive.entries import Entry
 from ..progress import counted
 from ..records import Exchange, Translation
+from ..wording import speed
 from .blocks import ExchangeRow, Report
 from .tables import Grid
-from .wording import speed
 
 
 def rows(exchanges: Sequence[Exchange], entries: Sequence[Entry]) -> tuple[ExchangeRow, ...]:

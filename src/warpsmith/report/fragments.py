@@ -1,38 +1,24 @@
-"""The pieces that every HTML page is made of: a grid as a table, a card around it, the style."""
+"""Tables of reports as the tables of pages."""
 
 from __future__ import annotations
 
-from html import escape
-from importlib import resources
-
-from pygments.formatters import HtmlFormatter
-
+from ..pages.tables import MAX_ROWS, Cell, Row, Table
 from .tables import Grid
 
-
-def grid_html(grid: Grid) -> str:
-    """A table with its heading; empty when it has no rows."""
-    if not grid.rows:
-        return ""
-    kind = ['class="n"' if i in grid.numbers else "" for i in range(len(grid.columns))]
-    head = "".join(f"<th {k}>{escape(c)}</th>" for k, c in zip(kind, grid.columns, strict=True))
-    rows = "".join(
-        f"<tr{' class=strong' if i in grid.strong else ''}>"
-        + "".join(f"<td {k}>{escape(cell)}</td>" for k, cell in zip(kind, row, strict=True))
-        + "</tr>"
-        for i, row in enumerate(grid.rows)
-    )
-    body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<h2>{escape(grid.title)}</h2><div class="scroll">{body}</div>'
+LONG = 24  # characters from which on a cell gets more room
 
 
-def card(inner: str) -> str:
-    return f'<section class="card">{inner}</section>' if inner else ""
+def convert_grid(grid: Grid, source: str = "", most: int = MAX_ROWS, stacked: bool = False) -> Table:
+    """Convert a table to that of a page, with its first rows. `source`: the page's file that has all."""
+    rows = [
+        Row(
+            tuple(Cell(text, kind=_find_kind(text, i in grid.numbers)) for i, text in enumerate(row)),
+            strong=number in grid.strong,
+        )
+        for number, row in enumerate(grid.rows[:most])
+    ]
+    return Table(grid.title, grid.columns, tuple(rows), len(grid.rows), source, stacked)
 
 
-def style() -> str:
-    css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    light = HtmlFormatter(style="friendly").get_style_defs(".hl")
-    dark = HtmlFormatter(style="github-dark").get_style_defs(".hl")
-    code = f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
-    return f"{code}\n{css}\npre.hl {{ background: var(--code); }}"
+def _find_kind(text: str, number: bool) -> str:
+    return "n" if number else "long" if len(text) > LONG else ""

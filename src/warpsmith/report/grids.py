@@ -5,14 +5,14 @@ In: a report. Out: its tables, without those that have no rows; its lines, each 
 
 from __future__ import annotations
 
-from . import evolution, exchanges, tables
+from . import evolution, exchanges, profile_rows, tables
 from .blocks import Report
 from .tables import Grid
 
 MAIN = (
     tables.baselines, tables.attempts, evolution.operators, evolution.islands, evolution.elites, exchanges.grid, tables.failures
 )  # fmt: skip
-AFTER = (tables.checks, tables.mutants)
+AFTER = (profile_rows.profile, tables.checks, tables.mutants)
 
 
 def grids(report: Report) -> list[Grid]:

@@ -1,156 +1,197 @@
-"""A report as one self-contained HTML file that opens offline: style, plots and plotly's bundled script
-are inlined.
+"""A report as one self-contained HTML file that opens offline, with the components of `pages/`.
 
-Everything that comes from the archive is escaped, because an archive can hold another machine's text.
+Everything that comes from the archive is escaped, because an archive can hold another machine's text. A file stays below 800 kB:
+where a part is cut, the page says how much is left out and where all of it is.
 """
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import CppLexer
+from jinja2 import Environment
+from markupsafe import Markup
 
+from ..pages.highlighting import (
+    highlight_head,
+    highlight_source,
+    list_differences,
+    mark_differences,
+    mark_lines,
+    take_lines,
+)
+from ..pages.rendering import make_environment, render_file
+from ..pages.tables import Table
 from ..progress import counted
 from ..records.intervals import is_unknown
-from . import chain, plots, tables
-from .blocks import Report, Source
-from .fragments import card, grid_html, style
-from .grids import MAIN, lines
-from .lineage_svg import lineage_svg
-from .wording import interval, microseconds, share, speed
+from ..wording import flops, interval, microseconds, share, speed
+from . import chain, drawings, evolution, exchanges, profile_rows, tables
+from .blocks import Evidence, Replaced, Report, Source
+from .fragments import convert_grid
+from .grids import lines
+from .lineage_rows import list_rows
+
+MAX_FILE_BYTES = 800_000
+
+
+@dataclass(frozen=True)
+class Room:
+    """The most that parts of a page may take. `sources`: units whose source is shown; `lines`: of a step of the chain."""
+
+    source_bytes: int
+    diff_bytes: int
+    rows: int
+    sources: int
+    steps: int
+    lines: int
+
+
+ROOMS = (
+    Room(200_000, 60_000, 250, 60, 80, 16),
+    Room(90_000, 30_000, 120, 30, 40, 10),
+    Room(30_000, 8_000, 40, 10, 15, 5),
+)
 
 
 def render_html(report: Report) -> str:
-    """The page. It loads nothing: the content security policy forbids it."""
-    drawn = plots.figures(report)
-    body = "\n".join(
-        [_header(report), _facts(report), *_plots(drawn),
-         card(grid_html(MAIN[0](report))), _sources(report),
-         _evidence(report), _chain(report), _lineage(report),
-         *(card(grid_html(make(report))) for make in MAIN[1:]), *_pairs(report), _commands(report)]
-    )  # fmt: skip
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'; "
-        "script-src 'unsafe-inline' 'unsafe-eval'; img-src data: blob:; font-src data:\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(report.task)}: {escape(report.status)} · warpsmith</title>\n"
-        f"<style>\n{style()}\n</style>\n{plots.script() if drawn else ''}\n</head>\n<body>\n<main>\n{body}\n"
-        f"{plots.fit() if drawn else ''}<footer>warpsmith {escape(report.environment.warpsmith)} · "
-        f"run {escape(report.run_id)} · "
-        f"{escape(report.started_at[:19])} UTC</footer>\n</main>\n</body>\n</html>\n"
-    )
+    """The page. It loads nothing and runs nothing: the content security policy forbids it."""
+    template, text = _load_environment().get_template("report.html"), ""
+    for room in ROOMS:
+        body = Markup(template.render(report=report, contents=[], **_describe(report, room)))
+        text = render_file(f"{report.task}: {report.status}", body)
+        if len(text.encode("utf-8", "replace")) <= MAX_FILE_BYTES:
+            break
+    return text
 
 
-def _header(report: Report) -> str:
-    claim, notes = report.claim, "".join(f'<div class="note">{escape(w)}</div>' for w in report.warnings)
-    badge = f'<span class="badge {escape(report.status)}">{escape(report.status)}</span>'
-    title = f"<h1>{escape(report.task)}{badge}</h1>"
-    if claim is None:
-        hero = '<div class="big none">no valid result</div>'
-        say = f"<p>{escape(report.reason)}</p>"
-    else:
-        unknown = " none" if is_unknown(claim.speedup) else ""
-        hero = f'<div class="big{unknown}">{escape(speed(claim.speedup))}</div>'
-        chips = "".join(f'<span class="chip">{escape(text)}</span>' for text in claim.labels)
-        eager = f'<p class="soft">Against eager: {escape(claim.eager_text)}.</p>' if claim.eager_text else ""
-        why = f"<p>{escape(report.reason)}</p>" if report.reason else ""
-        say = f"<p><b>{escape(claim.text)}</b></p>{eager}{why}<p>{chips}</p>"
-    under = f'<p class="soft">{escape(report.target)} target on {escape(report.hardware)}</p>'
-    return f'{title}{under}<div class="card hero">{hero}<div class="say">{say}</div></div>{notes}'
+@cache
+def _load_environment() -> Environment:
+    return make_environment(Path(__file__).parent / "templates")
 
 
-def _facts(report: Report) -> str:
+def _describe(report: Report, room: Room) -> dict[str, Any]:
+    """Return what the template shows, as text, tables and charts."""
+
+    def tabulate(grid: tables.Grid) -> Table:
+        return convert_grid(grid, most=room.rows, stacked=True)
+
+    return {
+        "hero": _describe_hero(report), "facts": _list_facts(report), "summary": _summarise(report), "compared": tables.describe_comparison(report),
+        "all_rows": f"warpsmith report {report.run_id} --format json",
+        "times": drawings.draw_times(report), "speedups": drawings.draw_speedups(report), "baselines": tabulate(tables.baselines(report)),
+        "progress": drawings.draw_progress(report), "stages": drawings.draw_stages(report), "attempts": tabulate(tables.attempts(report)),
+        "search": [tabulate(make(report)) for make in (evolution.operators, evolution.islands, evolution.elites, exchanges.grid, tables.failures)],
+        "shares": drawings.draw_shares(report), "roofline": drawings.draw_rates(report), "limit": _describe_limit(report),
+        "profile": tabulate(profile_rows.profile(report)),
+        "uses": [{"title": u.title, "shell": "\n".join(u.shell), "python": _highlight("\n".join(u.python))} for u in report.uses],
+        "sources": _list_sources(report, room), "further_sources": max(0, len(report.sources) - room.sources),
+        "change": take_lines(mark_differences(report.change.lines), room.diff_bytes) if report.change is not None else None,
+        "replaced": [_describe_replaced(r, room) for r in report.replaced[: room.sources]], "reference": _mark_reference(report, room),
+        "lineage": list_rows(report.lineage[: room.rows]), "further_nodes": max(0, len(report.lineage) - room.rows),
+        "evidence": [_describe_evidence(step) for step in report.evidence[-room.steps :]],
+        "chain": [(chain.heading(s), list(chain.lines(s))[: room.lines]) for s in report.chain[: room.steps]],
+        "further_steps": max(0, len(report.chain) - room.steps),
+        "proof": [tabulate(make(report)) for make in (tables.checks, tables.mutants)], "environment": tabulate(tables.environment(report)),
+    }  # fmt: skip
+
+
+def _highlight(python: str) -> Markup:
+    return Markup("\n").join(highlight_source(python, "python")) if python else Markup("")
+
+
+def _describe_hero(report: Report) -> str:
+    return speed(report.claim.speedup) if report.claim is not None else ""
+
+
+def _list_facts(report: Report) -> list[tuple[str, str]]:
+    """(value, what it is)"""
     claim, facts = report.claim, []
     if claim is not None and not is_unknown(claim.speedup):
         facts += [
-            ("median time", microseconds(claim.median_us)),
-            ("of the machine's limit", share(claim.limit_share)),
+            (microseconds(claim.median_us), "median time"),
+            (share(claim.limit_share), "of the machine's limit"),
         ]
     if claim is not None:
-        facts.append(("confirmed in fresh processes", "yes" if claim.confirmed else "no"))
-    facts += [("candidates judged", str(report.evaluations)), ("wall time", f"{report.seconds:.0f} s")]
-    cells = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for k, v in facts)
-    fact_line = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
-    fact_line += f" Stopped: {report.stopped}." if report.stopped else ""
-    fact_line += "".join(f" {line[0].upper() + line[1:]}." for line in lines(report))
-    return f'<div class="facts">{cells}</div><p class="soft">{escape(fact_line)}</p>'
+        facts.append(("yes" if claim.confirmed else "no", "confirmed in fresh processes"))
+    return [*facts, (str(report.evaluations), "candidates judged"), (f"{report.seconds:.0f} s", "wall time")]
 
 
-def _plots(drawn: list[tuple[str, str]]) -> list[str]:
-    if not drawn:
-        return []
-    return ['<div class="two">' + "".join(card(f"<h2>{escape(t)}</h2>{h}") for t, h in drawn) + "</div>"]
+def _summarise(report: Report) -> str:
+    text = f"Outcomes: {tables.stages(report)}. Time: {tables.wall(report)}."
+    text += f" Stopped: {report.stopped}." if report.stopped else ""
+    return text + "".join(f" {line[0].upper() + line[1:]}." for line in lines(report))
 
 
-def _pairs(report: Report) -> list[str]:
-    grids = [
-        grid_html(tables.checks(report)),
-        grid_html(tables.environment(report)),
-        grid_html(tables.mutants(report)),
-    ]
-    return ['<div class="two">' + "".join(card(g) for g in grids if g) + "</div>"]
-
-
-def _sources(report: Report) -> str:
-    if not report.sources:
+def _describe_limit(report: Report) -> str:
+    limit = report.limit
+    if limit is None:
         return ""
-    return card("<h2>Winning source</h2>" + "".join(_source(source) for source in report.sources))
+    moved = f"{_count_bytes(limit.least_bytes)} to move at {limit.bytes_per_second / 1e9:.1f} GB/s"
+    work = f"{_count_flop(limit.flops)} at {flops(limit.flops_per_second)}"
+    peaks = f" Measured {limit.peaks.text}." if limit.peaks is not None else ""
+    return f"A call takes at least {microseconds(limit.seconds * 1e6)}: {moved}, {work}. It is {limit.bound}-bound.{peaks}"
 
 
-def _source(source: Source) -> str:
-    values = "".join(f'<span class="chip">{escape(k)} = {v}</span>' for k, v in source.values.items())
-    needs = "".join(f'<span class="chip">requires {escape(text)}</span>' for text in source.requires)
-    nodes = f"{counted(len(source.nodes), 'graph node')}: {', '.join(source.nodes)}"
-    flags = " ".join(source.compiler_flags)
-    code = highlight(source.source, CppLexer(), HtmlFormatter(nowrap=True))
-    return (
-        f"<p><b>{escape(source.title)}</b> <span class=soft>covers {escape(nodes)}</span></p>"
-        f"<p>{values}{needs}</p>"
-        + (f"<p class=soft>built with {escape(flags)}</p>" if flags else "")
-        + f'<pre class="hl">{code}</pre>'
+def _count_bytes(count: int) -> str:
+    return f"{count / 1e9:.3g} GB" if count >= 1e9 else f"{count / 1e6:.3g} MB"
+
+
+def _count_flop(count: int) -> str:
+    return f"{count / 1e9:.3g} GFLOP" if count >= 1e9 else f"{count / 1e6:.3g} MFLOP"
+
+
+def _list_sources(report: Report, room: Room) -> list[dict[str, Any]]:
+    """List the units with their sources, which share the room."""
+    shown, size, rows = report.sources[: room.sources], room.source_bytes, []
+    for number, source in enumerate(shown):
+        text, missing = highlight_head(source.source, source.language, size // (len(shown) - number))
+        size -= len(text.encode())
+        rows.append({"title": source.title, "about": _describe_source(source), "lines": text, "missing": missing,
+                     "chips": [*(f"{k} = {v}" for k, v in source.values.items()), *(f"requires {r}" for r in source.requires)]})  # fmt: skip
+    return rows
+
+
+def _describe_source(source: Source) -> str:
+    flags = f", built with {' '.join(source.compiler_flags)}" if source.compiler_flags else ""
+    return f"covers {counted(len(source.nodes), 'graph node')}: {', '.join(source.nodes)}{flags}"
+
+
+def _describe_replaced(replaced: Replaced, room: Room) -> dict[str, Any]:
+    """Describe the operations that a unit stands for; where it states its own, the difference of both."""
+    before, after = (
+        "".join(f"{line}\n" for line in part) for part in (replaced.operations, replaced.rewrite)
     )
+    size = room.diff_bytes // 2
+    if after:
+        text, missing = take_lines(mark_differences(list_differences(before, after)), size)
+    else:
+        text, missing = highlight_head(before, "python", size)
+    alone = f", {microseconds(replaced.unit_us)} alone" if replaced.unit_us else ""
+    return {
+        "title": f"{replaced.technique}{alone}",
+        "lines": text,
+        "missing": missing,
+        "rewritten": bool(after),
+    }
 
 
-def _evidence(report: Report) -> str:
-    steps = []
-    for step in report.evidence:
-        facts = [f"{step.operator} by {step.agent or 'the search'} ({step.model})"]
-        facts += [f"{step.bottleneck}-bound"] if step.bottleneck else []
-        facts += [f"expected {step.expected_gain:.2f}×"] if step.expected_gain else []
-        facts += (
-            [f"measured {interval(step.measured)} over the best baseline"] if step.measured else [step.status]
-        )
-        lines = "".join(f"<li>{escape(text)}</li>" for text in (step.reason, *step.evidence) if text)
-        about = escape(" · ".join(f for f in facts if f))
-        steps.append(f"<li><b>{escape(step.label)}</b> <span class=soft>{about}</span><ul>{lines}</ul></li>")
-    return card(f"<h2>How the winner came about</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
+def _mark_reference(report: Report, room: Room) -> tuple[Markup, int] | None:
+    """Return the reference's text with the lines that the units stand for marked."""
+    if not report.reference:
+        return None
+    numbers = {number for r in report.replaced for number in r.lines}
+    lines, missing = highlight_head(report.reference, "python", room.diff_bytes)
+    return Markup("\n").join(mark_lines(lines.split("\n"), numbers)), missing
 
 
-def _chain(report: Report) -> str:
-    steps = []
-    for step in report.chain:
-        items = "".join(
-            f"<li><b>{escape(label)}</b> {escape(text)}</li>" for label, text in chain.lines(step)
-        )
-        steps.append(f"<li><b>{escape(chain.heading(step))}</b><ul>{items}</ul></li>")
-    return card(f"<h2>{chain.TITLE}</h2><ol class=chain>{''.join(steps)}</ol>") if steps else ""
-
-
-def _lineage(report: Report) -> str:
-    if not report.lineage:
-        return ""
-    return card(
-        f'<h2>Lineage</h2><div class="scroll">{lineage_svg(report.lineage)}</div>{_render_comparison(report)}'
+def _describe_evidence(step: Evidence) -> tuple[str, str, list[str]]:
+    facts = [f"{step.operator} by {step.agent or 'the search'} ({step.model})"]
+    facts += [f"{step.bottleneck}-bound"] if step.bottleneck else []
+    facts += [f"expected {step.expected_gain:.2f}×"] if step.expected_gain else []
+    facts += (
+        [f"measured {interval(step.measured)} over the best baseline"] if step.measured else [step.status]
     )
-
-
-def _render_comparison(report: Report) -> str:
-    return f'<p class="soft">{escape(tables.describe_comparison(report))}</p>'
-
-
-def _commands(report: Report) -> str:
-    return card(f"<h2>Commands</h2><pre>{escape(chr(10).join(report.commands))}</pre>")
+    about = " · ".join(f for f in facts if f)
+    return step.label, about, [text for text in (step.reason, *step.evidence) if text]

@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 
 from ..progress import counted
+from ..wording import speed
 from . import chain, tables
 from .blocks import Report, Source
 from .grids import grids, lines
 from .tables import Grid
-from .wording import speed
 
 
 def render_markdown(report: Report) -> str:
@@ -33,6 +33,7 @@ def render_markdown(report: Report) -> str:
     if report.sources:
         parts.append("## Winning source")
         parts += [_source(source) for source in report.sources]
+    parts += [*_change(report), *_uses(report)]
     parts += _section(tables.environment(report))
     parts += ["## Commands", fence_code("\n".join(report.commands), "sh")]
     return "\n\n".join(parts) + "\n"
@@ -90,6 +91,23 @@ def _chain(report: Report) -> list[str]:
         items = [f"   - {label}: {escape(text)}" for label, text in chain.lines(step)]
         steps.append("\n".join([f"{step.number}. **{escape(chain.heading(step))}**", *items]))
     return [f"## {chain.TITLE}", *steps] if steps else []
+
+
+def _change(report: Report) -> list[str]:
+    change = report.change
+    if change is None or not change.lines:
+        return []
+    parent = f"#{change.number} {change.label}" if change.number else change.label
+    heading = "## Difference from its parent"
+    return [heading, f"Parent: {escape(parent)}", fence_code("\n".join(change.lines), "diff")]
+
+
+def _uses(report: Report) -> list[str]:
+    parts = []
+    for use in report.uses:
+        parts += [f"### {escape(use.title)}", fence_code("\n".join(use.shell), "sh")]
+        parts += [fence_code("\n".join(use.python), "python")] if use.python else []
+    return ["## Use it", *parts] if parts else []
 
 
 def _source(source: Source) -> str:

@@ -1,6 +1,6 @@
 """A page of tables (`Page`) in every format: text, markdown, CSV, one self-contained HTML file, JSON.
 
-In: paragraphs, grids of text, and the same facts as data. Out: text. Names and reasons may come from another
+In: paragraphs, grids of text, charts for HTML, and the same facts as data. Out: text. Names and reasons may come from another
 machine's file, so each writer escapes them.
 """
 
@@ -11,11 +11,15 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape as html_escape
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .fragments import card, grid_html, style
+from jinja2 import Environment
+from markupsafe import Markup
+
+from ..pages.rendering import make_environment, render_file
+from .fragments import convert_grid
 from .markdown import escape, table
 from .tables import Grid
 
@@ -29,6 +33,7 @@ class Page:
     grids: tuple[Grid, ...]  # those without rows are left out
     rows: Grid  # for CSV: one row a task, numbers as such
     data: Any  # for JSON
+    charts: tuple[tuple[str, Markup], ...] = ()  # for HTML: (title, drawing); empty ones are left out
 
 
 def write(page: Page, format: str) -> str:
@@ -78,15 +83,17 @@ def write_csv(page: Page) -> str:
 
 def write_html(page: Page) -> str:
     """The page. It loads nothing and runs nothing: the content security policy forbids it."""
-    lead = "".join(f"<p>{html_escape(p)}</p>" for p in page.lead)
-    body = "\n".join([f"<h1>{html_escape(page.title)}</h1>", lead, *(card(grid_html(g)) for g in page.grids)])
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html_escape(page.title)} · warpsmith</title>\n<style>\n{style()}\n</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    tables = [convert_grid(grid, most=len(grid.rows), stacked=True) for grid in page.grids if grid.rows]
+    charts = [(title, drawn) for title, drawn in page.charts if drawn]
+    template = _load_environment().get_template("page.html")
+    return render_file(
+        page.title, Markup(template.render(page=page, tables=tables, charts=charts, contents=[]))
     )
+
+
+@cache
+def _load_environment() -> Environment:
+    return make_environment(Path(__file__).parent / "templates")
 
 
 def write_json(page: Page) -> str:

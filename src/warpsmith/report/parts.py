@@ -10,6 +10,7 @@ from ..archive import Entry, RunRecord
 from ..archive.reading import ArchiveReader
 from ..records import STATUSES
 from ..records.intervals import find_point, find_worth
+from ..wording import baseline_name, label, slow_baseline
 from .blocks import (
     Attempt,
     CheckRow,
@@ -20,7 +21,6 @@ from .blocks import (
     Source,
     TreeNode,
 )
-from .wording import baseline_name, label, slow_baseline
 
 
 def attempts(entries: list[Entry]) -> tuple[Attempt, ...]:
@@ -55,6 +55,7 @@ def lineage(entries: list[Entry], best: Entry | None) -> tuple[TreeNode, ...]:
             candidate_id=key, parents=tuple(p for p in last[key].candidate.lineage.parents if p in last),
             number=number, label=label(last[key].candidate), operator=last[key].candidate.lineage.operator,
             status=last[key].result.status, speedup=_speedup(last[key]), on_path=key in path,
+            ratio=last[key].result.speedup if last[key].result.status == "ok" else None,
         )
         for key, number in sorted(first.items(), key=lambda item: item[1])
     )  # fmt: skip
@@ -104,7 +105,7 @@ def sources(best: Entry) -> tuple[Source, ...]:
     flags = {b.unit_key: b.flags for b in best.result.builds if b.ok}
     return tuple(
         Source(
-            title=unit.technique or unit.family or "unit", nodes=unit.region.nodes, source=unit.text,
+            title=unit.technique or unit.family or "unit", language=unit.language, nodes=unit.region.nodes, source=unit.text,
             values=unit.values, flags=unit.flags, requires=unit.requires,
             compiler_flags=flags.get(unit.code_key, ()),
         )

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..pages.short_form import render_short
 from ..progress import counted, duration
 from ..records import Best, RunSummary
 from ..records.intervals import is_unknown
+from ..wording import baseline_name, interval, microseconds, share
 from .pages import Page, write_json, write_markdown
 from .scores import AtK, Mean, SuiteTask, Totals, find_verified_speedup, score, tasks_of
+from .suite_charts import draw_suite, draw_suite_in_short
 from .suite_rows import rows
 from .tables import Grid
-from .wording import baseline_name, interval, microseconds, share
 
 TEXTS = ("task", "status", "best baseline", "labels", "run")  # columns that line up on the left
 
@@ -32,7 +34,18 @@ def suite_page(summaries: Sequence[RunSummary], name: str = "", left: int = 0) -
                [t for t in tasks if not t.shown.admitted]),
         _speedups(totals.means), _fast(totals), _at_k(totals.at_k, tasks), _losses(tasks),
     )  # fmt: skip
-    return Page(f"Suite {name}".strip(), tuple(_lead(summaries, totals, left)), grids, rows(tasks), data)
+    return Page(
+        f"Suite {name}".strip(), tuple(_lead(summaries, totals, left)), grids, rows(tasks), data, draw_suite(tasks)
+    )  # fmt: skip
+
+
+class SuiteSummaries(list[RunSummary]):
+    """The summaries of a suite's runs, which a notebook shows in short."""
+
+    def _repr_html_(self) -> str:
+        tasks = tasks_of(self)
+        lead = _lead(self, score(self), left=0)
+        return render_short("suite", counted(len(tasks), "task"), lead, draw_suite_in_short(tasks))
 
 
 def suite_table(summaries: Sequence[RunSummary]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..records.intervals import is_unknown
+from ..wording import baseline_name, interval, microseconds, share
 from .blocks import Report
-from .wording import baseline_name, interval, microseconds, share
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from ..wording import speed
 from . import chain, tables
 from .blocks import Report, TreeNode
 from .grids import grids, lines
 from .tables import Grid
-from .wording import speed
 
 WIDTH = 120
 COLOURS = {
@@ -56,6 +56,8 @@ def renderable(report: Report, terminal: bool = True) -> RenderableType:
         parts += ["", _evidence(report)]
     if report.chain:
         parts += ["", _chain(report)]
+    if report.uses:
+        parts += ["", _uses(report)]
     parts += ["", _table(tables.environment(report)), "", Text("Commands", style="bold")]
     parts += [Text(f"  {c}") for c in report.commands]
     return Group(*parts)
@@ -113,4 +115,14 @@ def _chain(report: Report) -> RenderableType:
     for step in report.chain:
         lines.append(Text(f"  {step.number}. {chain.heading(step)}"))
         lines += [Padding(Text(f"{label}: {text}"), (0, 0, 0, 6)) for label, text in chain.lines(step)]
+    return Group(*lines)
+
+
+def _uses(report: Report) -> RenderableType:
+    lines: list[RenderableType] = [Text("Use it", style="bold")]
+    for use in report.uses:
+        lines += [
+            Text(f"  {use.title}"),
+            *(Padding(Text(c), (0, 0, 0, 6)) for c in (*use.shell, *use.python) if c),
+        ]
     return Group(*lines)

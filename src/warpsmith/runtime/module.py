@@ -18,6 +18,7 @@ import torch
 
 from ..errors import TaskError
 from ..machine import make_processor_key
+from ..progress import counted
 from ..records import Graph, GraphInput, Region, RunSummary
 from ..records.intervals import describe_speed
 from ..tasks.functions import as_module, find_called_function
@@ -162,6 +163,22 @@ class OptimizedModule(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return self._claim()
+
+    def _repr_html_(self) -> str:
+        """Return the short form of the report, which notebooks show."""
+        from ..pages.short_form import render_short, render_summary
+
+        calls = f"{counted(self.fast_calls, 'call')} by the kernels, {self.fallbacks} by the original"
+        further = [
+            calls,
+            f"the original answered last because {self.last_fallback}" if self.last_fallback else "",
+        ]
+        if self.summary is None or self._run is None:
+            reason = self._idle if self.summary is not None else ""
+            return render_short(
+                type(self.original).__name__, "the original runs", [self._claim(), reason, *further]
+            )
+        return render_summary(self.summary, further)
 
 
 class _Guard:

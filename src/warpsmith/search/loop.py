@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from ..agents.base import Attempt, Situation
 from ..agents.findings import list_settled
-from ..errors import ModelError
+from ..errors import ModelError, UsageError
 from ..executors.executor import Executor, Screener
 from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, Lineage, OperatorUse, Ratio, Result, Task
+from ..records.live import Request
 from .finalists import choose_finalists
 from .ledger import Ledger
 from .meter import Meter
@@ -25,6 +26,7 @@ from .methods import Methods
 from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
+from .requests import REQUESTED, EmptyInbox, Inbox, describe_attempts, pin_parent, propose_requested
 from .rounds import (
     MAX_PER_ROUND,
     MAX_PREDICTED_PER_ROUND,
@@ -49,6 +51,7 @@ class Search:
     `remeasure_limit` measures the limit once more, which is done once before the search stops because of it; None: it stands.
     `busy`: why the machine was too busy to confirm anything. `screener`: says of all candidates which are worth a verdict; None: each gets one.
     `set_up`: what is left of it, done before the first verdict; it returns the facts as they are then, and takes none of the search's time.
+    `inbox`: what people ask for, looked at between rounds.
     """
 
     task: Task
@@ -66,6 +69,7 @@ class Search:
     remeasure_limit: Callable[[], Limit] | None = None
     screener: Screener | None = None
     set_up: Callable[[], Facts] | None = None
+    inbox: Inbox = field(default_factory=EmptyInbox)
     fault: str = ""
     busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
@@ -90,9 +94,11 @@ class Search:
     def _rounds(self, rng: random.Random) -> str:
         idle = 0  # rounds in a row that brought nothing to judge
         while True:
+            if not self.meter.find_reached_limit():
+                self._serve_inbox(rng)
             situation = self.situation()
             reason = self.meter.find_reached_limit() or self._stop(situation)
-            if reason is not None and self.round > 0:
+            if reason is not None and (self.round > 0 or self.meter.stopped):
                 return reason
             brought = self._judge_round(rng) if self.screener is None else self._screen_round(rng)
             idle = 0 if brought else idle + 1
@@ -145,6 +151,30 @@ class Search:
                 island = self._islands[attempt.candidate.content_key]
                 proposals += self._fresh("repair", [replace(repaired, island=island)], 1)
         return proposals
+
+    def _serve_inbox(self, rng: random.Random) -> None:
+        """Do what people asked for since the last round, and say what came of it."""
+        for request in self.inbox.take(self.round):
+            try:
+                answer = self._serve(request, rng)
+            except UsageError as refusal:
+                self.inbox.answer(request, "refused", str(refusal))
+            else:
+                self.inbox.answer(request, "done", answer)
+
+    def _serve(self, request: Request, rng: random.Random) -> str:
+        context = self._make_context(self.situation(), rng)
+        if request.kind == "pin":
+            return pin_parent(context, request)
+        proposals = propose_requested(context, request)
+        keys = {p.candidate.content_key for p in proposals}
+        fresh = self._fresh(REQUESTED, proposals, len(proposals))
+        if self.screener is None:
+            for attempt in self._judge(fresh):
+                self._follow_up(attempt)
+        else:
+            self._judge_finalists([a for a in list(self._screen(fresh)) if a.screened])
+        return describe_attempts([a for a in self.attempts if a.candidate.content_key in keys])
 
     def finish_set_up(self) -> None:
         """Do what is left of the set-up, if anything is; estimates are then over the best baseline."""
@@ -204,7 +234,9 @@ class Search:
         return led
 
     def _spent(self) -> bool:
-        """Return whether to judge no more: the first round goes on until something has a verdict that it works."""
+        """Return whether to judge no more: the first round goes on until something has a verdict that it works, or somebody stops it."""
+        if self.meter.stopped:
+            return True
         best = self.situation().best
         return self.meter.find_reached_limit() is not None and best is not None and not best.screened
 
@@ -284,7 +316,7 @@ class Search:
             if len(fresh) >= most or key in self._islands:
                 continue
             self._ledger.count_proposal(operator, key)
-            if operator != "repair" and self.methods.novelty.like(candidate):
+            if operator not in ("repair", REQUESTED) and self.methods.novelty.like(candidate):
                 continue
             self.methods.novelty.add(candidate)
             self._islands[key] = proposal.island

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..archive import Entry, RunRecord
+from ..pages.safety import make_file_id
 from ..records import Candidate, Ratio, Result, Task
 from .merging import MergedRun, TaskRecords
-from .safety import make_file_id
 from .standing import Standing, get_ratios
 
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from markupsafe import Markup
-
 from ..archive.rows import ArchiveWarning
 from ..errors import ArchiveError
+from ..pages.charts import Point, choose_points, draw_attempts
+from ..pages.safety import make_file_id
 from ..report import chain, tables
 from ..report.blocks import Report
 from ..report.build import assemble_report
+from ..report.fragments import convert_grid
 from ..report.grids import AFTER, MAIN, lines
-from ..report.lineage_svg import lineage_svg
-from ..report.wording import label, share
-from .charts import Point, draw_attempts
+from ..report.lineage_rows import list_rows
+from ..wording import label, share
 from .json_records import dump_run_file
 from .merging import MergedRun
-from .safety import make_file_id, show_controls
 from .standing import get_ratios
-from .tables import Cell, Table, convert_grid, link_kernel, make_table, show_ratio
-from .task_pages import choose_points
+from .tables import Cell, Table, link_kernel, make_table, show_ratio
 from .writing import Writer
 
 MAX_STEPS, MAX_LINES, MAX_NODES = 60, 12, 200  # of the chain, of a step, of the lineage
@@ -38,7 +36,7 @@ def write_run(writer: Writer, merged: MergedRun) -> None:
     writer.write_page(
         f"runs/{file_id}.html", "run.html", run=run.run, report=report, lines=_describe(report), chart=_draw(merged),
         attempts=_tabulate_attempts(report, source), chain=_list_steps(report), further_steps=max(0, len(report.chain) - MAX_STEPS),
-        lineage=Markup(show_controls(lineage_svg(nodes))) if nodes else "", further_nodes=len(report.lineage) - len(nodes),
+        lineage=list_rows(nodes), further_nodes=len(report.lineage) - len(nodes),
         tables=[convert_grid(g, source) for g in [*grids, tables.environment(report)]],
     )  # fmt: skip
 

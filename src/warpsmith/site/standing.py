@@ -14,7 +14,7 @@ from typing import Literal
 from ..archive import Entry
 from ..records import UNEXPLAINED, Ratio
 from ..records.intervals import find_worth, is_unknown
-from ..report.wording import hardware
+from ..wording import hardware
 from .merging import TaskRecords
 
 Outcome = Literal[

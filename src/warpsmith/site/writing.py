@@ -7,24 +7,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from pydantic_core import to_json
 
-from .. import __version__
-from .safety import clip, finalize, make_file_id
+from ..pages.rendering import make_environment, read_style
 
 HERE = Path(__file__).parent
+PAGES = (
+    ("index.html", "Leaderboard"), ("map.html", "Map"), ("found.html", "What we found"), ("methods.html", "Methods"), ("search.html", "Search"),
+    ("json.html", "Data"),
+)  # fmt: skip  # of the navigation
+STATIC = ("site.js", "search.js", "map.js", "icon.svg")
 
 
-def make_environment() -> Environment:
-    """Make the templates' environment: everything is escaped, a name that is not there is an error."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=finalize,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"clip": clip, "file": make_file_id}
-    environment.globals["version"] = __version__
+def _make_site_environment() -> Environment:
+    environment = make_environment(HERE / "templates")
+    environment.globals["pages"] = PAGES
     return environment
 
 
@@ -34,7 +33,7 @@ class Writer:
 
     folder: Path
     pages: int = 0
-    environment: Environment = field(default_factory=make_environment)
+    environment: Environment = field(default_factory=_make_site_environment)
 
     def write_page(self, path: str, template: str, **values: Any) -> None:
         """Render a page. `root` leads from it to the site's root."""
@@ -53,18 +52,25 @@ class Writer:
         finite = json.loads(to_json(data, inf_nan_mode="strings"))  # JSON has no infinity
         self.write_text(path, json.dumps(finite, ensure_ascii=True, indent=1, allow_nan=False) + "\n")
 
-    def write_script(self, path: str, function: str, data: Any) -> None:
+    def write_script(self, path: str, function: str, *data: Any) -> None:
         """Write a script that hands data to a function of the site's script: a page from a file may not fetch."""
-        text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-        self.write_text(path, f"warpsmith.{function}({text});\n")
+        texts = (
+            json.dumps(d, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for d in data
+        )
+        self.write_text(path, f"warpsmith.{function}({','.join(texts)});\n")
 
     def write_text(self, path: str, text: str) -> None:
+        self.write_bytes(path, text.encode("utf-8", "replace"))
+
+    def write_bytes(self, path: str, data: bytes) -> None:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "replace"))
+        file.write_bytes(data)
 
     def write_static(self) -> None:
-        for name in ("site.css", "site.js"):
+        style = (HERE / "static" / "site.css").read_text(encoding="utf-8")
+        self.write_text("site.css", read_style("pages", "charts") + style)
+        for name in STATIC:
             self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..composition.parity import Parity
+from ..pages.bars import draw_ratios
+from ..pages.short_form import render_short
 from ..records import Ratio, Record
 from ..records.intervals import describe_ratio
 
@@ -62,6 +64,14 @@ class OptimizedModel:
 
     def __str__(self) -> str:
         return self.report()
+
+    def _repr_html_(self) -> str:
+        """Return the short form of the report, which notebooks show."""
+        named = [(layers.name, layers.speedup) for layers in self.layers if layers.speedup is not None]
+        ratios, names = [ratio for _, ratio in named], [name for name, _ in named]
+        chart = draw_ratios(ratios, "Speedup of each region over eager, 95% intervals", names)
+        status = "the original runs" if self.speedup is None else "composed"
+        return render_short(type(self.model).__name__, status, self.report().splitlines(), chart)
 
 
 def _describe_layers(layers: ReplacedLayers) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from warpsmith import machine
 from warpsmith.errors import ToolchainError
+from warpsmith.judge.isolation import runner as runner_module
 from warpsmith.judge.isolation.arena import POISON
 from warpsmith.judge.isolation.runner import CandidateRunner, RunnerCrashed, RunnerTimeout
 from warpsmith.judge.isolation.runner_program import runner_program
@@ -239,6 +240,18 @@ def test_a_hang_is_killed(start: Run) -> None:
     assert not psutil.pid_exists(pid)
 
 
+def test_wait_for_a_processor_is_not_charged_to_the_unit(start: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sleeps in place of waiting: longer than its time-out, and shorter than that and the wait."""
+    head = "#include <time.h>\n"
+    body = "struct timespec t = {1, 0}; nanosleep(&t, 0); for (int64_t i = 0; i < out0_numel; i++) out0[i] = in0[i];"
+    runner = start(body, head, timeout=0.5)
+    monkeypatch.setattr(runner_module, "find_longest_wait_ns", lambda pid, before: 4_000_000_000)
+    assert runner.run([X], 0).outputs
+    monkeypatch.setattr(runner_module, "find_longest_wait_ns", lambda pid, before: 100_000_000)
+    with pytest.raises(RunnerTimeout):
+        runner.run([X], 0)
+
+
 def test_a_memory_eater_gets_no_memory(start: Run) -> None:
     head = "#include <stdlib.h>\n#include <string.h>\n"
     body = """
@@ -301,6 +314,7 @@ def test_it_dies_with_the_supervisor(start: Run) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
+from warpsmith.judge.isolation import runner as runner_module
 from warpsmith.judge.isolation.runner import CandidateRunner
 from warpsmith.processes.buffers import Scratch
 from warpsmith.records import TensorSpec

@@ -203,6 +203,7 @@ inline bool __all_sync(unsigned, bool x) {
   for (int lanes = 1; lanes < 32; lanes *= 2) x = __shfl_xor_sync(0, x, lanes) && x;
   return x;
 }
+inline bool __any_sync(unsigned, bool x) { return !__all_sync(0, !x); }
 template <class T>
 inline T __shfl_up_sync(unsigned, T x, int lanes) {
   const int lane = threadIdx.x % 32;

@@ -22,6 +22,7 @@ import numpy as np
 from ...errors import JudgeError, WarpsmithError
 from ...processes import bulk
 from ...processes.buffers import Scratch, extent_bytes
+from ...processes.run_queue import find_longest_wait_ns, list_queued_ns
 from ...processes.waiting import is_readable
 from ...processes.worker import kill_tree
 from ...records import TensorSpec
@@ -35,6 +36,7 @@ COMMAND = struct.Struct(f"=6Q{MAX_BUFFERS}Q")  # op, arena's size, calls, flush,
 REPLY = struct.Struct("=4Q")  # status, value, Landlock's version, seccomp
 MAP, RUN, TIME, PICK = 1, 2, 3, 4
 ENDING_SECONDS = 5.0  # for a process that closed its pipe to be gone; a CUDA context takes its time
+MAX_QUEUED = 6  # times its time-out, that a command may have waited for a processor and is not stopped for
 MAPPED_SLACK = 2 << 30  # address space that libraries and allocator arenas may reserve
 PASSED_ON = (
     "LD_LIBRARY_PATH", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY",
@@ -116,7 +118,7 @@ class CandidateRunner:
     """A confined process with one unit's library loaded. A context manager: the process is gone when it is
     left.
 
-    `threads` in its OpenMP pool; `timeout` seconds for each command; `memory_bytes` of private memory, and
+    `threads` in its OpenMP pool; `timeout` seconds for each command, without what it waited for a processor; `memory_bytes` of private memory, and
     at most as much workspace. `program`: the native runner, by default built with `compiler` in the cache that
     holds the library. `seed` decides how buffers move. Start it from a thread that outlives it: the process dies with
     the thread that started it. Raises RunnerCrashed or RunnerTimeout when the library cannot be loaded,
@@ -294,8 +296,7 @@ class CandidateRunner:
 
     def _load(self) -> None:
         """Read the first answer, make room for the workspace it asks for, and map the arena on both sides."""
-        deadline = time.monotonic() + self.timeout + self.start_seconds
-        _, workspace, landlock, seccomp = self._receive(deadline)
+        _, workspace, landlock, seccomp = self._receive(self.timeout + self.start_seconds, {})
         self.isolation = self._level(landlock, seccomp)
         self._make_room(workspace)
 
@@ -324,21 +325,24 @@ class CandidateRunner:
         if self._frozen:
             os.killpg(self.pid, signal.SIGCONT)
             self._frozen = False
+        queued = list_queued_ns(self.pid)
         started = time.monotonic()
         try:
             os.write(self._request, command)
         except OSError as error:
             raise self._explain_death() from error
-        answer = self._receive(started + self.timeout)
+        answer = self._receive(self.timeout, queued)
         wall = time.monotonic() - started
         self._freeze()
         return answer[1], wall
 
-    def _receive(self, deadline: float) -> tuple[int, ...]:
-        data = b""
+    def _receive(self, seconds: float, queued: Mapping[str, int]) -> tuple[int, ...]:
+        """Read an answer that may take so long. On a busy machine a unit is not charged for others' work: what its slowest thread has
+        waited for a processor since `queued` was listed is added.
+        """
+        data, started = b"", time.monotonic()
         while len(data) < REPLY.size:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0 or not is_readable(self._answer, remaining):
+            if not self._wait_for_answer(started, seconds, queued):
                 self.close()
                 raise RunnerTimeout(f"the unit gave no answer in {self.timeout:g} s and was stopped")
             chunk = os.read(self._answer, REPLY.size - len(data))
@@ -349,6 +353,16 @@ class CandidateRunner:
         if answer[0]:
             raise self._explain_status(answer[0])
         return answer
+
+    def _wait_for_answer(self, started: float, seconds: float, queued: Mapping[str, int]) -> bool:
+        """Wait until there is something to read; False where the time is over."""
+        until = started + seconds
+        while (remaining := until - time.monotonic()) > 0:
+            if is_readable(self._answer, remaining):
+                return True
+            waited = find_longest_wait_ns(self.pid, queued) * 1e-9
+            until = started + seconds + min(waited, MAX_QUEUED * seconds)
+        return False
 
     def _freeze(self) -> None:
         """Stop every thread, so that nothing writes while the arena is looked at."""

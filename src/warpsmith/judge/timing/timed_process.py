@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from ...errors import JudgeError, WarpsmithError
+from ...processes.run_queue import find_longest_wait_ns, list_queued_ns, read_queued_ns
 from ...processes.worker import Worker, WorkerDied, WorkerTimeout, pause_group, resume_group
 from ...records import Graph
 from ..layout import Rows
@@ -77,12 +78,12 @@ class TimedProcess:
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
-        queued, threads = self._queue_ns(), self._by_thread()
+        queued, threads = self._queue_ns(), list_queued_ns(self.pid)
         start = time.perf_counter_ns()
         answer = self.worker.call("time", timeout, n=n, evictions=evictions, seed=seed, fresh=fresh)
         wall = time.perf_counter_ns() - start
         queued = self._queue_ns() - queued
-        stalled = max((ns - threads.get(path, 0) for path, ns in self._by_thread().items()), default=0)
+        stalled = find_longest_wait_ns(self.pid, threads)
         ns = tuple(int(_number(t)) for t in answer.get("ns", ()))
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
@@ -94,15 +95,7 @@ class TimedProcess:
 
     def _queue_ns(self) -> int:
         """Nanoseconds that this thread and the process's main thread have spent in run queues so far."""
-        return _run_queue_ns("/proc/thread-self/schedstat") + _run_queue_ns(f"/proc/{self.pid}/schedstat")
-
-    def _by_thread(self) -> dict[str, int]:
-        """Nanoseconds that each of the process's threads has spent in run queues so far."""
-        try:
-            tasks = [entry.path for entry in os.scandir(f"/proc/{self.pid}/task")]
-        except OSError:  # it has just ended
-            return {}
-        return {path: _run_queue_ns(f"{path}/schedstat") for path in tasks}
+        return read_queued_ns("/proc/thread-self/schedstat") + read_queued_ns(f"/proc/{self.pid}/schedstat")
 
     def outputs(self, path: Path, rows: Sequence[Rows] = ()) -> Path:
         """Have the last timed call's outputs, or some rows of each, written to a new values file, in a folder that the
@@ -153,17 +146,6 @@ def _running(pid: int) -> bool:
     except OSError:  # a thread, or the process, has just ended
         return False
     return False
-
-
-def _run_queue_ns(path: str) -> int:
-    """Second field of schedstat (Linux `Documentation/scheduler/sched-stats.rst`); 0 where the kernel keeps
-    none.
-    """
-    try:
-        with open(path) as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 def _number(value: Any) -> float:

@@ -51,6 +51,5 @@ def _triangle(graph: Graph, node: Node, product: Product) -> Node | None:
 
 
 def triangle_of(anchor: Anchor) -> Node | None:
-    if anchor.core is None or len(anchor.core.nodes) == 1:
-        return None
-    return anchor.graph.by_name[anchor.core.nodes[1]]
+    nodes = [] if anchor.core is None else [anchor.graph.by_name[n] for n in anchor.core.nodes]
+    return next((n for n in nodes if base_name(n) in TRIANGLES), None)

@@ -1,20 +1,22 @@
-"""Attention on a GPU: the library's node for it, of float32, where the library is far from the limit.
+"""Attention on a GPU: the library's node for it, where the library is far from the limit.
 
-In: `scaled_dot_product_attention` of queries, keys and values with the same heads, any strides. Out: one unit for the node
-alone, in the technique `materialized-scores-3xfp16` (`materialized_scores`). Declines masks, causal ones too, dropout, heads of queries that share
-one of keys, other types, heads of few features or keys, and other architectures than the one that has the instructions.
+In: `scaled_dot_product_attention` of queries, keys and values, any strides. Out: one unit for the node alone. Few queries of a head, as a
+model decodes: the technique `split-kv` (`split_kv`), in every float type, with masks and shared heads of keys. Many: `materialized-scores-3xfp16`
+(`materialized_scores`), which declines masks, causal ones too, dropout, heads of queries that share one of keys, types other than float32, heads
+of few features or keys, and other architectures than the one that has the instructions.
 Attention that a graph spells out falls to the families of its products and its softmax.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import prod
 
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import literal, option
 from ....codegen.program import Unsupported, operand_names
 from ....facts import Facts
+from ....hardware import Hardware
 from ....records import Graph, Node, Region, Unit
 from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
@@ -25,7 +27,11 @@ from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, build_3xfp16_tech
 from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
 from ..schedules.attention_schedule import MaterializedScoresSchedule
+from ..schedules.split_kv_schedule import SplitKvSchedule
 from .materialized_scores import Heads, attention_body
+from .split_kv import count_rows, fits_split_kv, write_split_kv
+
+SPLIT_KV = "split-kv"
 
 
 class CudaAttention(CudaAnchored):
@@ -35,14 +41,17 @@ class CudaAttention(CudaAnchored):
         return base_name(node) == LIBRARY
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        return _plain(graph, node) is not None
+        return _read_few_queries(graph, node) is not None or _plain(graph, node) is not None
 
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
         """The node alone: what follows it turns its dimensions, mostly, and other operands may have no heads."""
         return super().cut(graph, node, taken, False)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
-        attention = self._find_attention(graph, region)
+        decoding = self._find_attention(graph, region, _read_few_queries)
+        if decoding is not None:
+            return [_offer_split_kv(graph, region, decoding, facts.hardware)]
+        attention = self._find_attention(graph, region, _plain)
         if attention is None or facts.arch not in ("", WGMMA_ARCH):
             return []
         hardware = facts.hardware
@@ -73,7 +82,12 @@ class CudaAttention(CudaAnchored):
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        attention = self._find_attention(graph, region)
+        if technique.name == SPLIT_KV:
+            decoding = self._find_attention(graph, region, _read_few_queries)
+            if decoding is None:
+                raise Unsupported("not an attention of few queries")
+            return cuda_unit(write_split_kv(graph, region, decoding), region, technique, self.name)
+        attention = self._find_attention(graph, region, _plain)
         if attention is None:
             raise Unsupported("not an attention that is the library's alone")
         names = operand_names(region)
@@ -85,9 +99,31 @@ class CudaAttention(CudaAnchored):
         body = attention_body(graph, region, attention.final.output.name, heads)
         return cuda_unit(body, region, technique, self.name)
 
-    def _find_attention(self, graph: Graph, region: Region) -> Attention | None:
+    def _find_attention(
+        self, graph: Graph, region: Region, read: Callable[[Graph, Node], Attention | None]
+    ) -> Attention | None:
         anchor = self.anchor(graph, region)
-        return _plain(graph, anchor.node) if anchor is not None and not anchor.after else None
+        return read(graph, anchor.node) if anchor is not None and not anchor.after else None
+
+
+def _offer_split_kv(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+    *heads, keys, _ = graph.specs[attention.key].shape
+    rows = count_rows(graph, attention)
+    schedule = SplitKvSchedule.choose(hardware, prod(heads), keys, rows)
+    return Technique(
+        SPLIT_KV,
+        "few queries read all keys once: blocks share the keys of a head, and their sums are added up",
+        "memory",
+        schedule.tunables(**schedule.neighbours(rows)),
+        us=hardware.dram_us(region_bytes(graph, region), DRAM_SHARE)
+        + hardware.kernel_launch_us * (schedule.split > 1),
+    )
+
+
+def _read_few_queries(graph: Graph, node: Node) -> Attention | None:
+    """An attention whose queries of a head of keys are few."""
+    attention = attention_at(graph, node)
+    return attention if attention is not None and fits_split_kv(graph, attention) else None
 
 
 def _plain(graph: Graph, node: Node) -> Attention | None:

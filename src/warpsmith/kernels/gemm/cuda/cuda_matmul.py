@@ -3,14 +3,16 @@
 In: mm, addmm, bmm, baddbmm, mv, addmv, dot, linear or matmul, any strides; a triangle that is kept of the product is part
 of it. Out: units in the techniques `gemm-3xfp16`, `gemm-3xfp16-small-m` (few rows) and `gemm-3xtf32` (float32, as exact as plain float32: see
 `gemm_3xfp16` and `gemm_3xtf32`) and `skinny` (few rows or columns, fp16 too: see
-`gemm_skinny`), `gemm-tma-wgmma` and `gemm-tma-wgmma-ping-pong` (fp16 and bf16 on Hopper: see `gemm_tma_wgmma`). Declines other products of halves.
+`gemm_skinny`), `gemm-small-m-mma` (few tokens of fp16 and bf16, quantised weights too: see `gemm_small_m_mma`), `gemm-tma-wgmma` and `gemm-tma-wgmma-ping-pong` (fp16 and bf16 on Hopper: see `gemm_tma_wgmma`). Declines other products of halves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ....codegen.cuda.cuda_source import Launch
+from ....codegen.fusion.op_chain import Chain
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import option
 from ....codegen.program import Unsupported
@@ -18,7 +20,7 @@ from ....codegen.writer import Writer
 from ....facts import Facts
 from ....records import Graph, Node, Region
 from ....targets.tensor_maps import TensorMap
-from ...anchored import Anchor
+from ...anchored import Anchor, Core
 from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import stream
@@ -28,6 +30,7 @@ from ..product import Named, Product, product_of
 from ..schedules.gemm_3xfp16_schedule import build_3xfp16_technique, build_small_m_technique
 from ..schedules.gemm_3xtf32_schedule import build_3xtf32_technique
 from ..schedules.gemm_skinny_schedule import build_skinny_technique
+from ..schedules.gemm_small_m_mma_schedule import build_small_m_mma_technique
 from ..schedules.gemm_tma_wgmma_schedule import build_tma_wgmma_techniques
 from .gemm_3xfp16 import INCLUDE as WGMMA
 from .gemm_3xfp16 import emit_3xfp16_kernels
@@ -36,6 +39,13 @@ from .gemm_3xtf32 import emit_3xtf32_kernels
 from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
 from .gemm_skinny import MOST, Skinny, emit_skinny_kernels, skinny_slice
 from .gemm_small_m import emit_small_m_kernels
+from .gemm_small_m_mma import (
+    WeightSource,
+    declare_small_m,
+    emit_small_m_mma_kernels,
+    find_weight_source,
+    takes_small_m,
+)
 from .gemm_tma_wgmma import (
     CONSTANTS,
     NAMES,
@@ -47,6 +57,7 @@ from .gemm_tma_wgmma import (
 from .split_fp16 import split_fp16_bytes
 
 ALGEBRAIC = "algebraic-"  # how techniques are called that do fewer operations than the graph
+SMALL_M_MMA = "gemm-small-m-mma"
 WGMMA_ARCH = "sm_90a"  # the instructions are of this architecture alone
 
 
@@ -57,11 +68,28 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         except Unsupported:
             return False
         skinny = _skinny(graph, node, gemm) is not None
-        return node.output.spec.dtype == "float32" or skinny or takes_tensor_maps(graph, node, gemm)
+        small_m = takes_small_m(graph, node, gemm)
+        return (
+            node.output.spec.dtype == "float32" or skinny or small_m or takes_tensor_maps(graph, node, gemm)
+        )
 
     def prologues(self, graph: Graph, node: Node) -> tuple[str, ...]:
-        """None: each element of a factor is read by many blocks."""
+        """None but for the weight of few tokens: each element of another factor is read by many blocks."""
         return ()
+
+    def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
+        """Few tokens: the weight is read through a prologue, and the reshapes between are the product's own."""
+        gemm, core = product_of(graph, node), super().core(graph, node, within)
+        if len(core.nodes) > 1 or not takes_small_m(graph, node, gemm):
+            return core
+        source = find_weight_source(graph, gemm)
+        if not set(source.views) <= set(within):
+            source = WeightSource(gemm.right.value)
+        return Core((*source.views, node.name), node.output.name, (source.value,))
+
+    def chains_before(self, anchor: Anchor) -> list[Chain]:
+        """One where the weight is not an operand as it is."""
+        return super().chains_before(anchor) if _is_dequantised(anchor) else []
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         anchor = self.anchor(graph, region)
@@ -72,6 +100,12 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         moved, hardware = region_bytes(graph, region), facts.hardware
         storing = stream(graph, region, hardware)
         techniques: list[Technique | None] = []
+        if takes_small_m(graph, anchor.node, gemm) and _triangle(anchor) is None:
+            dequantised = _is_dequantised(anchor)
+            small_m = build_small_m_mma_technique(hardware, sizes, dequantised, moved, storing)
+            if dequantised:
+                return [small_m]
+            techniques.append(small_m)
         if (skinny := _skinny(graph, anchor.node, gemm)) is not None:
             techniques.append(build_skinny_technique(hardware, sizes, skinny, moved, storing))
         hopper = facts.arch in ("", WGMMA_ARCH)
@@ -92,6 +126,8 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
     def kernels(self, top: Writer, anchor: Anchor, technique: Technique) -> tuple[list[Launch], str, str]:
         named_product = _read_product(anchor)
         named = named_product.named
+        if technique.name == SMALL_M_MMA:
+            return _write_small_m(top, anchor, named_product)
         workspace, name = parts_bytes(named), technique.name.removeprefix(ALGEBRAIC)
         if name in ("gemm-3xfp16", "gemm-3xfp16-small-m"):
             top.line(WGMMA)
@@ -127,12 +163,28 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         return make_tensor_maps(_read_product(anchor).named)
 
 
+def _write_small_m(top: Writer, anchor: Anchor, made: CudaProduct) -> tuple[list[Launch], str, str]:
+    named = made.named
+    tokens = anchor.names[named.product.left.value]
+    declare_small_m(top, made, f"{tokens}_shape[{named.product.left.inner}]")
+    source = anchor.core.reads[0] if anchor.core is not None else named.product.right.value
+    launches, text = emit_small_m_mma_kernels(anchor, tokens, named.right, source)
+    w = Writer()
+    finish(w, made)
+    return [*launches, combining()], w.text() + text, parts_bytes(named)
+
+
+def _is_dequantised(anchor: Anchor) -> bool:
+    """Tell whether the unit computes the weight, which is then none of its operands."""
+    return product_of(anchor.graph, anchor.node).right.value not in anchor.names
+
+
 def _read_product(anchor: Anchor) -> CudaProduct:
     gemm, names = product_of(anchor.graph, anchor.node), anchor.names
     addend = names[gemm.addend] if gemm.addend is not None else ""
     shape = anchor.graph.specs[gemm.addend].shape if gemm.addend is not None else ()
     out = names[anchor.region.outputs[0]]
-    named = Named(gemm, names[gemm.left.value], names[gemm.right.value], addend, out)
+    named = Named(gemm, names[gemm.left.value], names.get(gemm.right.value, ""), addend, out)
     return CudaProduct(named, shape, _triangle(anchor))
 
 

@@ -62,15 +62,16 @@ def declare(top: Writer, made: CudaProduct) -> None:
         left_even=f"flat({table})" if rows else "true",
         left_batch=_any(left_batch),
         right_batch=_any(right_batch),
-        left_rows=_any([_step(lhs, d) for d in rows]),
+        left_rows=list_row_strides(named),
     )
     for line in sizes.splitlines():
         top.line(line)
-    _places(top, named)
+    declare_places(top, named)
     _outside(top, made.triangle)
 
 
-def _places(top: Writer, named: Named) -> None:
+def declare_places(top: Writer, named: Named) -> None:
+    """Write `place`, `left_at` and `right_at`."""
     product = named.product
     top.line(
         "// The index of row m of batch b; where a row of the left factor, a batch of the right one begins."
@@ -91,6 +92,12 @@ def _places(top: Writer, named: Named) -> None:
             top.line("place(b, m, at);")
             terms = [f"at[{r}] * {_step(operand, d)}" for r, d in enumerate(taken) if d is not None]
             top.line(f"return {' + '.join(terms) or '0'};")
+
+
+def list_row_strides(named: Named) -> str:
+    """Write the strides of the left factor's rows, such that a power of two that divides the whole divides each."""
+    product = named.product
+    return _any([_step(named.left, d) for r in product.rows if (d := product.left.dims[r]) is not None])
 
 
 def _outside(top: Writer, triangle: Triangle | None) -> None:

@@ -1,0 +1,328 @@
+//! Split-KV attention for few queries (flash decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html). SPLIT blocks share a head's keys and values;
+//! LANES neighbouring lanes share a key, 16 bytes each, straight from global memory to registers, one step ahead; online softmax and sums in fp32;
+//! `combine` adds up the splits. Keys that no query sees are not read. Values: names of operands, strides, the mask, the scale.
+
+typedef ${key}_t kv_t;
+constexpr int DIMS = $dims;  // of heads
+constexpr int64_t HEADS_KV = $heads, GROUP = $group, QUERIES = ${out}_shape[DIMS], KEYS = ${key}_shape[DIMS];
+constexpr int64_t DEPTH = ${key}_shape[DIMS + 1], WIDTH_OUT = ${out}_shape[DIMS + 1], ALL_ROWS = GROUP * QUERIES;
+constexpr int64_t WIDTH = DEPTH;
+$strides
+constexpr int64_t END_CAUSAL = QUERIES + ($limit) < 0 ? 0 : QUERIES + ($limit);
+constexpr int64_t END = $causal && END_CAUSAL < KEYS ? END_CAUSAL : KEYS;  // keys from here on are hidden from all queries
+
+constexpr int least_power(int64_t n) {
+  int power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+// Neighbours of a row that a lane may load at once.
+constexpr int vector_of(const int64_t* stride, int64_t width, int most) {
+  int v = most;
+  for (int d = 0; d <= DIMS; d++)
+    while (stride[d] % v != 0) v /= 2;
+  while (width % v != 0) v /= 2;
+  return stride[DIMS + 1] == 1 ? v : 1;
+}
+constexpr int PER_16 = 16 / sizeof(kv_t);
+constexpr int V_KEY = vector_of(${key}_stride, DEPTH, PER_16), V_VALUE = vector_of(${value}_stride, WIDTH_OUT, PER_16);
+constexpr int64_t PACKS_KEY = ws::ceil_div(DEPTH, V_KEY), PACKS_VALUE = ws::ceil_div(WIDTH_OUT, V_VALUE);
+constexpr int LANES = least_power(PACKS_KEY > PACKS_VALUE ? PACKS_KEY : PACKS_VALUE) < ws::WARP ? least_power(PACKS_KEY > PACKS_VALUE ? PACKS_KEY : PACKS_VALUE) : ws::WARP;
+constexpr int CHUNKS_KEY = (int)ws::ceil_div(PACKS_KEY, LANES), CHUNKS_VALUE = (int)ws::ceil_div(PACKS_VALUE, LANES);
+constexpr int TEAMS = ws::WARP / LANES;                             // of lanes in a warp, each with keys of its own
+constexpr int ROWS = least_power(ALL_ROWS) < 8 ? least_power(ALL_ROWS) : 8;  // of queries in a block
+constexpr int64_t ROW_BLOCKS = ws::ceil_div(ALL_ROWS, (int64_t)ROWS);
+constexpr int SCORES = ROWS * BATCH;                                // of a team's step …
+constexpr int SLOTS = SCORES > LANES ? SCORES / LANES : 1;          // … of which a lane has so many in the end
+constexpr int COPIES = SCORES > LANES ? 1 : LANES / SCORES;         // lanes that have the same one
+constexpr int WARPS = BLOCK / ws::WARP, STEP = TEAMS * BATCH;
+constexpr int64_t SHARE = ws::ceil_div(ws::ceil_div(END, (int64_t)SPLIT), (int64_t)(WARPS * STEP)) * (WARPS * STEP);  // keys of a split
+constexpr int64_t PARTIAL = ALL_ROWS * (WIDTH_OUT + 2);             // floats of a split of a head: sums, maxima, normalisers
+constexpr float LOG2_E = 1.44269504f;
+static_assert((BATCH & (BATCH - 1)) == 0 && BLOCK % ws::WARP == 0, "powers of two");
+
+// Where a head's elements begin; `stride` of its dimensions.
+__device__ __forceinline__ int64_t begin(const int64_t* stride, int64_t head) {
+  int64_t offset = 0;
+  for (int d = DIMS - 1; d >= 0; head /= ${key}_shape[d--]) offset += head % ${key}_shape[d] * stride[d];
+  return offset;
+}
+
+// Adds up N numbers over LANES lanes, halving the numbers at each step: number i ends in lane i / SLOTS, slot i % SLOTS, in COPIES lanes.
+template <int N, int STEP_LANES>
+__device__ __forceinline__ void transpose_sum(float* s, int lane) {
+  if constexpr (STEP_LANES > 0) {
+    if constexpr (N > 1) {
+      const bool upper = (lane & STEP_LANES) != 0;
+#pragma unroll
+      for (int i = 0; i < N / 2; i++) {
+        const float sent = upper ? s[i] : s[i + N / 2];
+        s[i] = (upper ? s[i + N / 2] : s[i]) + __shfl_xor_sync(ws::FULL, sent, STEP_LANES);
+      }
+      transpose_sum<N / 2, STEP_LANES / 2>(s, lane);
+    } else {
+      s[0] += __shfl_xor_sync(ws::FULL, s[0], STEP_LANES);
+      transpose_sum<1, STEP_LANES / 2>(s, lane);
+    }
+  }
+}
+
+// What is added to a score, in units of log2: minus infinity for a hidden key.
+__device__ __forceinline__ float bias_of(const Operands& o, int64_t mask, int64_t row, int64_t key) {
+  if (row >= ALL_ROWS || key >= END) return -INFINITY;
+  if ($causal && key > row % QUERIES + ($limit)) return -INFINITY;
+  $bias
+}
+
+struct Step {
+  ws::Pack<kv_t, V_KEY> key[BATCH][CHUNKS_KEY];
+  ws::Pack<kv_t, V_VALUE> value[BATCH][CHUNKS_VALUE];
+};
+
+// One bit a key of the step: whether it is one of the split's, and any query of the block sees it.
+__device__ __forceinline__ unsigned find_seen(const Operands& o, int64_t mask, int64_t first_row, int64_t key, int64_t end) {
+  unsigned seen = 0;
+#pragma unroll
+  for (int j = 0; j < BATCH; j++) {
+    bool any = false;
+#pragma unroll
+    for (int r = 0; r < (MASK_BY_ROW ? ROWS : 1); r++)
+      any |= key + j * TEAMS < end && bias_of(o, mask, first_row + r, key + j * TEAMS) != -INFINITY;
+    seen |= (unsigned)any << j;
+  }
+  return seen;
+}
+
+__device__ __forceinline__ void load_step(Step& step, const kv_t* keys, const kv_t* values, int64_t key, unsigned seen, int lane) {
+#pragma unroll
+  for (int j = 0; j < BATCH; j++) {
+    const int64_t at = key + j * TEAMS;
+#pragma unroll
+    for (int c = 0; c < CHUNKS_KEY; c++) {
+      const int64_t n = (int64_t)(c * LANES + lane) * V_KEY;
+      if ((seen >> j & 1) && n < DEPTH) {
+        step.key[j][c] = ws::load_pack<V_KEY>(keys + at * ${key}_stride[DIMS] + n * ${key}_stride[DIMS + 1]);
+      } else {
+#pragma unroll
+        for (int v = 0; v < V_KEY; v++) step.key[j][c].at[v] = ws::store_as<kv_t>(0.0f);
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS_VALUE; c++) {
+      const int64_t n = (int64_t)(c * LANES + lane) * V_VALUE;
+      if ((seen >> j & 1) && n < WIDTH_OUT) {
+        step.value[j][c] = ws::load_pack<V_VALUE>(values + at * ${value}_stride[DIMS] + n * ${value}_stride[DIMS + 1]);
+      } else {
+#pragma unroll
+        for (int v = 0; v < V_VALUE; v++) step.value[j][c].at[v] = ws::store_as<kv_t>(0.0f);
+      }
+    }
+  }
+}
+
+// The online softmax of a team's keys: maxima (log2) and normalisers of all rows, and this lane's columns of the sums.
+struct State {
+  float max[ROWS], norm[ROWS], sum[ROWS][CHUNKS_VALUE][V_VALUE];
+};
+
+__device__ __forceinline__ void rescale(State& state, int r, float max) {
+  const float factor = state.max[r] == -INFINITY ? 0.0f : exp2f(state.max[r] - max);
+  state.max[r] = max;
+  state.norm[r] *= factor;
+#pragma unroll
+  for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+    for (int v = 0; v < V_VALUE; v++) state.sum[r][c][v] *= factor;
+}
+
+__device__ __forceinline__ void add_step(const Operands& o, State& state, const float (&query)[ROWS][CHUNKS_KEY][V_KEY], const Step& step,
+                                         int64_t mask, int64_t first_row, int64_t key, int lane) {
+  float s[SCORES];  // of key j and row r at j * ROWS + r
+#pragma unroll
+  for (int j = 0; j < BATCH; j++)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      float dot = 0.0f;
+#pragma unroll
+      for (int c = 0; c < CHUNKS_KEY; c++)
+#pragma unroll
+        for (int v = 0; v < V_KEY; v++) dot += query[r][c][v] * ws::load_as(step.key[j][c].at[v]);
+      s[j * ROWS + r] = dot;
+    }
+  transpose_sum<SCORES, LANES / 2>(s, lane);
+#pragma unroll
+  for (int t = 0; t < SLOTS; t++) {
+    const int i = lane / COPIES * SLOTS + t;
+    s[t] += bias_of(o, mask, first_row + i % ROWS, key + i / ROWS * TEAMS);
+  }
+  const int team = threadIdx.x % ws::WARP / LANES * LANES;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    float score[BATCH], max = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) {
+      const int i = j * ROWS + r;
+      score[j] = __shfl_sync(ws::FULL, s[i % SLOTS], team + i / SLOTS * COPIES);
+      max = fmaxf(max, score[j]);
+    }
+    if (max > state.max[r]) rescale(state, r, max);
+    const float base = state.max[r] == -INFINITY ? 0.0f : state.max[r];
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) {
+      const float weight = exp2f(score[j] - base);
+      state.norm[r] += weight;
+#pragma unroll
+      for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+        for (int v = 0; v < V_VALUE; v++) state.sum[r][c][v] += weight * ws::load_as(step.value[j][c].at[v]);
+    }
+  }
+}
+
+// Adds another state of the same columns.
+__device__ __forceinline__ void merge_row(State& state, int r, float max, float norm) {
+  if (max > state.max[r]) rescale(state, r, max);
+  state.norm[r] += max == -INFINITY ? 0.0f : norm * exp2f(max - state.max[r]);
+}
+
+// The states of a warp's teams, in its first team.
+__device__ __forceinline__ void merge_teams(State& state) {
+#pragma unroll
+  for (int lanes = LANES; lanes < ws::WARP; lanes *= 2)
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      const float max = __shfl_xor_sync(ws::FULL, state.max[r], lanes), norm = __shfl_xor_sync(ws::FULL, state.norm[r], lanes);
+      const float top = fmaxf(max, state.max[r]);
+      const float mine = state.max[r] == -INFINITY ? 0.0f : exp2f(state.max[r] - top), other = max == -INFINITY ? 0.0f : exp2f(max - top);
+      state.max[r] = top;
+      state.norm[r] = state.norm[r] * mine + norm * other;
+#pragma unroll
+      for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+        for (int v = 0; v < V_VALUE; v++)
+          state.sum[r][c][v] = state.sum[r][c][v] * mine + __shfl_xor_sync(ws::FULL, state.sum[r][c][v], lanes) * other;
+    }
+}
+
+// The states of a block's warps, in its first warp: at each step half of them hand theirs over in shared memory.
+constexpr int COLUMNS = LANES * CHUNKS_VALUE * V_VALUE;
+__device__ __forceinline__ void merge_warps(State& state) {
+  __shared__ float sums[WARPS > 1 ? WARPS / 2 : 1][ROWS][COLUMNS], ends[WARPS > 1 ? WARPS / 2 : 1][ROWS][2];
+  const int lane = threadIdx.x % ws::WARP, warp = threadIdx.x / ws::WARP;
+#pragma unroll
+  for (int half = WARPS / 2; half > 0; half /= 2) {
+    if (warp >= half && warp < 2 * half && lane < LANES) {
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+        for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+          for (int v = 0; v < V_VALUE; v++) sums[warp - half][r][(c * V_VALUE + v) * LANES + lane] = state.sum[r][c][v];
+        if (lane == 0) ends[warp - half][r][0] = state.max[r], ends[warp - half][r][1] = state.norm[r];
+      }
+    }
+    __syncthreads();
+    if (warp < half && lane < LANES) {
+#pragma unroll
+      for (int r = 0; r < ROWS; r++) {
+        const float max = ends[warp][r][0];
+        merge_row(state, r, max, ends[warp][r][1]);
+        const float factor = max == -INFINITY ? 0.0f : exp2f(max - state.max[r]);
+#pragma unroll
+        for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+          for (int v = 0; v < V_VALUE; v++) state.sum[r][c][v] += sums[warp][r][(c * V_VALUE + v) * LANES + lane] * factor;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// One number of the result; a row that sees no key is 0, as the library's.
+__device__ __forceinline__ void finish(const Operands& o, int64_t head, int64_t row, int64_t column, float sum, float norm) {
+  int64_t at[DIMS + 2] = {};
+  for (int d = DIMS - 1; d >= 0; head /= ${key}_shape[d--]) at[d] = head % ${key}_shape[d];
+  if (DIMS > 0) at[DIMS > 0 ? DIMS - 1 : 0] = at[DIMS > 0 ? DIMS - 1 : 0] * GROUP + row / QUERIES;
+  at[DIMS] = row % QUERIES, at[DIMS + 1] = column;
+  ws::Pack<float, 1> value;
+  value.at[0] = norm == 0.0f ? 0.0f : sum / norm;
+  epilogue<1>(o, value, at);
+}
+
+__global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
+  const int lane = threadIdx.x % LANES, warp = threadIdx.x / ws::WARP, team = threadIdx.x % ws::WARP / LANES;
+  const int64_t split = blockIdx.x % SPLIT, head = blockIdx.x / SPLIT % HEADS_KV, first_row = blockIdx.x / SPLIT / HEADS_KV * ROWS;
+  const kv_t* const keys = o.$key + begin(${key}_stride, head);
+  const kv_t* const values = o.$value + begin(${value}_stride, head);
+  const ${query}_t* const queries = o.$query + begin(QUERY_STRIDE, head);
+  const int64_t mask = begin(MASK_STRIDE, head);
+  float query[ROWS][CHUNKS_KEY][V_KEY];
+  State state;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    const int64_t row = first_row + r;
+    const ${query}_t* const at = queries + row / QUERIES * ${query}_stride[DIMS > 0 ? DIMS - 1 : 0] + row % QUERIES * ${query}_stride[DIMS];
+#pragma unroll
+    for (int c = 0; c < CHUNKS_KEY; c++)
+#pragma unroll
+      for (int v = 0; v < V_KEY; v++) {
+        const int64_t n = (int64_t)(c * LANES + lane) * V_KEY + v;
+        query[r][c][v] = row < ALL_ROWS && n < DEPTH ? ws::load_as(at[n * ${query}_stride[DIMS + 1]]) * ($scale * LOG2_E) : 0.0f;
+      }
+    state.max[r] = -INFINITY, state.norm[r] = 0.0f;
+#pragma unroll
+    for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+      for (int v = 0; v < V_VALUE; v++) state.sum[r][c][v] = 0.0f;
+  }
+  const int64_t end = (split + 1) * SHARE < END ? (split + 1) * SHARE : END;
+  int64_t key = split * SHARE + warp * STEP + team;  // this team's first of the step; its others are TEAMS apart
+  Step now, next;
+  unsigned seen = find_seen(o, mask, first_row, key, end), seen_next = find_seen(o, mask, first_row, key + WARPS * STEP, end);
+  load_step(now, keys, values, key, seen, lane);
+  // All lanes of a warp take as many steps: they exchange scores.
+  for (int64_t first = split * SHARE + warp * STEP; first < end; first += WARPS * STEP, key += WARPS * STEP) {
+    load_step(next, keys, values, key + WARPS * STEP, seen_next, lane);
+    const bool any = __any_sync(ws::FULL, seen != 0);
+    seen = seen_next, seen_next = find_seen(o, mask, first_row, key + 2 * WARPS * STEP, end);
+    if (any) add_step(o, state, query, now, mask, first_row, key, lane);
+    now = next;
+  }
+  merge_teams(state);
+  merge_warps(state);
+  if (threadIdx.x >= LANES) return;
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    const int64_t row = first_row + r;
+    if (row >= ALL_ROWS) break;
+    float* const partial = partials + (head * SPLIT + split) * PARTIAL;
+#pragma unroll
+    for (int c = 0; c < CHUNKS_VALUE; c++)
+#pragma unroll
+      for (int v = 0; v < V_VALUE; v++) {
+        const int64_t n = (int64_t)(c * LANES + lane) * V_VALUE + v;
+        if (n >= WIDTH_OUT) continue;
+        if (SPLIT == 1) finish(o, head, row, n, state.sum[r][c][v], state.norm[r]);
+        else partial[row * WIDTH_OUT + n] = state.sum[r][c][v];
+      }
+    if (SPLIT > 1 && lane == 0) partial[ALL_ROWS * WIDTH_OUT + 2 * row] = state.max[r], partial[ALL_ROWS * WIDTH_OUT + 2 * row + 1] = state.norm[r];
+  }
+}
+
+// The splits of a row added up: a warp a row of a head.
+__global__ void __launch_bounds__(128) combine(Operands o, const float* partials) {
+  const int64_t item = (int64_t)blockIdx.x * 4 + threadIdx.x / ws::WARP, head = item / ALL_ROWS, row = item % ALL_ROWS;
+  if (head >= HEADS_KV) return;
+  const float* const all = partials + head * SPLIT * PARTIAL;
+  const float* const ends = all + ALL_ROWS * WIDTH_OUT + 2 * row;
+  float max = -INFINITY, norm = 0.0f;
+  for (int s = 0; s < SPLIT; s++) max = fmaxf(max, ends[s * PARTIAL]);
+  const float base = max == -INFINITY ? 0.0f : max;
+  for (int s = 0; s < SPLIT; s++) norm += ends[s * PARTIAL + 1] * exp2f(ends[s * PARTIAL] - base);
+  for (int64_t n = threadIdx.x % ws::WARP; n < WIDTH_OUT; n += ws::WARP) {
+    float sum = 0.0f;
+#pragma unroll 4
+    for (int s = 0; s < SPLIT; s++) sum += all[s * PARTIAL + row * WIDTH_OUT + n] * exp2f(ends[s * PARTIAL] - base);
+    finish(o, head, row, n, sum, norm);
+  }
+}

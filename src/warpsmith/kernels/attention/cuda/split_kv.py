@@ -1,0 +1,118 @@
+"""Attention of few queries over many keys, as a served model decodes: split-KV (flash decoding), at the speed of memory.
+
+In: queries (…, H, L, E), keys (…, G, S, E) and values (…, G, S, F) of fp16, bf16 or fp32, any strides, H a multiple of G, with a
+mask (bool, or added) of any shape that broadcasts, or a diagonal. Out: `attend`, of which SPLIT blocks share a head of keys, and
+`combine`, which adds up what they leave in the workspace. What a mask hides from all queries is not read.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ....codegen.cuda.cuda_chain import write_chain, write_operands
+from ....codegen.cuda.cuda_source import CudaBody, Launch
+from ....codegen.fusion.op_chain import epilogue
+from ....codegen.program import operand_names
+from ....codegen.templates import render
+from ....codegen.writer import Writer
+from ....records import Graph, Region
+from ..attention_rewrites import Attention
+
+MOST_ROWS = 16  # queries of a head of keys: above, tensor cores
+MOST_WIDTH = 256  # features of a key or value
+LEAST_KEYS = 16
+DTYPES = ("float16", "bfloat16", "float32")
+FLOATS = (*DTYPES, "bool")
+
+
+def fits_split_kv(graph: Graph, attention: Attention) -> bool:
+    """Tell whether few queries share the keys of a head, in types and at sizes that the kernel has."""
+    query, key, value = (graph.specs[v] for v in (attention.query, attention.key, attention.value))
+    dtypes = {s.dtype for s in (query, key, value, attention.final.output.spec)}
+    if len(dtypes) != 1 or not dtypes <= set(DTYPES) or min(query.shape, default=0) < 1:
+        return False
+    if attention.mask and graph.specs[attention.mask].dtype not in FLOATS:
+        return False
+    rows = count_rows(graph, attention)
+    return (
+        rows <= MOST_ROWS
+        and max(key.shape[-1], value.shape[-1]) <= MOST_WIDTH
+        and key.shape[-2] >= LEAST_KEYS
+    )
+
+
+def count_rows(graph: Graph, attention: Attention) -> int:
+    """Queries that read the same keys."""
+    query, key = graph.specs[attention.query].shape, graph.specs[attention.key].shape
+    return query[-2] * (prod(query[:-2]) // max(1, prod(key[:-2])))
+
+
+def write_split_kv(graph: Graph, region: Region, attention: Attention) -> CudaBody:
+    """Write the unit's kernels for a region of the attention's node alone."""
+    names = operand_names(region)
+    query, key, value, out = (
+        names[v] for v in (attention.query, attention.key, attention.value, attention.final.output.name)
+    )
+    dims = len(graph.specs[attention.key].shape) - 2
+    group = f"{query}_shape[{dims - 1}] / {key}_shape[{dims - 1}]" if attention.grouped else "1"
+    top, w = Writer(), Writer()
+    top.line('#include "warpsmith_cuda.h"')
+    top.line("constexpr int NT = 0;")  # the result is small
+    write_operands(top, list(names.values()))
+    write_chain(w, epilogue(graph, region, attention.final.output.name, ()), "epilogue", -1)
+    text = render(
+        "attention/cuda/attention_split_kv.cuh",
+        query=query,
+        key=key,
+        value=value,
+        out=out,
+        dims=dims,
+        heads=" * ".join(f"{key}_shape[{d}]" for d in range(dims)) or "1",
+        group=group,
+        strides=_write_strides(graph, attention, query, names.get(attention.mask, ""), dims),
+        causal="false" if attention.limit is None else "true",
+        limit=attention.limit or 0,
+        bias=_write_bias(graph, attention, names.get(attention.mask, "")),
+        scale=attention.scale,
+    )
+    for line in text.splitlines():
+        w.line(line)
+    launches = (
+        Launch("attend", "HEADS_KV * SPLIT * ROW_BLOCKS", "BLOCK", extra="(float*)workspace", struct=True),
+        Launch(
+            "combine", "(SPLIT > 1 ? ws::ceil_div(HEADS_KV * ALL_ROWS, (int64_t)4) : 0)", "128",
+            extra="(const float*)workspace", struct=True,
+        ),
+    )  # fmt: skip
+    rows = " * ".join(f"{out}_shape[{d}]" for d in range(dims + 1))
+    return CudaBody(
+        top, w, launches, f"SPLIT > 1 ? 4 * (uint64_t)SPLIT * {rows} * ({out}_shape[{dims + 1}] + 2) : 16"
+    )
+
+
+def _write_strides(graph: Graph, attention: Attention, query: str, mask: str, dims: int) -> str:
+    """Strides by head of keys: heads of queries that share it are GROUP apart; a mask's dimension of size 1 has stride 0."""
+    queries = [f"{query}_stride[{d}]{' * GROUP' * (d == dims - 1)}" for d in range(dims)]
+    rank = len(graph.specs[attention.mask].shape) if attention.mask else 0
+    masks = []
+    for d in range(dims + 2):
+        axis = d - (dims + 2 - rank)
+        masks.append(f"{mask}_shape[{axis}] == 1 ? 0 : {mask}_stride[{axis}]" if axis >= 0 else "0")
+    heads = [f"({text}){' * GROUP' * (d == dims - 1)}" for d, text in enumerate(masks[:dims])]
+    group = f"({masks[dims - 1]})" if dims else "0"
+    by_row = "true" if attention.limit is not None else f"MASK_GROUP != 0 || ({masks[dims]}) != 0"
+    return "\n".join((
+        f"static constexpr __constant__ int64_t QUERY_STRIDE[] = {{{', '.join([*queries, '0'])}}};",
+        f"static constexpr __constant__ int64_t MASK_STRIDE[] = {{{', '.join([*heads, '0'])}}};",
+        f"constexpr int64_t MASK_GROUP = {group}, MASK_QUERY = {masks[dims]}, MASK_KEY = {masks[dims + 1]};",
+        f"constexpr bool MASK_BY_ROW = {by_row};",
+    ))  # fmt: skip
+
+
+def _write_bias(graph: Graph, attention: Attention, mask: str) -> str:
+    if not mask:
+        return "return 0.0f;"
+    element = f"o.{mask}[mask + row / QUERIES * MASK_GROUP + row % QUERIES * MASK_QUERY + key * MASK_KEY]"
+    if graph.specs[attention.mask].dtype == "bool":
+        return f"return {element} ? 0.0f : -INFINITY;"
+    return f"return ws::load_as({element}) * LOG2_E;"

@@ -1,0 +1,127 @@
+"""Products of few tokens by `mma.sync`, dequantising on the way: emulated on the CPU against float64; with nvcc, that they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_bench import FACTS, CudaBench
+
+from warpsmith.agents.expert.planner import plans
+from warpsmith.agents.expert.review import review
+from warpsmith.kernels.gemm.cuda.cuda_matmul import CudaMatMul
+from warpsmith.records import Graph, Region, Unit
+from warpsmith.search.tuner import with_values
+from warpsmith.targets.cuda import CudaTarget
+
+NAME = "gemm-small-m-mma"
+Case = tuple[Callable[..., object], Callable[[], tuple[torch.Tensor, ...]], dict[str, int]]
+
+
+def brain(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape).bfloat16()
+
+
+def bytes_of(*shape: int) -> torch.Tensor:
+    return torch.randint(-127, 128, shape, dtype=torch.int8)
+
+
+def by_row(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, w.to(x.dtype) * scale, bias))
+
+
+def by_group(x: torch.Tensor, w: torch.Tensor, zero: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, ((w.to(x.dtype) - zero) * scale).view(w.shape[0], -1))
+
+
+def by_block(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, (w.to(x.dtype) * scale).view(w.shape[0] * w.shape[1], -1))
+
+
+PLAIN: dict[str, Case] = {
+    "bf16, ragged rows": (lambda x, w: F.linear(x, w) * 2, lambda: (brain(11, 328), brain(37, 328)), {"BLOCK": 64, "SPLIT": 2}),
+    "fp16, an odd depth, two dimensions of tokens": (
+        lambda x, w, b: F.linear(x, w, b), lambda: (torch.randn(2, 2, 77).half(), torch.randn(19, 77).half(), torch.randn(19).half()),
+        {"BLOCK": 32, "VEC": 16},
+    ),
+    "tokens apart, wide tiles": (
+        lambda x, w: F.linear(x[:, ::2], w), lambda: (brain(2, 20, 128), brain(70, 128)), {"BLOCK": 64, "MMA_TILES_M": 2, "UNROLL": 1},
+    ),
+}  # fmt: skip
+DEQUANTISED: dict[str, Case] = {
+    "int8 with scales of rows": (by_row, lambda: (brain(16, 512), bytes_of(40, 512), 0.01 * brain(40, 1), brain(40)), {"BLOCK": 64}),
+    "int8 with scales and zeros of groups": (
+        by_group, lambda: (brain(3, 256), bytes_of(24, 4, 64), brain(24, 4, 1), 0.01 * brain(24, 4, 1)), {"BLOCK": 64, "VEC": 8, "SPLIT": 2},
+    ),
+    "int8 with scales of blocks": (
+        by_block, lambda: (brain(9, 256), bytes_of(2, 16, 4, 64), 0.01 * brain(2, 1, 4, 1)), {"BLOCK": 32},
+    ),
+}  # fmt: skip
+EVERY = {**PLAIN, **DEQUANTISED}
+
+
+def cut(graph: Graph) -> Region:
+    family = CudaMatMul()
+    node = next(n for n in graph.nodes if family.covers(graph, n))
+    region = family.cut(graph, node, (), True)
+    assert region is not None
+    return region
+
+
+def unit_of(graph: Graph, values: dict[str, int]) -> Unit:
+    family, region = CudaMatMul(), cut(graph)
+    technique = next(t for t in family.techniques(graph, region, FACTS) if t.name == NAME)
+    return with_values(family.write(graph, region, technique), values)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_few_tokens_are_right(emulated: CudaBench, name: str) -> None:
+    function, make, values = EVERY[name]
+    graph, args = emulated.case(function, make)
+    emulated.check(unit_of(graph, values), graph, args)
+
+
+@pytest.mark.parametrize("name", DEQUANTISED)
+def test_dequantisation_is_part_of_the_region(emulated: CudaBench, name: str) -> None:
+    function, make, _ = DEQUANTISED[name]
+    graph, _ = emulated.case(function, make)
+    assert set(cut(graph).nodes) == {n.name for n in graph.nodes}
+    assert [t.name for t in CudaMatMul().techniques(graph, cut(graph), FACTS)] == [NAME]
+    assert any(len(plan) == 1 and len(plan[0].nodes) == len(graph.nodes) for plan in plans(graph, FACTS))
+
+
+def test_a_weight_that_others_read_is_dequantised_once(emulated: CudaBench) -> None:
+    def function(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        weight = w.to(x.dtype) * scale
+        return F.linear(x, weight), weight
+
+    graph, _ = emulated.case(function, lambda: (brain(4, 128), bytes_of(32, 128), brain(32, 1)))
+    assert [graph.by_name[n].op for n in cut(graph).nodes] == ["aten.linear.default"]
+
+
+def test_many_tokens_are_left_to_others(emulated: CudaBench) -> None:
+    graph = emulated.graph(F.linear, brain(64, 128), brain(64, 128))
+    offered = CudaMatMul().techniques(graph, emulated.whole(graph), replace(FACTS, arch="sm_90a"))
+    assert NAME not in [t.name for t in offered]
+
+
+@pytest.mark.slow
+def test_small_m_mma_builds_without_spills(emulated: CudaBench, toolkit: None, builds: Path) -> None:
+    plain = emulated.graph(
+        F.linear, torch.empty(16, 4096, dtype=torch.bfloat16), torch.empty(4096, 4096, dtype=torch.bfloat16)
+    )
+    quantised = emulated.graph(
+        by_row, torch.empty(16, 4096, dtype=torch.half), torch.empty(11008, 4096, dtype=torch.int8),
+        torch.empty(11008, 1, dtype=torch.half), torch.empty(11008, dtype=torch.half),
+    )  # fmt: skip
+    for graph in (plain, quantised):
+        unit = unit_of(graph, {})
+        assert review(unit) == []
+        build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
+        assert build.ok, build.diagnostics
+        assert not build.diagnostics
+        assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in build.kernels), build.kernels
