@@ -52,6 +52,17 @@ def test_nothing_is_shown_without_a_token(live: Live, path: str) -> None:
     assert httpx.get(f"{live.home}{path}").status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("pages.css", "text/css"), ("ui.css", "text/css"), ("ui.js", "text/javascript")]
+)
+def test_a_page_has_its_style_and_script(client: httpx.Client, name: str, kind: str) -> None:
+    assert f"/static/{name}" in client.get("/").text
+    answer = client.get(f"/static/{name}")
+    assert answer.headers["content-type"].startswith(kind)
+    assert len(answer.text) > 1000
+    assert client.get(f"/static/../{name}").status_code == 404
+
+
 def test_foreign_hosts_and_origins_are_refused_even_with_the_token(live: Live, client: httpx.Client) -> None:
     activity = Activities(live.archive.database).begin("run", "relu", "cpu", "", LiveState())
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421

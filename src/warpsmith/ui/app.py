@@ -85,7 +85,9 @@ class Handlers:
         if not kind:
             raise HTTPException(404)
         text = (
-            read_style(name) if name == "pages.css" else (HERE / "static" / name).read_text(encoding="utf-8")
+            read_style("pages")
+            if name == "pages.css"
+            else (HERE / "static" / name).read_text(encoding="utf-8")
         )
         return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
 
