@@ -13,6 +13,7 @@ import scripted_run
 
 from warpsmith import api
 from warpsmith.archive.activities import Activities
+from warpsmith.archive.store import Archive
 from warpsmith.config import Config
 from warpsmith.errors import (
     ArchiveError,
