@@ -2,10 +2,10 @@
 //! LANES neighbouring lanes share a key, 16 bytes each, straight from global memory to registers, one step ahead; online softmax and sums in fp32;
 //! `combine` adds up the splits. Keys that no query sees are not read. Values: names of operands, strides, the mask, the scale.
 
-typedef ${key}_t kv_t;
+typedef $key_type kv_t;
 constexpr int DIMS = $dims;  // of heads
-constexpr int64_t HEADS_KV = $heads, GROUP = $group, QUERIES = ${out}_shape[DIMS], KEYS = ${key}_shape[DIMS];
-constexpr int64_t DEPTH = ${key}_shape[DIMS + 1], WIDTH_OUT = ${out}_shape[DIMS + 1], ALL_ROWS = GROUP * QUERIES;
+constexpr int64_t HEADS_KV = $heads, GROUP = $group, QUERIES = $out_shape[DIMS], KEYS = $key_shape[DIMS];
+constexpr int64_t DEPTH = $key_shape[DIMS + 1], WIDTH_OUT = $out_shape[DIMS + 1], ALL_ROWS = GROUP * QUERIES;
 constexpr int64_t WIDTH = DEPTH;
 $strides
 constexpr int64_t END_CAUSAL = QUERIES + ($limit) < 0 ? 0 : QUERIES + ($limit);
@@ -25,7 +25,7 @@ constexpr int vector_of(const int64_t* stride, int64_t width, int most) {
   return stride[DIMS + 1] == 1 ? v : 1;
 }
 constexpr int PER_16 = 16 / sizeof(kv_t);
-constexpr int V_KEY = vector_of(${key}_stride, DEPTH, PER_16), V_VALUE = vector_of(${value}_stride, WIDTH_OUT, PER_16);
+constexpr int V_KEY = vector_of($key_stride, DEPTH, PER_16), V_VALUE = vector_of($value_stride, WIDTH_OUT, PER_16);
 constexpr int64_t PACKS_KEY = ws::ceil_div(DEPTH, V_KEY), PACKS_VALUE = ws::ceil_div(WIDTH_OUT, V_VALUE);
 constexpr int LANES = least_power(PACKS_KEY > PACKS_VALUE ? PACKS_KEY : PACKS_VALUE) < ws::WARP ? least_power(PACKS_KEY > PACKS_VALUE ? PACKS_KEY : PACKS_VALUE) : ws::WARP;
 constexpr int CHUNKS_KEY = (int)ws::ceil_div(PACKS_KEY, LANES), CHUNKS_VALUE = (int)ws::ceil_div(PACKS_VALUE, LANES);
@@ -44,7 +44,7 @@ static_assert((BATCH & (BATCH - 1)) == 0 && BLOCK % ws::WARP == 0, "powers of tw
 // Where a head's elements begin; `stride` of its dimensions.
 __device__ __forceinline__ int64_t begin(const int64_t* stride, int64_t head) {
   int64_t offset = 0;
-  for (int d = DIMS - 1; d >= 0; head /= ${key}_shape[d--]) offset += head % ${key}_shape[d] * stride[d];
+  for (int d = DIMS - 1; d >= 0; head /= $key_shape[d--]) offset += head % $key_shape[d] * stride[d];
   return offset;
 }
 
@@ -101,7 +101,7 @@ __device__ __forceinline__ void load_step(Step& step, const kv_t* keys, const kv
     for (int c = 0; c < CHUNKS_KEY; c++) {
       const int64_t n = (int64_t)(c * LANES + lane) * V_KEY;
       if ((seen >> j & 1) && n < DEPTH) {
-        step.key[j][c] = ws::load_pack<V_KEY>(keys + at * ${key}_stride[DIMS] + n * ${key}_stride[DIMS + 1]);
+        step.key[j][c] = ws::load_pack<V_KEY>(keys + at * $key_stride[DIMS] + n * $key_stride[DIMS + 1]);
       } else {
 #pragma unroll
         for (int v = 0; v < V_KEY; v++) step.key[j][c].at[v] = ws::store_as<kv_t>(0.0f);
@@ -111,7 +111,7 @@ __device__ __forceinline__ void load_step(Step& step, const kv_t* keys, const kv
     for (int c = 0; c < CHUNKS_VALUE; c++) {
       const int64_t n = (int64_t)(c * LANES + lane) * V_VALUE;
       if ((seen >> j & 1) && n < WIDTH_OUT) {
-        step.value[j][c] = ws::load_pack<V_VALUE>(values + at * ${value}_stride[DIMS] + n * ${value}_stride[DIMS + 1]);
+        step.value[j][c] = ws::load_pack<V_VALUE>(values + at * $value_stride[DIMS] + n * $value_stride[DIMS + 1]);
       } else {
 #pragma unroll
         for (int v = 0; v < V_VALUE; v++) step.value[j][c].at[v] = ws::store_as<kv_t>(0.0f);
@@ -241,7 +241,7 @@ __device__ __forceinline__ void merge_warps(State& state) {
 // One number of the result; a row that sees no key is 0, as the library's.
 __device__ __forceinline__ void finish(const Operands& o, int64_t head, int64_t row, int64_t column, float sum, float norm) {
   int64_t at[DIMS + 2] = {};
-  for (int d = DIMS - 1; d >= 0; head /= ${key}_shape[d--]) at[d] = head % ${key}_shape[d];
+  for (int d = DIMS - 1; d >= 0; head /= $key_shape[d--]) at[d] = head % $key_shape[d];
   if (DIMS > 0) at[DIMS > 0 ? DIMS - 1 : 0] = at[DIMS > 0 ? DIMS - 1 : 0] * GROUP + row / QUERIES;
   at[DIMS] = row % QUERIES, at[DIMS + 1] = column;
   ws::Pack<float, 1> value;
@@ -252,22 +252,22 @@ __device__ __forceinline__ void finish(const Operands& o, int64_t head, int64_t 
 __global__ void __launch_bounds__(BLOCK) attend(Operands o, float* partials) {
   const int lane = threadIdx.x % LANES, warp = threadIdx.x / ws::WARP, team = threadIdx.x % ws::WARP / LANES;
   const int64_t split = blockIdx.x % SPLIT, head = blockIdx.x / SPLIT % HEADS_KV, first_row = blockIdx.x / SPLIT / HEADS_KV * ROWS;
-  const kv_t* const keys = o.$key + begin(${key}_stride, head);
-  const kv_t* const values = o.$value + begin(${value}_stride, head);
-  const ${query}_t* const queries = o.$query + begin(QUERY_STRIDE, head);
+  const kv_t* const keys = o.$key + begin($key_stride, head);
+  const kv_t* const values = o.$value + begin($value_stride, head);
+  const $query_type* const queries = o.$query + begin(QUERY_STRIDE, head);
   const int64_t mask = begin(MASK_STRIDE, head);
   float query[ROWS][CHUNKS_KEY][V_KEY];
   State state;
 #pragma unroll
   for (int r = 0; r < ROWS; r++) {
     const int64_t row = first_row + r;
-    const ${query}_t* const at = queries + row / QUERIES * ${query}_stride[DIMS > 0 ? DIMS - 1 : 0] + row % QUERIES * ${query}_stride[DIMS];
+    const $query_type* const at = queries + row / QUERIES * $query_stride[DIMS > 0 ? DIMS - 1 : 0] + row % QUERIES * $query_stride[DIMS];
 #pragma unroll
     for (int c = 0; c < CHUNKS_KEY; c++)
 #pragma unroll
       for (int v = 0; v < V_KEY; v++) {
         const int64_t n = (int64_t)(c * LANES + lane) * V_KEY + v;
-        query[r][c][v] = row < ALL_ROWS && n < DEPTH ? ws::load_as(at[n * ${query}_stride[DIMS + 1]]) * ($scale * LOG2_E) : 0.0f;
+        query[r][c][v] = row < ALL_ROWS && n < DEPTH ? ws::load_as(at[n * $query_stride[DIMS + 1]]) * ($scale * LOG2_E) : 0.0f;
       }
     state.max[r] = -INFINITY, state.norm[r] = 0.0f;
 #pragma unroll
