@@ -23,6 +23,7 @@ from warpsmith.testing import chain_candidate, chain_task, scripted_result
 NO_DATA = {
     "ask": "it writes a folder and names it",
     "mcp": "its standard output is the protocol's",
+    "ui": "it serves pages until it is stopped",
     "export": "it writes a file or a folder and names it",
     "archive export": "it writes a file and names it",
     "bundle create": "it writes a bundle and names it",
