@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("records",),
     ("errors", "places"),
-    ("plugins", "config", "machine", "progress", "budgets", "hardware"),
+    ("plugins", "config", "machine", "progress", "budgets", "hardware", "web"),
     ("facts", "wording"),
     ("pages",),
     ("watching",),
@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bundles",),
     ("api",),
     ("whole_model",),
-    ("mcp",),
+    ("mcp", "ui"),
     ("cli",),
     ("testing", "__main__"),
 )

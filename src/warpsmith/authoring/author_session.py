@@ -20,11 +20,16 @@ from ..config import Config
 from ..executors.local import LocalExecutor
 from ..judge.judge import Judge
 from ..pipeline import best_of
+from ..pipeline.live import LiveActivity, tell_best
 from ..processes.buffers import Scratch
+from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
-from ..search.confirmation import explain_noise
+from ..search.confirmation import describe_best, explain_noise
 from ..targets.target import Target
+from ..wording import label
+
+IDLE = "waiting for a submission"
 
 
 class AuthorSession:
@@ -39,24 +44,30 @@ class AuthorSession:
         self.run_id = ""
         self._started = time.monotonic()
         self._attempts: list[Attempt] = []
+        self._authors: tuple[str, ...] = ()
         self._seed = secrets.randbits(31)  # nobody can write a kernel for it
         self._scratch = scratch
+        self.live = LiveActivity(archive, "authors", task.name, target.name)
+        self.live.begin()
         self.judge = Judge(
             task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
-            progress=progress, baselines=config.baselines, peaks_cache=config.cache,
+            progress=self._report_stage, baselines=config.baselines, peaks_cache=config.cache,
             memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
         )  # fmt: skip
+        self.judge.moved = self.live.move
         try:
             self.judge.open()
-        except BaseException:
-            self._release()
+        except BaseException as error:
+            self._release(error)
             raise
         self._executor = LocalExecutor(self.judge)
+        self.live.change(stage=IDLE)
 
     def judge_candidate(self, candidate: Candidate) -> Result:
         """The verdict on a candidate: kept, and confirmed when it is a win."""
         self._begin()
-        self._progress("building, verifying and timing the candidate")
+        self._tell_author(candidate)
+        self._report_stage("building, verifying and timing the candidate")
         result = next(iter(self._executor.run([candidate])))
         self._archive.add_result(self.run_id, candidate, result)
         if result.win:
@@ -65,6 +76,7 @@ class AuthorSession:
             keep(self.run_id, candidate, result)
         self._attempts.append(Attempt(candidate, result))
         self._note_limit()  # which may have been measured again
+        self._tell_outcome(candidate, result)
         return result.restate(self.judge.limit)
 
     def close(self) -> None:
@@ -76,14 +88,36 @@ class AuthorSession:
         finally:
             self._release()
 
-    def _release(self) -> None:
+    def _release(self, error: BaseException | None = None) -> None:
         self.judge.close()
         self._scratch.close()
+        self.live.finish(f"closed after {counted(len(self._attempts), 'submission')}")
+        self.live.close(error)
+
+    def _report_stage(self, text: str) -> None:
+        self.live.change(stage=text)
+        self._progress(text)
+
+    def _tell_author(self, candidate: Candidate) -> None:
+        self._authors = tuple(dict.fromkeys([*self._authors, candidate.lineage.model]))
+        self.live.change(authors=self._authors)
+
+    def _tell_outcome(self, candidate: Candidate, result: Result) -> None:
+        """Tell who watches how a submission ended, and the best so far."""
+        how = describe_best(result) if result.status == "ok" else result.reason
+        self.live.say(
+            f"{candidate.lineage.model}: {label(candidate)}: {result.status}{f', {how}' if how else ''}"[:300]
+        )
+        best = max((a for a in self._attempts if a.speedup > 0), key=_rank, default=None)
+        values = tell_best(best) if best is not None else {}
+        outcomes = dict(Counter(a.result.status for a in self._attempts))
+        self.live.change(stage=IDLE, judged=len(self._attempts), outcomes=outcomes, **values)
 
     def _begin(self) -> None:
         if self.run_id:
             return
         judge, self.run_id = self.judge, secrets.token_hex(6)
+        self.live.name_run(self.run_id)
         settings = {"authors": True, "config": self._config.model_dump(mode="json")}
         self._archive.begin_run(
             self.run_id, self.task, self.target.name, self._seed, settings, judge.environment

@@ -32,6 +32,8 @@ from . import (
     run,
     sharing,
     site,
+    skills,
+    ui,
 )
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
@@ -66,6 +68,8 @@ for group in (
     results,
     sharing,
     site,
+    skills,
+    ui,
     profile,
     inspect,
     knowledge,

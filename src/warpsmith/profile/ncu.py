@@ -12,12 +12,17 @@ import csv
 import shutil
 from collections.abc import Sequence
 
+from .counters import describe_counters
 from .observation import Observation, not_available
 from .tool_run import run_tool
 
 NAME = "ncu"
 TIMEOUT_S = 120.0
 MAX_KERNELS = 20
+STALLS = (
+    "long_scoreboard", "short_scoreboard", "barrier", "wait", "mio_throttle", "lg_throttle", "math_pipe_throttle", "membar",
+    "branch_resolving", "no_instruction",
+)  # fmt: skip
 METRICS = {
     "gpu__time_duration.sum": "time ns",
     "dram__bytes.sum": "DRAM bytes",
@@ -26,6 +31,18 @@ METRICS = {
     "lts__t_sector_hit_rate.pct": "L2 hit rate %",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "achieved occupancy %",
     "launch__registers_per_thread": "registers per thread",
+    "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active": "tensor pipe %",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "shared-memory bank conflicts",
+    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": "sectors per global load",
+    "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio": "sectors per global store",
+    "launch__occupancy_limit_registers": "blocks by registers",
+    "launch__occupancy_limit_shared_mem": "blocks by shared memory",
+    "launch__occupancy_limit_warps": "blocks by warps",
+    "launch__occupancy_limit_blocks": "blocks by block slots",
+    **{
+        f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio": f"stall {stall}"
+        for stall in STALLS
+    },
 }
 
 
@@ -45,7 +62,12 @@ def observe(program: Sequence[str], subject: str = "") -> Observation:
         for kernel, values in values_by_kernel.items()
         for name, value in values.items()
     }
-    return Observation(observer=NAME, subject=subject, metrics=metrics)
+    notes = (
+        f"{kernel}: {line}"
+        for kernel, values in values_by_kernel.items()
+        for line in describe_counters(values)
+    )
+    return Observation(observer=NAME, subject=subject, metrics=metrics, notes=tuple(notes))
 
 
 def command(tool: str, program: Sequence[str]) -> list[str]:

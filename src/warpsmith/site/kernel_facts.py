@@ -105,7 +105,7 @@ def describe_lineage(candidate: Candidate) -> str:
     words = [
         f"Made by {lineage.operator}",
         f"by {lineage.agent}" if lineage.agent else "",
-        f"({lineage.model})",
+        f"({' + '.join(lineage.credit)})",
     ]
     return (
         " ".join(w for w in words if w)
