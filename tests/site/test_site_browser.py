@@ -232,7 +232,7 @@ def test_downloads_arrive_whole(
     with zipfile.ZipFile(tmp_path / "package.zip") as package:
         assert {"README.md", "reference.py", "unit0/task.h"} <= set(package.namelist())
     with page.expect_download() as event:
-        page.get_by_role("link", name="Kernelbench file").click()
+        page.get_by_role("link", name="KernelBench file").click()
     event.value.save_as(tmp_path / "solution.py")
     compile((tmp_path / "solution.py").read_text(), "solution.py", "exec")
     assert "class ModelNew" in (tmp_path / "solution.py").read_text()

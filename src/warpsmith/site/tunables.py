@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MEANINGS = {
-    "BATCH": "keys, or rows, whose loads are under way at once",
+    "BATCH": "keys that a team of lanes takes at once",
     "BAND": "filter taps that read one patch of the image",
     "BK": "depth of a tile: how much of the sum one step takes",
     "BLOCK": "threads of a block",
