@@ -12,7 +12,6 @@ import pytest
 import scripted_run
 
 from warpsmith import api
-from warpsmith.archive import Archive
 from warpsmith.archive.activities import Activities
 from warpsmith.archive.store import Archive
 from warpsmith.config import Config
