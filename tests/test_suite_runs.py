@@ -12,7 +12,8 @@ import pytest
 import scripted_run
 
 from warpsmith import api
-from warpsmith.archive.store import Archive
+from warpsmith.archive import Archive
+from warpsmith.archive.activities import Activities
 from warpsmith.config import Config
 from warpsmith.errors import (
     ArchiveError,
@@ -24,6 +25,7 @@ from warpsmith.errors import (
     UsageError,
 )
 from warpsmith.pipeline.lane_client import LaneSettings
+from warpsmith.pipeline.live_suite import SuitePlace
 from warpsmith.pipeline.suite import Suite, play_suite
 from warpsmith.places import ArchiveUrl
 from warpsmith.progress import SilentObserver
@@ -172,6 +174,8 @@ def test_a_lane_plays_with_the_settings_of_the_suite(
 ) -> None:
     played: list[LaneSettings] = []
     monkeypatch.setattr(api, "play_in_lanes", lambda suite, lanes, *_: played.append(lanes) or [])
+    opened = Archive(tmp_path / "b.db")
+    monkeypatch.setattr(api, "Archive", lambda place: opened)  # there is no such host
     url = ArchiveUrl("postgresql://me:secret@host/db")
     for archive in (tmp_path / "a.db", url):
         config = Config(archive=archive, cache=tmp_path, timed_on=(0, 1), price="1/2")
@@ -183,8 +187,9 @@ def test_a_lane_plays_with_the_settings_of_the_suite(
         api.play_lane_run("t.py", 5, observer, settings)
         assert calls[-1] == {
             "spec": "t.py", "target": "cuda", "budget": Budget(evaluations=7), "seed": 5, "config": config,
-            "observer": observer, "reuse": True,
+            "observer": observer, "reuse": True, "suite": SuitePlace(played[-1].settings["suite"], 0, ""),
         }  # fmt: skip
+        assert Activities(opened.database).get(played[-1].settings["suite"]) is not None
 
 
 def test_a_benchmark_folder_names_tasks_by_level(calls: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ KernelBench-format files.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from . import plugins
 from .ahead import start_ahead
 from .archive.store import Archive
+from .authoring.naming import read_candidates
 from .budgets import BudgetLike, parse_budget
 from .config import Config
 from .errors import UsageError, WarpsmithError
 from .judge.admission.time_bound import TimeBound
+from .judge.device.visible_gpus import VARIABLE as GPU_VARIABLE
 from .judge.device.visible_gpus import list_visible_gpus
 from .judge.judge import Judge
 from .judge.task_check import TaskCheck
@@ -25,11 +28,13 @@ from .llm.setup import check
 from .machine import describe
 from .pipeline import Outcome, Run
 from .pipeline.lane_client import LaneSettings
+from .pipeline.live import LiveActivity
+from .pipeline.live_suite import LiveSuite, SuitePlace
 from .pipeline.suite import Finished, Suite, play_suite
 from .pipeline.suite_lanes import play_in_lanes
 from .places import ArchiveUrl
 from .processes.buffers import Scratch
-from .progress import Observer, SilentObserver, duration
+from .progress import Observer, SilentObserver, closing_line, duration
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
 from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
@@ -42,7 +47,12 @@ from .tasks.regions import make_region
 from .tasks.suite import suite_names
 from .watching import watching
 
-INDEPENDENT = {"reuse": False, "lessons": False, "transplant": False}  # settings of searches that are samples
+INDEPENDENT = {
+    "reuse": False,
+    "lessons": False,
+    "transplant": False,
+    "authors": False,
+}  # settings of searches that are samples
 LANE_PLAY = "warpsmith.api:play_lane_run"  # what a lane's process plays runs with
 
 if TYPE_CHECKING:
@@ -63,6 +73,8 @@ def optimize_task(
     overrides: dict[str, Any] | None = None,
     reuse: bool = False,
     replay: str | None = None,
+    start_from: Sequence[str | Path] = (),
+    suite: SuitePlace | None = None,
 ) -> RunSummary:
     """Search for a faster, verified implementation of a task file or `package.module:Class`.
 
@@ -80,6 +92,10 @@ def optimize_task(
         overrides: Values for constants of the task's file, by name, such as `{"batch_size": 64}`.
         reuse: Return a run that was finished on this machine with the same settings instead of a new one.
         replay: Id of a recorded run of this task, which is searched again from its record: no judge, no network, no key.
+        start_from: Kernels of authors to begin with: ids of candidates in the archive, unit files, or folders of unit files that are one
+            candidate. They are judged, tuned, edited and crossed with the agents' own. The best that others wrote for the task
+            before join without being named (setting `authors`).
+        suite: The suite and lane that the run belongs to, for those who watch.
 
     Returns:
         A `RunSummary`.
@@ -96,13 +112,20 @@ def optimize_task(
         check(config, limits)
     built = make_target(target, config)
     archive = Archive(config.archive)
-    with watching(observer, progress) as observer, Scratch() as scratch:
+    belongs = suite or SuitePlace()
+    live = LiveActivity(archive, "run", spec, target, belongs.suite, lane=belongs.lane, gpu=belongs.gpu)
+    with watching(observer, progress) as shown, Scratch() as scratch, live:
+        observer = live.observe(shown)
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
-        run = Run(task, built, limits, config, archive, observer, scratch, seed)
+        begun_with = read_candidates(task, built.name, archive, start_from)
+        run = Run(task, built, limits, config, archive, observer, scratch, seed, begun_with, live=live)
         if replay is not None:
             return run.replay(replay).summary
-        return (run.find_finished() if reuse else None) or run.play().summary
+        finished = run.find_finished() if reuse else None
+        if finished is not None:
+            live.finish(f"run {finished.run_id} was finished before: {closing_line(finished)}")
+        return finished or run.play().summary
 
 
 def run_suite(
@@ -158,18 +181,22 @@ def run_suite(
 
     def play(path: str, seed: int | None) -> RunSummary:
         return optimize_task(
-            path, target=target, budget=limits, seed=seed, config=config, observer=shown, reuse=True
-        )
+            path, target=target, budget=limits, seed=seed, config=config, observer=shown, reuse=True,
+            suite=SuitePlace(live.activity_id),
+        )  # fmt: skip
 
     tasks = list(zip(suite_names(files), files, strict=True))[:limit]
     plan, logs = Suite(tasks, target, samples, seed), config.cache / "logs"
-    with watching(observer, progress) as shown:
+    archive = Archive(config.archive)
+    with watching(observer, progress) as shown, LiveSuite(archive, suite, plan, limits, finished) as live:
         if lanes == 1:
-            return SuiteSummaries(play_suite(plan, play, shown, logs, finished))
-        settings = LaneSettings(
-            lanes, LANE_PLAY, make_lane_settings(target, limits, config), logs, list_visible_gpus()
-        )
-        return SuiteSummaries(play_in_lanes(plan, settings, shown, finished))
+            summaries = play_suite(plan, play, shown, logs, live.add_finished, live.is_stopped)
+        else:
+            details = make_lane_settings(target, limits, config) | {"suite": live.activity_id}
+            settings = LaneSettings(lanes, LANE_PLAY, details, logs, list_visible_gpus())
+            summaries = play_in_lanes(plan, settings, shown, live.add_finished, live.is_stopped)
+        live.raise_if_stopped(len(summaries))
+        return SuiteSummaries(summaries)
 
 
 def check_lanes(lanes: int, target: str) -> None:
@@ -201,6 +228,9 @@ def play_lane_run(path: str, seed: int | None, observer: Observer, settings: Map
         config=config,
         observer=observer,
         reuse=True,
+        suite=SuitePlace(
+            settings.get("suite", ""), settings.get("lane", 0), os.environ.get(GPU_VARIABLE, "")
+        ),
     )
 
 
@@ -398,11 +428,13 @@ def optimize(
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     target = target_of(original, (args, kwargs), target)
     built, archive = make_target(target, config), Archive(config.archive)
-    with watching(observer, progress) as observer, Scratch() as scratch:
+    live = LiveActivity(archive, "run", type(original).__name__, target)
+    with watching(observer, progress) as shown, Scratch() as scratch, live:
+        observer = live.observe(shown)
         observer.stage("exporting the module")
         exported = export_module(original, args, kwargs, config.cache / "exports")
         task = exported.task
-        outcome = Run(task, built, limits, config, archive, observer, scratch, seed).play()
+        outcome = Run(task, built, limits, config, archive, observer, scratch, seed, live=live).play()
         parts = winning_parts(task, built, outcome)
     return OptimizedModule(
         original, task.graph, parts, outcome.summary, device=device_of(target),

@@ -31,11 +31,12 @@ SEARCHED = (
     "steering",
     "worth",
     "transplant",
+    "authors",
     "simplify",
     "without",
 )  # how the search is made
 LATER = (
-    *PLAYERS, *SEARCHED, "screening", "temperature", "max_answer_tokens", "knowledge", "lessons", "reuse", "judge_memory_gb",
+    *PLAYERS, *SEARCHED, "screening", "temperature", "max_answer_tokens", "knowledge", "examples", "profiles", "lessons", "reuse", "judge_memory_gb",
     "timed_on",
 )  # fmt: skip
 
@@ -82,6 +83,8 @@ class Config(BaseModel):
     model_concurrency: PositiveInt = 4  # questions under way at once
     price: str | None = None  # in/out, dollars per million tokens, of models whose price is not known
     knowledge: bool = True  # models are told written knowledge and good kernels of other tasks
+    examples: bool = True  # of these, good kernels: of other tasks, and the built-in expert's for this one
+    profiles: bool = True  # models are told what was measured of kernels, beyond their times
     lessons: bool = True  # models are told what ended failures before, and what they learn is kept
     policy: Literal["bandit", "even", "fixed"] = "bandit"  # who shares a round among the operators
     islands: PositiveInt = 3  # populations that evolve apart
@@ -91,6 +94,7 @@ class Config(BaseModel):
     steering: bool = True  # regions near their limit are left alone
     worth: PositiveFloat = 1.02  # a gain below this is not worth going on
     transplant: bool = True  # sound units of other tasks are tried
+    authors: bool = True  # kernels that others wrote for this very task join the search
     simplify: bool = True  # less code at equal speed wins
     reuse: bool = True  # what earlier runs judged is taken from the archive, and costs no evaluation
     without: tuple[str, ...] = ()  # operators that are left out

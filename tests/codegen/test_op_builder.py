@@ -19,6 +19,9 @@ class Texts:
     def kind(self, value: Any) -> Kind:
         raise NotImplementedError
 
+    def dtype(self, value: Any) -> str:
+        raise NotImplementedError
+
     def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str:
         return f"{kind}:{text.format(*args)}"
 
@@ -40,8 +43,8 @@ class Texts:
         ("l", "f", "f:ws::to_float(x)"),
         ("l", "m", "m:ws::to_mask(x != 0)"),
         ("i", "l", "l:ws::to_long(x)"),
-        ("i", "f", "f:ws::to_float(l:ws::to_long(x))"),  # an index is widened first
-        ("i", "m", "m:ws::to_mask(l:ws::to_long(x) != 0)"),
+        ("i", "f", "f:ws::to_float(x)"),
+        ("i", "m", "m:ws::to_mask(l:ws::to_long(x) != 0)"),  # widened first
         ("i", "i", "x"),
     ],
 )

@@ -19,7 +19,7 @@ import pytest
 from warpsmith.config import Config
 from warpsmith.errors import ModelError
 from warpsmith.llm.chat import CUT, PASSING, BudgetSpent
-from warpsmith.llm.client import DEAD_AFTER, Patience
+from warpsmith.llm.client import DEAD_AFTER, Patience, mark_cached
 from warpsmith.llm.faults import MAX_ANSWER_CHARACTERS
 from warpsmith.llm.providers import MOST_BYTES
 from warpsmith.llm.scripted_server import (
@@ -298,3 +298,14 @@ def test_text_that_cannot_be_kept_is_made_keepable(asking: Start) -> None:
     got = asking([body]).ask()
     assert got.answer == "a?b"
     assert got.model_dump_json().encode()
+
+
+def test_what_questions_of_a_run_begin_with_is_marked_where_a_provider_wants_marks() -> None:
+    from pydantic_ai.messages import CachePoint
+
+    prompt = "the run\n\n# Your task now (prompt edit 2)\n\nedit"
+    head, point, tail = mark_cached("anthropic:some-model", prompt)
+    assert isinstance(point, CachePoint)
+    assert head + tail == prompt
+    assert mark_cached("openai:some-model", prompt) == prompt
+    assert mark_cached("anthropic:some-model", "no run") == "no run"

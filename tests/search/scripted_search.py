@@ -50,7 +50,8 @@ class Varying(FakeBrain):
 def searched(
     speed: Callable[[Candidate], float | str] | ScriptedExecutor, *, brain: FakeBrain | None = None, evaluations: int = 40,
     transfer_seeds: TransferSeeds = find_no_seeds, seed: int = 7, patience: int = 3, run: bool = True, asks: bool = False,
-    assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), task: Task | None = None, **settings: Any,
+    assembly: Callable[[Unit], str] | None = None, elsewhere: Sequence[TimedUnit] = (), task: Task | None = None,
+    adopted: Sequence[Candidate] = (), **settings: Any,
 ) -> Search:  # fmt: skip
     """A search that was run, by these settings."""
     brain = brain or FakeBrain()
@@ -61,7 +62,7 @@ def searched(
     )  # fmt: skip
     search = Search(
         task or chain_task(), "cpu", FACTS, LIMIT, team, executor, Meter(Budget(evaluations=evaluations, seconds=None)),
-        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), transfer_seeds, assembly, elsewhere=elsewhere),
+        lambda attempt: None, seed=seed, methods=make_methods(Config(**settings), transfer_seeds, assembly, elsewhere=elsewhere, adopted=adopted),
     )  # fmt: skip
     if run:
         search.run()

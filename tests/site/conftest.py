@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from chromium import launch_browser
 
 sys.path.insert(0, str(Path(__file__).parent))  # for helpers that are no tests
 
 from warpsmith import machine
-from warpsmith.archive import Archive
+from warpsmith.archive import Archive, import_jsonl
 from warpsmith.records import Admission, BaselineTiming, Environment, Limit, Lineage, Result, Task
 from warpsmith.testing import chain_candidate, chain_task, scripted_result, scripted_screening
 
@@ -37,7 +40,11 @@ def open_archive(tmp_path: Path) -> Iterator[Callable[[str], Archive]]:
 
 @pytest.fixture
 def sample(open_archive: Callable[[str], Archive], environment: Environment) -> Archive:
-    archive, task = open_archive("sample.db"), chain_task()
+    return fill_sample(open_archive("sample.db"), environment)
+
+
+def fill_sample(archive: Archive, environment: Environment) -> Archive:
+    task = chain_task()
     archive.begin_run(
         "run-one", task, "cpu", 7, {"budget": {"seconds": 60}, "secret": "/home/me"}, environment
     )
@@ -93,3 +100,22 @@ def judged_at() -> Callable[[Result, int], Result]:
     return lambda result, second: result.model_copy(
         update={"judged_at": f"2026-01-01T00:00:{second:02d}+00:00"}
     )
+
+
+@pytest.fixture(scope="session")
+def small_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    """Two real runs on a GPU, five results each, as they were recorded."""
+    folder = tmp_path_factory.mktemp("small")
+    lines = folder / "small.jsonl"
+    lines.write_bytes(gzip.decompress((Path(__file__).parent / "data/small_archive.jsonl.gz").read_bytes()))
+    archive = Archive(folder / "small.db")
+    import_jsonl(archive, lines)
+    yield archive
+    archive.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One browser for all tests of a process."""
+    with launch_browser() as browser:
+        yield browser

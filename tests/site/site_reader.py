@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-VOID = frozenset({"meta", "link", "input", "br", "hr", "img", "circle", "path"})
+VOID = frozenset({"meta", "link", "input", "br", "hr", "img", "circle", "path", "wbr"})
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from site_reader import Page, find_broken_links
 
@@ -78,8 +79,16 @@ def test_downloads_hold_the_source_and_end_in_txt(site: Path) -> None:
         p for p in site.rglob("*") if p.is_file() and p.suffix not in (".html", ".json", ".js", ".css")
     ]
     assert downloads
-    assert {p.suffix for p in downloads} == {".txt"}
-    assert any("return x < 1 ? 2.0f : 3.0f; } // <b>&" in p.read_text() for p in downloads)
+    assert {p.suffix for p in downloads} == {
+        ".txt",
+        ".zip",
+        ".parquet",
+        ".md",
+        ".svg",
+    }  # no browser runs one of these
+    assert {p.relative_to(site).as_posix() for p in downloads if p.suffix == ".svg"} == {"icon.svg"}
+    texts = [p.read_text() for p in downloads if p.suffix == ".txt"]
+    assert any("return x < 1 ? 2.0f : 3.0f; } // <b>&" in t for t in texts)
 
 
 def test_json_leaves_out_paths_and_settings(site: Path) -> None:
@@ -88,6 +97,10 @@ def test_json_leaves_out_paths_and_settings(site: Path) -> None:
         t for t in texts if "/home/me" in t or '"library"' in t or '"config"' in t or "export_file" in t
     ]
     assert not [p for p in site.rglob("*.html") if "/home/me" in p.read_text()]
+    table = pyarrow.parquet.read_table(site / "data/kernels-1.parquet").to_pylist()
+    assert len(table) == 8
+    assert "run-one" in str(table)
+    assert "/home/me" not in str(table)
     index = json.loads((site / "api/index.json").read_text())
     assert all((site / path).is_file() for path in index["files"].values())
 

@@ -82,6 +82,14 @@ def test_cuda_half_types_bring_their_headers_and_shapes_live_in_constant_memory(
         cuda_task_header([], [spec((2,), "complex64")])
 
 
+def test_float8_types_are_structs_of_a_byte_where_they_are_used() -> None:
+    text = task_header([spec((2, 3), "float8_e4m3fn")], [spec((2,), "float8_e5m2")], threads=1)
+    assert "struct ws_e4m3 { uint8_t bits; };" in text
+    assert "typedef ws_e4m3 in0_t;" in text
+    assert "typedef ws_e5m2 out0_t;" in text
+    assert "ws_e4m3" not in task_header([spec((2, 3), "int8")], [spec((2,), "bfloat16")], threads=1)
+
+
 def test_cuda_float8_types_bring_their_header_once() -> None:
     text = cuda_task_header([spec((2, 3), "float8_e4m3fn")], [spec((2,), "float8_e5m2")])
     assert text.count("#include <cuda_fp8.h>") == 1

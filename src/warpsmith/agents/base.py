@@ -28,6 +28,8 @@ from ..records import (
 from ..records.intervals import find_worth
 from .findings import BEATEN
 
+NOTE = "its author: "  # how what an author said of a unit begins in the reason of a lineage
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -91,6 +93,7 @@ class Situation:
     limit: Limit
     attempts: tuple[Attempt, ...]
     round: int
+    budget_left: str = ""  # in words, apart from time
     steered: bool = True  # whether regions near their limit are left alone
 
     @property
@@ -157,9 +160,12 @@ class Credits:
 
     models: dict[str, str] = field(default_factory=dict)
     unpaid: dict[str, float] = field(default_factory=dict)  # dollars that no candidate carries yet
+    notes: dict[str, str] = field(default_factory=dict)  # what the model said of it
 
-    def add(self, unit: Unit, model: str, usd: float) -> None:
+    def add(self, unit: Unit, model: str, usd: float, note: str = "") -> None:
         self.models.setdefault(unit.code_key, model)
+        if note:
+            self.notes.setdefault(unit.code_key, note)
         self.unpaid[unit.code_key] = self.unpaid.get(unit.code_key, 0.0) + usd
 
     def sign(self, candidate: Candidate) -> Candidate:
@@ -168,7 +174,11 @@ class Credits:
         if not unpaid_keys:
             return candidate
         usd = sum(self.unpaid.pop(key) for key in dict.fromkeys(unpaid_keys))
-        update = {"model": self.models[unpaid_keys[-1]], "cost_usd": round(usd, 9)}
+        notes = [self.notes[key] for key in dict.fromkeys(unpaid_keys) if key in self.notes]
+        update = {
+            "model": self.models[unpaid_keys[-1]], "cost_usd": round(usd, 9),
+            "reason": "; ".join(filter(None, [candidate.lineage.reason, *(f"{NOTE}{n}" for n in notes)])),
+        }  # fmt: skip
         return candidate.model_copy(update={"lineage": candidate.lineage.model_copy(update=update)})
 
 

@@ -128,6 +128,24 @@ STEPS: tuple[Step, ...] = (
         },
     ),
     VIEWS,
+    (
+        """CREATE TABLE activities (
+            id VARCHAR PRIMARY KEY, kind VARCHAR NOT NULL, parent VARCHAR NOT NULL, run_id VARCHAR NOT NULL,
+            title VARCHAR NOT NULL, target VARCHAR NOT NULL, owner VARCHAR NOT NULL, started_at VARCHAR NOT NULL,
+            seen_at FLOAT NOT NULL, ended_at VARCHAR NOT NULL, ending VARCHAR NOT NULL, state TEXT NOT NULL)""",
+        "CREATE INDEX ix_activities_ended_at ON activities (ended_at, started_at)",
+        "CREATE INDEX ix_activities_parent ON activities (parent)",
+        """CREATE TABLE activity_lines (
+            number INTEGER PRIMARY KEY, activity_id VARCHAR NOT NULL REFERENCES activities (id),
+            written_at VARCHAR NOT NULL, line TEXT NOT NULL)""",
+        "CREATE INDEX ix_activity_lines_activity_id ON activity_lines (activity_id, number)",
+        """CREATE TABLE requests (
+            number INTEGER PRIMARY KEY, activity_id VARCHAR NOT NULL REFERENCES activities (id),
+            run_id VARCHAR NOT NULL, kind VARCHAR NOT NULL, body TEXT NOT NULL, made_at VARCHAR NOT NULL,
+            status VARCHAR NOT NULL, round INTEGER NOT NULL, answered_at VARCHAR NOT NULL, answer TEXT NOT NULL)""",
+        "CREATE INDEX ix_requests_activity_id ON requests (activity_id, status)",
+        "CREATE INDEX ix_requests_run_id ON requests (run_id, status)",
+    ),
 )
 
 

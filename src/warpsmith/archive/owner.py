@@ -45,7 +45,8 @@ def is_gone(owner: str, silent: float = 0.0, lease: float = LEASE_SECONDS) -> bo
     if host not in (this_host(), socket.gethostname()):  # versions before 0.3 wrote the bare name
         return silent > lease
     try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" != started
+        process = psutil.Process(int(pid))
+        return f"{process.create_time():.2f}" != started or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from ..errors import UsageError
 from ..places import ArchiveUrl
 
+CHANNEL = "warpsmith_archive"  # hears of every write
 LOCK = 0x57415250  # the archive's advisory lock, the same for every writer
 BUSY_SECONDS = 30
 SILENT_SECONDS = 60  # a transaction that does nothing for so long is ended
@@ -81,5 +82,6 @@ def _prepare(connection: Any, _: Any) -> None:
 def _begin(connection: Connection) -> None:
     if connection.get_execution_options().get("write", False):
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        connection.exec_driver_sql(f"NOTIFY {CHANNEL}")  # sent when the transaction is committed
     else:
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

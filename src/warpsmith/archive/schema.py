@@ -167,3 +167,41 @@ licenses = Table(  # of what was imported
     Column("subject", String, primary_key=True),  # id of a candidate or of a foreign kernel
     Column("license", String, nullable=False),
 )  # fmt: skip
+
+activities = Table(  # what processes work on, while they do and afterwards: runs, suites, sessions of authors
+    "activities", metadata,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("parent", String, nullable=False),  # the suite that a run belongs to, or empty
+    Column("run_id", String, nullable=False),  # empty until it is known
+    Column("title", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("owner", String, nullable=False),  # host, pid and start time of its process
+    Column("started_at", String, nullable=False),
+    Column("seen_at", Float, nullable=False),  # when its process last wrote, since 1970
+    Column("ended_at", String, nullable=False),  # empty: it has not ended, or its process was killed
+    Column("ending", String, nullable=False),
+    Column("state", Text, nullable=False),  # JSON of LiveState
+)  # fmt: skip
+
+activity_lines = Table(
+    "activity_lines", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("activity_id", ForeignKey("activities.id"), nullable=False),
+    Column("written_at", String, nullable=False),
+    Column("line", Text, nullable=False),
+)  # fmt: skip
+
+requests = Table(  # of people to what works: stop, pin, hypothesis, kernel
+    "requests", metadata,
+    Column("number", Integer, primary_key=True),
+    Column("activity_id", ForeignKey("activities.id"), nullable=False),
+    Column("run_id", String, nullable=False),  # empty until it is known
+    Column("kind", String, nullable=False),
+    Column("body", Text, nullable=False),  # JSON
+    Column("made_at", String, nullable=False),
+    Column("status", String, nullable=False),  # waiting, taken, done, refused
+    Column("round", Integer, nullable=False),  # before which it was taken; -1: it was not
+    Column("answered_at", String, nullable=False),
+    Column("answer", Text, nullable=False),
+)  # fmt: skip

@@ -75,6 +75,7 @@ def make_candidate(
         model=" ".join(author.split())[:80] or "author", reason=" ".join(note.split())[:MAX_NOTE_CHARACTERS],
         branch=" + ".join(u.technique or u.family or "unit" for u in ordered),
     )  # fmt: skip
+    lineage = lineage.share_credit([onto.lineage] if onto is not None and kept_units else [])
     return Candidate(task_id=task.id, target=target, units=ordered, lineage=lineage)
 
 

@@ -27,6 +27,7 @@ from .author_views import (
 )
 from .describe import name_hardware
 from .jobs import JobRequest, JobView
+from .machine_page import write_machine_page
 from .service import AuthoringService
 
 WAIT_SECONDS = 20.0  # of one call that waits for a job
@@ -69,6 +70,10 @@ class Author(Protocol):
 
     def header(self, task: str, region: str = "") -> HeaderView:
         """The header, the rules and an example for a region."""
+        ...
+
+    def machine_page(self, gpu: str = "") -> str:
+        """Describe what an author needs to know of the machine, or of a GPU named for one that is elsewhere."""
         ...
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
@@ -141,6 +146,9 @@ class LocalAuthor:
     def header(self, task: str, region: str = "") -> HeaderView:
         view = self.service.header(self._load(task), region, self.owner)
         return view if not self.owner else view.model_copy(update={"helpers": Path(view.helpers).name})
+
+    def machine_page(self, gpu: str = "") -> str:
+        return write_machine_page(self.service.config, self.service.target_name, gpu)
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
         return self.service.history(self._load(task), last, self.owner)

@@ -22,15 +22,18 @@ from ..executors.local import LocalExecutor
 from ..judge.device.device_lock import processor_lock_file
 from ..judge.screening import ScreeningJudge
 from ..pipeline import best_of
+from ..pipeline.live import LiveActivity, tell_best
 from ..processes.buffers import Scratch
 from ..profile.observation import Observation
 from ..profile.observe import observe_counters
 from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Region, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
-from ..search.confirmation import explain_noise
+from ..search.confirmation import describe_best, explain_noise
 from ..targets.target import Target, unit_device
+from ..wording import label
 
+IDLE = "waiting for a submission"
 LOOK_S = 0.3  # for other programs before a batch is screened
 BUSY = "other programs ran on this machine meanwhile: times may be longer than they are alone"
 
@@ -47,16 +50,21 @@ class AuthorSession:
         self.run_id = ""
         self._started = time.monotonic()
         self._attempts: list[Attempt] = []
+        self._authors: tuple[str, ...] = ()
         self._seed = secrets.randbits(31)  # nobody can write a kernel for it
         self._scratch = scratch
         self._opened: Literal["", "screening", "judging"] = ""
+        self.live = LiveActivity(archive, "authors", task.name, target.name)
+        self.live.begin()
         self.judge = ScreeningJudge(
             task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
-            progress=progress, baselines=config.baselines, peaks_cache=config.cache,
+            progress=self._report_stage, baselines=config.baselines, peaks_cache=config.cache,
             memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
             lock=processor_lock_file() if unit_device(target) == "cpu" else None,
         )  # fmt: skip
+        self.judge.moved = self.live.move
         self._executor = LocalExecutor(self.judge)
+        self.live.change(stage=IDLE)
 
     def open_for_screening(self) -> None:
         """Open the judge as far as screening and a profile need it."""
@@ -67,43 +75,47 @@ class AuthorSession:
     def prepare_regions(self, regions: Sequence[Region]) -> None:
         """Have what screening units of these regions needs, ahead of the first of them."""
         self.open_for_screening()
-        self._progress("computing what is right for units of the first regions")
+        self._report_stage("computing what is right for units of the first regions")
         self.judge.compute_truth(regions)
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Result]]:
         """Yield which candidates are worth a verdict, each as soon as it is known and kept."""
         self.open_for_screening()
         self._begin()
-        self._progress(f"building {counted(len(candidates), 'candidate')}")
+        self._report_stage(f"building {counted(len(candidates), 'candidate')}")
         self.judge.build_for_screening(candidates)
         # On a CPU one is verified at a time anyway: its result need not wait for the others'.
         at_once = 1 if self.judge.device == "cpu" else len(candidates)
         busy = "" if self._is_quiet() else BUSY
         for start in range(0, len(candidates), max(1, at_once)):
             batch = candidates[start : start + at_once]
-            self._progress(f"screening {start + 1} of {len(candidates)}")
+            self._report_stage(f"screening {start + 1} of {len(candidates)}")
             for candidate, screened in zip(batch, self._executor.screen(batch), strict=True):
                 result = note_busy(screened, busy)
                 self._archive.add_result(self.run_id, candidate, result)
                 self._attempts.append(Attempt(candidate, result))
+                self._tell_author(candidate)
+                self._tell_outcome(candidate, result)
                 yield candidate, result.restate(self.judge.limit)
 
     def judge_candidate(self, candidate: Candidate, known: Result | None = None) -> Result:
         """The verdict on a candidate: kept, and confirmed when it is a win. `known`: a win that waits for its confirmation only."""
         self._open_for_judging()
         self._begin()
+        self._tell_author(candidate)
         result = known
         if result is None:
-            self._progress("building, verifying and timing the candidate")
+            self._report_stage("building, verifying and timing the candidate")
             result = next(iter(self._executor.run([candidate])))
             self._archive.add_result(self.run_id, candidate, result)
         if result.win:
-            self._progress("confirming the win in fresh processes")
+            self._report_stage("confirming the win in fresh processes")
             result = self._executor.confirm(candidate)
             keep = self._archive.add_confirmation if result.status == "ok" else self._archive.add_result
             keep(self.run_id, candidate, result)
         self._attempts.append(Attempt(candidate, result))
         self._note_task()  # the limit may have been measured again
+        self._tell_outcome(candidate, result)
         return result.restate(self.judge.limit)
 
     def observe_counters(self, candidate: Candidate) -> list[Observation]:
@@ -130,6 +142,8 @@ class AuthorSession:
         finally:
             self.judge.close()
             self._scratch.close()
+            self.live.finish(f"closed after {counted(len(self._attempts), 'submission')}")
+            self.live.close(None)
 
     @property
     def admitted(self) -> bool:
@@ -141,6 +155,26 @@ class AuthorSession:
     def doubts(self) -> tuple[str, ...]:
         """Why the task is quarantined; empty where it is not."""
         return () if self.admitted else self.judge.admission.reasons
+
+    def _report_stage(self, text: str) -> None:
+        self.live.change(stage=text)
+        self._progress(text)
+
+    def _tell_author(self, candidate: Candidate) -> None:
+        self._authors = tuple(dict.fromkeys([*self._authors, candidate.lineage.model]))
+        self.live.change(authors=self._authors)
+
+    def _tell_outcome(self, candidate: Candidate, result: Result) -> None:
+        """Tell who watches how a submission ended, and the best so far."""
+        how = describe_best(result) if result.status == "ok" else result.reason
+        self.live.say(
+            f"{candidate.lineage.model}: {label(candidate)}: {result.status}{f', {how}' if how else ''}"[:300]
+        )
+        judged = [a for a in self._attempts if not a.screened]
+        best = max((a for a in judged if a.speedup > 0), key=_rank, default=None)
+        values = tell_best(best) if best is not None else {}
+        outcomes = dict(Counter(a.result.status for a in self._attempts))
+        self.live.change(stage=IDLE, judged=len(judged), outcomes=outcomes, **values)
 
     def _is_quiet(self) -> bool:
         """Look for other programs for a moment; nothing of this session runs meanwhile."""
@@ -162,6 +196,7 @@ class AuthorSession:
         if self.run_id:
             return
         judge, self.run_id = self.judge, secrets.token_hex(6)
+        self.live.name_run(self.run_id)
         settings = {"authors": True, "config": self._config.model_dump(mode="json")}
         self._archive.begin_run(
             self.run_id, self.task, self.target.name, self._seed, settings, judge.environment

@@ -1,6 +1,7 @@
 """A task as a folder for an author, and the answers out of it.
 
     README.md  what to do, and the rules        task.py   the module          graph.md      graph, limits, regions
+    machine.md what units are timed on
     region.md  the region that is asked for     task.h    its header          example.*     a unit as the expert writes it
     history.md what was judged so far           knowledge.md                  ask.json      which task this is
     answer/    to be filled: a file is a candidate; a folder of files is one candidate of several units
@@ -43,11 +44,16 @@ class Asked(Record):
 
 
 def write_folder(
-    author: Author, spec: str, out: Path, region: str = "", overrides: dict[str, Any] | None = None
+    author: Author,
+    spec: str,
+    out: Path,
+    region: str = "",
+    overrides: dict[str, Any] | None = None,
+    gpu: str = "",
 ) -> Path:
     """Write (or renew) the folder of a task and one of its regions, the first proposed when none is named.
 
-    Answers that are there stay. Raises UsageError, TaskError.
+    `gpu`: the short name of one that is elsewhere, for its machine sheet. Answers that are there stay. Raises UsageError, TaskError.
     """
     expect_free(out)
     task = author.open_task(spec, overrides).task
@@ -60,6 +66,7 @@ def write_folder(
         "graph.md": prose.graph_md(view),
         "region.md": prose.region_md(header.region),
         "task.h": header.task_h,
+        "machine.md": author.machine_page(gpu),
         "history.md": prose.history_md(author.history(task)),
         "knowledge.md": prose.knowledge_md(passages),
         ASKED: asked.model_dump_json(indent=2) + "\n",
@@ -90,7 +97,7 @@ def readme(view: TaskView, header: HeaderView) -> str:
         f"# Write a faster kernel for {view.name}\n\n"
         f"The module is in `task.py`, its graph in `graph.md`. Asked for is a {view.target} unit for the nodes "
         f"`{nodes}` (`region.md`, `task.h`); the other nodes run as ATen. {example}"
-        "`history.md` says what was judged so far, `knowledge.md` what may help.\n\n"
+        "`machine.md` says what it is timed on, `history.md` what was judged so far, `knowledge.md` what may help.\n\n"
         f"1. Write units into `{ANSWERS}/`, for instance `{ANSWERS}/first{suffix}`. "
         "Each file is a candidate of its own. "
         f"A folder in `{ANSWERS}/` is one candidate of several units for different regions.\n"

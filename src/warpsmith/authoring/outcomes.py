@@ -196,8 +196,8 @@ def list_values(candidate: Candidate) -> dict[str, int]:
 
 
 def author_of(lineage: Lineage) -> str:
-    """Name who wrote it: the name that an author gave, "expert", or a model."""
-    return lineage.model
+    """Name all who wrote a part of it: names that authors gave, "expert", models."""
+    return " + ".join(lineage.credit)
 
 
 def technique_of(candidate: Candidate) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..targets.helper_api import describe_helpers
 from ..targets.native_target import HEADERS
 
 HELPERS = {"cpu": "warpsmith_simd.h", "cuda": "warpsmith_cuda.h"}
@@ -14,7 +15,7 @@ ELSE = "A unit is one source file for one region; its target's own documentation
 
 def text(target: str) -> str:
     path = Path(__file__).with_name(f"rules_{target}.md")
-    return path.read_text(encoding="utf-8") if path.is_file() else ELSE
+    return f"{path.read_text(encoding='utf-8')}\n{describe_helpers(target)}\n" if path.is_file() else ELSE
 
 
 def helper(target: str) -> Path | None:

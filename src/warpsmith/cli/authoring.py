@@ -48,6 +48,14 @@ def ask(
     out: Annotated[
         Path | None, typer.Option("--out", help="The folder to write; ask/NAME when none.")
     ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="GPU",
+            help="Write for a GPU that is not here: h100, h200 or a100. Sets the target to cuda.",
+        ),
+    ] = None,
     target: o.TargetOption = "cpu",
     archive: o.ArchiveOption = None,
     settings: o.SetOption = None,
@@ -57,8 +65,12 @@ def ask(
 ) -> None:
     """Write a folder for whoever is to write kernels for each TASK; `warpsmith tell` takes the answers."""
     from ..authoring.folder import expect_free, write_folder
+    from ..targets.machine_sheet import find_gpu
 
     changed = o.overrides(settings)
+    if gpu is not None:
+        target = "cuda"
+        find_gpu(gpu)  # what is not known is told before any work
     if out is not None and len(task) == 1:
         expect_free(out)
     with (
@@ -69,7 +81,7 @@ def ask(
             observer.stage(f"loading {spec}")
             name = author.open_task(spec, changed).name
             folder = out if out is not None and len(task) == 1 else (out or Path("ask")) / name
-            print(write_folder(author, spec, folder, region or "", changed))
+            print(write_folder(author, spec, folder, region or "", changed, gpu or ""))
 
 
 def tell(

@@ -33,6 +33,8 @@ from . import (
     serving,
     sharing,
     site,
+    skills,
+    ui,
 )
 from .streams import READER_GONE, drop_abandoned_streams, prepare_streams
 
@@ -67,6 +69,8 @@ for group in (
     results,
     sharing,
     site,
+    skills,
+    ui,
     profile,
     inspect,
     knowledge,

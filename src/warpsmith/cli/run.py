@@ -42,6 +42,14 @@ def optimize(
         str | None,
         typer.Option("--replay", metavar="RUN", help="Search again from the record of a run alone."),
     ] = None,
+    start_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="CANDIDATE|FILE",
+            help="A kernel to begin with: a candidate's id, a unit file, or a folder of them. Repeat for several.",
+        ),
+    ] = None,
 ) -> None:
     """Search for a faster, verified implementation of each TASK.
 
@@ -54,6 +62,8 @@ def optimize(
     printing.expect_writable(json)
     if replay is not None and len(task) > 1:
         raise UsageError("--replay repeats one run: name its task alone")
+    if start_from and (replay is not None or len(task) > 1):
+        raise UsageError("--from begins one search on one task: name that task alone, without --replay")
     config = flags.config()
     limit, changed = flags.limits(config), o.overrides(settings)
     summaries: list[RunSummary] = []
@@ -71,6 +81,7 @@ def optimize(
                 observer=observer,
                 overrides=changed,
                 replay=replay,
+                start_from=start_from or (),
             )
             summaries.append(done)
             if done.fault:

@@ -10,6 +10,10 @@ from .program import Expr, Operand, Program
 from .writer import Writer
 
 VECTOR_TYPE = {"f": "ws::vf", "m": "ws::vm", "i": "ws::vi", "l": "ws::vl"}
+WRITE = {
+    "bool": "write_bool", "int64": "write_index",
+    **dict.fromkeys(("int32", "int16", "int8", "uint8"), "write_int"),
+}  # helper that stores lanes, of what "write" does not  # fmt: skip
 READ = {"f": "read", "m": "read_bool", "l": "read_int"}  # helper that loads lanes
 SCALAR_TYPE = {"f": "float", "m": "bool", "i": "int64_t", "l": "int64_t"}
 
@@ -52,7 +56,7 @@ class Express:
 
     def store(self, operand: Operand, value: str, stream: bool = True) -> None:
         """One store of lanes; `stream`: past the caches where NT says so."""
-        helper = {"bool": "write_bool", "int64": "write_index"}.get(operand.dtype, "write")
+        helper = WRITE.get(operand.dtype, "write")
         self.w.use(helper)
         stride = self.layout.lane_stride(operand) + (", NT" if stream and helper == "write" else "")
         pointer = f"{operand.name}_at{self.layout.reduce_offset(operand)}"
@@ -76,6 +80,8 @@ class Express:
         text = step.text if self.constant(step) else step.name
         if step.kind == "m":
             return f"ws::splat_int(-(int){text})"
+        if step.kind == "i":
+            return f"ws::splat_int((int32_t){text})"
         return f"ws::splat_long({text})" if step.kind == "l" else f"ws::splat({text})"
 
     def _scalar_arg(self, name: str) -> str:
@@ -132,6 +138,8 @@ class Express:
             return rename(arg.name)
         if arg.kind == "m":
             return f"ws::splat_int(-(int){rename(arg.name)})"
+        if arg.kind == "i":
+            return f"ws::splat_int((int32_t){rename(arg.name)})"
         if arg.kind == "l":
             return f"ws::splat_long({rename(arg.name)})" if call else rename(arg.name)
         return f"ws::splat({rename(arg.name)})" if call else rename(arg.name)

@@ -14,7 +14,9 @@ from typing import Literal
 
 from ..records import Region
 
-Kind = Literal["f", "m", "i", "l"]  # float32 in registers, mask, index of a reduction, int64
+Kind = Literal[
+    "f", "m", "i", "l"
+]  # float32 in registers, mask, int32 (index of a reduction, cast float), int64
 REDUCTIONS = ("sum", "count", "max", "min", "prod", "argmax", "argmin", "any", "all", "moments", "softmax")
 
 

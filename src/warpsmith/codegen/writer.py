@@ -12,7 +12,7 @@ from .templates import render
 # Helpers, each in a file of its name, in the order in which units have them.
 KERNELS = (
     "common/cpu/read.h", "common/cpu/read_bool.h", "common/cpu/read_int.h", "common/cpu/pick.h", "common/cpu/write.h",
-    "common/cpu/write_bool.h", "common/cpu/write_index.h", "common/cpu/keep.h", "common/cpu/vectors.h",
+    "common/cpu/write_bool.h", "common/cpu/write_index.h", "common/cpu/write_int.h", "common/cpu/keep.h", "common/cpu/vectors.h",
     "common/cpu/sweep.h", "common/cpu/better.h", "common/cpu/flat.h",
 )  # fmt: skip
 PRELUDE = {PurePath(kernel).stem: render(kernel) for kernel in KERNELS}

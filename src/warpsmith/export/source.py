@@ -38,22 +38,29 @@ come from the process that loads it; link with `-fopenmp` if yours has none.
 
 def to_source(task: Task, candidate: Candidate, target: NativeTarget, out_dir: Path, proof: str = "") -> Path:
     """Write the files under `out_dir` and return it. Raises UsageError when it cannot be written."""
-    parts = []
+    for name, text in list_source_files(task, candidate, target, proof).items():
+        write(out_dir / name, text)
+    return out_dir
+
+
+def list_source_files(
+    task: Task, candidate: Candidate, target: NativeTarget, proof: str = ""
+) -> dict[str, str]:
+    """Return the texts by their names below one folder."""
+    parts: list[str] = []
+    texts: dict[str, str] = {}
     for number, unit in enumerate(candidate.compiled):
         files = unit_files(unit, task.graph, target)
-        write(out_dir / f"unit{number}" / files.name, files.source)
-        write(out_dir / f"unit{number}" / "task.h", files.header)
-        for name, text in files.headers().items():
-            write(out_dir / name, text)
+        texts |= {f"unit{number}/{files.name}": files.source, f"unit{number}/task.h": files.header}
+        texts |= files.headers()
         parts.append(_about(number, unit, task.graph, files))
     rewritten = [u for u in candidate.units if not u.compiled]
     parts += [f"## {u.technique}\n\nNo kernel: ATen's own.\n\n```\n{u.text}```" for u in rewritten]
     count = f"{counted(len(candidate.compiled), 'kernel')}"
-    text = _README.format(
+    texts["README.md"] = _README.format(
         task=task.name, count=count, candidate=candidate.id, units="\n\n".join(parts), proof=proof
     )
-    write(out_dir / "README.md", text)
-    return out_dir
+    return texts
 
 
 def _about(number: int, unit: Unit, graph: Graph, files: UnitFiles) -> str:

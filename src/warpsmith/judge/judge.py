@@ -136,8 +136,13 @@ class Judge(JudgeSession):
         """In order, at all variants or those named. What does not fit this task is refused before anything is built."""
         outcomes = [self._check_regions(c) for c in candidates]
         fit = [c for c, o in zip(candidates, outcomes, strict=True) if o.status == "ok"]
+        for candidate in fit:
+            self.moved(candidate, "building")
         built = iter(build_all(fit, self.task, self.target, variants))
-        return [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
+        builds = [next(built) if o.status == "ok" else Built((), {}, o.status, o.reason) for o in outcomes]
+        for candidate in fit:
+            self.moved(candidate, "waiting")
+        return builds
 
     def _at_once(self) -> int:
         """Candidates to verify at a time: on a CPU one, which has all processors; on a GPU as many as the
@@ -162,6 +167,7 @@ class Judge(JudgeSession):
 
     def _verify(self, candidate: Candidate, built: Built, cases: Sequence[Case], confirm: bool) -> Verified:
         start = time.monotonic()
+        self.moved(candidate, "confirming" if confirm else "verifying")
         verification = self.verifier.verify(
             candidate, built.libraries, cases, timed=UNIT_RUNS if confirm or not self.quick else 0, stand_in="" if confirm else STAND_IN,
             most=None if confirm else SEARCHED,
@@ -253,6 +259,7 @@ class Judge(JudgeSession):
         """Time it as deployed, then check what the timed calls returned, then the speed of light. `losers_too`: check also what
         cannot win.
         """
+        self.moved(candidate, "confirming" if confirm else "timing")
         main = self.task.main.name
         libraries = {u.region.id: Path(built.libraries[main, u.code_key].library) for u in candidate.compiled}
         names = [n for n, t in self.bench.pool.timings.items() if t.ok] if confirm else None
@@ -330,6 +337,7 @@ class Judge(JudgeSession):
         self, candidate: Candidate, built: Built, outcome: Outcome, verification: Verification | None = None,
         timing: Timing | None = None, seconds: dict[str, float] | None = None,
     ) -> Result:  # fmt: skip
+        self.moved(candidate, "")
         verdict = None
         if verification is not None:
             doubt = explain_doubt(candidate, self.task.graph, self.limit, verification.unit_us)

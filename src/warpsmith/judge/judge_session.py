@@ -66,6 +66,9 @@ class JudgeSession:
         """
         self.task, self.target, self.scratch, self.workdir, self.seed = task, target, scratch, workdir, seed
         self.progress, self.quick, self._profiled = progress, quick, profile
+        self.moved: Callable[[Candidate, str], None] = lambda candidate, stage: (
+            None
+        )  # hears where each candidate is
         self.device = unit_device(target)
         self.device_lock = DeviceLock(lock or lock_file(self.device), progress)
         # The ordinary three stand for all that the device has.

@@ -78,6 +78,8 @@ class ScreeningJudge(Judge):
             for c, a in zip(batch, alike, strict=True)
         ]
         built = self._build(batch, [c.variant for c in cases])
+        for candidate in batch:
+            self.moved(candidate, "screening")
         with self._short_patience():
             verified = self._verify_together(tried, built, cases, self._at_once())
             results = [

@@ -7,6 +7,7 @@ goes into the archive at once, for later runs.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ..archive import Archive
@@ -15,6 +16,11 @@ from .exemplars import exemplars
 from .index import Index
 from .signature import signature
 
+# A slip of the pen teaches nobody anything: a missing semicolon, a name that was mistyped.
+_SLIP = re.compile(
+    r"expected '?[;,(){}\]]'? |expected (?:unqualified-id|initializer|primary-expression|declaration)\b|stray |missing terminating|"
+    r"did you mean|expected a \"[;,(){}]\"|expected '[;,(){}\]]'"
+)
 LONGEST_PROBLEM = 300  # characters of a failure that a lesson quotes
 
 
@@ -29,6 +35,7 @@ class ArchiveRetrieval:
     before: str = ""
     task_id: str = ""
     knowledge: bool = True  # passages and exemplars are told
+    examples: bool = True  # of these, exemplars
     teach: bool = True  # lessons are told and learnt
     index: Index = field(default_factory=Index)
     _own: dict[tuple[str, str, str], Lesson] = field(
@@ -37,13 +44,13 @@ class ArchiveRetrieval:
     _shown: dict[tuple[str, str, int], list[Unit]] = field(default_factory=dict)
     _told: dict[tuple[str, str, str], int] = field(default_factory=dict)  # how many outcomes this run noted
 
-    def passages(self, query: str, target: str, k: int) -> list[str]:
+    def passages(self, query: str, target: str, k: int, failure: bool = False) -> list[str]:
         if not self.knowledge:
             return []
-        return [f"{p.title}\n{p.text}" for p in self.index.retrieve(query, target, k)]
+        return [f"{p.title}\n{p.text}" for p in self.index.retrieve(query, target, k, failure)]
 
     def exemplars(self, region: Region, target: str, k: int) -> list[Unit]:
-        if not self.knowledge:
+        if not self.knowledge or not self.examples:
             return []
         key = (region.signature, target, k)
         if not self.before or key not in self._shown:  # what was there before this run began does not change
@@ -81,7 +88,7 @@ class ArchiveRetrieval:
     def learn(self, failure: str, target: str, remedy: str, candidate: str) -> None:
         """Raises ArchiveError when the archive cannot be written."""
         sign = signature(failure)
-        if not self.teach or not sign or not remedy.strip():
+        if not self.teach or not sign or not remedy.strip() or is_slip(failure):
             return
         lesson = Lesson(
             signature=sign, target=target, problem=" ".join(failure.split())[:LONGEST_PROBLEM], remedy=remedy,
@@ -103,6 +110,12 @@ class ArchiveRetrieval:
         self.archive.lesson_outcome(*key, worked=worked, candidate=token)
         counts = {"helped": int(worked), "failed": int(not worked)}
         self._own[key] = _sum(self._own.get(key), lesson.model_copy(update=counts))
+
+
+def is_slip(failure: str) -> bool:
+    """Return whether a failure to build is a typing error, whose remedy is of no use to anybody else."""
+    plain = failure.translate({ord(c): "'" for c in "‘’`"})
+    return failure.startswith("build-failed") and _SLIP.search(plain) is not None
 
 
 def _sum(one: Lesson | None, other: Lesson) -> Lesson:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from ..records import Record
-from .page import Page, pages
-from .query import match, terms
+from .page import PERFORMANCE, Page, pages
+from .query import find_families, match, terms
 
 WEIGHTS = {"title": 6.0, "keywords": 8.0, "families": 3.0, "body": 1.0}
 
@@ -46,13 +46,19 @@ class Index:
                 "this Python's SQLite has no FTS5: knowledge is ranked by plain counts of words", stacklevel=2
             )
 
-    def retrieve(self, query: str, target: str, k: int = 3) -> list[Passage]:
-        """At most `k` passages for a target ("" for any), best first; none when nothing fits."""
+    def retrieve(self, query: str, target: str, k: int = 3, failure: bool = False) -> list[Passage]:
+        """At most `k` passages for a target ("" for any), best first; none when nothing fits. Where the query calls operators, pages on others
+        are left out. `failure`: it is about something that went wrong, so that pages on speed alone are left out.
+        """
         words = terms(query)
         scores = self._rank(words) if words else {}
+        families = find_families(query)
         fitting = [
-            (score, i) for i, score in scores.items() if not target or target in self.content[i].targets
-        ]
+            (score, i) for i, score in scores.items()
+            if (not target or target in self.content[i].targets)
+            and not (failure and self.content[i].kind == PERFORMANCE)
+            and _is_about(self.content[i], families)
+        ]  # fmt: skip
         best = sorted(fitting, key=lambda found: (-found[0], self.content[found[1]].name))[: max(k, 0)]
         return [_passage(self.content[i], score) for score, i in best]
 
@@ -65,6 +71,11 @@ class Index:
     def _count(self, words: list[str]) -> dict[int, float]:
         counts = {i: _count(columns, words) for i, columns in enumerate(self._held)}
         return {i: count for i, count in counts.items() if count}
+
+
+def _is_about(page: Page, families: frozenset[str]) -> bool:
+    """Return whether a page is about one of these families of operators, or about all."""
+    return not families or not page.families or bool(families & set(page.families))
 
 
 def has_fts5() -> bool:

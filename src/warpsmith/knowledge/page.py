@@ -11,7 +11,9 @@ from importlib import resources
 from ..errors import UsageError
 from ..records import Record
 
-KEYS = ("title", "targets", "families", "keywords", "sources")
+LISTS = ("targets", "families", "keywords", "sources")
+KEYS = ("title", *LISTS, "kind")
+PERFORMANCE = "performance"  # the kind of a page that no failure is mended by
 TARGETS = ("cpu", "cuda")
 
 
@@ -25,6 +27,7 @@ class Page(Record):
     keywords: tuple[str, ...]
     sources: tuple[str, ...]
     body: str
+    kind: str = ""  # "performance", or empty: it serves a failure, too
 
 
 def parse(name: str, text: str) -> Page:
@@ -38,13 +41,15 @@ def parse(name: str, text: str) -> Page:
         if not colon or key not in KEYS or key in fields:
             raise UsageError(f"knowledge page {name}: '{line}' is not one of: {', '.join(KEYS)}")
         fields[key] = value.strip()
-    lists = {key: tuple(v.strip() for v in fields.get(key, "").split(",") if v.strip()) for key in KEYS[1:]}
+    lists = {key: tuple(v.strip() for v in fields.get(key, "").split(",") if v.strip()) for key in LISTS}
+    if fields.get("kind", "") not in ("", PERFORMANCE):
+        raise UsageError(f"knowledge page {name}: kind is '{PERFORMANCE}', or left out")
     unknown = [target for target in lists["targets"] if target not in TARGETS]
     if not fields.get("title") or not lists["targets"] or unknown or not body.strip():
         raise UsageError(
             f"knowledge page {name}: it needs a title, targets ({', '.join(TARGETS)}) and a text"
         )
-    return Page(name=name, title=fields["title"], body=body.strip(), **lists)
+    return Page(name=name, title=fields["title"], body=body.strip(), kind=fields.get("kind", ""), **lists)
 
 
 def pages() -> tuple[Page, ...]:

@@ -98,6 +98,14 @@ def _hints(called: Counter[str]) -> list[str]:
     return [*hints, "quantisation"] if called["round"] and called["clamp"] else hints
 
 
+def find_families(text: str) -> frozenset[str]:
+    """Families of operators that a text calls, as a signature does: "matmul", "pointwise"; empty for words alone."""
+    plain = _OVERLOAD.sub(r"\1\2", _OPTION.sub(" ", text[:LONGEST_TEXT]))
+    called = Counter(name for word in _CALLED.findall(plain) if (name := word.strip("_").lower()) in MEANINGS)
+    words = {w for name in called for w in MEANINGS[name].split()} | set(_hints(called))
+    return frozenset({*words, *(("pointwise",) if "elementwise" in words else ())}) if called else frozenset()
+
+
 def match(words: Iterable[str]) -> str:
     """An FTS5 query for any of the words; empty when there are none."""
     return " OR ".join('"' + word.replace('"', '""').replace("\0", "") + '"' for word in words)

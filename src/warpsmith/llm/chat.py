@@ -10,6 +10,9 @@ PASSING = "passing fault: "  # how the error of an exchange begins that may go w
 CUT = f"{PASSING}under way when the run had to end, so that its cost is not known: "  # and of one that was not waited for
 
 
+RUN_ENDS = "# Your task now"  # how the line begins with which a prompt leaves what is the same in all questions of a run
+
+
 class BudgetSpent(Exception):
     """No further question may be asked; the message says which limit was reached. `cut`: the question that was under way."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ModelError
 from ..records import Exchange, Role, Usage
 from .background import Background
-from .chat import CUT, PASSING, BudgetSpent, Purse, question_key
+from .chat import CUT, PASSING, RUN_ENDS, BudgetSpent, Purse, question_key
 from .faults import Fault, fault_of, problem_with
 from .prices import Price
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 DEAD_AFTER = 3  # questions in a row without any answer
+MARKED = ("anthropic:", "bedrock:")  # providers that cache a prompt up to a mark only
 NO_TOKENS = Usage()
 ADVICE = "check its key, name and address; what was judged is kept, the same command goes on from there"
 CHARACTERS_PER_TOKEN = 4  # where a server does not count
@@ -48,6 +49,16 @@ class Answered:
     fault: Fault | None = None
     usage: Usage = NO_TOKENS
     usd: float | None = 0.0
+
+
+def mark_cached(model: str, prompt: str) -> Any:
+    """The prompt with a mark behind what all questions of a run begin with, for providers that cache up to marks; others find it themselves."""
+    from pydantic_ai.messages import CachePoint
+
+    head, mark, tail = prompt.partition(f"\n{RUN_ENDS}")
+    if not mark or not model.startswith(MARKED):
+        return prompt
+    return [head, CachePoint(), mark + tail]
 
 
 class ModelClient:
@@ -129,7 +140,7 @@ class ModelClient:
         from pydantic_ai.direct import model_request
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        question = ModelRequest(parts=[UserPromptPart(prompt)], instructions=system)
+        question = ModelRequest(parts=[UserPromptPart(mark_cached(self.name, prompt))], instructions=system)
         try:
             response = await model_request(self._model, [question], model_settings=self._settings)  # type: ignore[arg-type]
         # The answer is made by another program: odd ones raise whatever the client libraries trip over.

@@ -84,6 +84,8 @@ def compare_sources(before: str, after: str) -> list[Markup]:
 
 def list_differences(before: str, after: str) -> list[str]:
     """List the lines of the unified difference of two sources, as text."""
+    if before == after:
+        return []
     return list(difflib.unified_diff(_split(before), _split(after), lineterm="", n=2))[2:]
 
 

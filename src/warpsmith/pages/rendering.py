@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
-from .safety import CLIP, clip, finalize, make_file_id
+from .safety import CLIP, clip, finalize, make_breakable, make_file_id
 
 HERE = Path(__file__).parent
 
@@ -26,7 +26,7 @@ def make_environment(*folders: Path) -> Environment:
         loader=FileSystemLoader([*folders, HERE / "templates"]), autoescape=True, undefined=StrictUndefined, finalize=finalize,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"clip": clip, "file": make_file_id}
+    environment.filters |= {"breakable": make_breakable, "clip": clip, "file": make_file_id}
     environment.globals["version"] = __version__
     return environment
 

@@ -37,6 +37,11 @@ def clip(text: str, size: int = CLIP) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"
 
 
+def make_breakable(text: str) -> Markup:
+    """Let a browser break a long name after an underscore, and not within a word."""
+    return Markup("_<wbr>").join(show_controls(text).split("_"))
+
+
 def finalize(value: Any) -> Any:
     """Make a template's value printable; markup of our own passes as it is."""
     if value is None:

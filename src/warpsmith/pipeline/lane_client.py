@@ -100,7 +100,7 @@ class LaneClient:
             with self._signalling:
                 self._worker = worker
             worker.call(
-                "start", START_SECONDS, play=play, settings=dict(self._settings.settings), target=self._target,
+                "start", START_SECONDS, play=play, settings={**self._settings.settings, "lane": self._number + 1}, target=self._target,
                 folder=os.getcwd(), logs=str(self._settings.logs), processors=self._processors,
             )  # fmt: skip
         return self._worker

@@ -11,12 +11,13 @@ from typing import Never
 
 from ..agents.base import Attempt
 from ..archive.entries import Entry, RunRecord
+from ..archive.inbox import Inbox
 from ..archive.store import Archive
 from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import UsageError
 from ..executors.replay import ReplayExecutor
-from ..llm.setup import open_replayed_chats
+from ..llm.setup import models_of, open_replayed_chats
 from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
 from ..search.confirmation import confirm
@@ -25,6 +26,8 @@ from ..search.meter import Meter
 from ..search.methods import Methods, make_methods
 from ..search.novelty import Novelty
 from ..targets.target import Target
+from .run_inbox import RecordedInbox
+from .starting import list_adopted, load_named
 from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize, with_baselines
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
@@ -82,7 +85,7 @@ def replay(
     config, budget = _settings(record, config), Budget.model_validate(record.config["budget"])
     meter = Meter(budget.model_copy(update={"seconds": None}))
     chats = open_replayed_chats(config, meter, archive, record.run_id, record.seed)
-    memory = make_memory(config, archive, record.run_id, task, target.name) if chats else None
+    memory = make_memory(config, archive, record.run_id, task, target.name, ground.facts) if chats else None
     entries = archive.run_entries(record.run_id, as_judged=True)
     reused = {e.candidate.content_key: e.result for e in entries if e.kind == "reused"}
 
@@ -98,6 +101,7 @@ def replay(
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
         remeasure_limit=lambda: record.limit or ground.limit, screener=recorded if recorded.screened else None,
         set_up=lambda: with_baselines(ground.facts, ground.baselines),
+        inbox=RecordedInbox(Inbox(archive.database).list_taken_before(record.run_id)),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
     stopped = _follow(search, record, entries, observer)
@@ -126,7 +130,11 @@ def _methods(config: Config, archive: Archive, record: RunRecord, entries: Seque
         archive, record.target, before=record.started_at, task_id=record.task_id
     )
     elsewhere = list_timed_units(archive, record.target, before=record.started_at, without=record.task_id)
-    methods = make_methods(config, transfer_seeds, elsewhere=elsewhere)
+    adopted = list_adopted(
+        archive, record.task_id, record.target, record.started_at, config.authors, "synthesis" in models_of(config),
+        load_named(archive, record),
+    )  # fmt: skip
+    methods = make_methods(config, transfer_seeds, elsewhere=elsewhere, adopted=adopted)
     if config.novelty:
         methods.novelty = RecordedNovelty(config.novelty)
         methods.novelty.recorded = frozenset(e.candidate.content_key for e in entries)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,15 +32,19 @@ from ..llm.setup import check, open_chats
 from ..machine import describe
 from ..processes.buffers import Scratch
 from ..progress import Observer, counted
-from ..records import TOO_BUSY, Budget, Result, Role, RunSummary, Task
+from ..records import TOO_BUSY, Budget, Candidate, Result, Role, RunSummary, Task
 from ..search.confirmation import confirm, describe_best
 from ..search.loop import Search
 from ..search.meter import Meter
 from ..search.methods import make_methods
 from ..search.remeasure import REMEASURE_SHARE
 from ..targets.target import Target, unit_device
+from ..wording import label
+from .live import LiveActivity, tell_best
 from .machine_code import MachineCode
 from .replaying import replay
+from .run_inbox import RunInbox
+from .starting import START_FROM, list_adopted
 from .summary import (
     Ground,
     Outcome,
@@ -62,7 +66,7 @@ CONFIRM_SHARE, CONFIRM_LEAST_S = 0.25, 30.0
 
 @dataclass
 class Run:
-    """The ingredients of a run; `play` plays it."""
+    """The ingredients of a run; `play` plays it. `live`: who tells others of it meanwhile, and brings what they ask for."""
 
     task: Task
     target: Target
@@ -72,7 +76,9 @@ class Run:
     observer: Observer
     scratch: Scratch
     seed: int | None = None
+    start_from: Sequence[Candidate] = ()  # kernels of authors that the search begins with
     search_s: float = 0.0  # that the search took, without set-up and confirmation
+    live: LiveActivity | None = None
 
     def play(self) -> Outcome:
         """Raises UsageError when its models or its tuner cannot be had, ToolchainError, JudgeError, ArchiveError, Interrupted.
@@ -90,6 +96,7 @@ class Run:
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
             memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
+        self._go_live(run_id, judge, meter)
         two_tiers = self.config.screens(unit_device(self.target))
         with judge:
             if two_tiers:
@@ -101,13 +108,15 @@ class Run:
                 self._allow_confirmation(meter, judge)
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
-                    make_memory(self.config, self.archive, run_id, self.task, self.target.name)
+                    make_memory(self.config, self.archive, run_id, self.task, self.target.name, ground.facts)
                     if chats
                     else None
                 )
                 executor = LocalExecutor(judge)
                 search = self._search(run_id, seed, ground, executor, meter, chats, memory)
                 search.remeasure_limit = judge.remeasure_limit
+                if self.live is not None:
+                    search.inbox = RunInbox(self.live, run_id)
                 if two_tiers:
                     search.screener = executor
                     search.set_up = partial(self._complete, run_id, judge, ground, meter)
@@ -160,16 +169,20 @@ class Run:
     def _settings(self) -> dict[str, Any]:
         """Return what decides how a run goes: a later run with the same settings may resume this one."""
         unset = {"tokens"} if self.budget.tokens is None else set()
-        return {
+        settings = {
             "budget": self.budget.model_dump(exclude=unset),
             "seed": self.seed,
             "config": self.config.identity(),
         }
+        begun_with = {START_FROM: [c.id for c in self.start_from]} if self.start_from else {}
+        return settings | begun_with
 
     def _begin(self, run_id: str, seed: int, judge: Judge, two_tiers: bool) -> Ground:
         """Begin the run; return what it stands on: what it began with, when it is resumed on the same machine. In two tiers
         nothing is known of the baselines yet.
         """
+        for candidate in self.start_from:
+            self.archive.add_candidate(candidate)
         self.archive.begin_run(run_id, self.task, self.target.name, seed, self._settings(), judge.environment)
         record, current = self.archive.run(run_id), make_ground(judge)
         recorded = load_ground(record) if record.environment == judge.environment else None
@@ -183,6 +196,21 @@ class Run:
         return Ground(
             recorded.facts, recorded.limit, current.baselines, current.admission, current.environment
         )
+
+    def _go_live(self, run_id: str, judge: Judge, meter: Meter) -> None:
+        """Tell others of the run from now on, and let them stop it."""
+        live = self.live
+        if live is None:
+            return
+
+        def stop(why: str) -> None:
+            meter.stopped = why
+
+        live.on_stop, judge.moved = stop, live.move
+        live.name_run(run_id)
+        live.change(budget=self.budget)
+        if live.stopped:  # while the task was being loaded
+            stop(live.stopped)
 
     def _complete(self, run_id: str, judge: ScreeningJudge, ground: Ground, meter: Meter) -> Facts:
         """The rest of the set-up; the facts with the best baseline."""
@@ -222,15 +250,24 @@ class Run:
             lambda attempt: self._keep(run_id, search, attempt, memory),
             known=self._find_known_results(entries, ground.environment.id),
             own=frozenset(e.result.content_key for e in entries if e.kind == "search"), seed=seed,
-            methods=make_methods(self.config, transfer_seeds, assembly, prepare, elsewhere),
+            methods=make_methods(
+                self.config, transfer_seeds, assembly, prepare, elsewhere, self._list_adopted(began, chats)
+            ),
         )  # fmt: skip
         return search
+
+    def _list_adopted(self, began: str, chats: Mapping[Role, Chat]) -> list[Candidate]:
+        """List what the search begins with: the candidates that were named, then the best that others had written before it began."""
+        return list_adopted(
+            self.archive, self.task.id, self.target.name, began, self.config.authors, "synthesis" in chats, self.start_from
+        )  # fmt: skip
 
     def _search_and_confirm(self, run_id: str, search: Search) -> tuple[str, Attempt | None]:
         """Why the search stopped, and the confirmed best."""
         try:
             self.observer.stage("searching")
             search.meter.start()
+            self._tell_end(search.meter)
             stopped = search.run()
             search.finish_set_up()  # where nothing needed it, the summary does
             self.search_s = search.meter.seconds
@@ -265,6 +302,7 @@ class Run:
             memory.observe(attempt, before)
         judged = [a for a in search.attempts if not a.screened]
         meter, best = search.meter, max(judged, key=lambda a: a.rank, default=None)
+        self._tell_live(search, attempt, best)
         text = "nothing faster yet" if meter.tokens else ""
         if best is not None and best.speedup > 0:
             text = describe_best(best.result)
@@ -275,7 +313,33 @@ class Run:
             attempt.result.status + (f", {meter.screened} screened" if meter.screened else ""), text, meter.seconds_left,
         )  # fmt: skip
 
+    def _tell_end(self, meter: Meter) -> None:
+        if self.live is not None and meter.seconds_left is not None:
+            self.live.change(search_ends_at=time.time() + meter.seconds_left)
+
+    def _tell_live(self, search: Search, attempt: Attempt, best: Attempt | None) -> None:
+        """Tell others what was spent and reached so far."""
+        if self.live is None:
+            return
+        meter = search.meter
+        outcomes = dict(Counter(a.result.status for a in search.attempts))
+        self.live.move(attempt.candidate, "")
+        how = (
+            describe_best(attempt.result)
+            if attempt.speedup > 0 and not attempt.screened
+            else attempt.result.reason
+        )
+        self.live.say(f"{label(attempt.candidate)}: {attempt.result.status}{f', {how}' if how else ''}"[:300])
+        self.live.change(
+            judged=meter.evaluations, screened=meter.screened, tokens=meter.tokens, usd=meter.usd, outcomes=outcomes
+        )  # fmt: skip
+        if best is not None and best.speedup > 0:
+            self.live.change(**tell_best(best))
+        self._tell_end(meter)
+
     def _record_confirmation(self, run_id: str, attempt: Attempt) -> None:
+        if self.live is not None and attempt.speedup > 0 and not attempt.screened:
+            self.live.change(**tell_best(attempt))
         if attempt.result.status == "ok":
             self.archive.add_confirmation(run_id, attempt.candidate, attempt.result)
         else:

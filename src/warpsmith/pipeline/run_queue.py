@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .suite import PlannedRun
 
@@ -12,8 +12,10 @@ ATTEMPTS = 2  # at a run whose lane ends
 
 
 class RunQueue:
-    def __init__(self, runs: Sequence[PlannedRun]) -> None:
-        self._lock = threading.Lock()
+    """`is_stopped`: whether somebody wants no other run to begin."""
+
+    def __init__(self, runs: Sequence[PlannedRun], is_stopped: Callable[[], bool] = lambda: False) -> None:
+        self._lock, self._is_stopped = threading.Lock(), is_stopped
         self._runs = deque(runs)
         self._attempts: Counter[int] = Counter()
         self._closed = False
@@ -21,7 +23,7 @@ class RunQueue:
     def take(self) -> PlannedRun | None:
         """Take the next run; None where there is none left."""
         with self._lock:
-            if self._closed or not self._runs:
+            if self._closed or not self._runs or self._is_stopped():
                 return None
             run = self._runs.popleft()
             self._attempts[run.index] += 1

@@ -60,15 +60,18 @@ class Suite:
 
 
 def play_suite(
-    suite: Suite, play: Play, observer: Observer, logs: Path, finished: Finished | None = None
-) -> list[RunSummary]:
-    """Every run in order; `finished` hears of each at once. After a summary with a `fault` there is none.
+    suite: Suite, play: Play, observer: Observer, logs: Path, finished: Finished | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> list[RunSummary]:  # fmt: skip
+    """Every run in order; `finished` hears of each at once. After a summary with a `fault`, or once it is stopped, there is none.
 
     Raises ArchiveError, ModelError, Interrupted. Tracebacks of faults in this program are kept in the folder `logs`.
     """
     plan = suite.plan()
     summaries: list[RunSummary] = []
     for run in plan:
+        if is_stopped():
+            break
         observer.note(run.title)
         summary = play_safely(run.path, run.seed, run.target, play, observer, logs)
         summaries.append(summary.model_copy(update={"task": run.name}))

@@ -49,16 +49,17 @@ Tell = Callable[[Event], None]
 
 
 def play_in_lanes(
-    suite: Suite, lanes: LaneSettings, observer: Observer, finished: Finished | None = None
-) -> list[RunSummary]:
-    """Play every run; summaries are in the order of the suite, `finished` hears of each as it comes. After a summary with a `fault` no
-    other run begins; those under way end.
+    suite: Suite, lanes: LaneSettings, observer: Observer, finished: Finished | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> list[RunSummary]:  # fmt: skip
+    """Play every run; summaries are in the order of the suite, `finished` hears of each as it comes. After a summary with a `fault`, or once
+    it is stopped, no other run begins; those under way end.
 
     Raises ArchiveError, ModelError, Interrupted.
     """
     runs = len(suite.plan())
     summaries: dict[int, RunSummary] = {}
-    with open_lanes(suite, lanes) as events:
+    with open_lanes(suite, lanes, is_stopped) as events:
         try:
             for event in events:
                 match event:
@@ -81,10 +82,12 @@ def play_in_lanes(
 
 
 @contextmanager
-def open_lanes(suite: Suite, lanes: LaneSettings) -> Iterator[Iterator[Event]]:
+def open_lanes(
+    suite: Suite, lanes: LaneSettings, is_stopped: Callable[[], bool] = lambda: False
+) -> Iterator[Iterator[Event]]:
     """Start the lanes, give what they tell, and end them: a run that is under way then is interrupted."""
     plan = suite.plan()
-    queue, events = RunQueue(plan), Queue[Event]()
+    queue, events = RunQueue(plan, is_stopped), Queue[Event]()
     with Scratch() as scratch:
         clients = [
             LaneClient(number, lanes, suite.target, scratch.new("lane"), processors)

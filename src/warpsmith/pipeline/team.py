@@ -18,6 +18,7 @@ from ..agents.reasoning import ReasoningAgent
 from ..agents.synthesis import SynthesisAgent
 from ..archive.store import Archive
 from ..config import Config
+from ..facts import Facts
 from ..knowledge.archive_retrieval import ArchiveRetrieval
 from ..llm.chat import Chat
 from ..records import Role, Task
@@ -25,13 +26,20 @@ from ..search.loop import Team
 from ..targets.target import Target
 
 
-def make_memory(config: Config, archive: Archive, run_id: str, task: Task, target: str) -> Memory:
-    """Make the memory of a run's models. They are told what was known when it began, and what it learns itself."""
+def make_memory(
+    config: Config, archive: Archive, run_id: str, task: Task, target: str, facts: Facts | None = None
+) -> Memory:
+    """Make the memory of a run's models. They are told what was known when it began, and what it learns itself. `facts`: those that it began
+    with; None: those of its first situation.
+    """
     began = archive.run(run_id).started_at
     retrieval = ArchiveRetrieval(
-        archive, run_id=run_id, before=began, task_id=task.id, knowledge=config.knowledge, teach=config.lessons
+        archive, run_id=run_id, before=began, task_id=task.id, knowledge=config.knowledge,
+        examples=config.examples, teach=config.lessons,
     )  # fmt: skip
-    return Memory(retrieval, target)
+    return Memory(
+        retrieval, target, facts=facts, tells_examples=config.knowledge and config.examples, tells_profiles=config.profiles
+    )  # fmt: skip
 
 
 def make_team(

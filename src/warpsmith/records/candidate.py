@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from .record import Record, content_hash
 from .technique_names import current_branch, current_technique, current_values
 
 Value = int | float | str
+EXPERT = "expert"  # the model of what the built-in rules wrote
 
 
 class Region(Record):
@@ -112,15 +114,40 @@ class Lineage(NamedRecord):
         "seed", "rewrite", "edit", "tune", "crossover", "transplant", "simplify", "restart", "repair", "given"
     ] = "seed"
     agent: str = ""
-    model: str = "expert"
+    model: str = EXPERT
     hypothesis: str = ""  # Hypothesis id
     reason: str = ""  # one line, for people
     round: int = 0
     branch: str = ""  # the lineage it belongs to
     cost_usd: float = 0.0
+    authors: tuple[str, ...] = ()  # of all that it is made of, where that is more than its `model`
 
     def translate_names(self) -> dict[str, str]:
         return {"branch": current_branch(self.branch)}
+
+    @model_serializer(mode="wrap")
+    def _dump_as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out `authors` where there is one: ids in archives that were written before it stay valid."""
+        fields: dict[str, Any] = handler(self)
+        fields |= {field: name for field, name in self._written.items() if field in fields}
+        if not self.authors:
+            fields.pop("authors", None)
+        return fields
+
+    @property
+    def credit(self) -> tuple[str, ...]:
+        """Everyone who wrote a part of it, the first author first."""
+        return self.authors or (self.model,)
+
+    @property
+    def author(self) -> str:
+        """The first of them who is not the built-in expert; the expert where it wrote all."""
+        return next((name for name in self.credit if name != EXPERT), EXPERT)
+
+    def share_credit(self, parents: Iterable[Lineage]) -> Lineage:
+        """Copy it with the authors of its parents before its own."""
+        names = tuple(dict.fromkeys([name for parent in parents for name in parent.credit] + [*self.credit]))
+        return self.model_copy(update={"authors": names}) if names != self.credit else self
 
 
 class Candidate(Record):

@@ -45,6 +45,18 @@ def spent(report: Report) -> str:
     return f"language models: {counted(len(report.exchanges), 'exchange')}, {tokens:,} tokens, {cost}"
 
 
+def describe_cost_of_win(report: Report) -> str:
+    """The price of what the models brought, against what was verified; empty for a run without models."""
+    if not report.exchanges:
+        return ""
+    tokens = sum(r.input_tokens + r.output_tokens for r in report.exchanges)
+    prices = [r.usd for r in report.exchanges]
+    paid = dollars(None if None in prices else sum(p or 0.0 for p in prices))
+    if report.status != "win" or report.claim is None:
+        return f"cost of a verified win: none was reached for {tokens:,} tokens, {paid}"
+    return f"cost of the verified win: {tokens:,} tokens, {paid}"
+
+
 def describe_first_kernels(translation: Translation | None) -> str:
     """The first stage, from module to a working kernel, in one line."""
     if translation is None:
@@ -59,8 +71,12 @@ def describe_first_kernels(translation: Translation | None) -> str:
 
 
 def lines(report: Report) -> list[str]:
-    """Both, as far as there is something to say."""
-    return [line for line in (spent(report), describe_first_kernels(report.translation)) if line]
+    """Say what was asked, what a win cost, what the first kernels were, as far as there is something to say."""
+    return [
+        line
+        for line in (spent(report), describe_cost_of_win(report), describe_first_kernels(report.translation))
+        if line
+    ]
 
 
 def dollars(usd: float | None) -> str:
@@ -84,7 +100,7 @@ def _outcome(exchange: Exchange, entries: Sequence[Entry]) -> str:
         return _list_words(exchange.answer, "hypothesis", "hypotheses")
     if exchange.role == "orchestrator":
         return _advice(exchange.answer)
-    if asks("review", exchange.system):
+    if asks("review", exchange.prompt) or asks("review", exchange.system):
         return _list_words(exchange.answer, "objection", "objections")
     return _unit(exchange.answer, entries)
 

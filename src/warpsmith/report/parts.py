@@ -131,7 +131,7 @@ def evidence(archive: ArchiveReader, entries: list[Entry], best: Entry) -> tuple
         steps.append(
             Evidence(
                 candidate_id=candidate.id, label=label(candidate), operator=lineage.operator, agent=lineage.agent,
-                model=lineage.model, reason="" if told_by_evidence else lineage.reason, bottleneck=idea.bottleneck if idea else "",
+                model=" + ".join(lineage.credit), reason="" if told_by_evidence else lineage.reason, bottleneck=idea.bottleneck if idea else "",
                 expected_gain=idea.expected_gain if idea else 0.0, evidence=idea.evidence if idea else (),
                 measured=entry.result.speedup if entry else None, status=entry.result.status if entry else "",
             )

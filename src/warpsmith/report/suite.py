@@ -82,7 +82,8 @@ def _lead(summaries: Sequence[RunSummary], totals: Totals, left: int) -> list[st
     if totals.exchanges:
         cost = "price not known" if totals.usd is None else f"${totals.usd:.2f}"
         lead.append(
-            f"Language models: {counted(totals.exchanges, 'exchange')}, {totals.tokens:,} tokens, {cost}."
+            f"Language models: {counted(totals.exchanges, 'exchange')}, {totals.tokens:,} tokens, {cost}"
+            f"{cost_per_win(totals)}."
         )
     if totals.samples > 1:
         lead.append(
@@ -91,6 +92,15 @@ def _lead(summaries: Sequence[RunSummary], totals: Totals, left: int) -> list[st
     if left:
         lead.append(f"{counted(left, 'run')} still to come: the same command goes on.")
     return lead
+
+
+def cost_per_win(totals: Totals) -> str:
+    """Say what each verified win cost in tokens and dollars; empty where nothing was won."""
+    wins = sum(totals.kinds.values())
+    if not wins:
+        return "; nothing verified came of it"
+    paid = f", ${totals.usd / wins:.3f}" if totals.usd is not None else ""
+    return f"; a verified win cost {totals.tokens // wins:,} tokens{paid}"
 
 
 def _tasks(title: str, tasks: Sequence[SuiteTask]) -> Grid:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 from ..agents.base import Attempt, Situation
 from ..agents.findings import list_settled
-from ..errors import ModelError
+from ..errors import ModelError, UsageError
 from ..executors.executor import Executor, Screener
 from ..facts import Facts
 from ..llm.chat import BudgetSpent
 from ..progress import counted
-from ..records import Candidate, Limit, OperatorUse, Ratio, Result, Task
+from ..records import Candidate, Limit, Lineage, OperatorUse, Ratio, Result, Task
+from ..records.live import Request
 from .finalists import choose_finalists
 from .ledger import Ledger
 from .meter import Meter
@@ -25,7 +26,15 @@ from .methods import Methods
 from .operators import Proposal, SearchContext
 from .operators.rewrite import place
 from .operators.simplify import as_fast, code_size
-from .rounds import MAX_PER_ROUND, MAX_PREDICTED_PER_ROUND, PREDICTED_BATCH, propose_predicted, propose_round
+from .requests import REQUESTED, EmptyInbox, Inbox, describe_attempts, pin_parent, propose_requested
+from .rounds import (
+    MAX_PER_ROUND,
+    MAX_PREDICTED_PER_ROUND,
+    PREDICTED_BATCH,
+    propose_adopted,
+    propose_predicted,
+    propose_round,
+)
 from .team import Team
 
 SCREENED_PREDICTED = 12  # candidates of a round that are predicted, where all are screened side by side
@@ -42,6 +51,7 @@ class Search:
     `remeasure_limit` measures the limit once more, which is done once before the search stops because of it; None: it stands.
     `busy`: why the machine was too busy to confirm anything. `screener`: says of all candidates which are worth a verdict; None: each gets one.
     `set_up`: what is left of it, done before the first verdict; it returns the facts as they are then, and takes none of the search's time.
+    `inbox`: what people ask for, looked at between rounds.
     """
 
     task: Task
@@ -59,6 +69,7 @@ class Search:
     remeasure_limit: Callable[[], Limit] | None = None
     screener: Screener | None = None
     set_up: Callable[[], Facts] | None = None
+    inbox: Inbox = field(default_factory=EmptyInbox)
     fault: str = ""
     busy: str = ""
     attempts: list[Attempt] = field(default_factory=list)
@@ -68,6 +79,7 @@ class Search:
         self._ledger = Ledger(self.methods.policy, self.meter.budget)
         self._islands: dict[str, int] = {}  # content key → island
         self._estimates: dict[str, Ratio] = {}  # of what was screened, by content key
+        self._lineages: dict[str, Lineage] = {}  # by candidate
 
     def run(self) -> str:
         """Search until something says stop; returns why. The first round is judged even when the set-up took all the time."""
@@ -82,9 +94,11 @@ class Search:
     def _rounds(self, rng: random.Random) -> str:
         idle = 0  # rounds in a row that brought nothing to judge
         while True:
+            if not self.meter.find_reached_limit():
+                self._serve_inbox(rng)
             situation = self.situation()
             reason = self.meter.find_reached_limit() or self._stop(situation)
-            if reason is not None and self.round > 0:
+            if reason is not None and (self.round > 0 or self.meter.stopped):
                 return reason
             brought = self._judge_round(rng) if self.screener is None else self._screen_round(rng)
             idle = 0 if brought else idle + 1
@@ -99,7 +113,7 @@ class Search:
 
     def _judge_round(self, rng: random.Random) -> bool:
         """One tier: each candidate gets its verdict. Return whether there was any."""
-        led = self._judge_predicted(rng)
+        led = self._judge_adopted(rng) + self._judge_predicted(rng)
         context, evaluations_left = self._make_context(self.situation(), rng), self.meter.evaluations_left
         proposals = (
             propose_round(context, self.methods, self._fresh, evaluations_left, led)
@@ -113,7 +127,8 @@ class Search:
     def _screen_round(self, rng: random.Random) -> bool:
         """Two tiers: all candidates of a round are screened side by side, and repaired, and the most promising get their verdict."""
         context = self._make_context(self.situation(), rng)
-        proposals = propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
+        proposals = propose_adopted(context, self.methods, self._fresh)
+        proposals += propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
         proposals += propose_round(context, self.methods, self._fresh)
         waiting = proposals
         while waiting:
@@ -136,6 +151,30 @@ class Search:
                 island = self._islands[attempt.candidate.content_key]
                 proposals += self._fresh("repair", [replace(repaired, island=island)], 1)
         return proposals
+
+    def _serve_inbox(self, rng: random.Random) -> None:
+        """Do what people asked for since the last round, and say what came of it."""
+        for request in self.inbox.take(self.round):
+            try:
+                answer = self._serve(request, rng)
+            except UsageError as refusal:
+                self.inbox.answer(request, "refused", str(refusal))
+            else:
+                self.inbox.answer(request, "done", answer)
+
+    def _serve(self, request: Request, rng: random.Random) -> str:
+        context = self._make_context(self.situation(), rng)
+        if request.kind == "pin":
+            return pin_parent(context, request)
+        proposals = propose_requested(context, request)
+        keys = {p.candidate.content_key for p in proposals}
+        fresh = self._fresh(REQUESTED, proposals, len(proposals))
+        if self.screener is None:
+            for attempt in self._judge(fresh):
+                self._follow_up(attempt)
+        else:
+            self._judge_finalists([a for a in list(self._screen(fresh)) if a.screened])
+        return describe_attempts([a for a in self.attempts if a.candidate.content_key in keys])
 
     def finish_set_up(self) -> None:
         """Do what is left of the set-up, if anything is; estimates are then over the best baseline."""
@@ -173,6 +212,11 @@ class Search:
             self.take_limit(result.timing.limit)
         self.methods.population.replace({key: self.attempts[index]})
 
+    def _judge_adopted(self, rng: random.Random) -> int:
+        """Judge what others wrote for this task; how many these were."""
+        context = self._make_context(self.situation(), rng)
+        return len(list(self._judge(propose_adopted(context, self.methods, self._fresh))))
+
     def _judge_predicted(self, rng: random.Random) -> int:
         """Judge what is predicted to be the fastest, then again with what that taught; how many these were. Those that are
         judged side by side know nothing of each other, but take less time.
@@ -190,7 +234,9 @@ class Search:
         return led
 
     def _spent(self) -> bool:
-        """Return whether to judge no more: the first round goes on until something has a verdict that it works."""
+        """Return whether to judge no more: the first round goes on until something has a verdict that it works, or somebody stops it."""
+        if self.meter.stopped:
+            return True
         best = self.situation().best
         return self.meter.find_reached_limit() is not None and best is not None and not best.screened
 
@@ -238,7 +284,7 @@ class Search:
     def situation(self) -> Situation:
         return Situation(
             self.task, self.target, self.facts, self.limit, tuple(self.attempts), self.round,
-            steered=self.methods.steering.on and not self.limit.busy,
+            budget_left=self.meter.describe_left(), steered=self.methods.steering.on and not self.limit.busy,
         )  # fmt: skip
 
     @property
@@ -255,7 +301,7 @@ class Search:
         methods, boss = self.methods, self.team.orchestrator
         return SearchContext(
             situation, self.team, methods.population, methods.steering, rng, methods.transfer_seeds, methods.by,
-            methods.experience, variants=boss.variants, stalled=boss.stalled,
+            methods.experience, methods.adopted, variants=boss.variants, stalled=boss.stalled,
         )  # fmt: skip
 
     def _fresh(self, operator: str, proposals: Sequence[Proposal], most: int) -> list[Proposal]:
@@ -265,17 +311,26 @@ class Search:
             self.methods.prepare(u for c in units_to_build[:most] for u in c.units)
         fresh: list[Proposal] = []
         for proposal in proposals:
-            candidate = self.team.credits.sign(proposal.candidate)
+            candidate = self._credit(self.team.credits.sign(proposal.candidate))
             key = candidate.content_key
             if len(fresh) >= most or key in self._islands:
                 continue
             self._ledger.count_proposal(operator, key)
-            if operator != "repair" and self.methods.novelty.like(candidate):
+            if operator not in ("repair", REQUESTED) and self.methods.novelty.like(candidate):
                 continue
             self.methods.novelty.add(candidate)
             self._islands[key] = proposal.island
             fresh.append(replace(proposal, candidate=candidate))
         return fresh
+
+    def _credit(self, candidate: Candidate) -> Candidate:
+        """The candidate with the authors of all that it is made of in its lineage."""
+        parents = [self._lineages[p] for p in candidate.lineage.parents if p in self._lineages]
+        lineage = candidate.lineage.share_credit(parents)
+        if lineage is not candidate.lineage:
+            candidate = candidate.model_copy(update={"lineage": lineage})
+        self._lineages[candidate.id] = lineage
+        return candidate
 
     def _judge(
         self,

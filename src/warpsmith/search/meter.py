@@ -18,6 +18,7 @@ class Meter:
     screened: int = 0
     tokens: int = 0
     usd: float = 0.0  # of exchanges whose price is known
+    stopped: str = ""  # why somebody wants the search to end; any thread may say so
     started: float = field(default_factory=time.monotonic)
     _booking: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -49,8 +50,18 @@ class Meter:
     def evaluations_left(self) -> int | None:
         return None if self.budget.evaluations is None else self.budget.evaluations - self.evaluations
 
+    def describe_left(self) -> str:
+        """Say what is left of the budget, without time, which a run that is resumed or replayed has another amount of."""
+        b = self.budget
+        parts = [counted(self.evaluations_left, "verdict")] if self.evaluations_left is not None else []
+        parts += [f"{max(0, b.tokens - self.tokens):,} tokens"] if b.tokens is not None else []
+        parts += [f"${max(0.0, b.usd - self.usd):.2f}"] if b.usd is not None else []
+        return ", ".join(parts)
+
     def find_reached_limit(self) -> str | None:
-        """Which limit was reached, in words; None while there is room."""
+        """Which limit was reached, in words, or who stopped it; None while there is room."""
+        if self.stopped:
+            return self.stopped
         if self.evaluations_left is not None and self.evaluations_left <= 0:
             return f"budget of {counted(self.budget.evaluations or 0, 'evaluation')} spent"
         if self.seconds_left is not None and self.seconds_left <= 0:

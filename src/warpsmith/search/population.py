@@ -103,14 +103,22 @@ class Population:
         self.islands = [Island() for _ in range(islands)]
         self.migrations: list[Migration] = []
         self._every, self._elites, self._by = migrate_every, elites, by
+        self.pinned: Attempt | None = None  # the first parent on every island, whatever its rank
 
     def add(self, attempt: Attempt, island: int) -> None:
         """Add an attempt, unless it failed. `island` counts round: any number will do."""
         if attempt.speedup > 0:
             self.islands[island % len(self.islands)].add(attempt, self._by)
 
+    def pin(self, attempt: Attempt | None) -> None:
+        """Make an attempt the first parent; None: let go of the one that is."""
+        self.pinned = attempt
+
     def replace(self, attempts: Mapping[str, Attempt]) -> None:
         """Put these attempts, by content key, in the place of members that are the same candidates."""
+        if self.pinned is not None:
+            pinned = attempts.get(self.pinned.candidate.content_key, self.pinned)
+            self.pinned = pinned if pinned.speedup > 0 else None  # a verdict went against it
         for island in self.islands:
             island.replace(attempts, self._by)
 
@@ -140,7 +148,9 @@ class Population:
         order = pick(pool, len(pool), rng, self._by)
         first = {a.candidate.lineage.branch: a for a in reversed(order)}
         leaders = [a for a in order if first[a.candidate.lineage.branch] is a]
-        return [*leaders, *(a for a in order if a not in leaders)][:n]
+        pinned = [self.pinned] if self.pinned is not None else []
+        ranked = [*leaders, *(a for a in order if a not in leaders)]
+        return [*pinned, *(a for a in ranked if a not in pinned)][:n]
 
     def migrate(self, round: int) -> list[tuple[int, int, Attempt]]:
         """The migrations that were made after this round (from 0): (from, to, who). None to an island that has it already."""

@@ -20,6 +20,7 @@ from .operators.predict import Predict
 from .selection import By, worth_of
 from .steering import proportional
 
+APART = ("adopt", "predict")  # operators that propose before a round is shared
 MAX_PER_ROUND = 12  # candidates judged in one round at the most
 MAX_PREDICTED_PER_ROUND = 9  # of them, those that are predicted
 PREDICTED_BATCH = 3  # of these, judged side by side where time is short, not evaluations
@@ -32,6 +33,14 @@ LLM_ONLY_OPERATORS = (
 )  # operators that can do nothing but ask a model, where one writes the units
 
 Fresh = Callable[[str, Sequence[Proposal], int], list[Proposal]]
+
+
+def propose_adopted(context: SearchContext, methods: Methods, fresh: Fresh) -> list[Proposal]:
+    """Kernels of others for this task, before anything else: what there is already is the least that is to be beaten."""
+    operator = methods.operators.get("adopt")
+    if operator is None or not operator.applies(context):
+        return []
+    return fresh(operator.name, operator.propose(context, MAX_PER_ROUND), MAX_PER_ROUND)
 
 
 def propose_predicted(context: SearchContext, methods: Methods, fresh: Fresh, n: int) -> list[Proposal]:
@@ -67,7 +76,7 @@ def propose_round(
     if advice is not None:
         context = replace(context, variants=advice.variants, edits=advice.edits)
     applicable = [
-        n for n, operator in methods.operators.items() if n != "predict" and operator.applies(context)
+        n for n, operator in methods.operators.items() if n not in APART and operator.applies(context)
     ]
     shares = _share_places(context, methods, applicable, advice)
     proposals: list[Proposal] = []

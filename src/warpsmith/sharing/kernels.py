@@ -33,18 +33,20 @@ FOREIGN = dict(
 )  # column → field, in the same order
 
 
-def export_parquet(archive: ArchiveReader, path: Path, license: str = UNKNOWN) -> int:
+def export_parquet(
+    archive: ArchiveReader, path: Path, license: str = UNKNOWN, with_settings: bool = True
+) -> int:
     """Write the archive to `path` and return the number of rows. `license` is of what was made here; what was imported
-    keeps its own. Raises UsageError without pyarrow, ArchiveError when the file cannot be written.
+    keeps its own. Without settings, runs lose what may name servers and paths of their machine. Raises UsageError without pyarrow, ArchiveError when the file cannot be written.
     """
-    return write_rows(path, ARCHIVE, Rows(archive, license), "parquet")
+    return write_rows(path, ARCHIVE, Rows(archive, license, with_settings), "parquet")
 
 
 class Rows:
     """Every row, in the order in which the results came in. To be gone through once."""
 
-    def __init__(self, archive: ArchiveReader, license: str) -> None:
-        self._archive = archive
+    def __init__(self, archive: ArchiveReader, license: str, with_settings: bool = True) -> None:
+        self._archive, self._with_settings = archive, with_settings
         self._licenses = Licenses(archive, license)
         self._told: set[tuple[str, str]] = set()  # kind and id of records that an earlier row holds
         self._tasks: dict[str, Task] = {}
@@ -113,7 +115,11 @@ class Rows:
         if ("run", run.run_id) in self._told:
             return []
         self._told.add(("run", run.run_id))
-        return [record_line("run", run.run_id, run.model_copy(update={"origin": "imported"}))]
+        update: dict[str, Any] = {"origin": "imported"}
+        if not self._with_settings:
+            summary = run.summary.model_copy(update={"base_url": ""}) if run.summary is not None else None
+            update |= {"config": {}, "facts": {}, "summary": summary}
+        return [record_line("run", run.run_id, run.model_copy(update=update))]
 
 
 def foreign_columns(kernel: ForeignKernel) -> Row:

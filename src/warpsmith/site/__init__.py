@@ -5,5 +5,7 @@ files are made of letters and digits, and what counts as a speedup is decided in
 """
 
 from .build import SiteCounts, build_site
+from .findings import read_findings
+from .suite_pages import read_suites
 
-__all__ = ["SiteCounts", "build_site"]
+__all__ = ["SiteCounts", "build_site", "read_findings", "read_suites"]

@@ -12,21 +12,23 @@ from pathlib import Path
 from ..errors import UsageError
 
 TOP_LEVEL = frozenset(
-    {
+    [
         "index.html",
         "search.html",
+        "map.html",
+        "found.html",
+        "suites.html",
         "methods.html",
         "json.html",
         "tasks",
         "kernels",
         "runs",
+        "suites",
         "docs",
         "api",
         "data",
-        "site.css",
-        "site.js",
-    }
-)
+    ]
+) | frozenset(["site.css", "site.js", "search.js", "map.js", "icon.svg"])
 GENERATOR = "warpsmith site"
 
 

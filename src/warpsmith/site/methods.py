@@ -77,9 +77,16 @@ def render_document(name: str, text: str, pages: frozenset[str]) -> tuple[str, M
     for token in tokens:
         if token.type == "th_open":
             token.attrSet("scope", "col")
+        if token.type in ("fence", "code_block"):
+            token.type, token.content = "html_block", _write_code(token.content)
         if token.children:
             token.children = list(_fit_links(token.children, name, pages))
     return re.sub(r"[`*]", "", title), Markup(parser.renderer.render(tokens, parser.options, {}))
+
+
+def _write_code(text: str) -> str:
+    """Write a block of code that the keyboard can reach, because it may have to be scrolled."""
+    return Markup('<pre tabindex=0 role=region aria-label="Code">{}</pre>\n').format(text)
 
 
 def make_anchor(title: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..archive import Entry
 from ..pages.charts import Point, choose_points, draw_attempts
 from ..pages.highlighting import highlight_source, take_lines
-from ..pages.safety import make_file_id
+from ..pages.safety import clip, make_file_id
 from ..records import Task
 from ..wording import baseline_name, hardware, label, microseconds, share
 from .json_records import dump_run, dump_standing, dump_task
@@ -38,16 +39,23 @@ def write_task(
     )  # fmt: skip
 
 
-def describe_best(standing: Standing) -> tuple[Cell, Cell, Cell, Cell]:
-    """Return the cells of what stands: the kernel, its outcome, its speedups, its share of the limit."""
-    entry = standing.entry
+@dataclass(frozen=True)
+class BestCells:
+    """The cells of what stands on a machine."""
+
+    kernel: Cell
+    outcome: Cell
+    fastest: Cell  # over the fastest baseline, whose name is its note
+    eager: Cell
+    compiled: Cell  # over the fastest of the ways of torch.compile
+    limit: Cell  # share
+
+
+def describe_best(standing: Standing) -> BestCells:
+    """Return the cells of what stands."""
+    entry, nothing = standing.entry, Cell("", kind="n", sort="0")
     if entry is None:
-        return (
-            Cell(""),
-            mark_outcome(standing.outcome),
-            Cell("", kind="n", sort="0"),
-            Cell("", kind="n", sort="0"),
-        )
+        return BestCells(Cell(""), mark_outcome(standing.outcome), nothing, nothing, nothing, nothing)
     origin = "" if entry.verified_here else "imported"
     kernel = link_kernel(label(entry.candidate), entry.candidate.id, origin)
     timing, ratios = entry.result.timing, get_ratios(entry)
@@ -55,17 +63,23 @@ def describe_best(standing: Standing) -> tuple[Cell, Cell, Cell, Cell]:
         estimate = timing.estimate if timing is not None and entry.result.status == "screened" else None
         cell = show_ratio(estimate)
         note = f"estimate, {cell.note}" if estimate is not None else ""
-        speedup = Cell(cell.text, kind="n", sort="0", note=note)
-        return kernel, mark_outcome(standing.outcome, standing.reason), speedup, Cell("", kind="n", sort="0")
-    best = show_ratio(entry.result.speedup)
-    further = [
-        f"{show_ratio(r).text} over {baseline_name(r.baseline)}" for r in ratios if r != entry.result.speedup
-    ]
-    speedup = Cell(best.text, kind="n", sort=best.sort, note="; ".join([best.note, *further]))
-    limit = Cell(
-        share(timing.limit_share) if timing.limit_share else "", kind="n", sort=f"{timing.limit_share:.4f}"
+        outcome = mark_outcome(standing.outcome, clip(standing.reason, 120))
+        return BestCells(
+            kernel, outcome, Cell(cell.text, kind="n", sort="0", note=note), nothing, nothing, nothing
+        )
+    compiled = min(
+        (r for r in ratios if r.baseline.startswith("compile")), key=lambda r: r.median, default=None
     )
-    return kernel, mark_outcome(standing.outcome), speedup, limit
+    return BestCells(
+        kernel, mark_outcome(standing.outcome), show_ratio(entry.result.speedup), show_ratio(timing.ratio("eager"), name=False),
+        show_ratio(compiled, name=compiled is not None and compiled.baseline != "compile"), show_share(timing.limit_share),
+    )  # fmt: skip
+
+
+def show_share(limit_share: float) -> Cell:
+    """Show a share of the limit. Above 100% the kernel does less arithmetic than the reference, whose limit it is."""
+    note = "less work than the reference" if limit_share > 1.0 else ""
+    return Cell(share(limit_share) if limit_share else "", kind="n", sort=f"{limit_share:.4f}", note=note)
 
 
 def _list_notes(records: TaskRecords) -> list[str]:
@@ -83,9 +97,22 @@ def _list_notes(records: TaskRecords) -> list[str]:
 def _tabulate_standings(standings: list[Standing]) -> Table:
     rows = []
     for s in standings:
-        kernel, outcome, speedup, limit = describe_best(s)
-        rows.append((s.machine, s.target, outcome, kernel, speedup, limit, _count(s)))
-    columns = ("machine", "target", "outcome", "kernel", "over the baselines", "of the limit", "judged")
+        best = describe_best(s)
+        rows.append(
+            (
+                Cell(s.machine, note=s.target),
+                best.outcome,
+                best.kernel,
+                best.fastest,
+                best.eager,
+                best.compiled,
+                best.limit,
+                _count(s),
+            )
+        )
+    columns = (
+        "machine", "outcome", "kernel", "over the fastest baseline", "over eager", "over torch.compile", "of the limit", "judged",
+    )  # fmt: skip
     return make_table("The kernel that stands on each machine", columns, rows, "api/leaderboard.json")
 
 

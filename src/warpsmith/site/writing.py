@@ -14,6 +14,17 @@ from pydantic_core import to_json
 from ..pages.rendering import make_environment, read_style
 
 HERE = Path(__file__).parent
+PAGES = (
+    ("index.html", "Leaderboard"), ("map.html", "Map"), ("found.html", "What we found"), ("methods.html", "Methods"), ("search.html", "Search"),
+    ("json.html", "Data"),
+)  # fmt: skip  # of the navigation
+STATIC = ("site.js", "search.js", "map.js", "icon.svg")
+
+
+def _make_site_environment() -> Environment:
+    environment = make_environment(HERE / "templates")
+    environment.globals["pages"] = PAGES
+    return environment
 
 
 @dataclass
@@ -22,7 +33,7 @@ class Writer:
 
     folder: Path
     pages: int = 0
-    environment: Environment = field(default_factory=lambda: make_environment(HERE / "templates"))
+    environment: Environment = field(default_factory=_make_site_environment)
 
     def write_page(self, path: str, template: str, **values: Any) -> None:
         """Render a page. `root` leads from it to the site's root."""
@@ -41,19 +52,26 @@ class Writer:
         finite = json.loads(to_json(data, inf_nan_mode="strings"))  # JSON has no infinity
         self.write_text(path, json.dumps(finite, ensure_ascii=True, indent=1, allow_nan=False) + "\n")
 
-    def write_script(self, path: str, function: str, data: Any) -> None:
+    def write_script(self, path: str, function: str, *data: Any) -> None:
         """Write a script that hands data to a function of the site's script: a page from a file may not fetch."""
-        text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-        self.write_text(path, f"warpsmith.{function}({text});\n")
+        texts = (
+            json.dumps(d, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for d in data
+        )
+        self.write_text(path, f"warpsmith.{function}({','.join(texts)});\n")
 
     def write_text(self, path: str, text: str) -> None:
+        self.write_bytes(path, text.encode("utf-8", "replace"))
+
+    def write_bytes(self, path: str, data: bytes) -> None:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode("utf-8", "replace"))
+        file.write_bytes(data)
 
     def write_static(self) -> None:
-        self.write_text("site.css", read_style("pages", "charts"))
-        self.write_text("site.js", (HERE / "static" / "site.js").read_text(encoding="utf-8"))
+        style = (HERE / "static" / "site.css").read_text(encoding="utf-8")
+        self.write_text("site.css", read_style("pages", "charts") + style)
+        for name in STATIC:
+            self.write_text(name, (HERE / "static" / name).read_text(encoding="utf-8"))
 
     def count_bytes(self) -> int:
         return sum(p.stat().st_size for p in self.folder.rglob("*") if p.is_file())

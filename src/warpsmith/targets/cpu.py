@@ -91,7 +91,8 @@ class CpuTarget(NativeTarget):
         return source_rules.find_refusals(source)
 
     def _key_parts(self) -> list[str]:
-        return [ABI, self.compiler, self.signature, machine.make_processor_key(), _simd_header()]
+        parts = [ABI, self.compiler, self.signature, machine.make_processor_key(), _simd_header()]
+        return [*parts, *self._openmp]
 
     def _commands(self, flags: Sequence[str]) -> list[list[str]]:
         compiling = [self.compiler, *flags, *f"-pipe -I . -c {SOURCE} -o unit.o".split(), "-I", str(HEADERS)]
@@ -102,7 +103,15 @@ class CpuTarget(NativeTarget):
         return symbols.check(library)
 
     def _libraries(self) -> list[str]:
-        return [*(["-lomp"] if "clang" in self.signature else []), "-lm", "-lc", "-lgcc"]
+        return [*self._openmp, "-lm", "-lc", "-lgcc"]
+
+    @functools.cached_property
+    def _openmp(self) -> list[str]:
+        """Return what links clang's runtime, which often lies beside clang's own libraries and not where linkers look."""
+        if "clang" not in self.signature:
+            return []
+        resources = Path(machine.read_first_line([self.compiler, "-print-resource-dir"]))
+        return [f"-L{resources.parents[1]}", "-lomp"]
 
     def _probe(self, folder: Path, extra: Sequence[str]) -> str:
         """Compile a small file; return the compiler's first line if that fails, else an empty text."""

@@ -17,7 +17,7 @@ from .tensor_maps import TensorMap, declare_maps, encode_maps
 CPP_TYPE = {
     "float64": "double", "float32": "float", "float16": "ws_f16", "bfloat16": "ws_bf16", "int64": "int64_t",
     "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
-    "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",  # their bits
+    "float8_e4m3fn": "ws_e4m3", "float8_e5m2": "ws_e5m2",
 }  # fmt: skip
 CUDA_TYPE = {
     **CPP_TYPE, "float16": "__half", "bfloat16": "__nv_bfloat16", "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2",
@@ -44,6 +44,14 @@ _TOP = """\
 #define WARPSMITH_HALF_TYPES
 struct ws_bf16 {{ uint16_t bits; }};  // the upper half of a float
 struct ws_f16 {{ uint16_t bits; }};   // IEEE binary16
+#endif
+
+"""
+_FLOAT8 = """\
+#ifndef WARPSMITH_FLOAT8_TYPES
+#define WARPSMITH_FLOAT8_TYPES
+struct ws_e4m3 { uint8_t bits; };  // 4 bits of exponent, 3 of mantissa, no infinities
+struct ws_e5m2 { uint8_t bits; };  // the upper byte of a binary16
 #endif
 
 """
@@ -104,7 +112,8 @@ _WITH_MAPS = {
 def task_header(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], threads: int) -> str:
     """Write the text of `task.h`. Raises ValueError for a dtype that has no C++ type here (complex numbers)."""
     constants = "".join(_constants(name, spec, CPP_TYPE, "") for name, spec in _name_tensors(inputs, outputs))
-    return _TOP.format(threads=threads) + constants + _bottom(_BOTTOM, inputs, outputs)
+    float8 = _FLOAT8 if any(s.dtype.startswith("float8") for s in (*inputs, *outputs)) else ""
+    return _TOP.format(threads=threads) + float8 + constants + _bottom(_BOTTOM, inputs, outputs)
 
 
 def cuda_task_header(

@@ -10,6 +10,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #endif
+#include "warpsmith_cuda_float8.h"
 
 namespace ws {
 
@@ -40,6 +41,23 @@ __device__ __forceinline__ float load_as(__nv_bfloat16 x) { return __bfloat162fl
 template <>
 __device__ __forceinline__ __nv_bfloat16 store_as<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
+}
+#endif
+
+#ifdef __CUDA_FP8_H__
+__device__ __forceinline__ float load_as(__nv_fp8_e4m3 x) { return widen_e4m3(x.__x); }
+__device__ __forceinline__ float load_as(__nv_fp8_e5m2 x) { return widen_e5m2(x.__x); }
+template <>
+__device__ __forceinline__ __nv_fp8_e4m3 store_as<__nv_fp8_e4m3>(float x) {
+  __nv_fp8_e4m3 narrow;
+  narrow.__x = (uint8_t)narrow_e4m3(x);
+  return narrow;
+}
+template <>
+__device__ __forceinline__ __nv_fp8_e5m2 store_as<__nv_fp8_e5m2>(float x) {
+  __nv_fp8_e5m2 narrow;
+  narrow.__x = (uint8_t)narrow_e5m2(x);
+  return narrow;
 }
 #endif
 

@@ -28,9 +28,16 @@ WS_FN int64_t select(bool m, int64_t a, int64_t b) { return m ? a : b; }
 WS_FN bool to_mask(bool m) { return m; }
 WS_FN int64_t to_long(int64_t v) { return v; }
 WS_FN int64_t to_long(float v) { return (int64_t)v; }
+WS_FN int32_t to_int(float v) { return (int32_t)v; }  // towards zero
 WS_FN float to_float(int64_t v) { return (float)v; }
 WS_FN int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 WS_FN int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
+// An integer as type T holds it: the bits beyond are cut off.
+template <class T>
+WS_FN int64_t wrapped(int64_t v) { return (T)v; }
+// Shifts as torch has them: by less than 0 or more than there are bits, all of them.
+WS_FN int64_t shift_right(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+WS_FN int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
 // Quotients and remainders of integers, towards zero and towards minus infinity; by 0: 0, where torch raises.
 WS_FN int64_t trunc_div(int64_t a, int64_t b) {
   return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;

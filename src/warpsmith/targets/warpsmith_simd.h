@@ -41,6 +41,8 @@ extern "C" int omp_get_num_threads(void) noexcept;
 
 struct ws_bf16;  // defined by task.h: one uint16_t `bits`
 struct ws_f16;
+struct ws_e4m3;  // one uint8_t `bits`
+struct ws_e5m2;
 
 namespace ws {
 
@@ -158,6 +160,20 @@ template <class Fn> WS_FN vl each_long(vl a, vl b, Fn f) {
 WS_FN vl trunc_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return trunc_div(x, y); }); }
 WS_FN vl floor_mod(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_mod(x, y); }); }
 WS_FN vl floor_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_div(x, y); }); }
+
+// An integer as type T holds it: the bits beyond are cut off.
+template <class T, class Value> WS_FN Value wrapped(Value v) {
+    constexpr int cut = 8 * (int)(sizeof(v[0]) - sizeof(T));
+    if constexpr ((T)-1 > 0) return v & (((decltype(v[0] + 0))1 << 8 * sizeof(T)) - 1);
+    else return v << cut >> cut;
+}
+template <class T> WS_FN int64_t wrapped(int64_t v) { return (T)v; }
+template <class T> WS_FN int64_t wrapped(int32_t v) { return (T)v; }
+// Shifts as torch has them: by less than 0 or more than there are bits, all of them.
+WS_FN int64_t shift_right(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+WS_FN int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
+WS_FN vl shift_right(vl a, vl b) { return a >> ((b < 0) | (b > 63) ? splat_long(63) : b); }
+WS_FN vl shift_left(vl a, vl b) { return (b < 0) | (b > 63) ? vl{} : a << (b & 63); }
 
 WS_FN bool any(bool m) { return m; }
 WS_FN bool any(vm m) {  // is any lane of a mask set?
@@ -290,6 +306,69 @@ WS_FN vf load_n(const ws_f16* p, int n, float fill = 0.0f) {
 }
 WS_FN void store_n(ws_bf16* p, vf v, int n) { store_lanes<uint16_t, vh>((uint16_t*)p, narrow_bf16(v), n); }
 WS_FN void store_n(ws_f16* p, vf v, int n) { store_lanes<uint16_t, vh>((uint16_t*)p, narrow_f16(v), n); }
+// A float as a half holds it.
+template <class Value> WS_FN Value round_bf16(Value x) {
+    typedef typename lanes<Value>::integer integer;
+    const integer bits = as_int(x), rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & ~0xffff;
+    return select(x != x, x, as_float(rounded));
+}
+WS_FN vf round_f16(vf x) { return widen_f16(narrow_f16(x)); }
+WS_FN float round_f16(float x) { return round_f16(splat(x))[0]; }
+// float8 as torch has it: bits in the lanes of an integer, values in floats; exact one way, rounded to nearest even the other.
+// e4m3fn: 4 bits of exponent, no infinities; what is too large becomes the largest, 448. e5m2: the upper byte of an IEEE half.
+// As for halves, the float adder rounds what is below the normal numbers, and a multiplication moves the exponent.
+template <class Integer> WS_FN Integer filled(int32_t x) { return Integer{} + x; }
+template <class Value> WS_FN typename lanes<Value>::integer narrow_e4m3(Value x) {
+    typedef typename lanes<Value>::integer integer;
+    const integer magnitude = as_int(x) & 0x7fffffff;
+    const integer tiny = as_int(as_float(magnitude) + 16384.0f) - 0x46800000;
+    integer code = (magnitude - (120 << 23) + 0x7ffff + ((magnitude >> 20) & 1)) >> 20;
+    code = select(magnitude < (121 << 23), tiny, code);
+    code = select(magnitude > 0x43e80000, filled<integer>(0x7e), code);  // above 464
+    code = select(magnitude > 0x7f800000, filled<integer>(0x7f), code);
+    return code | ((as_int(x) >> 24) & 0x80);
+}
+template <class Value, class Integer> WS_FN Value widen_e4m3(Integer code) {
+    const Integer magnitude = code & 0x7f;
+    const Integer x = as_int(as_float(magnitude << 20) * 0x1p120f);
+    return as_float(select(magnitude == 0x7f, filled<Integer>(0x7ff00000), x) | (code >> 7) << 31);
+}
+template <class Value> WS_FN typename lanes<Value>::integer narrow_e5m2(Value x) {
+    typedef typename lanes<Value>::integer integer;
+    const integer magnitude = as_int(x) & 0x7fffffff;
+    const integer tiny = as_int(as_float(magnitude) + 128.0f) - 0x43000000;
+    integer code = (magnitude - (112 << 23) + 0xfffff + ((magnitude >> 21) & 1)) >> 21;
+    code = select(magnitude < (113 << 23), tiny, code);
+    code = select(magnitude >= 0x47700000, filled<integer>(0x7c), code);  // 61440 and more
+    code = select(magnitude > 0x7f800000, filled<integer>(0x7f), code);
+    return code | ((as_int(x) >> 24) & 0x80);
+}
+template <class Value, class Integer> WS_FN Value widen_e5m2(Integer code) {
+    const Integer magnitude = code & 0x7f;
+    const Integer x = as_int(as_float(magnitude << 21) * 0x1p112f);
+    const Integer special = (magnitude << 21) | 0x7f800000 | select(magnitude > 0x7c, filled<Integer>(0x400000), filled<Integer>(0));
+    return as_float(select(magnitude >= 0x7c, special, x) | (code >> 7) << 31);
+}
+template <class Value> WS_FN Value round_e4m3(Value x) { return widen_e4m3<Value>(narrow_e4m3(x)); }
+template <class Value> WS_FN Value round_e5m2(Value x) { return widen_e5m2<Value>(narrow_e5m2(x)); }
+WS_FN vi widen_byte(vb b) { return __builtin_convertvector(b, vi); }
+WS_FN vb narrow_byte(vi v) { return __builtin_convertvector(v, vb); }
+WS_FN vf load(const ws_e4m3* p) { return widen_e4m3<vf>(widen_byte(*(const vb_mem*)p)); }
+WS_FN vf load(const ws_e5m2* p) { return widen_e5m2<vf>(widen_byte(*(const vb_mem*)p)); }
+WS_FN void store(ws_e4m3* p, vf v) { *(vb_mem*)p = narrow_byte(narrow_e4m3(v)); }
+WS_FN void store(ws_e5m2* p, vf v) { *(vb_mem*)p = narrow_byte(narrow_e5m2(v)); }
+WS_FN vf load_n(const ws_e4m3* p, int n, float fill = 0.0f) {
+    return select(iota() < n, widen_e4m3<vf>(widen_byte(load_lanes<uint8_t, vb>((const uint8_t*)p, n, 0))), splat(fill));
+}
+WS_FN vf load_n(const ws_e5m2* p, int n, float fill = 0.0f) {
+    return select(iota() < n, widen_e5m2<vf>(widen_byte(load_lanes<uint8_t, vb>((const uint8_t*)p, n, 0))), splat(fill));
+}
+WS_FN void store_n(ws_e4m3* p, vf v, int n) { store_lanes<uint8_t, vb>((uint8_t*)p, narrow_byte(narrow_e4m3(v)), n); }
+WS_FN void store_n(ws_e5m2* p, vf v, int n) { store_lanes<uint8_t, vb>((uint8_t*)p, narrow_byte(narrow_e5m2(v)), n); }
+WS_FN float load_one(const ws_e4m3* p) { return widen_e4m3<float>((int32_t)*(const uint8_t*)p); }
+WS_FN float load_one(const ws_e5m2* p) { return widen_e5m2<float>((int32_t)*(const uint8_t*)p); }
+WS_FN void store_one(ws_e4m3* p, float x) { *(uint8_t*)p = (uint8_t)narrow_e4m3(x); }
+WS_FN void store_one(ws_e5m2* p, float x) { *(uint8_t*)p = (uint8_t)narrow_e5m2(x); }
 // One element as a float, whatever its storage; and back.
 WS_FN float load_one(const float* p) { return *p; }
 WS_FN void store_one(float* p, float x) { *p = x; }

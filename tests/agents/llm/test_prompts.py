@@ -18,6 +18,7 @@ from warpsmith.testing import chain_task, scripted_result
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UNIT = Unit(region=whole(), language="c++", source=GOOD, family="pointwise", technique="one pass")
 OTHER = UNIT.model_copy(update={"source": GOOD.replace("one pass", "by rows"), "technique": "by rows"})
+SUSPICIOUS = UNIT.model_copy(update={"source": GOOD.replace("in0[i];", "((in0_t*)in0)[i];")})
 EDIT = "<<<<<<< SEARCH\nout0[i] = in0[i];\n=======\nout0[i] = +in0[i];\n>>>>>>> REPLACE"
 IDEA = Hypothesis(
     region=whole(), family="pointwise", technique="one pass", bottleneck="memory", expected_gain=1.5,
@@ -28,7 +29,7 @@ IDEA = Hypothesis(
 class Told:
     """A retrieval that has one of everything."""
 
-    def passages(self, query: str, target: str, k: int) -> list[str]:
+    def passages(self, query: str, target: str, k: int, failure: bool = False) -> list[str]:
         return ["Memory bandwidth\nRead every byte once."][:k]
 
     def exemplars(self, region: Region, target: str, k: int) -> list[Unit]:
@@ -66,7 +67,7 @@ ASKED: dict[str, tuple[str, Callable[..., object]]] = {
         lambda brain: brain.repair_build(UNIT, [Diagnostic(line=5, kind="error", message="‘x’ was not declared")]),
     ),
     "correctness": (block(GOOD), lambda brain: brain.mend(UNIT, judged("incorrect").result)),
-    "review": ("[]", lambda brain: brain.review(UNIT)),
+    "review": ("[]", lambda brain: brain.review(SUSPICIOUS)),
     "orchestrator": ('{"rewrites": 1}', lambda brain: brain.advise(HISTORY, RoundPlan(0, 3, 2, 6, 0, 1))),
 }  # fmt: skip
 
@@ -85,7 +86,7 @@ def asked(name: str) -> str:
     answer, ask = ASKED[name]
     brain, chat, memory = make_brain(lambda *_: answer, Told())
     brain._reasoning._expert = Offering()
-    memory.credits.models[UNIT.code_key] = "fake"
+    memory.credits.models |= {UNIT.code_key: "fake", SUSPICIOUS.code_key: "fake"}
     ask(brain)
     return f"{chat.asked[0].system}\n\n======== prompt\n\n{chat.asked[0].prompt}\n"
 
@@ -104,15 +105,15 @@ def test_each_prompt_has_a_version(name: str) -> None:
 
 
 def test_a_value_is_never_taken_for_a_place() -> None:
-    told = render("review", target="{{source}}", region="r", source="THE SOURCE")[1]
+    told = render("review", target="cpu", region="{{source}}", suspicions="s", source="THE SOURCE")[1]
     assert told.count("THE SOURCE") == 1
 
 
 def test_a_place_without_value_and_a_value_without_place_are_errors() -> None:
     with pytest.raises(KeyError):
-        render("review", target="cpu", region="r")
+        render("review", target="cpu", region="r", suspicions="s")
     with pytest.raises(ValueError, match="no place for extra"):
-        render("review", target="cpu", region="r", source="s", extra="x")
+        render("review", target="cpu", region="r", suspicions="s", source="s", extra="x")
 
 
 def test_no_text_gets_out_of_its_fence() -> None:

@@ -12,6 +12,7 @@ from warpsmith.agents.expert.brain import ExpertBrain
 from warpsmith.agents.llm.brain import LlmBrain
 from warpsmith.agents.llm.correctness import MISTRUST, objection
 from warpsmith.agents.llm.memory import Memory, Sample, gain_of
+from warpsmith.agents.llm.prompts import RUN_ENDS
 from warpsmith.agents.llm.retrieval import NoRetrieval
 from warpsmith.agents.llm.translation import pass_at, translation
 from warpsmith.agents.orchestrator import OrchestratorAgent, bound_plan
@@ -143,6 +144,14 @@ def test_an_objection_needs_a_known_kind_and_a_quote_of_the_unit() -> None:
     assert objection("words", unit()) == ""
 
 
+def suspicious(brain, memory: Memory, note: str) -> Unit:
+    """A unit of the model's that casts, as honest ones may, too."""
+    source = written(brain, memory, note).source.replace("= in0[i];", "= ((in0_t*)in0)[i];")
+    unit_of_model = unit(note).model_copy(update={"source": source})
+    memory.credits.add(unit_of_model, "fake", 0.0)
+    return unit_of_model
+
+
 def test_static_rules_come_first_and_the_experts_units_cost_nothing() -> None:
     brain, chat, memory = make_brain(lambda *_: "[]")
     assert brain.review(unit()) == []
@@ -151,13 +160,16 @@ def test_static_rules_come_first_and_the_experts_units_cost_nothing() -> None:
     assert "keeps state between calls" in brain.review(cheat)[0]
     assert chat.asked == []
     assert brain.review(written(brain, memory, "new")) == []
+    assert chat.asked == []  # nothing suspicious in it either: no question
+    assert brain.review(suspicious(brain, memory, "new")) == []
     assert len(chat.asked) == 1
+    assert "casts the const of an input away" in chat.asked[0].prompt
 
 
 def test_a_reviewer_that_lets_nothing_pass_is_not_asked_for_ever() -> None:
-    refusal = json.dumps([{"kind": "shortcut", "quote": "out0[i] = in0[i];", "why": "too fast"}])
+    refusal = json.dumps([{"kind": "shortcut", "quote": "out0[i] = ((in0_t*)in0)[i];", "why": "too fast"}])
     brain, chat, memory = make_brain(lambda *_: refusal)
-    verdicts = [bool(brain.review(written(brain, memory, f"v{i}"))) for i in range(MISTRUST + 2)]
+    verdicts = [bool(brain.review(suspicious(brain, memory, f"v{i}"))) for i in range(MISTRUST + 2)]
     assert verdicts == [True] * MISTRUST + [False] * 2
     assert len(chat.asked) == MISTRUST
 
@@ -171,7 +183,7 @@ class Lessons:
     def __init__(self, on: bool = True) -> None:
         self.on, self.kept, self.outcomes = on, list[Lesson](), list[bool]()
 
-    def passages(self, query: str, target: str, k: int) -> list[str]:
+    def passages(self, query: str, target: str, k: int, failure: bool = False) -> list[str]:
         return []
 
     def exemplars(self, region, target: str, k: int) -> list[Unit]:
@@ -207,6 +219,7 @@ def repaired(brain, memory: Memory, note: str) -> bool:
 
 def only_when_told(role: str, system: str, prompt: str, turn: int) -> str:
     """A model that finds the remedy alone the first time only, and later needs to be told."""
+    prompt = prompt.rpartition(RUN_ENDS)[2]
     right = "first" in prompt or "What ended this failure before" in prompt
     return block(f"{GOOD}// {'RIGHT' if right else 'no idea'} {len(prompt)}\n")
 

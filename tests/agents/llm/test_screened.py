@@ -18,7 +18,7 @@ WRONG = Attempt(CANDIDATE, scripted_result(CANDIDATE, "incorrect"))
 
 def test_an_estimate_is_called_one() -> None:
     assert describe_outcome(SCREENED) == "right where screening looked, an estimate of 1.50x of eager"
-    assert describe_outcome(JUDGED) == "correct, 1.50x of eager"
+    assert describe_outcome(JUDGED) == "correct, 66.7 us, 1.50x of eager (1.47 to 1.53)"
     assert "incorrect" in describe_outcome(WRONG)
     assert "estimate" in outcome_text(SCREENED)
     assert "us alone" in standing_text(SCREENED, UNIT)

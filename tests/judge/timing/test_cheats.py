@@ -26,7 +26,6 @@ from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
 from warpsmith.zoo.fixture import FOLDER
 
-pytestmark = pytest.mark.alone
 ROWS, DIM = 12, 1000  # of the zoo's task
 
 

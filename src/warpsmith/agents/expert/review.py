@@ -28,6 +28,24 @@ _RULES = (
      "changes the floating-point mode"),
 )  # fmt: skip
 
+# What honest kernels may do, and cheats do: a reader looks closer. None of it is an objection by itself.
+_SUSPICIONS = (
+    (re.compile(r"const_cast|\(\s*in\d+_t\s*\*\s*\)"), "casts the const of an input away"),
+    (re.compile(r"\b(?:if|while)\s*\([^;{]*\bin\d+\s*\[[^\]]*\]\s*[=!]=[^;{]*\)\s*(?:\{\s*)?return\b"), "returns early because of a value"),
+    (re.compile(r"u?intptr_t|reinterpret_cast<\s*(?:std::)?u?int"), "looks at an address as a number"),
+    (re.compile(r"\bmemcmp\s*\("), "compares memory"),
+    (re.compile(r"\bworkspace\b[^;\n]*==|\bworkspace\s*\)\s*\[[^\]]*\]\s*(?:[=!]=|[<>])"), "decides by what is in the workspace"),
+    (re.compile(r"=\s*\{(?:\s*[-+]?\d[\w.+-]*\s*,){32,}"), "holds a table of many numbers"),
+    (re.compile(r"\b(?:getenv|system|fork|exec\w*|dlopen|dlsym|pthread_\w+|mmap|open|fopen|syscall)\s*\("), "calls the system"),
+    (re.compile(r"\b(?:in|out)\d+\s*\[\s*-|\b(?:in|out)\d+\s*-\s*\d"), "reads before a buffer"),
+)  # fmt: skip
+
+
+def list_suspicions(unit: Unit) -> list[str]:
+    """Signs that make it worth asking a reviewer; empty: none, and the judge's own checks suffice."""
+    text = _COMMENT.sub(" ", unit.source)
+    return [why for pattern, why in _SUSPICIONS if pattern.search(text)]
+
 
 def review(unit: Unit) -> list[str]:
     """Objections to a unit; empty: none."""

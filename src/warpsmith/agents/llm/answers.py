@@ -16,6 +16,8 @@ from ...records import Region, Unit
 from ...targets.front_matter import FIRST_LINE, unit_from_source
 
 MAX_ANSWER_CHARACTERS = 400_000  # characters; a unit file is a hundredth of that
+MAX_NOTE_CHARACTERS = 400  # of a rationale or reflection that are kept
+_NOTE = re.compile(r"^\W{0,4}(?:Rationale|Reflection)\W{1,4}(.+?)\s*$", re.MULTILINE)
 STARTS = 40  # places at which JSON is looked for
 
 Language = Literal["c++", "cuda"]
@@ -77,6 +79,15 @@ def read_source(answer: str, parent: str | None = None) -> str:
     if blocks:
         raise Problem(f"no fenced block begins with the line '{FIRST_LINE}'")
     raise Problem("no fenced code block in the answer")
+
+
+def read_note(answer: str) -> str:
+    """The author's rationale or reflection: what stands outside of code behind one of these words; empty: there is none."""
+    before = re.split(
+        r"^(?:```|~~~|<{5,9} ?SEARCH)", answer[:MAX_ANSWER_CHARACTERS], maxsplit=1, flags=re.MULTILINE
+    )[0]
+    notes = _NOTE.findall(before)
+    return one_line(" ".join(notes), MAX_NOTE_CHARACTERS)
 
 
 def find_fenced_blocks(text: str) -> list[Block]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ...records import Diagnostic, RegionProfile, Unit
 from ..expert.brain import flag_variants, repair_build
 from ..failures import failure_of_build
+from . import telling
 from .answers import read_unit
 from .context import Context, adopt, lessons_text, unit_text
-from .prompts import fence, render
+from .prompts import fence
 from .talk import converse
 
 MOST_LINES = 12
@@ -26,10 +27,11 @@ class LlmCompile:
             return by_rule
         context, failure = self.context, failure_of_build(diagnostics)
         lessons = context.lessons([failure])
-        system, prompt = render(
-            "compile", target=context.target.name, diagnostics=fence(diagnostics_text(unit, diagnostics)),
+        system, prompt = context.render(
+            "compile", diagnostics=fence(diagnostics_text(unit, diagnostics)),
+            region=telling.region_text(context.task.graph, unit.region),
             source=unit_text(unit), header=context.header(unit.region), lessons=lessons_text(lessons),
-            knowledge=context.knowledge(failure),
+            knowledge=context.more_knowledge(failure, failure=True),
         )  # fmt: skip
         talk = converse(
             context.chat, "compile", system, prompt, lambda text: read_unit(text, unit.region, context.language, unit)

@@ -9,12 +9,15 @@ from ...facts import Facts
 from ...llm.chat import Chat
 from ...records import Exchange, Lesson, Region, Task, Unit
 from ...targets.target import Target
+from ..base import Attempt, Situation
 from .answers import Language
 from .memory import Memory
-from .prompts import bullets, fence
-from .telling import machine_text
+from .prompts import bullets, fence, render
+from .run_text import describe_run, list_headers, list_regions
+from .telling import goal_text, profile_text, unit_profile_text
 
-LESSONS, PASSAGES, EXEMPLARS = 3, 3, 2
+LESSONS, EXEMPLARS = 3, 2
+MORE_PASSAGES = 2  # of a question, besides those that all questions of the run begin with
 MAX_UNIT_CHARACTERS = 24_000  # characters of a unit that are told
 
 
@@ -31,14 +34,56 @@ class Context:
     def language(self) -> Language:
         return "cuda" if self.target.language == "cuda" else "c++"
 
+    def render(self, name: str, **values: str) -> tuple[str, str]:
+        """(system, prompt) of a question."""
+        return render(name, target=self.target.name, run=self.run_text, **values)
+
+    def begin(self, situation: Situation) -> None:
+        """Take the facts of the first situation, where nobody gave any."""
+        if self.memory.facts is None:
+            self.memory.facts = situation.facts
+
+    @property
+    def regions(self) -> list[Region]:
+        """The regions on offer, the same in the whole run."""
+        memory = self.memory
+        if memory.regions is None:
+            facts = memory.facts or Facts(threads=0, target=self.target.name)
+            memory.regions = list_regions(self.task.graph, self.target, facts)
+        return memory.regions
+
+    @property
+    def run_text(self) -> str:
+        memory = self.memory
+        if memory.run_text is None:
+            memory.run_text = describe_run(
+                self.task, self.target, memory.facts, self.regions, memory.retrieval, memory.tells_examples
+            )
+        return memory.run_text
+
     def header(self, region: Region) -> str:
+        """The header of a region; empty where every question begins with it."""
+        if region.id in list_headers(self.task.graph, self.target, self.regions):
+            return ""
         return fence(self.target.header(self.task.graph, region), "cpp")
 
-    def machine(self, facts: Facts) -> str:
-        return machine_text(self.target.name, facts, getattr(self.target, "arch", ""))
+    def profile(
+        self, attempt: Attempt | None, unit: Unit | None = None, parent: Attempt | None = None
+    ) -> str:
+        """Tell what was measured of a candidate's units, or of one, beside its parent's; empty where profiles are not told."""
+        if not self.memory.tells_profiles or attempt is None:
+            return ""
+        return unit_profile_text(attempt, unit, parent) if unit is not None else profile_text(attempt)
 
-    def knowledge(self, query: str) -> str:
-        return "\n\n".join(self.memory.retrieval.passages(query[:2000], self.target.name, PASSAGES))
+    def goal(self, situation: Situation | None) -> str:
+        """Tell what is to be reached, and what is left to reach it with."""
+        return goal_text(situation) if situation is not None else ""
+
+    def more_knowledge(self, query: str, failure: bool = False) -> str:
+        """Pages on this question that the run's own do not hold."""
+        passages = self.memory.retrieval.passages(query[:2000], self.target.name, 2 * MORE_PASSAGES, failure)
+        fresh = [p for p in passages if p not in self.run_text]
+        return "\n\n".join(fresh[:MORE_PASSAGES])
 
     def exemplars(self, region: Region) -> str:
         return "\n\n".join(

@@ -1,6 +1,6 @@
 """The correctness role played by a model: reviews units for cheating before they run, repairs those that gave wrong results.
 
-What the static rules object to needs no model. A model's objection counts when its kind is known and it quotes the unit;
+What the static rules object to needs no model, and what they do not even suspect gets none. A model's objection counts when its kind is known and it quotes the unit;
 a reviewer that lets nothing pass is not asked any more, so that a bad one cannot end a run.
 """
 
@@ -13,12 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...llm.chat import BudgetSpent
 from ...records import Graph, Hypothesis, Result, Unit
 from ..expert.brain import repair_wrong
+from ..expert.review import list_suspicions
 from ..expert.review import review as static_review
 from ..failures import failure_of
 from . import telling
 from .answers import one_line, read_json, read_unit
 from .context import Context, adopt, lessons_text, unit_text
-from .prompts import bullets, render
+from .prompts import bullets
 from .talk import converse
 
 MISTRUST = 4  # units refused, with none let pass, after which a reviewer is not asked any more
@@ -44,20 +45,22 @@ class LlmCorrectness:
         objections = static_review(unit)
         if objections or unit.code_key not in self.context.memory.credits.models:
             return objections
+        suspicions = list_suspicions(unit)
+        if not suspicions:
+            return []  # rules come first: a model is asked only where they see something
         if unit.source not in self._reviewed:
             try:
-                self._reviewed[unit.source] = self._ask(unit)
+                self._reviewed[unit.source] = self._ask(unit, suspicions)
             except BudgetSpent:
                 return []  # the judge decides without a second opinion
         return self._reviewed[unit.source]
 
-    def _ask(self, unit: Unit) -> list[str]:
+    def _ask(self, unit: Unit, suspicions: list[str]) -> list[str]:
         context = self.context
         if not self._passed and self._refused >= MISTRUST:
             return []
-        system, prompt = render(
-            "review", target=context.target.name, source=unit_text(unit),
-            region=telling.region_text(context.task.graph, unit.region),
+        system, prompt = context.render(
+            "review", source=unit_text(unit), suspicions=bullets(suspicions), region=telling.region_text(context.task.graph, unit.region),
         )  # fmt: skip
         talk = converse(context.chat, "correctness", system, prompt, lambda text: read_json(text, list))
         if talk.value is None:
@@ -77,10 +80,10 @@ class LlmCorrectness:
             return None
         context, failure = self.context, failure_of(result)
         lessons = context.lessons([failure])
-        system, prompt = render(
-            "correctness", target=context.target.name, report=report_text(result), source=unit_text(unit),
+        system, prompt = context.render(
+            "correctness", report=report_text(result), source=unit_text(unit),
             region=telling.region_text(context.task.graph, unit.region), header=context.header(unit.region),
-            lessons=lessons_text(lessons), knowledge=context.knowledge(f"{unit.region.signature} {failure}"),
+            lessons=lessons_text(lessons), knowledge=context.more_knowledge(failure, failure=True),
         )  # fmt: skip
         talk = converse(
             context.chat, "correctness", system, prompt,

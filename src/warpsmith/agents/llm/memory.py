@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ...records import Exchange, Lesson, Unit
+from ...facts import Facts
+from ...records import Exchange, Lesson, Region, Unit
 from ..base import Attempt, Credits
+from .answers import read_note
 from .retrieval import Retrieval
 
 PROBLEMS_TOLD = 6
@@ -52,6 +54,11 @@ class Memory:
     credits: Credits = field(default_factory=Credits)
     samples: list[Sample] = field(default_factory=list)
     problems: deque[str] = field(default_factory=lambda: deque(maxlen=PROBLEMS_TOLD))
+    facts: Facts | None = None  # those that the run began with
+    tells_examples: bool = True  # the expert's kernels are told
+    tells_profiles: bool = True  # what was measured of units is told
+    regions: list[Region] | None = None  # on offer in this run
+    run_text: str | None = None  # what every question of the run begins with
     dropped: int = 0  # hypotheses of models that could not be used
     _useless: list[tuple[str, tuple[Exchange, ...], object]] = field(default_factory=list)
     _repairs: dict[str, Repair] = field(default_factory=dict)  # by the repaired unit
@@ -73,7 +80,9 @@ class Memory:
 
     def wrote(self, chat: object, unit: Unit, exchanges: tuple[Exchange, ...]) -> None:
         """A unit came of these exchanges."""
-        self.credits.add(unit, exchanges[-1].model, sum(e.usd or 0.0 for e in exchanges))
+        self.credits.add(
+            unit, exchanges[-1].model, sum(e.usd or 0.0 for e in exchanges), read_note(exchanges[-1].answer)
+        )
         if hasattr(chat, "reward"):
             self._asked[unit.code_key].append((chat, exchanges))
 

@@ -8,7 +8,6 @@ from ..base import Advice, RoundPlan, Situation
 from . import telling
 from .answers import Problem, one_line, read_json
 from .context import Context
-from .prompts import render
 from .talk import converse
 
 
@@ -35,10 +34,11 @@ class LlmOrchestrator:
     def advise(self, situation: Situation, rules: RoundPlan) -> Advice | None:
         context = self.context
         context.memory.settle()
-        system, prompt = render(
-            "orchestrator", round=str(situation.round), target=situation.target, rules_plan=plan_text(rules),
+        context.begin(situation)
+        system, prompt = context.render(
+            "orchestrator", round=str(situation.round), goal=context.goal(situation), rules_plan=plan_text(rules),
             time=telling.time_text(situation.graph, situation.facts, situation.limit),
-            best=telling.best_text(situation), profile=telling.profile_text(situation.best),
+            best=telling.best_text(situation), profile=context.profile(situation.best),
             history=telling.history_text(situation.attempts),
         )  # fmt: skip
         talk = converse(context.chat, "orchestrator", system, prompt, read_advice)

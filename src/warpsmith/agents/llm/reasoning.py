@@ -14,17 +14,16 @@ from ...tasks.regions import make_region
 from ..base import ReasoningBrain, Situation
 from ..expert.brain import ExpertBrain
 from ..failures import failure_of
-from ..findings import fastest, findings
 from ..reasoning import idea_key
 from . import telling
 from .answers import Problem, one_line, read_json
 from .context import Context, lessons_text, problems_text
-from .prompts import bullets, render
+from .prompts import bullets
+from .run_text import has_header
 from .talk import converse
 
 MOST = 6  # hypotheses that are asked for at once
 OFFERS = 12  # of the expert that are told
-REGIONS = 12
 RECENT = 4  # failures whose lessons are told
 
 
@@ -55,8 +54,9 @@ class LlmReasoning:
 
     def hypotheses(self, situation: Situation, k: int) -> list[Hypothesis]:
         self.context.memory.settle()
+        self.context.begin(situation)
         k = min(k, MOST)
-        regions = self._regions(situation)
+        regions = self.context.regions
         offers = self._offers(situation)
         if not regions or (self.only_offers and not offers):
             return []
@@ -74,51 +74,23 @@ class LlmReasoning:
             context.memory.problems.append(f"hypotheses: {len(dropped)} of a list: {dropped[-1]}")
         return ideas[:k]
 
-    def _regions(self, situation: Situation) -> list[Region]:
-        """The whole graph, where one unit can cover it, and the regions of the expert's plans; those with a header only."""
-        graph = situation.graph
-        regions: dict[str, Region] = {}
-        try:
-            whole_graph = make_region(graph, [n.name for n in graph.nodes])
-            regions[whole_graph.id] = whole_graph
-        except TaskError:
-            pass
-        for plan in self.plans(graph, situation.facts):
-            for region in plan:
-                regions.setdefault(region.id, region)
-        return [r for r in regions.values() if self._has_header(r)][:REGIONS]
-
     def _offers(self, situation: Situation) -> list[Hypothesis]:
         """List what the expert would try on this target."""
         if situation.facts.target != self.context.target.name and not self.only_offers:
             return []
         return self._expert.hypotheses(situation, OFFERS)
 
-    def _has_header(self, region: Region) -> bool:
-        try:
-            self.context.target.header(self.context.task.graph, region)
-        except ValueError:  # a dtype that no kernel takes
-            return False
-        return True
-
     def _prompt(
         self, situation: Situation, regions: Sequence[Region], offers: Sequence[Hypothesis], k: int
     ) -> tuple[str, str]:
         graph, facts, memory = situation.graph, situation.facts, self.context.memory
         failures = [failure_of(a.result) for a in situation.attempts if not a.result.passed][-RECENT:]
-        said = " ".join(
-            f.text for p in fastest(a.result for a in situation.attempts).values() for f in findings(p)
-        )
-        query = f"{regions[0].signature} {situation.limit.bound} {said}"
-        return render(
-            "reasoning", round=str(situation.round), k=str(k), target=situation.target,
-            machine=self.context.machine(facts),
-            time=telling.time_text(graph, facts, situation.limit), source=telling.task_text(situation.task),
-            graph=telling.graph_text(graph), regions=telling.regions_text(graph, regions, facts),
+        return self.context.render(
+            "reasoning", round=str(situation.round), k=str(k), goal=self.context.goal(situation),
+            time=telling.time_text(graph, facts, situation.limit),
             offers=self._offers_text(offers, regions), best=telling.best_text(situation),
-            profile=telling.profile_text(situation.best), history=telling.history_text(situation.attempts),
+            profile=self.context.profile(situation.best), history=telling.history_text(situation.attempts),
             problems=problems_text(memory), lessons=lessons_text(self.context.lessons(failures)),
-            knowledge=self.context.knowledge(query),
         )  # fmt: skip
 
     def _offers_text(self, offers: Sequence[Hypothesis], regions: Sequence[Region]) -> str:
@@ -187,7 +159,7 @@ class LlmReasoning:
             region = make_region(graph, named[: len(graph.nodes)])
         except TaskError as error:
             raise Problem(one_line(str(error), 200)) from None
-        if not self._has_header(region):
+        if not has_header(self.context.task.graph, self.context.target, region):
             raise Problem("a kernel cannot take the types of that region")
         return region
 

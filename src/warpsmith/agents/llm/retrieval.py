@@ -12,8 +12,8 @@ from ...records import Lesson, Region, Unit
 
 
 class Retrieval(Protocol):
-    def passages(self, query: str, target: str, k: int) -> list[str]:
-        """At most `k` pieces of written knowledge, best first, each with its title as the first line."""
+    def passages(self, query: str, target: str, k: int, failure: bool = False) -> list[str]:
+        """At most `k` pieces of written knowledge, best first, each with its title as the first line. `failure`: on what went wrong."""
         ...
 
     def exemplars(self, region: Region, target: str, k: int) -> list[Unit]:
@@ -43,7 +43,7 @@ class Retrieval(Protocol):
 class NoRetrieval:
     """Knows nothing and learns nothing."""
 
-    def passages(self, query: str, target: str, k: int) -> list[str]:
+    def passages(self, query: str, target: str, k: int, failure: bool = False) -> list[str]:
         return []
 
     def exemplars(self, region: Region, target: str, k: int) -> list[Unit]:

@@ -11,7 +11,7 @@ from . import telling
 from .answers import Problem, read_unit
 from .context import Context, lessons_text, problems_text, unit_text
 from .memory import Sample
-from .prompts import bullets, render
+from .prompts import bullets
 from .talk import converse
 
 RECENT = 3  # failures on the region whose lessons are told
@@ -41,6 +41,8 @@ class LlmSynthesis:
         self, hypothesis: Hypothesis, situation: Situation | None, variant: int, m: int, before: list[Unit]
     ) -> Unit | None:
         context, region = self.context, hypothesis.region
+        if situation is not None:
+            context.begin(situation)
         parent = parent_of(hypothesis, situation)
         system, prompt = self._prompt(hypothesis, situation, variant, m, before, parent)
         judged = {u.code_key: a for a in _attempts(situation) for u in a.candidate.units}
@@ -81,17 +83,16 @@ class LlmSynthesis:
         idea = hypothesis_text(hypothesis)
         if before:
             idea += f"\n- variants written already: {'; '.join(u.technique for u in before)}. Write a different one."
-        query = f"{region.signature} {hypothesis.family} {hypothesis.technique} {hypothesis.bottleneck} {' '.join(failures)}"
-        return render(
-            "synthesis", variant=str(variant), variants=str(m), target=context.target.name,
+        query = f"{region.signature} {hypothesis.family} {hypothesis.technique} {hypothesis.bottleneck}"
+        return context.render(
+            "synthesis", variant=str(variant), variants=str(m), goal=context.goal(situation),
             round=str(situation.round if situation is not None else 0), hypothesis=idea,
             region=telling.region_text(graph, region), header=context.header(region),
-            machine=context.machine(situation.facts) if situation is not None else "",
             parent=unit_text(parent) if parent is not None else "",
-            profile=telling.profile_text(situation.best) if situation is not None and parent is not None else "",
+            profile=context.profile(situation.best) if situation is not None and parent is not None else "",
             history=telling.history_text(attempts, region), problems=problems_text(context.memory),
             exemplars=context.exemplars(region), lessons=lessons_text(context.warnings(failures)),
-            knowledge=context.knowledge(query),
+            knowledge=context.more_knowledge(query),
         )  # fmt: skip
 
 

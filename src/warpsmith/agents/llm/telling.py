@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from ...facts import Facts
-from ...hardware import SMEM_KIB_PER_BLOCK
-from ...records import Graph, Limit, Node, Region, RegionProfile, Task, TensorSpec, Unit
+from ...records import Graph, Limit, Node, Ratio, Region, RegionProfile, Result, Task, TensorSpec, Unit
 from ...records.intervals import describe_speed
-from ..base import Attempt, Situation
+from ..base import NOTE, Attempt, Situation
 from ..failures import failure_of
 from ..findings import findings, summary
 from .prompts import bullets, fence
@@ -18,6 +18,8 @@ from .prompts import bullets, fence
 MAX_SOURCE_CHARACTERS = 16_000  # characters of a task's source
 MAX_NODES = 160
 MAX_HISTORY = 40
+TARGET_SHARE = 0.9  # of the time there is, which a question asks for
+BUSY_FACTOR = 1.5  # between the ends of an interval, from which on it says little
 HOT = 8  # nodes whose times are told
 
 
@@ -69,31 +71,10 @@ def regions_text(graph: Graph, regions: Sequence[Region], facts: Facts) -> str:
     for number, region in enumerate(regions):
         ins = ", ".join(spec_text(graph.specs[v]) for v in region.inputs)
         outs = ", ".join(spec_text(graph.specs[v]) for v in region.outputs)
-        us = sum(facts.node_us.get(name, 0.0) for name in region.nodes)
+        share = _share_time(facts, region.nodes)
         nodes = " ".join(region.nodes[:24]) + (" …" if len(region.nodes) > 24 else "")
-        lines.append(f"{number}: nodes {nodes} | in: {ins} | out: {outs} | ATen takes {us:.0f} us for them")
+        lines.append(f"{number}: nodes {nodes} | in: {ins} | out: {outs}{share}")
     return bullets(lines)
-
-
-def machine_text(target: str, facts: Facts, arch: str = "") -> str:
-    """`arch`: of a GPU, as "sm_90a"."""
-    rates = f"{facts.bandwidth / 1e9:.1f} GB/s from main memory, {facts.flop_rate / 1e9:.0f} GFLOP/s in float32 (measured)"
-    if target == "cuda":
-        return f"An NVIDIA GPU{f' of architecture {arch}' if arch else ''}: {rates}. {_memories(arch)}"
-    return (
-        f"A CPU: {facts.threads} threads, vectors of {facts.vector} floats, L1 {facts.l1_bytes >> 10} KiB and "
-        f"L2 {facts.l2_bytes >> 10} KiB a core, L3 {facts.l3_bytes >> 20} MiB shared; {rates}."
-    )
-
-
-def _memories(arch: str) -> str:
-    """Describe the memories of a block, by compute capability (CUDA C++ programming guide, "Technical Specifications per Compute Capability")."""
-    kib = SMEM_KIB_PER_BLOCK.get(arch.removeprefix("sm_").rstrip("af"), 48)
-    suffix = " More than 48 KiB of it is asked for before the launch." if kib > 48 else ""
-    return (
-        f"A block has at most 1024 threads, 64 K registers of 32 bits (255 a thread) and {kib} KiB of shared memory.{suffix} "
-        "A warp's loads are widest with 16 bytes a thread, neighbouring threads side by side; a thread keeps several under way."
-    )
 
 
 def time_text(graph: Graph, facts: Facts, limit: Limit) -> str:
@@ -105,8 +86,32 @@ def time_text(graph: Graph, facts: Facts, limit: Limit) -> str:
         f"so it is at {share:.0%} of the limit"
     ]
     hot = sorted(facts.node_us.items(), key=lambda item: (-item[1], item[0]))[:HOT]
-    lines += [f"{name} ({graph.by_name[name].op}): {us:.0f} us" for name, us in hot if name in graph.by_name]
+    lines += [
+        f"{name} ({graph.by_name[name].op}){_share_time(facts, [name])}"
+        for name, _ in hot
+        if name in graph.by_name
+    ]
     return bullets(lines)
+
+
+def _share_time(facts: Facts, nodes: Sequence[str]) -> str:
+    """Tell a share, not microseconds: operations one by one, called eagerly, take another time than the baseline as a whole."""
+    total = sum(facts.node_us.values())
+    us = sum(facts.node_us.get(name, 0.0) for name in nodes)
+    return f" | {us / total:.0%} of the eager time" if total > 0 else ""
+
+
+def goal_text(situation: Situation) -> str:
+    """The time to reach, over what there is, within the limit, and what is left to spend."""
+    best, facts, limit_us = situation.best, situation.facts, situation.limit.seconds * 1e6
+    timing = best.result.timing if best is not None and not best.screened else None
+    now_us = min(facts.total_us or math.inf, timing.median_us if timing is not None else math.inf)
+    if not 0 < now_us < math.inf:
+        return ""
+    whose = "the best candidate" if timing is not None and timing.median_us <= now_us else "the best baseline"
+    target_us = max(TARGET_SHARE * now_us, limit_us)
+    aim = f"Target: at most {target_us:.3g} us a call, at least {1 - target_us / now_us:.0%} less than the {now_us:.3g} us of {whose}."
+    return f"{aim} Left to spend: {situation.budget_left}." if situation.budget_left else aim
 
 
 def history_text(attempts: Sequence[Attempt], region: Region | None = None) -> str:
@@ -127,7 +132,8 @@ def _touches(unit: Unit, region: Region) -> bool:
 def _attempt_text(attempt: Attempt) -> str:
     lineage = attempt.candidate.lineage
     techniques = "; ".join(f"{u.technique or u.family} {_values(u)}".strip() for u in attempt.candidate.units)
-    return f"round {lineage.round} {lineage.operator}: {techniques}: {describe_outcome(attempt)}"
+    note = f" ({lineage.reason[lineage.reason.index(NOTE) :]})" if NOTE in lineage.reason else ""
+    return f"round {lineage.round} {lineage.operator}: {techniques}: {describe_outcome(attempt)}{note}"
 
 
 def describe_outcome(attempt: Attempt) -> str:
@@ -135,10 +141,17 @@ def describe_outcome(attempt: Attempt) -> str:
     ratio = attempt.ratio
     if ratio is None or attempt.speedup <= 0:
         return failure_of(attempt.result)
-    speed = f"{describe_speed(ratio)} of {ratio.baseline}"
-    return (
-        f"right where screening looked, an estimate of {speed}" if attempt.screened else f"correct, {speed}"
-    )
+    if attempt.screened:
+        return f"right where screening looked, an estimate of {describe_speed(ratio)} of {ratio.baseline}"
+    timing = attempt.result.timing
+    us = f"{timing.median_us:.3g} us, " if timing is not None else ""
+    return f"correct, {us}{describe_speed(ratio)} of {ratio.baseline}{_interval_text(ratio)}"
+
+
+def _interval_text(ratio: Ratio) -> str:
+    """The interval, and a word where it says little."""
+    unsure = ", unsure: the machine was busy" if ratio.high > BUSY_FACTOR * max(ratio.low, 1e-9) else ""
+    return f" ({ratio.low:.2f} to {ratio.high:.2f}{unsure})"
 
 
 def _values(unit: Unit) -> str:
@@ -152,10 +165,54 @@ def profile_text(attempt: Attempt | None) -> str:
     return bullets([_describe_seen(profile) for profile in attempt.result.profile.regions])
 
 
-def unit_profile_text(attempt: Attempt, unit: Unit) -> str:
-    """Describe what was measured of one unit; empty where it was not looked at."""
+def unit_profile_text(attempt: Attempt, unit: Unit, parent: Attempt | None = None) -> str:
+    """Describe what was measured of one unit, what its build says, and how both differ from its parent's; empty where nobody looked."""
     profile = attempt.find_profile(unit)
-    return bullets([_describe_seen(profile)]) if profile is not None else ""
+    lines = [_describe_seen(profile)] if profile is not None else []
+    lines += describe_build(attempt.result, unit)
+    before = find_same_region(parent, unit) if parent is not None else None
+    if parent is not None and before is not None:
+        lines += _describe_change(attempt, unit, parent, before)
+    return bullets(lines)
+
+
+def describe_build(result: Result, unit: Unit) -> list[str]:
+    """Registers, spills and shared memory of each GPU kernel of a unit, at the main shapes."""
+    kernels = (
+        k for b in result.builds if b.unit_key == unit.code_key and b.variant == "main" for k in b.kernels
+    )
+    lines: list[str] = []
+    for kernel in kernels:
+        spilled = kernel.spill_store_bytes + kernel.spill_load_bytes
+        spills = f", SPILLS {spilled} bytes a thread" if spilled else ", no spills"
+        shared = f", {kernel.shared_bytes:,} bytes of static shared memory" if kernel.shared_bytes else ""
+        lines.append(f"kernel {kernel.name}: {kernel.registers} registers a thread{spills}{shared}")
+    return list(dict.fromkeys(lines))
+
+
+def find_parent(situation: Situation, attempt: Attempt) -> Attempt | None:
+    """The first parent of a candidate, where this run judged it."""
+    ids = attempt.candidate.lineage.parents[:1]
+    return next((a for a in situation.attempts if a.candidate.id in ids), None)
+
+
+def find_same_region(attempt: Attempt, unit: Unit) -> Unit | None:
+    return next((u for u in attempt.candidate.units if u.region.id == unit.region.id), None)
+
+
+def _describe_change(attempt: Attempt, unit: Unit, parent: Attempt, before: Unit) -> list[str]:
+    """Tell what became of the unit's time and build since its parent; nothing where the unit is the same."""
+    if before.code_key == unit.code_key:
+        return []
+    current, earlier = attempt.find_profile(unit), parent.find_profile(before)
+    changes: list[str] = []
+    if current is not None and earlier is not None:
+        changes.append(f"{earlier.seconds * 1e6:.3g} to {current.seconds * 1e6:.3g} us alone")
+        changes.append(f"{earlier.limit_share:.0%} to {current.limit_share:.0%} of its limit")
+    builds = describe_build(parent.result, before)
+    if builds and builds != describe_build(attempt.result, unit):
+        changes.append(f"its parent had {'; '.join(builds)}")
+    return [f"against its parent: {', '.join(changes)}"] if changes else []
 
 
 def standing_text(attempt: Attempt, unit: Unit) -> str:
@@ -168,9 +225,7 @@ def standing_text(attempt: Attempt, unit: Unit) -> str:
         return f"- {name}: {alone}{describe_outcome(attempt)}"
     if ratio is None or timing is None:
         return f"- {name}: not timed"
-    standing = (
-        f"in a candidate at {describe_speed(ratio)} of {ratio.baseline} ({ratio.low:.2f} to {ratio.high:.2f})"
-    )
+    standing = f"in a candidate at {describe_speed(ratio)} of {ratio.baseline}{_interval_text(ratio)}"
     return f"- {name}: {alone}{standing}"
 
 
@@ -185,4 +240,4 @@ def best_text(situation: Situation) -> str:
         return ""
     ratio = best.result.speedup
     share = best.result.timing.limit_share if best.result.timing is not None else 0.0
-    return f"{describe_speed(ratio)} over {ratio.baseline}, {share:.0%} of the limit."
+    return f"{describe_speed(ratio)} over {ratio.baseline}{_interval_text(ratio)}, {share:.0%} of the limit."

@@ -15,7 +15,7 @@ from . import telling
 from .answers import Problem, read_unit
 from .context import Context, problems_text, unit_text
 from .memory import remedy_of
-from .prompts import fence, render
+from .prompts import fence
 from .talk import converse
 
 REASON = 200  # characters of a diff that stand for why
@@ -76,13 +76,13 @@ class LlmVariation:
         self, situation: Situation, parent: Attempt, unit: Unit, variant: str, variants: str, before: str
     ) -> tuple[str, str]:
         context, region = self.context, unit.region
-        return render(
-            "edit", variant=variant, variants=variants, target=context.target.name, round=str(situation.round),
+        return context.render(
+            "edit", variant=variant, variants=variants, goal=context.goal(situation), round=str(situation.round),
             source=unit_text(unit), standing=telling.standing_text(parent, unit),
-            profile=telling.unit_profile_text(parent, unit), region=telling.region_text(situation.graph, region),
+            profile=context.profile(parent, unit, telling.find_parent(situation, parent)), region=telling.region_text(situation.graph, region),
             header=context.header(region), history=telling.history_text(situation.attempts, region),
             before=before, problems=problems_text(context.memory),
-            knowledge=context.knowledge(f"{region.signature} {unit.family} {unit.technique}"),
+            knowledge=context.more_knowledge(f"{region.signature} {unit.family} {unit.technique}"),
         )  # fmt: skip
 
     def _crossover_prompt(
@@ -90,14 +90,20 @@ class LlmVariation:
     ) -> tuple[str, str]:
         context, region = self.context, parents[0][1].region
         parts = [
-            "\n".join((telling.standing_text(a, u), telling.unit_profile_text(a, u), unit_text(u)))
+            "\n".join(
+                (
+                    telling.standing_text(a, u),
+                    context.profile(a, u, telling.find_parent(situation, a)),
+                    unit_text(u),
+                )
+            )
             for a, u in parents
         ]
         names = " ".join(f"{u.family} {u.technique}" for _, u in parents)
-        return render(
-            "crossover", count=str(len(parents)), target=context.target.name, round=str(situation.round),
+        return context.render(
+            "crossover", count=str(len(parents)), goal=context.goal(situation), round=str(situation.round),
             parents="\n\n".join(parts), region=telling.region_text(situation.graph, region),
-            header=context.header(region), machine=context.machine(situation.facts),
+            header=context.header(region),
             history=telling.history_text(situation.attempts, region), problems=problems_text(context.memory),
-            knowledge=context.knowledge(f"{region.signature} {names}"),
+            knowledge=context.more_knowledge(f"{region.signature} {names}"),
         )  # fmt: skip

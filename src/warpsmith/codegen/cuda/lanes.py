@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from ...records import ITEM_BYTES
 from ..addresses import Addresses, Layout, split_index
 from ..expressions import SCALAR_TYPE, Express
 from ..program import Expr, Operand, Program
@@ -29,8 +30,7 @@ class Places(Addresses):
 
 def bytes_of(operand: Operand) -> int:
     """Return the bytes of one element."""
-    narrow = {"bool": 1, "int8": 1, "uint8": 1, "bfloat16": 2, "float16": 2, "int16": 2}
-    return narrow.get(operand.dtype, 8 if operand.dtype in ("int64", "float64") else 4)
+    return ITEM_BYTES[operand.dtype]
 
 
 class CudaLayout(Layout, Places):

@@ -24,6 +24,7 @@ from ..addresses import Addresses
 from ..expressions import Express
 from ..lowering.lower import lower
 from ..lowering.op_builder import FLOATS
+from ..lowering.result_types import find_stepped
 from ..program import Expr, Kind, Operand, Program, Unsupported, operand_names
 from ..writer import INLINE, Writer
 
@@ -167,7 +168,10 @@ def _casts(program: Program) -> tuple[Expr, ...]:
 
 def lower_chain(graph: Graph, nodes: Iterable[str]) -> Program:
     """Raises TaskError or Unsupported for what is no chain."""
-    program = lower(graph, make_region(graph, nodes))
+    region = make_region(graph, nodes)
+    if find_stepped(graph, (graph.by_name[n] for n in region.nodes)):
+        raise Unsupported("a cast that depends on halves, which a kernel holds in float32")
+    program = lower(graph, region)
     if program.reductions:
         raise Unsupported("a reduction in a chain")
     return program

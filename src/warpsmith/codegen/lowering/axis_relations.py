@@ -210,6 +210,8 @@ def _pick(f: Factors, graph: Graph, node: Node) -> None:
 
 def _view(f: Factors, graph: Graph, node: Node, name: str) -> None:
     source, out = node.uses[0], node.output
+    if graph.specs[source].dtype != out.spec.dtype:
+        raise Unsupported(f"{node.name} takes bits for another type")
     rank = len(graph.specs[source].shape)
     before = [(source, d) for d in range(rank)]
     after = [(out.name, d) for d in range(len(out.spec.shape))]

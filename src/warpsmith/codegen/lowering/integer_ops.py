@@ -1,7 +1,7 @@
-"""Ops on integers: comparisons that must not pass through float32, and arithmetic whose result is int64.
+"""Ops on integers: comparisons that must not pass through float32, shifts, and arithmetic.
 
-Integers of any width are int64 in registers (`ws::vl`), so every value is exact. A result of another integer
-type than int64 is declined, since it would have to wrap around after every step.
+Integers of any width are int64 in registers (`ws::vl`), so every value is exact. `narrow_types` cuts results of other
+integer types than int64 to their bits.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from ...records import Node
 from ..program import Unsupported
 from .op_builder import Builder, Lower, option, whole_number
+
+REGISTER_BITS = 64
 
 
 def compare(symbol: str) -> Lower:
@@ -81,17 +83,38 @@ def _copy(b: Builder, n: Node) -> str:
     return b.arg(n.args[0], "l")
 
 
+def _shift(symbol: str, function: str) -> Lower:
+    """A shift, by a number of the graph in one instruction."""
+
+    def lower(b: Builder, n: Node) -> str:
+        x, by = b.arg(n.args[0], "l"), n.args[1]
+        if isinstance(by, int) and 0 <= by < REGISTER_BITS:
+            return b.emit(f"{{0}} {symbol} {by}", x, kind="l")
+        return b.emit(f"{function}({{0}}, {{1}})", x, b.arg(by, "l"), kind="l", cost=4)
+
+    return lower
+
+
+_SHIFTS = {
+    **dict.fromkeys(("__rshift__", "bitwise_right_shift"), _shift(">>", "ws::shift_right")),
+    **dict.fromkeys(("__lshift__", "bitwise_left_shift"), _shift("<<", "ws::shift_left")),
+}  # fmt: skip
 _INTEGER_OPS: dict[str, Lower] = {
+    **_SHIFTS,
     "add": _add("+"), "sub": _add("-"), "rsub": _add("-", swap=True), "mul": _calls("{0} * {1}"),
     "neg": _calls("-{0}"), "abs": _calls("ws::greater({0}, -{0})"), "square": _calls("{0} * {0}"),
     "maximum": _calls("ws::greater({0}, {1})"), "minimum": _calls("ws::lesser({0}, {1})"),
     "clamp": _clamp, "clamp_min": _calls("ws::greater({0}, {1})"), "clamp_max": _calls("ws::lesser({0}, {1})"),
     "bitwise_and": _calls("{0} & {1}"), "bitwise_or": _calls("{0} | {1}"), "bitwise_xor": _calls("{0} ^ {1}"),
+    "__and__": _calls("{0} & {1}"), "__or__": _calls("{0} | {1}"), "__xor__": _calls("{0} ^ {1}"),
     "bitwise_not": _calls("~{0}"), "remainder": _calls("ws::floor_mod({0}, {1})", 40),
     "floor_divide": _calls("ws::floor_div({0}, {1})", 40), "div": _div,
     "where": _where, "masked_fill": _lower_masked_fill, "_to_copy": _copy, "clone": _copy, "alias": _copy,
     "full": _fill(1), "full_like": _fill(1), "scalar_tensor": _fill(0), "fill": _fill(1),
 }  # fmt: skip
+
+
+SHIFTS = frozenset(_SHIFTS)
 
 
 def integer_op(name: str) -> Lower | None:

@@ -14,14 +14,13 @@ from ...records import Graph, Node, Region
 from ..program import Expr, Kind, Operand, Program, Unsupported
 from .axes import Axes
 from .axis_relations import VIEWS, base_name
-from .integer_ops import integer_op
 from .levels import find_removed_axes, is_reducing, row_axes
 from .loop_groups import loop_groups
 from .naming import identifier, verb
-from .op_builder import FLOATS, INTEGERS, convert, kind_of, literal, number, whole, whole_number
-from .ops import pointwise
+from .op_builder import INTEGERS, STORED, convert, kind_of, literal, number, whole, whole_number
 from .pick_ops import PICK_OPS
 from .reduce_ops import REDUCE_OPS
+from .result_types import before_rounding, find_stepped, lowering_of, round_half
 from .sized import in_terms_of_size
 from .sizes import axis_sizes
 
@@ -40,6 +39,7 @@ class Lowering:
         self.removed = find_removed_axes(self.axes, self.nodes)
         self.reduced = row_axes(self.axes, self.removed)
         self._removes = self.reduced  # by the node at hand
+        self._stepped = find_stepped(graph, self.nodes)
         self.steps: dict[str, Expr] = {}
         self._value: dict[str, str] = {}  # graph value → step
         self._same: dict[tuple[Any, ...], str] = {}
@@ -81,6 +81,10 @@ class Lowering:
         if isinstance(value, bool):
             return "m"
         return "l" if isinstance(value, int) else "f"
+
+    def dtype(self, value: Any) -> str:
+        """Return the type of a value of the graph."""
+        return self.graph.specs[value["v"]].dtype
 
     def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str:
         full = any(self.steps[a].full for a in args) or (bool(args) and not self.reduced)
@@ -194,7 +198,7 @@ class Lowering:
         return self.axes.operand(name, value)
 
     def _load(self, operand: Operand) -> None:
-        if operand.dtype not in (*FLOATS, *INTEGERS, "bool"):
+        if operand.dtype not in STORED:
             raise Unsupported(f"{operand.value} is {operand.dtype}")
         self._hint = operand.value
         full = bool(set(operand.axes) & self.reduced) if self.reduced else True
@@ -216,15 +220,16 @@ class Lowering:
                     self._value[value.name] = step
         else:
             self._value[node.output.name] = self._pointwise(node)
+        self._round_halves(node)
+
+    def _round_halves(self, node: Node) -> None:
+        """Round what the node makes where a step of a result depends on it."""
+        for value in (v for v in node.outputs if v is not None and v.name in self._stepped):
+            if base_name(node) not in VIEWS and value.name in self._value:
+                self._value[value.name] = round_half(self, node, self._value[value.name], value.spec.dtype)
 
     def _pointwise(self, node: Node) -> str:
-        lower, dtype = pointwise(node.op), node.output.spec.dtype
-        if dtype == "int64":
-            lower = integer_op(base_name(node))
-        if lower is None:
-            raise Unsupported(f"{node.op} is not known")
-        if dtype not in (*FLOATS, "bool", "int64"):
-            raise Unsupported(f"{node.name} makes {dtype}")
+        lower = lowering_of(node)
         return self._scale_by_size(node) or lower(self, node)
 
     def _scale_by_size(self, node: Node) -> str | None:
@@ -274,8 +279,9 @@ class Lowering:
             raise Unsupported(f"{value} is a by-product that is not computed here")
         step = self._value[value]
         self._hint = value
-        if not (operand.dtype == "int64" and self.steps[step].kind == "i"):
+        if not (operand.dtype in INTEGERS and self.steps[step].kind == "i"):
             step = self._as(step, kind_of(operand.dtype))
+        step = before_rounding(self.steps, step, operand.dtype)
         if self.steps[step].beyond:
             return operand, step
         span = self._span

@@ -1,7 +1,8 @@
 """What the tables of ops share: the builder that they write into, literals, and readers of a node's arguments.
 
 In: a node's arguments as the graph holds them. Out: text of C++ expressions, numbers and options. Kinds of values
-in registers: "f" float32, "m" a mask, "l" int64 (any integer type in memory), "i" an index that a reduction found.
+in registers: "f" float32, "m" a mask, "l" int64 (any integer type in memory), "i" an integer of 32 bits: an index that a
+reduction found, a float cast to a narrow integer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from ...records import Node
 from ..program import Kind, Unsupported
 
 FLOATS = ("float32", "bfloat16", "float16")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")  # in registers a float32 that has been rounded to the type's grid
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")  # widened to int64 in registers
+STORED = (*FLOATS, *FLOAT8, *INTEGERS, "bool")  # types of operands
 
 
 class Builder(Protocol):
@@ -22,6 +25,7 @@ class Builder(Protocol):
 
     def arg(self, value: Any, kind: Kind = "f") -> str: ...
     def kind(self, value: Any) -> Kind: ...
+    def dtype(self, value: Any) -> str: ...
     def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str: ...
     def constant(self, value: float) -> str: ...
     def integer(self, value: int) -> str: ...
@@ -76,10 +80,9 @@ def convert(b: Builder, name: str, have: Kind, kind: Kind) -> str:
         return b.emit("{0} != 0.0f", name, kind="m")
     if kind == "l":
         return b.emit("ws::to_long({0})", name, kind="l")
-    name = convert(b, name, have, "l")
-    if kind == "m":
-        return b.emit("ws::to_mask({0} != 0)", name, kind="m")
-    return b.emit("ws::to_float({0})", name)
+    if kind == "f":
+        return b.emit("ws::to_float({0})", name)
+    return b.emit("ws::to_mask({0} != 0)", convert(b, name, have, "l"), kind="m")
 
 
 def option(node: Node, position: int, name: str, default: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...records import Node
 from ..program import Kind
-from .integer_ops import compare, integer_op
+from .integer_ops import SHIFTS, compare, integer_op
 from .op_builder import FLOATS, INTEGERS, Builder, Lower, binary, kind_of, literal, number, option, unary
 from .special_ops import SPECIAL_OPS
 
@@ -229,6 +229,8 @@ _OPS["isnan"] = lambda b, n: b.emit("{0} != {0}", b.arg(n.args[0]), kind="m")
 _OPS["isinf"] = lambda b, n: b.emit("ws::abs({0}) == ws::infinity", b.arg(n.args[0]), kind="m")
 
 
+_OPS |= {name: lower for name in SHIFTS if (lower := integer_op(name)) is not None}
+_OPS["__xor__"] = _logical("{0} ^ {1}")
 _OPS["_native_batch_norm_legit_no_training"] = _batch_norm_inference
 _CLAMPS = {"clamp_min": "ws::max_nan({0}, {1})", "clamp_max": "ws::min_nan({0}, {1})"}
 _OPS |= {name: binary(text, 2) for name, text in _CLAMPS.items()}

@@ -63,6 +63,7 @@ class SearchContext:
     transfer_seeds: TransferSeeds = find_no_seeds
     by: By = "interval"
     experience: Experience | None = None
+    adopted: Sequence[Candidate] = ()  # kernels of others for this task
     island: int = 0
     variants: int = 1  # units a hypothesis
     edits: int | None = None  # that the synthesis agent may be asked for; None: as many as there is room for
@@ -86,6 +87,8 @@ class SearchContext:
         return [a for a in parents if self._hopeful(a)][:n]
 
     def _hopeful(self, attempt: Attempt) -> bool:
+        if attempt is self.population.pinned:
+            return True
         best = self.population.best()
         return best is not None and reach_of(attempt, self.by) >= MIN_PARENT_SHARE * worth_of(best, self.by)
 
@@ -104,6 +107,8 @@ class SearchContext:
         the same region, or none of it; else the best of all. (0, None) while nothing works.
         """
         leaders = [(i, a) for i, a in self.leaders() if self._hopeful(a)]
+        if self.population.pinned is not None:
+            leaders.insert(0, (leaders[0][0] if leaders else 0, self.population.pinned))
         for number, leader in leaders:
             touched = [u for u in leader.candidate.units if set(u.region.nodes) & set(region.nodes)]
             if all(u.region.id == region.id for u in touched):

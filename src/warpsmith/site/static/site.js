@@ -1,10 +1,31 @@
-// The site's script: dark or light, tables that sort, filters of the leaderboard, the search. Pages read well without it.
+// The site's script: dark or light, tables that sort, filters of the leaderboard, buttons that copy. Pages read well without it.
 "use strict";
 const warpsmith = (() => {
   const find = (selector, within = document) => within.querySelector(selector);
   const list = (selector, within = document) => [...within.querySelectorAll(selector)];
   const query = new URLSearchParams(location.search);
   const split = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+
+  // A page from a file may not fetch: data are scripts that call a function of this one.
+  const load = (path) =>
+    new Promise((resolve) => {
+      const script = document.createElement("script");
+      script.src = path;
+      script.addEventListener("load", () => resolve(true));
+      script.addEventListener("error", () => resolve(false));
+      document.head.append(script);
+    });
+
+  // Links, reloading and the way back keep what a form says. Some browsers refuse it for files; then the form alone knows.
+  const keepInAddress = (fields) => {
+    const now = new URLSearchParams();
+    for (const field of fields) if (field.value) now.set(field.name, field.value);
+    try {
+      history.replaceState(null, "", `${location.pathname}${now.size ? `?${now}` : ""}${location.hash}`);
+    } catch {
+      return;
+    }
+  };
 
   // ---- dark or light: as the system says, until the button is used
   const remember = (value) => {
@@ -16,16 +37,18 @@ const warpsmith = (() => {
     }
   };
 
+  const setTheme = () => {
+    const saved = remember();
+    if (saved === "dark" || saved === "light") document.documentElement.dataset.theme = saved;
+  };
+
   const startTheme = () => {
     const root = document.documentElement;
-    const saved = remember();
-    if (saved === "dark" || saved === "light") root.dataset.theme = saved;
-    const button = find("#theme");
-    button.hidden = false;
-    button.addEventListener("click", () => {
+    find("#theme").addEventListener("click", () => {
       const now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
       root.dataset.theme = now === "dark" ? "light" : "dark";
       remember(root.dataset.theme);
+      document.dispatchEvent(new Event("themechange"));
     });
   };
 
@@ -42,6 +65,7 @@ const warpsmith = (() => {
   };
 
   const sortBy = (table, head, column) => {
+    if (table.id === "board") drawRows(Infinity);
     const down = head.getAttribute("aria-sort") !== "descending";
     for (const th of list("thead th", table)) th.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -52,6 +76,7 @@ const warpsmith = (() => {
 
   const startSorting = (table) => {
     list("thead th", table).forEach((head, column) => {
+      if (!head.textContent.trim()) return;
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = head.textContent;
@@ -61,89 +86,105 @@ const warpsmith = (() => {
   };
 
   // ---- filters of the leaderboard; a link may set them: index.html?outcome=win&q=softmax
-  const isShown = (row, words, facets) => {
-    const text = row.textContent.toLowerCase();
-    return words.every((w) => text.includes(w)) && facets.every(([name, value]) => row.dataset[name] === value);
+  const texts = new WeakMap(); // row → its text, read once
+
+  const textOf = (row) => {
+    if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+    return texts.get(row);
   };
+
+  const has = (row, name, value) => (row.dataset[name] || "").split("|").includes(value);
+  const isShown = (row, words, facets) =>
+    facets.every(([name, value]) => has(row, name, value)) && words.every((w) => textOf(row).includes(w));
+  const listFields = (form) => [form.elements.q, ...list("select", form)];
 
   const filter = () => {
     const form = find("#filters");
     const words = split(form.elements.q.value);
     const facets = list("select", form).filter((s) => s.value).map((s) => [s.name, s.value]);
+    if (words.length || facets.length) drawRows(Infinity);
     const rows = list("#board tbody tr");
-    for (const row of rows) row.hidden = !isShown(row, words, facets);
-    find("#count").textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
+    let shown = waiting.length;
+    for (const row of rows) {
+      const isHidden = !isShown(row, words, facets);
+      if (row.hidden !== isHidden) row.hidden = isHidden;
+      shown += isHidden ? 0 : 1;
+    }
+    find("#count").textContent = `${shown} of ${rows.length + waiting.length} rows`;
+  };
+
+  const readAddress = (form, values) => {
+    for (const field of listFields(form)) {
+      const value = values.get(field.name);
+      if (value && (!field.options || [...field.options].some((o) => o.value === value))) field.value = value;
+    }
   };
 
   const startFilters = () => {
     const form = find("#filters");
     if (!form || !find("#board")) return;
-    for (const field of [form.elements.q, ...list("select", form)]) {
-      const value = query.get(field.name);
-      if (value && (!field.options || [...field.options].some((o) => o.value === value))) field.value = value;
-    }
-    form.hidden = false;
-    form.addEventListener("input", filter);
+    const update = () => {
+      filter();
+      keepInAddress(listFields(form));
+    };
+    readAddress(form, query);
+    form.addEventListener("input", update);
+    form.addEventListener("reset", () => setTimeout(update));
     form.addEventListener("submit", (event) => event.preventDefault());
     filter();
   };
 
-  // Rows beyond the first ones, as the site's own template wrote them: everything of an archive is escaped in them.
+  // Rows beyond the first ones, as the site's own template wrote them: everything of an archive is escaped in them. They are
+  // drawn some at a time while nothing else is to be done, and at once when somebody filters or sorts.
+  const AT_ONCE = 40;
+  let waiting = [];
+
+  const drawRows = (count) => {
+    const rows = waiting.splice(0, count);
+    if (rows.length) find("#board tbody").insertAdjacentHTML("beforeend", rows.join(""));
+  };
+
+  const drawLater = () => {
+    drawRows(AT_ONCE);
+    if (waiting.length) requestIdleCallback(drawLater);
+  };
+
   const addRows = (rows) => {
-    find("#board tbody").insertAdjacentHTML("beforeend", rows.join(""));
+    waiting = waiting.concat(rows);
     filter();
+    if (globalThis.requestIdleCallback) requestIdleCallback(drawLater);
+    else drawRows(Infinity);
   };
 
-  // ---- search: [kind, page, title, words]; all words must occur, titles count more
-  const MOST = 100;
-  let entries = [];
-
-  const score = (entry, words) => {
-    const title = entry[2].toLowerCase();
-    const text = `${title} ${entry[3].toLowerCase()}`;
-    if (!words.every((w) => text.includes(w))) return 0;
-    return 1 + words.filter((w) => title.includes(w)).length + (entry[0] === "task" ? 0.5 : 0);
-  };
-
-  const search = (text) => {
-    const words = split(text);
-    if (!words.length) return [];
-    const hits = entries.map((entry) => [score(entry, words), entry]).filter((pair) => pair[0] > 0);
-    return hits.sort((a, b) => b[0] - a[0]).map((pair) => pair[1]);
-  };
-
-  const showHits = (text) => {
-    const hits = search(text);
-    find("#hits").textContent = text.trim() ? `${hits.length} found${hits.length > MOST ? `, ${MOST} shown` : ""}` : "";
-    const items = hits.slice(0, MOST).map(([kind, page, title, words]) => {
-      const [item, link, note] = ["li", "a", "small"].map((name) => document.createElement(name));
-      link.href = page;
-      link.textContent = title;
-      note.textContent = `${kind}: ${words.slice(0, 160)}`;
-      item.append(link, note);
-      return item;
+  // ---- sources and commands are copied by a button
+  const startCopying = (pre) => {
+    if (!globalThis.navigator?.clipboard) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", `Copy: ${pre.getAttribute("aria-label") || "text"}`);
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(pre.textContent);
+        button.textContent = "Copied";
+      } catch {
+        button.textContent = "Not allowed";
+      }
+      setTimeout(() => (button.textContent = "Copy"), 2000);
     });
-    find("#results").replaceChildren(...items);
+    pre.before(button);
   };
 
-  const addEntries = (more) => {
-    entries = entries.concat(more);
-    const form = find("#search");
-    if (form) showHits(form.elements.q.value);
+  const start = () => {
+    startTheme();
+    list("table").forEach(startSorting);
+    startFilters();
+    list("pre[role=region]").forEach(startCopying);
   };
 
-  const startSearch = () => {
-    const form = find("#search");
-    if (!form) return;
-    if (!form.elements.q.value) form.elements.q.value = query.get("q") || "";
-    form.hidden = false;
-    form.addEventListener("input", () => showHits(form.elements.q.value));
-    form.addEventListener("submit", (event) => event.preventDefault());
-  };
-
-  startTheme();
-  list("table").forEach(startSorting);
-  startFilters();
-  startSearch();
-  return { addRows, addEntries, search };
+  setTheme(); // before anything is drawn
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+  return { addRows, find, keepInAddress, list, load, query, split };
 })();

@@ -31,20 +31,14 @@ def _cat(m: Mapping, node: Node, value: str, index: At) -> str:
         m.pull(name, replace_dim(index, dim, index[dim].shift(begin * sym(-1))))
         for name, begin in zip(values, starts, strict=True)
     ]
-    return m.choose(index[dim], starts[1:], _same_kind(m, cases))
+    return m.choose(index[dim], starts[1:], cases)
 
 
 def _stack(m: Mapping, node: Node, value: str, index: At) -> str:
     values = [a["v"] for a in node.args[0]]
     dim = int(option(node, 1, "dim", 0)) % len(index)
     cases = [m.pull(name, (*index[:dim], *index[dim + 1 :])) for name in values]
-    return m.choose(index[dim], [sym(i) for i in range(1, len(values))], _same_kind(m, cases))
-
-
-def _same_kind(m: Mapping, cases: list[str]) -> list[str]:
-    if len({m.steps[c].kind for c in cases}) != 1:
-        raise Unsupported("masks and numbers in one tensor")
-    return cases
+    return m.choose(index[dim], [sym(i) for i in range(1, len(values))], cases)
 
 
 def _pad(m: Mapping, node: Node, value: str, index: At) -> str:

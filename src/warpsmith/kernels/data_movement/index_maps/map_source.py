@@ -12,7 +12,7 @@ In: a `Mapping`. Out: lines of C++ inside `unit`, and the constants that go befo
 from __future__ import annotations
 
 from ....codegen.addresses import Addresses
-from ....codegen.expressions import VECTOR_TYPE, Express
+from ....codegen.expressions import VECTOR_TYPE, WRITE, Express
 from ....codegen.program import Expr, Program, Unsupported
 from ....codegen.writer import INLINE, Writer
 from .cases import Cases, Leaf, Ranges
@@ -97,10 +97,10 @@ class Runs:
             root = fetch.table[leaf.root]
             value = fetch.splat(root) if fetch.constant(root) else leaf.root
             lane_stride = f"out0_g{self.lane}" if stream else "1"
-            if kind in "ml":
-                w.line(
-                    f"{'write_bool' if kind == 'm' else 'write_index'}<{lane_stride}>(out0_at, j, {value}, n);"
-                )
+            if kind != "f":
+                helper = WRITE[self.mapping.graph.specs[self.mapping.output].dtype]
+                w.use(helper)
+                w.line(f"{helper}<{lane_stride}>(out0_at, j, {value}, n);")
             else:
                 w.line(f"write<{lane_stride}{', NT' if stream else ''}>(out0_at, j, {value}, n);")
 

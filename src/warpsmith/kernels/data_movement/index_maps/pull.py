@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from ....codegen.lowering.axis_relations import BATCH_NORM_INFERENCE, base_name
-from ....codegen.lowering.integer_ops import integer_op
+from ....codegen.lowering.axis_relations import BATCH_NORM_INFERENCE, VIEWS, base_name
 from ....codegen.lowering.op_builder import (
-    FLOATS,
-    INTEGERS,
+    STORED,
     convert,
     kind_of,
     literal,
@@ -23,7 +22,7 @@ from ....codegen.lowering.op_builder import (
     whole,
     whole_number,
 )
-from ....codegen.lowering.ops import pointwise
+from ....codegen.lowering.result_types import before_rounding, find_stepped, lowering_of, round_half
 from ....codegen.program import Expr, Kind, Operand, Unsupported
 from ....records import Graph, Node, Region, TensorSpec
 from .digits import Split, digits
@@ -90,6 +89,10 @@ class Mapping:
     root: str = ""
     _memo: dict[tuple[Any, ...], str] = field(default_factory=dict)
 
+    @cached_property
+    def stepped(self) -> frozenset[str]:
+        return find_stepped(self.graph, (self.graph.by_name[n] for n in self.region.nodes))
+
     @property
     def output(self) -> str:
         return self.region.outputs[0]
@@ -125,15 +128,18 @@ class Mapping:
         if len(set(cases)) == 1:
             return cases[0]
         kinds = {self.steps[c].kind for c in cases}
+        if kinds == {"i", "l"}:
+            cases = [self._widen(c) for c in cases]
+            kinds = {"l"}
         if len(kinds) != 1:
-            raise Unsupported("a choice between masks and numbers")
+            raise Unsupported("masks and numbers in one tensor")
         name = self._name("chosen")
         self.choices[name] = Choice(name, index, tuple(bounds), tuple(cases))
         self.steps[name] = Expr(name, "", tuple(cases), kinds.pop(), True, 0)
         return name
 
     def constant(self, value: float, kind: Kind = "f") -> str:
-        if kind == "l":
+        if kind in ("l", "i"):
             return self.add(whole(int(value)), (), "l", 0, "c")
         plain = self.add(literal(value), (), "f", 0, "c")
         return plain if kind == "f" else self.add("ws::abs({0}) != 0.0f", (plain,), "m", 1, "c")
@@ -175,21 +181,22 @@ class Mapping:
             return self._load(value, index)
         node = self.graph.producer[value]
         move = self.moves.get(base_name(node))
+        if base_name(node) in VIEWS and self.graph.specs[node.uses[0]].dtype != node.output.spec.dtype:
+            raise Unsupported(f"{node.name} takes bits for another type")
         if move is not None:
             return move(self, node, value, index)
         if base_name(node) == BATCH_NORM_INFERENCE:
             raise Unsupported("batch norm: its statistics do not broadcast, they go along dimension 1")
-        dtype = node.output.spec.dtype
-        lower = integer_op(base_name(node)) if dtype == "int64" else pointwise(node.op)
-        if lower is None:
-            raise Unsupported(f"{node.op} is not known")
-        if dtype not in (*FLOATS, "bool", "int64"):
-            raise Unsupported(f"{node.name} makes {dtype}")
-        return lower(_Point(self, node, index), node)
+        point = _Point(self, node, index)
+        step = lowering_of(node)(point, node)
+        return round_half(point, node, step, node.output.spec.dtype) if value in self.stepped else step
+
+    def _widen(self, step: str) -> str:
+        return self.add("ws::to_long({0})", (step,), "l", 1, "wide") if self.steps[step].kind == "i" else step
 
     def _load(self, value: str, index: tuple[Index, ...]) -> str:
         spec = self.graph.specs[value]
-        if spec.dtype not in (*FLOATS, *INTEGERS, "bool"):
+        if spec.dtype not in STORED:
             raise Unsupported(f"{value} is {spec.dtype}")
         operand = f"in{self.region.inputs.index(value)}"
         name = self._name(operand)
@@ -226,6 +233,9 @@ class _Point:
             return kind_of(self.mapping.graph.specs[value["v"]].dtype)
         return "m" if isinstance(value, bool) else "l" if isinstance(value, int) else "f"
 
+    def dtype(self, value: Any) -> str:
+        return self.mapping.graph.specs[value["v"]].dtype
+
     def emit(self, text: str, *args: str, kind: Kind = "f", cost: int = 1) -> str:
         hint = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.node.output.name)
         return self.mapping.add(text, args, kind, cost, f"v_{hint}")
@@ -249,13 +259,14 @@ def pull_mapping(graph: Graph, region: Region, moves: Moves) -> Mapping:
         raise Unsupported("more than one output")
     value = region.outputs[0]
     spec = graph.specs[value]
-    if spec.dtype not in (*FLOATS, "bool", "int64") or not spec.shape or spec.numel == 0:
+    if spec.dtype not in STORED or not spec.shape or spec.numel == 0:
         raise Unsupported(f"an output of {spec.dtype} {list(spec.shape)}")
     parts = [[size] for size in Sizes(graph, region).of(value)]
     for _ in range(8):
         mapping = _space(graph, region, moves, parts)
         try:
-            mapping.root = mapping.pull(value, mapping.whole)
+            root = mapping.pull(value, mapping.whole)
+            mapping.root = before_rounding(mapping.steps, root, spec.dtype)
         except Split as split:
             _split(mapping, parts, split)
             continue

@@ -7,6 +7,7 @@ hold at every variant goes to the mapping.
 from __future__ import annotations
 
 from ....codegen.lowering.op_builder import kind_of, option
+from ....codegen.lowering.result_types import ROUNDED, WRAPPED
 from ....codegen.program import Unsupported
 from ....records import Node
 from .index_symbols import At, Sym, align_index, fix_index, replace_dim, sym
@@ -100,7 +101,8 @@ def _copy(m: Mapping, node: Node, value: str, index: At) -> str:
     source = node.args[1]["v"]
     shape, out = m.graph.specs[source].shape, m.graph.specs[value].shape
     pulled = m.pull(source, align_index(shape, out, index))
-    if m.steps[pulled].kind != kind_of(m.graph.specs[value].dtype):
+    types = m.graph.specs[source].dtype, m.graph.specs[value].dtype
+    if kind_of(types[0]) != kind_of(types[1]) or (types[0] != types[1] and types[1] in (*ROUNDED, *WRAPPED)):
         raise Unsupported("an assignment that converts")
     return pulled
 

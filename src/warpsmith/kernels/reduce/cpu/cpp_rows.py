@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from ....codegen.addresses import Layout
 from ....codegen.expressions import Express
-from ....codegen.lowering.op_builder import FLOATS
+from ....codegen.lowering.op_builder import kind_of
 from ....codegen.passes import Pass, describe, list_scratch_steps, passes
 from ....codegen.program import Operand, Program
 from ....codegen.writer import INLINE, Writer, open_nested
@@ -217,7 +217,7 @@ class Rows:
             if step.full:
                 continue
             text = step.text if self.express.constant(step) else name
-            if operand.dtype not in FLOATS:
+            if kind_of(operand.dtype) != "f":
                 self.w.line(f"*{operand.name}_at = {text};")
             else:
                 self.w.line(f"ws::store_one({operand.name}_at, {text});")

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ....codegen.addresses import Layout
 from ....codegen.expressions import Express
-from ....codegen.lowering.op_builder import FLOATS
+from ....codegen.lowering.op_builder import kind_of
 from ....codegen.program import Expr, Program
 from ....codegen.writer import Writer
 
@@ -105,7 +105,7 @@ class Totals:
         for operand, name in self.program.ends:
             step = express.table[name]
             text = step.text if express.constant(step) else name
-            plain = operand.dtype not in FLOATS
+            plain = kind_of(operand.dtype) != "f"
             w.line(f"*{operand.name} = {text};" if plain else f"ws::store_one({operand.name}, {text});")
 
     def _source(self, step: Expr) -> Expr:
