@@ -24,6 +24,7 @@ NO_DATA = {
     "ask": "it writes a folder and names it",
     "mcp": "its standard output is the protocol's",
     "ui": "it serves pages until it is stopped",
+    "serve": "it serves until it is interrupted",
     "export": "it writes a file or a folder and names it",
     "archive export": "it writes a file and names it",
     "bundle create": "it writes a bundle and names it",
@@ -35,6 +36,7 @@ JUDGING = {
     "judge",
     "judge-files",
     "tell",
+    "tune",
     "board",
     "profile",
     "bundle run",
@@ -46,7 +48,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "archive list": (), "archive find": ("chain",), "archive show": (), "archive path": (), "archive foreign": (),
     "archive import": ("other.jsonl",), "archive dataset": ("set", "--license", "MIT"), "lessons": (),
     "site build": ("out", "--quiet"), "knowledge": ("softmax",), "tasks list": (), "tasks show": ("t.py",), "tasks check": ("t.py",), "doctor": (),
-    "version": (),
+    "version": (), "history": (f"archive:{chain_task().id}",), "source": (chain_candidate("a").id,), "jobs": (),
 }  # fmt: skip
 
 

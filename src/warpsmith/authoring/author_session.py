@@ -33,9 +33,8 @@ from ..search.confirmation import describe_best, explain_noise
 from ..targets.target import Target, unit_device
 from ..wording import label
 
-MAX_LINE_CHARACTERS = 300
-LOOK_S = 0.3  # for other programs before a batch is screened
 IDLE = "waiting for a submission"
+LOOK_S = 0.3  # for other programs before a batch is screened
 BUSY = "other programs ran on this machine meanwhile: times may be longer than they are alone"
 
 
@@ -83,7 +82,6 @@ class AuthorSession:
         """Yield which candidates are worth a verdict, each as soon as it is known and kept."""
         self.open_for_screening()
         self._begin()
-        self._tell_authors(candidates)
         self._report_stage(f"building {counted(len(candidates), 'candidate')}")
         self.judge.build_for_screening(candidates)
         # On a CPU one is verified at a time anyway: its result need not wait for the others'.
@@ -96,6 +94,7 @@ class AuthorSession:
                 result = note_busy(screened, busy)
                 self._archive.add_result(self.run_id, candidate, result)
                 self._attempts.append(Attempt(candidate, result))
+                self._tell_author(candidate)
                 self._tell_outcome(candidate, result)
                 yield candidate, result.restate(self.judge.limit)
 
@@ -103,7 +102,7 @@ class AuthorSession:
         """The verdict on a candidate: kept, and confirmed when it is a win. `known`: a win that waits for its confirmation only."""
         self._open_for_judging()
         self._begin()
-        self._tell_authors([candidate])
+        self._tell_author(candidate)
         result = known
         if result is None:
             self._report_stage("building, verifying and timing the candidate")
@@ -146,28 +145,6 @@ class AuthorSession:
             self.live.finish(f"closed after {counted(len(self._attempts), 'submission')}")
             self.live.close(None)
 
-    def _report_stage(self, text: str) -> None:
-        self.live.change(stage=text)
-        self._progress(text)
-
-    def _tell_authors(self, candidates: Sequence[Candidate]) -> None:
-        models = [c.lineage.model for c in candidates]
-        self._authors = tuple(dict.fromkeys([*self._authors, *models]))
-        self.live.change(authors=self._authors)
-
-    def _tell_outcome(self, candidate: Candidate, result: Result) -> None:
-        """Tell who watches how a submission ended, and the best so far."""
-        how = describe_best(result) if result.status == "ok" else result.reason
-        ending = f"{result.status}, {how}" if how else result.status
-        self.live.say(f"{candidate.lineage.model}: {label(candidate)}: {ending}"[:MAX_LINE_CHARACTERS])
-        best = max((a for a in self._attempts if a.speedup > 0), key=_rank, default=None)
-        values = tell_best(best) if best is not None else {}
-        outcomes = dict(Counter(a.result.status for a in self._attempts))
-        judged = sum(not a.screened for a in self._attempts)
-        self.live.change(
-            stage=IDLE, judged=judged, screened=len(self._attempts) - judged, outcomes=outcomes, **values
-        )
-
     @property
     def admitted(self) -> bool:
         """False only where a wrong answer was seen to pass; screening does not look."""
@@ -178,6 +155,27 @@ class AuthorSession:
     def doubts(self) -> tuple[str, ...]:
         """Why the task is quarantined; empty where it is not."""
         return () if self.admitted else self.judge.admission.reasons
+
+    def _report_stage(self, text: str) -> None:
+        self.live.change(stage=text)
+        self._progress(text)
+
+    def _tell_author(self, candidate: Candidate) -> None:
+        self._authors = tuple(dict.fromkeys([*self._authors, candidate.lineage.model]))
+        self.live.change(authors=self._authors)
+
+    def _tell_outcome(self, candidate: Candidate, result: Result) -> None:
+        """Tell who watches how a submission ended, and the best so far."""
+        how = describe_best(result) if result.status == "ok" else result.reason
+        self.live.say(
+            f"{candidate.lineage.model}: {label(candidate)}: {result.status}{f', {how}' if how else ''}"[:300]
+        )
+        judged = [a for a in self._attempts if not a.screened]
+        best = max((a for a in judged if a.speedup > 0), key=_rank, default=None)
+        values = tell_best(best) if best is not None else {}
+        outcomes = dict(Counter(a.result.status for a in self._attempts))
+        screened = len(self._attempts) - len(judged)
+        self.live.change(stage=IDLE, judged=len(judged), screened=screened, outcomes=outcomes, **values)
 
     def _is_quiet(self) -> bool:
         """Look for other programs for a moment; nothing of this session runs meanwhile."""

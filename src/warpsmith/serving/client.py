@@ -88,11 +88,11 @@ class RemoteAuthor:
     def header(self, task: str, region: str = "") -> HeaderView:
         return self._call("header", task=self._bring(task), region=region)
 
+    def machine_page(self, gpu: str = "") -> str:
+        return str(self._call("machine_page", gpu=gpu))
+
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
         return self._call("history", task=self._bring(task), last=last)
-
-    def machine_page(self, gpu: str = "") -> str:
-        return self._call("machine_page", gpu=gpu)
 
     def board(self, task: str) -> list[BoardRow]:
         return self._call("board", task=self._bring(task))
