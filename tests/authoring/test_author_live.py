@@ -49,14 +49,14 @@ class StubExecutor:
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    monkeypatch.setattr(author_session, "Judge", StubJudge)
+    monkeypatch.setattr(author_session, "ScreeningJudge", StubJudge)
     monkeypatch.setattr(author_session, "LocalExecutor", StubExecutor)
     return Archive(tmp_path / "a.db")
 
 
 def open_session(archive: Archive, tmp_path: Path) -> AuthorSession:
     class Target:
-        name = "cpu"
+        name, language = "cpu", "c++"
 
     return AuthorSession(
         chain_task(), Target(), Config(archive=tmp_path / "a.db"), archive, Scratch(), lambda text: None
@@ -87,7 +87,9 @@ def test_a_session_whose_judge_does_not_open_says_so(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StubJudge, "trouble", "no memory")
+    session = open_session(archive, tmp_path)
     with pytest.raises(JudgeError):
-        open_session(archive, tmp_path)
+        session.judge_candidate(chain_candidate("by-hand"))
+    session.close()
     (activity,) = Activities(archive.database).list_ended(5)
     assert activity.ending == "failed: no memory"

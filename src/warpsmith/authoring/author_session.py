@@ -54,6 +54,7 @@ class AuthorSession:
         self._seed = secrets.randbits(31)  # nobody can write a kernel for it
         self._scratch = scratch
         self._opened: Literal["", "screening", "judging"] = ""
+        self._trouble: BaseException | None = None  # why the judge did not open
         self.live = LiveActivity(archive, "authors", task.name, target.name)
         self.live.begin()
         self.judge = ScreeningJudge(
@@ -69,7 +70,7 @@ class AuthorSession:
     def open_for_screening(self) -> None:
         """Open the judge as far as screening and a profile need it."""
         if not self._opened:
-            self.judge.begin_with_eager()
+            self._open(self.judge.begin_with_eager)
             self._opened = "screening"
 
     def prepare_regions(self, regions: Sequence[Region]) -> None:
@@ -142,8 +143,9 @@ class AuthorSession:
         finally:
             self.judge.close()
             self._scratch.close()
-            self.live.finish(f"closed after {counted(len(self._attempts), 'submission')}")
-            self.live.close(None)
+            if self._trouble is None:
+                self.live.finish(f"closed after {counted(len(self._attempts), 'submission')}")
+            self.live.close(self._trouble)
 
     @property
     def admitted(self) -> bool:
@@ -182,13 +184,17 @@ class AuthorSession:
         judge = self.judge
         return machine.wait_until_quiet(LOOK_S, judge.environment.threads, judge.device)
 
+    def _open(self, open_judge: Callable[[], None]) -> None:
+        try:
+            open_judge()
+        except BaseException as error:
+            self._trouble = error
+            raise
+
     def _open_for_judging(self) -> None:
         if self._opened == "judging":
             return
-        if self._opened == "screening":
-            self.judge.complete()
-        else:
-            self.judge.open()
+        self._open(self.judge.complete if self._opened == "screening" else self.judge.open)
         self._opened = "judging"
         if self.run_id:
             self._note_task()
