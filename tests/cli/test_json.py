@@ -25,6 +25,7 @@ NO_DATA = {
     "mcp": "its standard output is the protocol's",
     "ui": "it serves pages until it is stopped",
     "serve": "it serves until it is interrupted",
+    "skills install": "it writes a folder and names it",
     "export": "it writes a file or a folder and names it",
     "archive export": "it writes a file and names it",
     "bundle create": "it writes a bundle and names it",
