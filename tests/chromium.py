@@ -27,7 +27,8 @@ SHOTS_VARIABLE = "WARPSMITH_TEST_SHOTS"  # the folder that keeps screenshots
 
 @contextmanager
 def launch_browser() -> Iterator[Any]:
-    """Launch Chromium without a window. Skips the test where there is none."""
+    """Launch Chromium without a window. Skips the test where there is none. While it is open, asyncio has a running loop in this thread: fixtures of
+    it end with their module."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -38,6 +39,13 @@ def launch_browser() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
         yield browser
         browser.close()
+
+
+def expect(locator: Any) -> Any:
+    """Wait for what is then asserted, from outside: a page's policy lets no test evaluate text in it again and again."""
+    from playwright.sync_api import expect as expect_locator
+
+    return expect_locator(locator)
 
 
 class Watch:

@@ -118,7 +118,7 @@ def optimize_task(
         observer = live.observe(shown)
         observer.stage(f"loading {spec}")
         task = _load(spec, scratch, config, overrides)
-        begun_with = read_candidates(task, built.name, archive, start_from)
+        begun_with = read_candidates(task, target, archive, start_from)
         run = Run(task, built, limits, config, archive, observer, scratch, seed, begun_with, live=live)
         if replay is not None:
             return run.replay(replay).summary

@@ -114,8 +114,8 @@ def small_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]
     archive.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests of a process."""
+    """One browser for the tests of a module."""
     with launch_browser() as browser:
         yield browser

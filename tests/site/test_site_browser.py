@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Watch, check_accessibility, find_shots_folder, serve_folder
+from chromium import Watch, check_accessibility, expect, find_shots_folder, serve_folder
 from conftest import fill_sample
 
 from warpsmith.archive import Archive
@@ -149,7 +149,7 @@ def test_filters_narrow_the_rows_and_stay_in_the_address(open_page: Callable[...
     page.go_back()
     assert page.locator("#board tbody tr:visible").count() == 1
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function(f"document.querySelector('#count').textContent === '{total} of {total} rows'")
+    expect(page.locator("#count")).to_have_text(f"{total} of {total} rows")
     page.locator("input[name=q]").fill("softmax nothing-of-the-kind")
     assert page.locator("#board tbody tr:visible").count() == 0
 
@@ -184,7 +184,7 @@ def test_the_search_finds_titles_and_words_of_sources(open_page: Callable[..., A
     page.wait_for_selector("#results a")
     assert page.locator("#results a").first.inner_text() == "99_Matmul_GELU_Softmax"
     page.locator("input[name=q]").fill("cmath more")
-    page.wait_for_function("document.querySelectorAll('#results a').length === 1")
+    expect(page.locator("#results a")).to_have_count(1)
     page.locator("#results a").click()
     page.wait_for_url("**/kernels/*.html")
     assert "int more;" in page.locator("pre").first.inner_text() or "child" in page.locator("h1").inner_text()
@@ -196,7 +196,7 @@ def test_the_search_finds_titles_and_words_of_sources(open_page: Callable[..., A
 def test_the_map_is_walked_by_keys_and_opens_a_kernel(open_page: Callable[..., Any], site: Path) -> None:
     page = open_page("map.html?by=outcome")
     total = len(read_api(site, "kernels"))
-    page.wait_for_function(f"document.querySelector('#count').textContent === '{total} of {total} kernels'")
+    expect(page.locator("#count")).to_have_text(f"{total} of {total} kernels")
     assert page.locator("select[name=by]").input_value() == "outcome"
     assert "win" in page.locator("#legend").inner_text()
     page.locator("#map").focus()

@@ -62,7 +62,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.stdout.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with launch_browser() as opened:
         yield opened

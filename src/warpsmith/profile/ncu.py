@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from .counters import describe_counters
 from .observation import Observation, not_available
@@ -19,6 +19,10 @@ from .tool_run import run_tool
 NAME = "ncu"
 TIMEOUT_S = 120.0
 MAX_KERNELS = 20
+STALLS = (
+    "long_scoreboard", "short_scoreboard", "barrier", "wait", "mio_throttle", "lg_throttle", "math_pipe_throttle", "membar",
+    "branch_resolving", "no_instruction",
+)  # fmt: skip
 METRICS = {
     "gpu__time_duration.sum": "time ns",
     "dram__bytes.sum": "DRAM bytes",
@@ -27,15 +31,6 @@ METRICS = {
     "lts__t_sector_hit_rate.pct": "L2 hit rate %",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "achieved occupancy %",
     "launch__registers_per_thread": "registers per thread",
-}
-
-STALLS = (
-    "long_scoreboard", "short_scoreboard", "barrier", "wait", "mio_throttle", "lg_throttle", "math_pipe_throttle", "membar",
-    "branch_resolving", "no_instruction",
-)  # fmt: skip
-# Why warps wait, which pipe works, how memory is reached, what limits occupancy: asked for together with those above, and left out where an
-# older ncu or another GPU knows one of them by no such name.
-DETAILS = {
     "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active": "tensor pipe %",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "shared-memory bank conflicts",
     "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio": "sectors per global load",
@@ -49,7 +44,8 @@ DETAILS = {
         for stall in STALLS
     },
 }
-NAMES = METRICS | DETAILS
+
+BASIC = tuple(METRICS)[:7]  # that every ncu and GPU knows
 
 
 def observe(program: Sequence[str], subject: str = "") -> Observation:
@@ -57,10 +53,10 @@ def observe(program: Sequence[str], subject: str = "") -> Observation:
     tool = shutil.which("ncu")
     if tool is None:
         return not_available(NAME, "ncu is not installed (Nsight Compute)", subject)
-    tool_run = run_tool(command(tool, program, NAMES), TIMEOUT_S)
+    tool_run = run_tool(command(tool, program), TIMEOUT_S)
     values_by_kernel = parse(tool_run.output)
     if not values_by_kernel and "metric" in _find_error(tool_run.output).lower():
-        tool_run = run_tool(command(tool, program), TIMEOUT_S)
+        tool_run = run_tool(command(tool, program, BASIC), TIMEOUT_S)
         values_by_kernel = parse(tool_run.output)
     if not values_by_kernel:
         return not_available(
@@ -79,7 +75,7 @@ def observe(program: Sequence[str], subject: str = "") -> Observation:
     return Observation(observer=NAME, subject=subject, metrics=metrics, notes=tuple(notes))
 
 
-def command(tool: str, program: Sequence[str], metrics: Mapping[str, str] = METRICS) -> list[str]:
+def command(tool: str, program: Sequence[str], metrics: Collection[str] = tuple(METRICS)) -> list[str]:
     options = [
         "--csv",
         "--print-units",
@@ -101,7 +97,7 @@ def parse(output: str) -> dict[str, dict[str, float]]:
     launches: dict[str, list[str]] = {}  # kernel → ids of its launches
     values_by_kernel: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines[start:]):
-        metric = NAMES.get(row.get("Metric Name") or "")
+        metric = METRICS.get(row.get("Metric Name") or "")
         value = _parse_number(row.get("Metric Value") or "")
         if metric is None or value is None:
             continue

@@ -161,19 +161,19 @@ WS_FN vl trunc_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y)
 WS_FN vl floor_mod(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_mod(x, y); }); }
 WS_FN vl floor_div(vl a, vl b) { return each_long(a, b, [](int64_t x, int64_t y) { return floor_div(x, y); }); }
 
-// An integer as type T holds it: the bits beyond are cut off.
-template <class T, class Value> WS_FN Value wrapped(Value v) {
-    constexpr int cut = 8 * (int)(sizeof(v[0]) - sizeof(T));
-    if constexpr ((T)-1 > 0) return v & (((decltype(v[0] + 0))1 << 8 * sizeof(T)) - 1);
+// An integer as type Element holds it: the bits beyond are cut off.
+template <class Element, class Value> WS_FN Value wrapped(Value v) {
+    constexpr int cut = 8 * (int)(sizeof(v[0]) - sizeof(Element));
+    if constexpr ((Element)-1 > 0) return v & (((decltype(v[0] + 0))1 << 8 * sizeof(Element)) - 1);
     else return v << cut >> cut;
 }
-template <class T> WS_FN int64_t wrapped(int64_t v) { return (T)v; }
-template <class T> WS_FN int64_t wrapped(int32_t v) { return (T)v; }
+template <class Element> WS_FN int64_t wrapped(int64_t v) { return (Element)v; }
+template <class Element> WS_FN int64_t wrapped(int32_t v) { return (Element)v; }
 // Shifts as torch has them: by less than 0 or more than there are bits, all of them.
 WS_FN int64_t shift_right(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
 WS_FN int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b); }
-WS_FN vl shift_right(vl a, vl b) { return a >> ((b < 0) | (b > 63) ? splat_long(63) : b); }
-WS_FN vl shift_left(vl a, vl b) { return (b < 0) | (b > 63) ? vl{} : a << (b & 63); }
+WS_FN vl shift_right(vl a, vl b) { return a >> (((b < 0) | (b > 63)) ? splat_long(63) : b); }
+WS_FN vl shift_left(vl a, vl b) { return ((b < 0) | (b > 63)) ? vl{} : a << (b & 63); }
 
 WS_FN bool any(bool m) { return m; }
 WS_FN bool any(vm m) {  // is any lane of a mask set?
