@@ -61,7 +61,7 @@ def test_a_search_of_a_task_gets_the_budget_that_was_meant(
     seen = []
 
     class Run:
-        def __init__(self, task: Any, target: Any, budget: Budget, *_: Any) -> None:
+        def __init__(self, task: Any, target: Any, budget: Budget, *_: Any, **__: Any) -> None:
             seen.append(budget)
 
         def play(self) -> Any:

@@ -151,7 +151,9 @@ def test_a_search_of_a_task_in_a_pipe(
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(api, "Run", lambda *_: SimpleNamespace(play=lambda: SimpleNamespace(summary=None)))
+    monkeypatch.setattr(
+        api, "Run", lambda *_, **__: SimpleNamespace(play=lambda: SimpleNamespace(summary=None))
+    )
     monkeypatch.setattr(api, "_load", lambda *_: None)
     monkeypatch.setattr(api, "make_target", lambda *_: None)
     config = Config(archive=tmp_path / "archive.db", cache=tmp_path)
