@@ -296,6 +296,15 @@ def test_any_other_value_in_the_manifest_is_refused_without_its_hash_and_valid_o
         assert json.loads(back.manifest.model_dump_json())[name] == value
 
 
+def test_a_refusal_is_one_line_whatever_a_file_is_called() -> None:
+    files = dict(made().files)
+    changed = json.dumps(json.loads(files[MANIFEST]) | {"files": {"a\nb": None}}).encode()
+    signature = json.dumps({"root": compute_digest(changed), "mac": ""}).encode()
+    with pytest.raises(BundleError, match=r"files\.'a\\nb'") as refused:
+        parse(files | {MANIFEST: changed, SIGNATURE: signature}, "b", None)
+    assert "\n" not in str(refused.value)
+
+
 @settings(max_examples=80, deadline=None)
 @given(name=st.sampled_from(FILES), data=st.binary(max_size=64) | JSON.map(lambda v: json.dumps(v).encode()))
 def test_any_other_file_is_refused(name: str, data: bytes) -> None:

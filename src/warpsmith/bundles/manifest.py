@@ -76,5 +76,7 @@ def read_key(path: Path | None) -> bytes | None:
 def make_invalid_error(where: str, error: ValidationError) -> BundleError:
     """Describe in one line why a record that was read is not valid."""
     problem = error.errors(include_url=False, include_input=False)[0]
-    location = ".".join(str(p) for p in problem["loc"])
+    location = ".".join(
+        p if isinstance(p, str) and p.isprintable() else repr(p) for p in problem["loc"]
+    )  # names are anybody's
     return BundleError(f"{where}: not a valid {error.title.lower()}: {location}: {problem['msg']}")
