@@ -24,7 +24,7 @@ from warpsmith.mcp.server import build_server
 
 JUDGING = {"submit_unit", "submit_units", "check_units", "tune", "profile", "inspect_code", "cancel"}
 TOOLS = JUDGING | {
-    "list_tasks", "read_task", "region", "header", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
+    "list_tasks", "read_task", "region", "header", "machine", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
 }  # fmt: skip
 
 
