@@ -53,7 +53,11 @@ NAMED: Mapping[str, tuple[str, ...]] = MappingProxyType({
 FUSED = ("fuse", "Fuse", "fusion", "Fusion")  # a page that speaks of it names the largest region
 
 TOLD = ("Lessons from earlier failures", "What ended this failure before")
-EXAMPLES = ("Good units of similar regions", "Parent: the best unit for this region so far")
+PAGES = ("Knowledge", "More knowledge")  # of the run, of the question
+EXAMPLES = (
+    "Good units of similar regions", "Parent: the best unit for this region so far",
+    "What the built-in expert writes: correct, to learn from and to beat",
+)  # fmt: skip
 HISTORY = ("What was tried", "What was tried on this region")
 
 Key = tuple[tuple[str, ...], str, str]  # nodes, family, technique
@@ -144,7 +148,7 @@ class Author:
         options = [
             (i, key) for i, nodes in regions.items() for key in self._keys() if reading.covers(nodes, key[0])
         ]
-        pages, history = sections.get("Knowledge", ""), reading.joined(sections, HISTORY)
+        pages, history = reading.joined(sections, PAGES), reading.joined(sections, HISTORY)
         largest = max((len(key[0]) for _, key in options), default=0)
         weights = [self._weight(key, largest, pages, history) for _, key in options]
         chosen: list[dict[str, object]] = []
@@ -209,7 +213,7 @@ class Author:
         said = reading.quoted(failure) if failure is not None else ""
         told = {
             "lesson prevents": reading.shows(reading.joined(sections, TOLD), mistake),
-            "page prevents": any(a in sections.get("Knowledge", "") for a in mistake.advice),
+            "page prevents": any(a in reading.joined(sections, PAGES) for a in mistake.advice),
             "code prevents": mistake.code in reading.joined(sections, EXAMPLES),
             "history prevents": bool(said) and said in reading.joined(sections, HISTORY),
         }
@@ -227,7 +231,7 @@ class Author:
         chance = CHANCES["mends a build" if "Diagnostics" in sections else "mends wrong results"]
         if mistake is not None and reading.shows(reading.joined(sections, TOLD), mistake):
             chance = CHANCES["lesson mends"]
-        elif mistake is not None and any(a in sections.get("Knowledge", "") for a in mistake.advice):
+        elif mistake is not None and any(a in reading.joined(sections, PAGES) for a in mistake.advice):
             chance = max(chance, CHANCES["page mends"])
         mended = reading.at_values(self.library.units[self.task, key], reading.parse_values(source))
         if mistake is None or rng.random() < chance:

@@ -19,6 +19,7 @@ from simulated_author import Author, Library
 
 from warpsmith.agents.llm.answers import read_unit
 from warpsmith.agents.llm.prompts import render
+from warpsmith.agents.llm.telling import region_text
 from warpsmith.executors.landscape_data import Landscape
 from warpsmith.executors.landscape_file import line
 from warpsmith.llm.scripted_server import Asked
@@ -91,7 +92,7 @@ def repaired(known: Library, unit: Unit, source: str, lessons: str, seed: int) -
     graph = sample_landscape().header.task.graph
     system, prompt = render(
         "compile", target="cpu", diagnostics="line 9", source=f"```cpp\n{source}```",
-        header=region_header(graph, unit.region, 1), lessons=lessons, knowledge="",
+        region=region_text(graph, unit.region), header=region_header(graph, unit.region, 1), lessons=lessons, knowledge="",
     )  # fmt: skip
     messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
     answer = Author(known, "chain", seed)(Asked("/", {}, {"messages": messages}, 0.0))

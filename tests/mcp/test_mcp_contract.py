@@ -50,6 +50,9 @@ class McpAuthor:
     def header(self, task: str, region: str = "") -> HeaderView:
         return self._call(HeaderView, "header", task=task, region=region)
 
+    def machine_page(self, gpu: str = "") -> str:
+        return self._call(str, "machine", gpu=gpu)
+
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
         return self._call(list[AttemptRow], "history", task=task, last=last)
 
@@ -110,8 +113,8 @@ class McpAuthor:
         if answer.is_error:
             raise UsageError(answer.content[0].text)
         content = answer.structured_content
-        is_list = getattr(kind, "__origin__", None) is list
-        return TypeAdapter(kind).validate_python(content["result"] if is_list else content)
+        is_wrapped = kind is str or getattr(kind, "__origin__", None) is list
+        return TypeAdapter(kind).validate_python(content["result"] if is_wrapped else content)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from warpsmith.mcp.server import build_server
 
 JUDGING = {"submit_unit", "submit_units", "check_units", "tune", "profile", "inspect_code", "cancel"}
 TOOLS = JUDGING | {
-    "list_tasks", "read_task", "region", "header", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
+    "list_tasks", "read_task", "region", "header", "machine", "history", "knowledge", "verdict", "board", "source", "job", "jobs",
 }  # fmt: skip
 
 
@@ -130,22 +130,30 @@ def test_an_error_is_one_line(
 def test_progress_is_told_while_it_is_judged(
     service: AuthoringService, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, told = threading.Event(), []
-    judged = ScriptedAuthorSession.judge_candidate
+    """Each stage lasts until it was told: progress is of what is being done when a client looks."""
+    is_opening_told, is_judging_told, told = threading.Event(), threading.Event(), []
+    opened, judged = ScriptedAuthorSession.__init__, ScriptedAuthorSession.judge_candidate
+
+    def open_slowly(self: ScriptedAuthorSession, *given: Any) -> None:
+        opened(self, *given)
+        assert is_opening_told.wait(10)
 
     def slow(self: ScriptedAuthorSession, candidate: Candidate, known: Result | None = None) -> Result:
-        assert release.wait(10)
+        assert is_judging_told.wait(10)
         return judged(self, candidate, known)
 
     async def progress(seconds: float, total: float | None, message: str | None) -> None:
         told.append(message)
         if message == "opening the scripted judge":
-            release.set()
+            is_opening_told.set()
+        elif message is not None and message.startswith("judging"):
+            is_judging_told.set()
 
     async def body(client: Client) -> Any:
         given = {"task": spec(task), "units": [{"source": unit(1.5)}]}
         return await client.call_tool("submit_unit", given, progress_callback=progress)
 
+    monkeypatch.setattr(ScriptedAuthorSession, "__init__", open_slowly)
     monkeypatch.setattr(ScriptedAuthorSession, "judge_candidate", slow)
     assert with_client(service, body).structured_content["correct"]
     assert "opening the scripted judge" in told

@@ -56,8 +56,8 @@ INSTRUCTIONS = """\
 Warpsmith judges kernels for PyTorch modules. A unit is one source file that replaces a region, a connected
 part of a module's graph. A candidate is one unit, or several for different regions.
 1. list_tasks or a path of yours, then read_task: source, graph, limits, proposed regions.
-2. header for a region: task.h, the rules, a unit that works. profile: where the time goes. knowledge, history, and source of
-   any candidate: what may help, what was tried, what to build upon.
+2. header for a region: task.h, the rules, a unit that works. machine: what it runs on. profile: where the time goes. knowledge,
+   history, and source of any candidate: what may help, what was tried, what to build upon.
 3. submit_units: several variants at once. They are built, tried on two inputs and timed alone, seconds each. This is an
    estimate, no verdict. check_units only compiles.
 4. tune: a search over the values of a candidate's declared tunables.
@@ -116,6 +116,17 @@ def _add_looking(server: Server, service: Author) -> None:
         """Read what a unit for a region includes (task.h), the rules that a unit keeps to, and a unit that works."""
         with tell_errors():
             return service.header(task, region)
+
+    @server.tool(annotations=LOOKS)
+    def machine(
+        gpu: Annotated[
+            str,
+            Field(max_length=64, description="A GPU's short name, such as h100; empty: the judge's machine"),
+        ] = "",
+    ) -> str:
+        """Describe the machine that units are timed on: cores, caches, vector widths, rates measured; or a GPU by its name."""
+        with tell_errors():
+            return service.machine_page(gpu)
 
     @server.tool(annotations=LOOKS)
     def knowledge(

@@ -51,7 +51,9 @@ def name_subject(arguments: dict[str, Any]) -> dict[str, str]:
 
 
 class Audited:
-    """ASGI middleware, the outermost: whatever refuses a request, there is a line of it. What is inside adds to `scope[LOG]`."""
+    """ASGI middleware, the outermost: whatever refuses a request, there is a line of it, before the answer has left as a whole. What is
+    inside adds to `scope[LOG]`.
+    """
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self.app, self.log = app, log
@@ -59,17 +61,26 @@ class Audited:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, status = time.monotonic(), [0]
+        started, status, is_written = time.monotonic(), 0, False
         address = scope["client"][0] if scope.get("client") else ""
         fields = {"client": "", "address": address, "operation": scope["path"].rpartition("/")[2][:60]}
         scope[LOG] = fields
 
+        def write_once() -> None:
+            nonlocal is_written
+            if not is_written:
+                is_written = True
+                self.log.write(**fields, status=status, ms=round(1e3 * (time.monotonic() - started), 1))
+
         async def note_status(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
-                status[0] = message["status"]
+                status = message["status"]
+            elif message["type"] == "http.response.body" and not message.get("more_body", False):
+                write_once()
             await send(message)
 
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self.log.write(**fields, status=status[0], ms=round(1e3 * (time.monotonic() - started), 1))
+            write_once()
