@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import SCALED_RELU, Net, Tail
+from compiled_models import SCALED_RELU, Net, Tail
 from torch import nn
 
 from warpsmith.compiling.backend import Backend, Options

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Net, Tail
+from compiled_models import SCALED_RELU, Net, Tail
 
 import warpsmith
 from warpsmith.errors import TaskError, UsageError
@@ -102,8 +102,6 @@ def test_torch_finds_the_backend_without_an_import_of_ours(settings, tmp_path):
 
 def test_a_search_while_compiling_is_of_the_graph_and_goes_to_the_archive(settings, monkeypatch, win):
     """The search itself is `warpsmith.optimize`; here one that wins at once stands for it."""
-    from conftest import SCALED_RELU
-
     asked = []
 
     def optimize(module, inputs, *, budget, config, progress):
