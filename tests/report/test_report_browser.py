@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import check_accessibility, launch_browser
 from sample import RUN, RunMaker, failed_run, winning_run
 from suite_sample import SUITE, summary
 
@@ -20,22 +20,6 @@ from warpsmith.report.pages import write
 from warpsmith.report.sides import Side
 from warpsmith.report.suite import suite_page
 
-sync_api = pytest.importorskip(
-    "playwright.sync_api", reason="Playwright is not installed: pip install playwright"
-)
-CHROMIUM = next(
-    (p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 EVIL = "</style><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>"
 NAMES = ("won", "lost", "busy", "hostile", "suite", "many", "comparison")
 CLIPPED = """() => [...document.querySelectorAll('figure text, figure .name, figure .value, figcaption, .keys, .tree li')]
@@ -86,10 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launch_browser() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -129,15 +111,9 @@ def test_a_page_opens_offline_fits_and_cuts_no_label(folder: Path, open_page: An
     ("name", "width", "theme"), [("won", 1280, "light"), ("busy", 375, "dark"), ("suite", 1280, "dark")]
 )
 def test_axe_finds_nothing_serious(folder: Path, open_page: Any, name: str, width: int, theme: str) -> None:
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright",
-        reason="axe is not installed: pip install axe-playwright-python",
-    )
     page = open_page(folder / f"{name}.html", width, theme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    violations = axe.Axe().run(page).response["violations"]
-    serious = [v for v in violations if v["impact"] in ("serious", "critical")]
-    assert not serious, [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in serious]
+    assert check_accessibility(page) == []
 
 
 def test_the_contents_lead_to_their_sections(folder: Path, open_page: Any) -> None:
