@@ -5,14 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from built_once import built_once
 from unit_bench import Bench
 
 from warpsmith import targets
@@ -118,18 +116,11 @@ class CudaBench(Bench):
 
     def _built(self, parts: Sequence[str], make: Callable[[Path], list[str]]) -> Path:
         """The folder that `make` wrote into and a compiler with its arguments ran in; once for equal `parts`."""
-        folder = self.folder / BuildCache.key([*self._fixed, *parts])
-        if not folder.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            aside = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-            command = [self.target.compiler, *FLAGS, *make(aside)]
-            done = subprocess.run(command, cwd=aside, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[:3000]
-            try:
-                aside.rename(folder)
-            except OSError:  # another process was first
-                shutil.rmtree(aside)
-        return folder
+
+        def command(aside: Path) -> list[str]:
+            return [self.target.compiler, *FLAGS, *make(aside)]
+
+        return built_once(self.folder / BuildCache.key([*self._fixed, *parts]), command)
 
     @functools.cached_property
     def _fixed(self) -> list[str]:

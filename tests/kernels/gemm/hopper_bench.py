@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from built_once import built_once
+
 from warpsmith import kernels
 
 SOURCES = Path(kernels.__file__).parent / "gemm/cuda/hopper"
@@ -38,16 +40,13 @@ class HopperBench:
             assert texts[name].count(before) == 1, f"{name} has {texts[name].count(before)} times {before}"
             texts[name] = texts[name].replace(before, after)
         key = hashlib.sha256(repr((sorted(texts.items()), source, flags)).encode()).hexdigest()[:24]
-        folder = self.folder / key
-        if not (folder / "result").exists():
-            folder.mkdir(parents=True, exist_ok=True)
+
+        def make(aside: Path) -> list[str]:
             for name, text in texts.items():
-                (folder / name).write_text(text)
-            command = ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", *flags, "-o", "new", source]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[:3000]
-            (folder / "new").rename(folder / "result")
-        return folder / "result"
+                (aside / name).write_text(text)
+            return ["g++", "-std=c++17", "-O1", "-w", "-U_FORTIFY_SOURCE", *flags, "-o", "result", source]
+
+        return built_once(self.folder / key, make) / "result"
 
     def integers(self) -> ctypes.CDLL:
         return ctypes.CDLL(str(self.build("integers.cpp", ["-shared", "-fPIC"])))
