@@ -7,11 +7,11 @@ DEV_STAMP := $(VENV)/.dev-installed
 DOCS_STAMP := $(VENV)/.docs-installed
 MODEL_STAMP := $(VENV)/.model-installed
 
-.PHONY: help install dev demo test check format docs dist clean
+.PHONY: help install dev demo test test-integrations check format docs dist clean
 
 help:
 	@echo "make install | demo                          what a user needs"
-	@echo "make dev | test | check | format | docs | dist | clean"
+	@echo "make dev | test | test-integrations | check | format | docs | dist | clean"
 
 install: $(STAMP)
 
@@ -43,6 +43,10 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: $(MODEL_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -m "not alone" -n $(WORKERS) --dist worksteal --durations=25
 	$(BIN)/python -m pytest tests -m alone --durations=10
+
+# Packages of integrations/ whose pins clash with ours: each in an environment of its own, which borrows torch from this one.
+test-integrations: $(DEV_STAMP)
+	$(BIN)/python scripts/integrations.py test
 
 check: $(DEV_STAMP)
 	$(BIN)/ruff format --check src tests examples scripts benchmarks lab

@@ -18,6 +18,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,42 +54,56 @@ from warpsmith.runtime.unit_operators import define_unit_operator
 from warpsmith.targets.cpu import CpuTarget
 
 Row = dict[str, Any]
+CheckModel = Callable[[Entry, Path, argparse.Namespace], Row]
 
 
 def main() -> int:
     options = parse_arguments()
+    rows = check_entries(entries(), compile_model, options)
+    if options.page:
+        write_page(options.page, render_page(rows, options))
+    return int(has_faults(rows))
+
+
+def check_entries(listed: Sequence[Entry], check: CheckModel, options: argparse.Namespace) -> list[Row]:
+    """Check the entries of this part that have no row yet, and keep each row at once; return all rows."""
     rows = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    done = {row["name"] for row in rows}
-    for entry in entries()[options.part[0] :: options.part[1]]:
-        if (
-            entry.library not in options.library
-            or entry.name in done
-            or (options.only and entry.name not in options.only)
-        ):
+    done, started_s = {row["name"] for row in rows}, time.monotonic()
+    for entry in listed[options.part[0] :: options.part[1]]:
+        if entry.library not in options.library or entry.name in done:
             continue
-        row = check_entry(entry, options)
+        if options.only and entry.name not in options.only:
+            continue
+        if time.monotonic() - started_s > options.seconds:
+            break
+        row = check_entry(entry, check, options)
         rows.append(row)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         with options.out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{row['name']}: {row['status']} {row['detail']} ({row['seconds']:.0f} s)", flush=True)
-    if options.page:
-        write_page(options.page, render_page(rows, options))
-    return int(any(row["status"] in ("wrong", "error") for row in rows))
+    return rows
 
 
-def check_entry(entry: Entry, options: argparse.Namespace) -> Row:
+def check_entry(entry: Entry, check: CheckModel, options: argparse.Namespace) -> Row:
+    """Return the row of an entry: what `check` finds in a folder of its own."""
     started_s = time.monotonic()
     torch._dynamo.reset()
     row: Row = {"name": entry.name, "family": entry.family, "status": "right", "detail": "", "refused": 0}
     try:
-        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-            row |= compile_model(entry, Path(folder), options)
+        with tempfile.TemporaryDirectory() as folder:
+            row |= check(entry, Path(folder), options)
     except Exception as error:  # noqa: BLE001 - every outcome is a row
-        row |= {"status": "error", "detail": f"{type(error).__name__}: {str(error).splitlines()[:1]}"}
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        row |= {"status": "error", "detail": f"{type(error).__name__}: {said[:160]}"}
     return row | {"seconds": time.monotonic() - started_s}
 
 
+def has_faults(rows: Sequence[Row]) -> bool:
+    return any(row["status"] in ("wrong", "error") for row in rows)
+
+
+@torch.no_grad()
 def compile_model(entry: Entry, folder: Path, options: argparse.Namespace) -> Row:
     model = entry.make_module()
     graphs = record_graphs(model, entry)
@@ -222,8 +237,13 @@ def render_page(rows: list[Row], options: argparse.Namespace) -> str:
 
 
 def parse_arguments() -> argparse.Namespace:
+    return make_parser(__doc__, "aot_eager", Path("results/cpu/compiled_zoo.jsonl")).parse_args()
+
+
+def make_parser(description: str | None, next_backend: str, out: Path) -> argparse.ArgumentParser:
+    """Make the parser of a command that checks entries. `next_backend` and `out` are defaults."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--library", nargs="+", default=["transformers"])
     parser.add_argument("--only", nargs="+")
@@ -235,12 +255,13 @@ def parse_arguments() -> argparse.Namespace:
         metavar=("K", "OF"),
         help="every OF-th model, from the K-th",
     )
-    parser.add_argument("--next", default="aot_eager")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no model after so long")
+    parser.add_argument("--next", default=next_backend)
     parser.add_argument("--kernels", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("results/cpu/compiled_zoo.jsonl"))
+    parser.add_argument("--out", type=Path, default=out)
     parser.add_argument("--page", type=Path)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "compiled-zoo")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -194,6 +194,27 @@ def list_split() -> Iterator[Choice]:
             yield swapped, parts
 
 
+def list_clusters() -> Iterator[Choice]:
+    """Small tiles that share their operands by multicast: without it the L2 cache, which gives some 7 TB/s, bounds them."""
+    parts = tuple(Launch(8, 0, p) for p in (2, 4, 8))
+    for bt in (1, 0):
+        one = TmaWgmma(bm=64, consumers=1, producer_warps=1, bt=bt, stages=6)
+        for bn, (cm, cn) in product((64, 128), ((2, 1), (4, 1), (1, 2), (2, 2))):
+            yield replace(one, bn=bn, cm=cm, cn=cn), ONE_RASTER
+        yield replace(one, bn=256, stages=4, cm=2), ONE_RASTER
+        for cm, cn in ((2, 1), (1, 2), (2, 2), (4, 1)):
+            yield TmaWgmma(bn=128, stages=6, bt=bt, cm=cm, cn=cn), (Launch(4), Launch(8), Launch(8, 1))
+        for cm, cn in ((2, 1), (2, 2)):
+            yield TmaWgmma(bn=192, bt=bt, cm=cm, cn=cn, panel=64), ONE_RASTER
+            yield TmaWgmma(bm=256, bn=128, bt=bt, cm=cm, cn=cn), ONE_RASTER
+        for cm, cn in ((2, 1), (1, 2), (2, 2)):
+            yield TmaWgmma(bn=128, stages=6, bt=bt, cm=cm, cn=cn, split=SEMAPHORE), parts
+            if (cm, cn) != (1, 2):  # there registers spill
+                yield TmaWgmma(bt=bt, cm=cm, cn=cn, split=SEMAPHORE), parts
+        for bn, (cm, cn) in product((64, 128), ((2, 1), (1, 2))):
+            yield replace(one, bn=bn, cm=cm, cn=cn, split=SEMAPHORE), parts
+
+
 def list_small() -> Iterator[Choice]:
     """Products that one wave of small blocks finishes."""
     launches = (Launch(8), Launch(8, dependent=1), *(Launch(8, 0, p) for p in (2, 4, 8)))
@@ -220,7 +241,8 @@ def list_other_types() -> Iterator[Choice]:
 
 
 GROUPS = {
-    "large": list_large, "skinny": list_skinny, "split": list_split, "small": list_small, "types": list_other_types,
+    "large": list_large, "skinny": list_skinny, "split": list_split, "clusters": list_clusters, "small": list_small,
+    "types": list_other_types,
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
     python benchmarks/hgemm_kernels.py build                     where nvcc is; no GPU is needed
     python benchmarks/hgemm_kernels.py check --out FOLDER        each configuration at ragged and even shapes
     python benchmarks/hgemm_kernels.py time --out FOLDER --shapes squares
+    python benchmarks/hgemm_kernels.py page --out FOLDER         hgemm_kernels.md of what was timed
 
 The driver is `hgemm/kernels.cu`. It runs in a process of its own: when it says nothing for some seconds, the kernel in
 hand hangs; the process is killed, the kernel is recorded and left out, and the others go on. Only the standard library is
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from hgemm_configurations import GROUPS, Configuration, Launch, list_choices, list_definitions
+from hgemm_model import select_promising
 
 HERE = Path(__file__).resolve().parent
 UNITS = HERE / "hgemm"
@@ -76,8 +78,9 @@ class Variant:
 
 
 def list_variants(groups: list[str], only: str) -> list[Variant]:
+    """List the variants of these groups (none: of all) whose names match."""
     return [
-        variant for configuration, launches in list_choices(groups).items() for launch in launches
+        variant for configuration, launches in list_choices(groups or list(GROUPS)).items() for launch in launches
         if fnmatch.fnmatch((variant := Variant(configuration, launch)).name, only)
     ]  # fmt: skip
 
@@ -237,11 +240,20 @@ def run_check(
         waiting = waiting[[v.name for v in waiting].index(in_hand) + 1 :]
 
 
+def choose_variants(variants: Sequence[Variant], shape: str, count: int) -> str:
+    """Return a shape's line for the driver: with the numbers of the variants that should be quickest there; all of them for no count."""
+    m, n, k, b_transposed, _ = map(int, shape.split())
+    chosen = select_promising(variants, (m, n, k), b_transposed, count) if count else []
+    return " ".join([shape, *map(str, chosen)])
+
+
 def run_time(
     driver: Path, variants: list[Variant], shapes: list[str], rounds: int, replay_us: int, idle_limit_s: float, until_s: float,
-    take: Callable[[Row], None],
+    take: Callable[[Row], None], promising: int = 0,
 ) -> None:  # fmt: skip
-    """Time all variants at each shape, a shape at a time, so that a hang costs one shape and the variant that hangs."""
+    """Time the variants at each shape, a shape at a time, so that a hang costs one shape and the variant that hangs. `promising`: so many at
+    each shape, by their estimates; 0: all.
+    """
     waiting, variants = list(shapes), list(variants)
     while waiting and variants:
         done: set[str] = set()
@@ -252,7 +264,8 @@ def run_time(
             take(row)
 
         with tempfile.TemporaryDirectory() as folder:
-            inputs = write_inputs(Path(folder), variants, waiting)
+            lines = [choose_variants(variants, s, promising) for s in waiting]
+            inputs = write_inputs(Path(folder), variants, lines)
             command = [str(driver), "time", *inputs, str(rounds), str(replay_us)]
             ended, in_hand = Driver(command, idle_limit_s).run(take_and_mark, until_s)
         if ended == "done":
@@ -293,16 +306,49 @@ def summarize_check(rows: Sequence[Row]) -> str:
     )
 
 
-def summarize_time(rows: Sequence[Row], best: int = 4) -> str:
-    """For each shape the library's times and the quickest variants, cold and in graph replay, with TFLOP/s."""
+def group_by_shape(rows: Sequence[Row]) -> dict[tuple[int, ...], dict[str, Row]]:
+    """Return (m, n, k, whether B is N x K, whether bf16) → name → the row of its times."""
     by_shape: dict[tuple[int, ...], dict[str, Row]] = {}
     for row in rows:
         if "cold_us" in row:
-            by_shape.setdefault(tuple(row[x] for x in ("m", "n", "k", "b_transposed", "bf16")), {})[
-                row["name"]
-            ] = row
+            shape = tuple(row[x] for x in ("m", "n", "k", "b_transposed", "bf16"))
+            by_shape.setdefault(shape, {})[row["name"]] = row
+    return by_shape
+
+
+def make_page(rows: Sequence[Row]) -> str:
+    """A table in Markdown: the library's times at each shape, and the quickest variant beside its quickest answer."""
+    about = next(r for r in rows if "device" in r)
+    lines = [
+        "# Half-precision GEMM kernels beside cuBLASLt", "",
+        f"{about['device']}, cuBLASLt {about['library']}. Microseconds on the device, medians; cold: the L2 cache evicted before each call; graph: one call after the "
+        "other. Ratio: the library's quickest answer over our quickest variant. nk: B is stored N x K.", "",
+        "| shape | TFLOP/s | heuristic, cold | autotuned, cold | ours, cold | ratio | heuristic, graph | autotuned, graph | ours, graph | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for (m, n, k, bt, bf16), named in group_by_shape(rows).items():
+        cells = [f"{m}×{n}×{k} {'nk' if bt else 'kn'}{' bf16' if bf16 else ''}"]
+        for kind in ("cold_us", "replay_us"):
+            library = min(r[kind] for x, r in named.items() if x.startswith("cublaslt_autotuned"))
+            ours = min(
+                (r for x, r in named.items() if not x.startswith(("cublaslt", "empty"))),
+                key=lambda r: r[kind],
+            )
+            cells += [
+                f"{named['cublaslt_heuristic'][kind]:.1f}",
+                f"{library:.1f}",
+                f"{ours[kind]:.1f} {ours['name']}",
+            ]
+            cells.append(f"{library / ours[kind]:.3f}")
+        cells.insert(1, f"{2e-6 * m * n * k / library:.0f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def summarize_time(rows: Sequence[Row], best: int = 4) -> str:
+    """For each shape the library's times and the quickest variants, cold and in graph replay, with TFLOP/s."""
     lines = []
-    for (m, n, k, bt, bf16), named in by_shape.items():
+    for (m, n, k, bt, bf16), named in group_by_shape(rows).items():
         for kind in ("cold_us", "replay_us"):
             library = min(r[kind] for x, r in named.items() if x.startswith("cublaslt_autotuned"))
             variants = sorted(
@@ -321,7 +367,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=("build", "check", "time"))
+    parser.add_argument("action", choices=("build", "check", "time", "page"))
     parser.add_argument("--groups", default=",".join(GROUPS), help="comma-separated: " + ", ".join(GROUPS))
     parser.add_argument("--only", default="*", help="a pattern that names of variants match")
     parser.add_argument("--out", type=Path, default=Path("."), help="folder of check.jsonl and time.jsonl")
@@ -330,6 +376,13 @@ def main() -> int:
     )
     parser.add_argument("--layouts", default="1,0", help="1: B is N x K, 0: K x N")
     parser.add_argument("--types", default="0", help="0: fp16, 1: bf16")
+    parser.add_argument(
+        "--promising",
+        type=int,
+        default=0,
+        help="time so many variants at a shape, by their estimates; 0: all",
+    )
+    parser.add_argument("--shard", default="0/1", help="I/N: of the shapes every N-th, from the I-th on")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--replay-us", type=int, default=2000, help="device time of one graph replay")
     parser.add_argument("--idle-limit-s", type=float, default=IDLE_LIMIT_S)
@@ -345,6 +398,9 @@ def main() -> int:
     variants = list_variants(groups, options.only)
     if not variants:
         parser.error(f"no variant matches {options.only}")
+    if options.action == "page":
+        (options.out / "hgemm_kernels.md").write_text(make_page(read_rows(options.out / "time.jsonl")))
+        return 0
     if options.action == "build":
         return (
             0
@@ -383,12 +439,22 @@ def run_action(options: argparse.Namespace, variants: list[Variant], until_s: fl
             )
         shapes = TIMED.get(options.shapes) or [parse_shape(s) for s in options.shapes.split(",")]
         numbers = [[int(x) for x in text.split(",")] for text in (options.types, options.layouts)]
-        lines = list_shapes(shapes, *numbers)
+        lines = list_untimed(list_shapes(shapes, *numbers), options.shard, read_rows(path))
         run_time(
-            driver, variants, lines, options.rounds, options.replay_us, options.idle_limit_s, until_s, take
-        )
+            driver, variants, lines, options.rounds, options.replay_us, options.idle_limit_s, until_s, take,
+            options.promising,
+        )  # fmt: skip
         print(summarize_time(rows))
         return 0 if any("cold_us" in r for r in rows) else 1
+
+
+def list_untimed(shapes: Sequence[str], shard: str, rows: Iterable[Row]) -> list[str]:
+    """Return the shapes of a shard that no row has times of."""
+    first, _, count = shard.partition("/")
+    if not (first.isdigit() and count.isdigit() and int(first) < int(count)):
+        sys.exit(f"{shard} is no shard: write I/N, with I below N")
+    timed = {f"{r['m']} {r['n']} {r['k']} {r['b_transposed']} {r['bf16']}" for r in rows if "cold_us" in r}
+    return [s for s in shapes[int(first) :: int(count)] if s not in timed]
 
 
 def parse_shape(text: str) -> Shape:

@@ -16,7 +16,10 @@ RUN python3 -m venv "$VIRTUAL_ENV" && python -m pip install --no-cache-dir "$TOR
 WORKDIR /opt/warpsmith
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
-RUN python -m pip install --no-cache-dir . && rm -rf build
+# One package more, such as "ray[default]>=2.50,<3" for KubeRay (docker/kuberay.yaml). Links, for a login shell may have another PATH.
+ARG ALSO="packaging"
+RUN python -m pip install --no-cache-dir . "$ALSO" && rm -rf build \
+    && for name in warpsmith ray; do if [ -x "$VIRTUAL_ENV/bin/$name" ]; then ln -s "$VIRTUAL_ENV/bin/$name" /usr/local/bin/; fi; done
 
 RUN useradd --uid 1500 --create-home smith
 USER 1500

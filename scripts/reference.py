@@ -76,7 +76,7 @@ def command_lines(title: str, function: Callable[..., Any]) -> list[str]:
     ]
     arguments = [argument_name(*p) for p in parameters if isinstance(p[1], ArgumentInfo)]
     usage = " ".join([title, *arguments])
-    lines = [f"## {title}", "", (function.__doc__ or "").strip(), "", "```", usage, "```", ""]
+    lines = [f"## {title}", "", inspect.getdoc(function) or "", "", "```", usage, "```", ""]
     if parameters:
         lines += ["| option | default | what it does |", "|---|---|---|", *(row(*p) for p in parameters), ""]
     return lines

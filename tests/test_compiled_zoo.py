@@ -18,11 +18,13 @@ def test_a_model_with_kernels_in_it_answers_like_the_original(
     pytest.importorskip("transformers")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setenv("WARPSMITH_CACHE", str(tmp_path / "cache"))
-    from compiled_zoo import check_entry
+    from compiled_zoo import check_entry, compile_model
     from model_zoo_models import entries
 
     entry = next(e for e in entries() if e.name == name)
-    row = check_entry(entry, argparse.Namespace(cache=tmp_path / "builds", kernels=1, next="eager"))
+    row = check_entry(
+        entry, compile_model, argparse.Namespace(cache=tmp_path / "builds", kernels=1, next="eager")
+    )
     assert (row["status"], row["detail"]) == ("right", "")
     assert row["operators"] == 1
     assert row["covered"] > 1

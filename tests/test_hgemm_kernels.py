@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import json
 import math
 import re
+import statistics
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,8 +19,9 @@ FAKE_DRIVER = """#!{python}
 import sys, time
 mode, variants, shapes = sys.argv[1:4]
 for shape in (open(shapes) if mode == "time" else ["64 64 64 1 0"]):
-    m, n, k, bt, bf16 = shape.split()
-    for name in (line.split()[0] for line in open(variants)):
+    m, n, k, bt, bf16, *chosen = shape.split()
+    names = [line.split()[0] for line in open(variants)]
+    for name in [names[int(i)] for i in chosen] or names:
         print("BEGIN", name, shape, flush=True)
         if "s3_" in name:
             time.sleep(60)
@@ -57,6 +61,48 @@ def test_check_goes_on_after_a_hang_and_a_crash(kernels: ModuleType, driver: Pat
     assert [v.name for v in kernels.select_right(variants, rows)] == [
         n for n, s in ended.items() if s == "right"
     ]
+
+
+def test_the_promising_are_timed_and_nothing_twice(kernels: ModuleType, driver: Path) -> None:
+    """Those of the shape's layout, in which blocks share operands where the L2 cache would bound them."""
+    variants = kernels.list_variants(["large", "clusters", "small"], "*")
+    variants = [v for v in variants if "s3_" not in v.name and "176x" not in v.name]
+    rows: list[dict[str, Any]] = []
+    shapes = kernels.list_shapes([(4096,) * 3, (64,) * 3], [0], [1, 0])
+    kernels.run_time(driver, variants, shapes, 1, 100, 5.0, math.inf, rows.append, 6)
+    timed = {(r["m"], r["b_transposed"]): [] for r in rows if "cold_us" in r}
+    for row in (r for r in rows if "cold_us" in r):
+        timed[row["m"], row["b_transposed"]].append(row["name"])
+    assert {place: len(names) for place, names in timed.items()} == dict.fromkeys(
+        [(4096, 1), (4096, 0), (64, 1), (64, 0)], 6
+    )
+    assert all(re.search("_c[12][12]_", name) for name in timed[4096, 1])
+    assert all(name.startswith("m_") and "_kn_" in name for name in timed[64, 0])
+    more = [*shapes, "512 512 512 1 0"]
+    assert kernels.list_untimed(more, "0/1", rows) == ["512 512 512 1 0"]
+    assert kernels.list_untimed(more, "1/2", []) == more[1::2]
+    with pytest.raises(SystemExit, match="2/2 is no shard"):
+        kernels.list_untimed(more, "2/2", [])
+
+
+def test_estimates_are_near_what_an_h100_took(kernels: ModuleType) -> None:
+    """The recorded times, without clusters: the 24 first by their estimates hold one that is nearly the best."""
+    model = importlib.import_module("hgemm_model")
+    record = Path(__file__).resolve().parents[1] / "results/h100/hgemm_kernels.jsonl.gz"
+    with gzip.open(record, "rt") as file:
+        rows = [json.loads(line) for line in file]
+    alone = {v.name: v for v in kernels.list_variants([], "*") if not re.search(r"_c\d\d_", v.name)}
+    by_name = {
+        r["name"]: r["replay_us"]
+        for r in rows
+        if (r.get("m"), r.get("n"), r.get("k"), r.get("b_transposed")) == (4096, 4096, 4096, 1)
+    }
+    for name in ("wco_128x256x64_s4_nk_g8m", "wpp_128x128x64_s6_nk_g8m", "wco_256x192x64_s3_nk_x1_g8m"):
+        estimate = model.estimate_us(alone[name].configuration, alone[name].launch, (4096, 4096, 4096))
+        assert estimate == pytest.approx(by_name[name], rel=0.25)
+    miss = model.measure_miss(alone, rows, 24)
+    assert len(miss) == 33
+    assert statistics.geometric_mean(miss.values()) < 1.02
 
 
 def test_timing_leaves_out_what_hangs_and_times_the_rest_at_every_shape(

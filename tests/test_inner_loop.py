@@ -71,9 +71,13 @@ def test_rates_are_of_the_search_alone(inner_loop: ModuleType) -> None:
 
 def test_the_page_tells_what_screening_let_through_and_how_it_ranks(inner_loop: ModuleType) -> None:
     verdicts = [
-        {"candidate": name, "status": status, "reason": "", "estimate": estimate, "measured": measured}
-        for name, status, estimate, measured in (
-            ("a", "ok", 3.0, 1.5), ("b", "ok", 2.0, 1.2), ("c", "ok", 1.0, 0.7), ("d", "incorrect", 4.0, None),
+        {
+            "candidate": name, "status": status, "reason": "", "estimate": estimate, "measured": measured,
+            "estimate_us": estimate_us, "measured_us": measured_us,
+        }
+        for name, status, estimate, measured, estimate_us, measured_us in (  # the first is over eager, the others over the best
+            ("a", "ok", 3.0, 1.0, 10.0, 14.0), ("b", "ok", 2.0, 1.5, 9.0, 12.0), ("c", "ok", 1.0, 0.7, 30.0, 31.0),
+            ("d", "incorrect", 4.0, None, 8.0, None),
         )
     ]  # fmt: skip
     lost = {**make_row(inner_loop, "b", 0, []), "summary": None, "log": ["1.0 broken"]}

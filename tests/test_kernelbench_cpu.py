@@ -99,6 +99,7 @@ def test_each_task_has_cores_of_its_own() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # its timing must count
 def test_a_task_runs_through_the_whole_loop_once(tmp_path: Path) -> None:
     (tmp_path / "level1").mkdir()
     (tmp_path / "level1" / "1_Gate.py").write_text(TASK)
@@ -117,7 +118,7 @@ def test_a_task_runs_through_the_whole_loop_once(tmp_path: Path) -> None:
 
     rows = {row["task"]: row for row in again()}
     gate, none = rows["level1/1_Gate"], rows["level1/2_None"]
-    assert gate["status"] in ("win", "no-win")
+    assert gate["status"] in ("win", "no-win", "too-busy"), gate["reason"]
     assert gate["overrides"] == {"batch_size": 256}
     assert gate["statuses"].get("ok", 0) >= 1
     assert gate["summary"]["seed"] == 0

@@ -112,7 +112,7 @@ def test_the_run_learns_its_way_through(run: tuple[Path, RunSummary, list[Asked]
     entries = Archive(folder / "archive.db").run_entries(summary.run_id)
     assert [e.result.status for e in entries[:4]] == ["build-failed", "incorrect", "refused", "ok"]
     assert "keeps state between calls" in entries[2].result.reason
-    assert summary.status in ("win", "no-win")
+    assert summary.status != "failed", summary.reason
     assert summary.best is not None
     assert "two passes a row" in summary.best.label
     assert summary.translation is not None

@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import importlib.util
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,7 @@ import pytest
 import torch
 
 from warpsmith.config import Config
-from warpsmith.executors.local import LocalExecutor
-from warpsmith.records import Budget, Candidate, Result
+from warpsmith.records import Budget
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 LAYERS = ("num_hidden_layers", "num_layers", "n_layer")  # as transformers' configurations call their number
@@ -199,26 +199,11 @@ def build_with_layers(entry: Any, count: int) -> torch.nn.Module:
 
 
 @pytest.fixture
-def _count_right_as_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is right in the search counts as confirmed and as twice as fast, without being judged again."""
-    results: dict[str, Result] = {}
-    run = LocalExecutor.run
-
-    def remember(executor: LocalExecutor, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        for result in run(executor, candidates):
-            results[result.candidate_id] = result
-            yield result
-
-    def confirm(executor: LocalExecutor, candidate: Candidate) -> Result:
-        result = results[candidate.id]
-        assert result.timing is not None, result.reason
-        twice = {"median": 2.0, "low": 1.9, "high": 2.1}
-        ratios = tuple(ratio.model_copy(update=twice) for ratio in result.timing.ratios)
-        timing = result.timing.model_copy(update={"ratios": ratios, "confirmed": True})
-        return result.model_copy(update={"timing": timing})
-
-    monkeypatch.setattr(LocalExecutor, "run", remember)
-    monkeypatch.setattr(LocalExecutor, "confirm", confirm)
+def _count_right_as_faster(
+    right_counts_as_faster: Callable[[], AbstractContextManager[None]],
+) -> Iterator[None]:
+    with right_counts_as_faster():
+        yield
 
 
 @pytest.mark.slow

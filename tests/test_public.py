@@ -6,10 +6,12 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -75,7 +77,7 @@ def test_exit_codes_page_lists_every_code() -> None:
 
 
 def test_documented_pages_exist() -> None:
-    listed = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    listed = re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert len(listed) >= 12
     assert all((ROOT / "docs" / page).is_file() for page in listed)
     assert {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")} == set(listed)
@@ -111,3 +113,13 @@ def test_command_line_starts_without_torch() -> None:
         "import sys; import warpsmith.cli, warpsmith.api, warpsmith.report; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_the_citation_names_the_version_and_the_licence_of_the_package() -> None:
+    """`cffconvert --validate` has taken the file; here, that it parses, has what the format demands, and stays current."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= set(citation)
+    assert all(author.get("name") or author.get("family-names") for author in citation["authors"])
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"]["text"])

@@ -187,7 +187,7 @@ def test_a_lane_plays_with_the_settings_of_the_suite(
         api.play_lane_run("t.py", 5, observer, settings)
         assert calls[-1] == {
             "spec": "t.py", "target": "cuda", "budget": Budget(evaluations=7), "seed": 5, "config": config,
-            "observer": observer, "reuse": True, "suite": SuitePlace(played[-1].settings["suite"], 0, ""),
+            "observer": observer, "overrides": None, "reuse": True, "suite": SuitePlace(played[-1].settings["suite"], 0, ""),
         }  # fmt: skip
         assert Activities(opened.database).get(played[-1].settings["suite"]) is not None
 

@@ -128,6 +128,7 @@ __global__ void empty() {}
 // ---- problems and variants ----
 struct Shape {
   int m, n, k, b_transposed, bf16;
+  std::vector<int> chosen;  // numbers of the variants to time; none: all
 };
 struct Variant {
   std::string name, cubin;
@@ -140,7 +141,13 @@ struct Variant {
 static std::vector<Shape> read_shapes(const char* path) {
   std::ifstream file(path);
   std::vector<Shape> shapes;
-  for (Shape s; file >> s.m >> s.n >> s.k >> s.b_transposed >> s.bf16;) shapes.push_back(s);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Shape s{};
+    if (!(words >> s.m >> s.n >> s.k >> s.b_transposed >> s.bf16)) continue;
+    for (int number; words >> number;) s.chosen.push_back(number);
+    shapes.push_back(s);
+  }
   return shapes;
 }
 static std::vector<Variant> read_variants(const char* path) {
@@ -497,12 +504,15 @@ static void time_shape(std::vector<Variant>& variants, const Shape& s, int round
   add("cublaslt_heuristic", [&](cudaStream_t stream) { EXPECT(library.run(0, s, device, stream)); });
   add("cublaslt_autotuned", [&](cudaStream_t stream) { EXPECT(library.run(best.first, s, device, stream)); });
   add("cublaslt_autotuned_replay", [&](cudaStream_t stream) { EXPECT(library.run(best.second, s, device, stream)); });
-  for (Variant& v : variants) {
+  const auto enter = [&](Variant& v) {
     load_variant(v, device);
     std::string why = reason_not(v, s);
     const Call call = why.empty() ? prepare(v, s, device, why) : nullptr;
     if (call) add(v.name, call);
-  }
+  };
+  if (s.chosen.empty())
+    for (Variant& v : variants) enter(v);
+  for (int number : s.chosen) enter(variants.at(number));
   for (int round = 0; round < rounds + 1; round++)  // the first is a warm-up
     for (Entrant& e : entrants) {
       say_begin(e.name, s);

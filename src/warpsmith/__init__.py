@@ -17,6 +17,7 @@ __all__ = [
     "optimize",
     "optimize_model",
     "optimize_task",
+    "optimize_training",
     "run_suite",
 ]
 
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
     from .errors import WarpsmithError
     from .records import Budget
     from .runtime.module import OptimizedModule
+    from .training import optimize_training
     from .whole_model import capture, optimize_model
 
 _HOME = {
     "Budget": "records", "Config": "config", "OptimizedModule": "runtime.module", "WarpsmithError": "errors",
     "capture": "whole_model", "optimize_model": "whole_model", "compile": "compiling.compiled",
+    "optimize_training": "training",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from . import plugins
 from .ahead import start_ahead
 from .archive.store import Archive
 from .authoring.naming import read_candidates
-from .budgets import BudgetLike, parse_budget
+from .budgets import BudgetLike, parse_budget, share_budget
+from .cluster.settings import Playing, RaySettings
 from .config import Config
 from .errors import UsageError, WarpsmithError
 from .judge.admission.time_bound import TimeBound
@@ -32,11 +34,11 @@ from .pipeline.live import LiveActivity
 from .pipeline.live_suite import LiveSuite, SuitePlace
 from .pipeline.suite import Finished, Suite, play_suite
 from .pipeline.suite_lanes import play_in_lanes
+from .pipeline.winning import build_winner, find_winner, rewrite_for_winner
 from .places import ArchiveUrl
 from .processes.buffers import Scratch
 from .progress import Observer, SilentObserver, closing_line, duration
 from .records import Admission, Budget, Candidate, Lineage, Result, RunSummary, Task, Unit
-from .runtime.rewrites import deployed_graph
 from .solutions.judge import judge_solution as judge_module
 from .solutions.source import read_solution
 from .solutions.verdict import SolutionVerdict, make_unit_verdict
@@ -45,6 +47,7 @@ from .targets.target import Target, unit_device
 from .tasks.load import load_suite, load_task
 from .tasks.regions import make_region
 from .tasks.suite import suite_names
+from .tracking import check_trackers, open_tracking
 from .watching import watching
 
 INDEPENDENT = {
@@ -75,6 +78,7 @@ def optimize_task(
     replay: str | None = None,
     start_from: Sequence[str | Path] = (),
     suite: SuitePlace | None = None,
+    ray: RaySettings | str | None = None,
 ) -> RunSummary:
     """Search for a faster, verified implementation of a task file or `package.module:Class`.
 
@@ -96,12 +100,13 @@ def optimize_task(
             candidate. They are judged, tuned, edited and crossed with the agents' own. The best that others wrote for the task
             before join without being named (setting `authors`).
         suite: The suite and lane that the run belongs to, for those who watch.
+        ray: A Ray cluster, as in `run_suite`, of which one worker plays the search. `spec` is a file then; `replay` and `start_from` are refused.
 
     Returns:
         A `RunSummary`.
 
     Raises:
-        UsageError: A language model that is named cannot be asked, or a value is wrong.
+        UsageError: A language model that is named cannot be asked, a value is wrong, or there is no such cluster.
         TaskError: The task cannot be loaded, exported or run.
         ToolchainError: There is no compiler, or it does not work.
         ArchiveError: The archive cannot be opened, read or written.
@@ -110,10 +115,21 @@ def optimize_task(
     config, limits = config or Config.load(), parse_budget(budget)
     if replay is None:
         check(config, limits)
+    if ray is not None:
+        from .cluster.single_task import refuse_local_only
+
+        refuse_local_only(replay, start_from, suite is not None)
+        with watching(observer, progress) as shown:
+            return _optimize_on_ray(
+                spec, make_cluster(ray), target, limits, seed, config, overrides, reuse, shown
+            )
     built = make_target(target, config)
     archive = Archive(config.archive)
     belongs = suite or SuitePlace()
-    live = LiveActivity(archive, "run", spec, target, belongs.suite, lane=belongs.lane, gpu=belongs.gpu)
+    tracking = open_tracking(config.track, is_strict=suite is None)  # a suite has checked them
+    live = LiveActivity(
+        archive, "run", spec, target, belongs.suite, tracking, lane=belongs.lane, gpu=belongs.gpu
+    )
     with watching(observer, progress) as shown, Scratch() as scratch, live:
         observer = live.observe(shown)
         observer.stage(f"loading {spec}")
@@ -126,6 +142,28 @@ def optimize_task(
         if finished is not None:
             live.finish(f"run {finished.run_id} was finished before: {closing_line(finished)}")
         return finished or run.play().summary
+
+
+def _optimize_on_ray(
+    spec: str, cluster: RaySettings, target: str, limits: Budget, seed: int | None, config: Config,
+    overrides: dict[str, Any] | None, reuse: bool, shown: Observer,
+) -> RunSummary:  # fmt: skip
+    """Search on one worker of a cluster; the run goes into this archive once it was checked."""
+    from .cluster.single_task import play_task_on_ray, read_task_file, write_overrides
+
+    path, sent = read_task_file(spec), write_overrides(overrides)
+    check_trackers(config.track)
+    if cluster.starts_here:
+        make_target(target, config)
+    playing = make_playing(make_lane_settings(target, limits, config), target, config, config.cache / "logs")
+    return play_task_on_ray(
+        path, seed, limits, playing, cluster, Archive(config.archive), shown, reuse=reuse, overrides=sent
+    )
+
+
+def make_cluster(ray: RaySettings | str, lanes: int = 1) -> RaySettings:
+    """Make the settings of a cluster from its address; settings stay as they are."""
+    return RaySettings(ray, lanes) if isinstance(ray, str) else ray
 
 
 def run_suite(
@@ -141,6 +179,7 @@ def run_suite(
     samples: int = 1,
     finished: Finished | None = None,
     lanes: int = 1,
+    ray: RaySettings | str | None = None,
 ) -> list[RunSummary]:
     """Run `optimize_task` on every task of a suite, in order. A run that was finished with the same settings is not run again.
 
@@ -160,20 +199,27 @@ def run_suite(
             kernels from another.
         finished: A function that is called after each run with its summary and the number of runs still to come.
         lanes: Processes that play runs side by side, spread over the visible GPUs. Above 1 on a GPU only: on a CPU runs side by side
-            would disturb each other's timings.
+            would disturb each other's timings. On Ray: so many on each GPU.
+        ray: A Ray cluster that plays the suite: `"auto"`, `"HOST:PORT"`, `"local"` for one that is started on this machine, or
+            `RaySettings`. Its workers are the GPUs of its nodes, on the target `"cpu"` the nodes. What they send goes into this archive once it
+            was checked; a win counts when a second worker has measured it, too.
 
     Returns:
         A list of `RunSummary`, one for each run, in the order of the tasks.
 
     Raises:
-        UsageError: The suite is not known, or a value is wrong.
+        UsageError: The suite is not known, a value is wrong, or there is no such cluster.
         ToolchainError: There is no compiler, or it does not work.
         ArchiveError: The archive cannot be opened, read or written.
+        JudgeError: No worker is left in the cluster.
     """
     config, limits = config or Config.load(), parse_budget(budget)
     check_lanes(lanes, target)
     check(config, limits)
-    make_target(target, config)  # what would fail on every task fails here, before any of them
+    check_trackers(config.track)
+    cluster = make_cluster(ray, lanes) if ray is not None else None
+    if cluster is None or cluster.starts_here:
+        make_target(target, config)  # what would fail on every task fails here, before any of them
     if samples > 1:
         config = config.model_copy(update=INDEPENDENT)
     files = load_suite(suite)
@@ -189,7 +235,15 @@ def run_suite(
     plan, logs = Suite(tasks, target, samples, seed), config.cache / "logs"
     archive = Archive(config.archive)
     with watching(observer, progress) as shown, LiveSuite(archive, suite, plan, limits, finished) as live:
-        if lanes == 1:
+        if cluster is not None:
+            details = make_lane_settings(target, limits, config) | {"suite": live.activity_id}
+            playing = make_playing(details, target, config, logs)
+            from .cluster.suite_ray import play_on_ray
+
+            summaries = play_on_ray(
+                plan, playing, cluster, archive, shown, live.add_finished, live.is_stopped
+            )
+        elif lanes == 1:
             summaries = play_suite(plan, play, shown, logs, live.add_finished, live.is_stopped)
         else:
             details = make_lane_settings(target, limits, config) | {"suite": live.activity_id}
@@ -217,8 +271,14 @@ def make_lane_settings(target: str, budget: Budget, config: Config) -> dict[str,
     return {"target": target, "budget": budget.model_dump(mode="json"), "config": dumped}
 
 
+def make_playing(details: dict[str, Any], target: str, config: Config, logs: Path) -> Playing:
+    """Make what the workers of a cluster play with: into an archive of their own, where the suite's is a file."""
+    sends = not isinstance(config.archive, ArchiveUrl)
+    return Playing(LANE_PLAY, details, target, logs.absolute(), config.cache.absolute(), sends)
+
+
 def play_lane_run(path: str, seed: int | None, observer: Observer, settings: Mapping[str, Any]) -> RunSummary:
-    """Play a run of a suite in a lane's process, from settings as `make_lane_settings` makes them."""
+    """Play a run in a lane's process, from settings as `make_lane_settings` makes them; `overrides` and `reuse` may be among them."""
     config, budget = Config.model_validate(settings["config"]), Budget.model_validate(settings["budget"])
     return optimize_task(
         path,
@@ -227,7 +287,8 @@ def play_lane_run(path: str, seed: int | None, observer: Observer, settings: Map
         seed=seed,
         config=config,
         observer=observer,
-        reuse=True,
+        overrides=settings.get("overrides"),
+        reuse=settings.get("reuse", True),
         suite=SuitePlace(
             settings.get("suite", ""), settings.get("lane", 0), os.environ.get(GPU_VARIABLE, "")
         ),
@@ -389,9 +450,11 @@ def optimize(
     budget: BudgetLike | None = None,
     time: BudgetLike | None = None,
     seed: int | None = None,
+    dynamic_shapes: Any = None,
     config: Config | None = None,
     observer: Observer | None = None,
     progress: bool | None = None,
+    ray: RaySettings | str | None = None,
 ) -> OptimizedModule:
     """Return a faster, verified drop-in for a module or plain function, at the shapes of the example inputs.
 
@@ -408,12 +471,16 @@ def optimize(
             `Budget()`: 60 candidates and 120 seconds.
         time: Another name of `budget`, as `optimize_model` has it.
         seed: Seed of every random choice; drawn when None.
+        dynamic_shapes: The axes of tensors that vary, as `torch.export` takes them, each with a least and a largest size:
+            `{"x": {0: torch.export.Dim("batch", min=1, max=64)}}`. Kernels are verified at both ends of the range, at primes and at random
+            points, and measured there; calls at any of its sizes run them where they are surely faster.
         config: Settings; read from `warpsmith.toml` and the environment when None.
         observer: Hears of the progress instead of the terminal.
         progress: None shows progress on a terminal and in a notebook, True always, False never.
+        ray: Refused: a live module cannot be sent to a Ray cluster. `optimize_task(FILE, ray=…)` sends a task file.
 
     Returns:
-        An `OptimizedModule`.
+        An `OptimizedModule`; with `dynamic_shapes` a `DynamicModule`, which is one.
 
     Raises:
         UsageError: Module, inputs, target and budget do not fit together.
@@ -422,28 +489,100 @@ def optimize(
         ArchiveError: The archive cannot be opened, read or written.
         JudgeError: A trusted process was lost, or the disk is full.
     """
+    if ray is not None:
+        raise UsageError(
+            "a live module cannot be sent to a Ray cluster: write it as a task file with Model and get_inputs, and call optimize_task(FILE, ray=…)"
+        )
     start_ahead()
-    from .runtime.module import OptimizedModule, as_module
-    from .tasks.memory import export_module
+    from .runtime.module import as_module
 
     if budget is not None and time is not None:
         raise UsageError("time and budget say the same: give one of them")
     config, limits = config or Config.load(), parse_budget(time if budget is None else budget)
+    check_trackers(config.track)
     original, (args, kwargs) = as_module(module), call_arguments(example_inputs, example_kwargs)
     target = target_of(original, (args, kwargs), target)
     built, archive = make_target(target, config), Archive(config.archive)
-    live = LiveActivity(archive, "run", type(original).__name__, target)
-    with watching(observer, progress) as shown, Scratch() as scratch, live:
-        observer = live.observe(shown)
-        observer.stage("exporting the module")
-        exported = export_module(original, args, kwargs, config.cache / "exports")
-        task = exported.task
-        outcome = Run(task, built, limits, config, archive, observer, scratch, seed, live=live).play()
-        parts = winning_parts(task, built, outcome)
-    return OptimizedModule(
-        original, task.graph, parts, outcome.summary, device=device_of(target),
-        rewritten=winning_graph(task, outcome), names=exported.names,
-    )  # fmt: skip
+    search = ModuleSearch(original, target, built, limits, config, archive, seed)
+    with watching(observer, progress) as shown, Scratch() as scratch:
+        if dynamic_shapes is not None:
+            return search.play_range(args, kwargs, dynamic_shapes, shown, scratch)
+        return search.play(args, kwargs, shown, scratch)
+
+
+@dataclass(frozen=True)
+class ModuleSearch:
+    """The searches for one live module."""
+
+    original: torch.nn.Module
+    target_name: str
+    target: Target
+    limits: Budget
+    config: Config
+    archive: Archive
+    seed: int | None
+
+    def play(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], shown: Observer, scratch: Scratch
+    ) -> OptimizedModule:
+        from .runtime.module import OptimizedModule
+
+        shown.stage("exporting the module")
+        exported = self._export(args, kwargs, {})
+        outcome = self.search(exported.task, self.limits, shown, scratch)
+        return OptimizedModule(
+            self.original, exported.task.graph, build_winner(exported.task, self.target, outcome), outcome.summary,
+            device=device_of(self.target_name), rewritten=rewrite_for_winner(exported.task, outcome), names=exported.names,
+        )  # fmt: skip
+
+    def play_range(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        dynamic_shapes: Any,
+        shown: Observer,
+        scratch: Scratch,
+    ) -> OptimizedModule:
+        from .dynamic_shapes.dim_ranges import read_ranges
+        from .dynamic_shapes.range_search import RangeSearch, Searched
+        from .tasks.flattened import CallShape
+        from .tasks.functions import find_called_function
+
+        def search(exported: Any, share: float) -> Searched:
+            outcome = self.search(exported.task, share_budget(self.limits, share), shown, scratch)
+            return Searched(outcome.summary, find_winner(outcome))
+
+        call = CallShape.of(find_called_function(self.original), args, kwargs)
+        ranges = read_ranges(call, dynamic_shapes)
+        seed = secrets.randbits(31) if self.seed is None else self.seed
+        shown.stage(f"exporting the module at several sizes ({ranges.describe_range()})")
+        return RangeSearch(
+            self.original,
+            call,
+            ranges,
+            self.target,
+            device_of(self.target_name),
+            seed,
+            self._export,
+            search,
+            shown.stage,
+        ).play()
+
+    def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any], points: Mapping[str, Any]) -> Any:
+        from .tasks.memory import export_module
+
+        return export_module(self.original, args, kwargs, self.config.cache / "exports", points=points)
+
+    def search(
+        self, task: Task, limits: Budget, shown: Observer, scratch: Scratch, title: str = ""
+    ) -> Outcome:
+        """Search for kernels of a task that was made from the module. `title`: what those who watch see."""
+        title, tracking = title or type(self.original).__name__, open_tracking(self.config.track)
+        with LiveActivity(self.archive, "run", title, self.target_name, tracking=tracking) as live:
+            observer = live.observe(shown)
+            return Run(
+                task, self.target, limits, self.config, self.archive, observer, scratch, self.seed, live=live
+            ).play()
 
 
 def call_arguments(inputs: Any, keywords: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -497,22 +636,6 @@ def target_of(module: torch.nn.Module, arguments: Any, target: str | None) -> st
 def device_of(target: str) -> str:
     """Return the torch device on which a target's kernels run."""
     return "cpu" if target == "cpu" else "cuda"
-
-
-def winning_parts(task: Task, target: Target, outcome: Outcome) -> list[tuple[Any, Path]]:
-    """Build (region, library) of each unit of a win; empty when there is none."""
-    if outcome.summary.status != "win" or outcome.best is None:
-        return []
-    builds = [(u.region, target.build(u, task.graph, "main")) for u in outcome.best.candidate.compiled]
-    return [(region, Path(build.library)) for region, build in builds]
-
-
-def winning_graph(task: Task, outcome: Outcome) -> Any | None:
-    """Return the deployed graph where a win's units in ATen change the task's graph; else None."""
-    if outcome.summary.status != "win" or outcome.best is None:
-        return None
-    graph = deployed_graph(task.graph, outcome.best.candidate.units)
-    return graph if graph is not task.graph else None
 
 
 def make_target(name: str, config: Config) -> Target:

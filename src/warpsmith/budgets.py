@@ -37,5 +37,13 @@ def parse_budget(budget: BudgetLike | None) -> Budget:
     return Budget(evaluations=None, seconds=seconds)
 
 
+def share_budget(budget: Budget, share: float) -> Budget:
+    """Return that share of each limit, a candidate at the least."""
+    shares: dict[str, float] = {n: v * share for n, v in budget.model_dump().items() if v is not None}
+    for name in {"evaluations", "tokens"} & shares.keys():
+        shares[name] = max(1, round(shares[name]))
+    return budget.model_copy(update=shares)
+
+
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

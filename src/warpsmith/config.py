@@ -20,7 +20,8 @@ REACHED = (
     "model_timeout",
     "model_concurrency",
     "price",
-)  # how models are reached, not what they say
+    "track",
+)  # how models are reached and who is told, not what a run does
 # Settings that runs of version 0.1 did not have: they take no part in a run's identity at their default.
 SEARCHED = (
     "policy",
@@ -98,6 +99,7 @@ class Config(BaseModel):
     simplify: bool = True  # less code at equal speed wins
     reuse: bool = True  # what earlier runs judged is taken from the archive, and costs no evaluation
     without: tuple[str, ...] = ()  # operators that are left out
+    track: tuple[str, ...] = ()  # tensorboard:FOLDER, mlflow:URI, wandb:PROJECT, that hear of runs
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide how a run goes, as JSON. Settings that came later are left out at their default, so that they do
@@ -141,6 +143,6 @@ def _read_environment() -> dict[str, Any]:
         name = key.removeprefix(prefix).lower()
         if key.startswith(prefix) and name in Config.model_fields:
             settings[name] = (
-                tuple(value.split(",")) if name in ("baselines", "without", "timed_on") else value
+                tuple(value.split(",")) if name in ("baselines", "without", "timed_on", "track") else value
             )
     return settings

@@ -50,9 +50,9 @@ class Interrupted(WarpsmithError):
     exit_code = 130
 
 
-def make_error(kind: str, text: str) -> WarpsmithError:
-    """Make an error of the class so named, as another process reported it; a JudgeError where there is none."""
+def make_error(kind: str, text: str, unknown: type[WarpsmithError] = JudgeError) -> WarpsmithError:
+    """Make an error of the class so named, as another process reported it; an `unknown` where there is none."""
     named = globals().get(kind)
     is_error = isinstance(named, type) and issubclass(named, WarpsmithError)
-    error: WarpsmithError = named(text) if is_error and named is not None else JudgeError(text)
+    error: WarpsmithError = named(text) if is_error and named is not None else unknown(text)
     return error

@@ -33,6 +33,11 @@ BUILT_IN = MappingProxyType(
             "race": "warpsmith.search.tuner_race:Racing",
             "tpe": "warpsmith.search.tuner_tpe:ParzenTuner",
         },
+        "trackers": {
+            "tensorboard": "warpsmith.tracking.tensorboard_tracker:TensorBoardTracker",
+            "mlflow": "warpsmith.tracking.mlflow_tracker:MlflowTracker",
+            "wandb": "warpsmith.tracking.wandb_tracker:WandbTracker",
+        },
     }
 )
 

@@ -83,6 +83,15 @@ def test_sizes_that_share_no_factor_are_refused() -> None:
         f.tie(declared(f, "a", (6, 4)), declared(f, "b", (8, 3)))
 
 
+def test_a_dimension_beside_ones_is_no_part_of_itself() -> None:
+    """As in unsqueeze → sum → view, where a gradient goes back through a mean: this led to a circle."""
+    f = Factors()
+    x, y = declared(f, "x", (8,)), declared(f, "y", (1, 8))
+    f.tie(x, y[1:])
+    f.tie(refined(f, "x", (8,)), refined(f, "y", (1, 8)))
+    assert refined(f, "x", (8,)) == refined(f, "y", (1, 8))[1:]
+
+
 def test_a_cut_lands_between_factors_or_within_one() -> None:
     f = Factors()
     f.tie(declared(f, "c", (24,)), declared(f, "p", (4, 6)))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from compiled_models import SCALED_RELU, Net, Tail
+from stated_winners import make_candidate, make_result
 from torch import nn
 
+from warpsmith.archive.store import Archive
 from warpsmith.compiling.backend import Backend, Options
 from warpsmith.errors import UsageError
+from warpsmith.machine import describe
+from warpsmith.tasks.memory import task_from_module
 
 X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
 
@@ -37,6 +41,38 @@ def test_its_kernels_are_what_runs(win):
     assert torch.allclose(compiled, tail(x) + 2.0)
 
 
+class Branches(nn.Module):
+    """Two branches that end alike, as those of keys and values do in a backward pass."""
+
+    def forward(self, x, y):
+        return torch.relu(x), torch.relu(y * 2.0 + 1.0)
+
+
+RELU = SCALED_RELU.replace("* 2.0f + SHIFT", "").replace("scaled-relu", "relu")
+
+
+def test_a_small_kernel_leaves_a_larger_one_its_place(settings, tmp_path):
+    """The winner of a whole graph fits that graph, though its first kernel also occurs in its second one."""
+    module, args = Branches(), (torch.randn(8, 32), torch.randn(8, 32))
+    task, environment = task_from_module(module, args, {}, tmp_path / "exports"), describe()
+    first, *rest = [n.name for n in task.graph.nodes]
+    units = [
+        make_candidate(task, source, nodes).units[0]
+        for source, nodes in ((RELU, [first]), (SCALED_RELU.replace("SHIFT", "1.0f"), rest))
+    ]
+    candidate = make_candidate(task, RELU, [first]).model_copy(update={"units": tuple(units)})
+    archive = Archive(settings)
+    archive.begin_run("run", task, "cpu", 0, {}, environment)
+    archive.add_confirmation("run", candidate, make_result(candidate, environment.id))
+    archive.close()
+    backend = Backend({"next": "eager"})
+    with torch.no_grad():
+        for actual, expected in zip(compile_with(backend, module)(*args), module(*args), strict=True):
+            assert torch.allclose(actual, expected)
+    (report,) = backend.explain().graphs
+    assert [use.technique for use in report.kernels] == ["relu", "scaled-relu"], backend.explain()
+
+
 def test_the_rest_is_inductors(won):
     backend, net = Backend(), Net().eval()
     with torch.no_grad():
@@ -63,6 +99,66 @@ def test_other_calls_are_the_next_backends(won, case, reason):
     assert reason in report.reason
 
 
+class Twice(nn.Module):
+    def forward(self, x):
+        return torch.relu(torch.relu(x * 2.0 + 1.0) * 2.0 + 1.0)
+
+
+def test_a_winner_that_has_a_kernel_for_each_of_two_equal_layers_is_used(settings, tmp_path):
+    """Each of its kernels fits both places; that the first one takes both is no reason to refuse the second."""
+    x = torch.randn(8, 32)
+    task = task_from_module(Twice(), (x,), {}, tmp_path / "exports")
+    names = [n.name for n in task.graph.nodes]
+    source = SCALED_RELU.replace("SHIFT", "1.0f")
+    first, second = (make_candidate(task, source, nodes) for nodes in (names[:3], names[3:]))
+    candidate = first.model_copy(update={"units": (*first.units, *second.units)})
+    archive = Archive(settings)
+    archive.begin_run("twice", task, "cpu", 0, {}, describe())
+    archive.add_confirmation("twice", candidate, make_result(candidate, describe().id))
+    archive.close()
+    backend = Backend({"next": "eager"})
+    with torch.no_grad():
+        assert torch.allclose(compile_with(backend, Twice())(x), Twice()(x))
+    (report,) = backend.explain().graphs
+    assert report.covered == 6, report
+    assert [len(use.occurrences) for use in report.kernels] == [2]
+
+
+def test_a_fault_of_ours_leaves_the_model_to_the_next_backend(won, monkeypatch, caplog):
+    def fail(*arguments, **keywords):
+        raise KeyError("nowhere")
+
+    monkeypatch.setattr("warpsmith.compiling.backend.substitute", fail)
+    backend = Backend({"next": "eager"})
+    x = torch.randn(8, 32)
+    with torch.no_grad():
+        assert torch.allclose(compile_with(backend, Tail())(x), Tail()(x))
+    assert backend.explain().graphs[0].reason == "it could not be looked at: KeyError: 'nowhere'"
+    assert "could not be looked at" in caplog.text
+
+
+class Literal(nn.Module):
+    """Half the head of a relative attention: a tensor of Python numbers in forward."""
+
+    def forward(self, x):
+        return torch.relu(x * 2.0 + 1.0) * torch.tensor([0.5, 2.0]).repeat(16), None
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_graph_that_holds_a_tensor_of_its_own_keeps_it(won, training):
+    backend, x = Backend({"next": "eager", "training": training}), torch.randn(8, 32, requires_grad=training)
+    compiled = compile_with(backend, Literal())
+    with torch.set_grad_enabled(training):
+        answer, nothing = compiled(x)
+        assert torch.allclose(answer, Literal()(x)[0])
+    assert nothing is None
+    assert sum(g.covered for g in backend.explain().graphs) == 3, backend.explain()
+    if training:
+        answer.sum().backward()
+        (expected,) = torch.autograd.grad(Literal()(x)[0].sum(), x)
+        assert torch.allclose(x.grad, expected)
+
+
 class Shifted(nn.Module):
     def forward(self, x):
         return torch.relu(x * 2.0 + 1.5)
@@ -84,6 +180,12 @@ def test_each_shape_recompiles_and_keeps_what_it_had(won):
         for x in (X, X[:3], X):
             assert torch.allclose(compiled(x), net(x), atol=1e-6)
     assert [g.covered for g in backend.explain().graphs] == [6, 0]
+
+
+@pytest.mark.parametrize("training", ["yes", 1.5, "forwards"])
+def test_a_half_that_there_is_not_is_refused(training):
+    with pytest.raises(UsageError, match='training is True, False, "forward" or "backward"'):
+        Options.parse({"training": training})
 
 
 def test_dynamic_sizes_are_the_next_backends(won):

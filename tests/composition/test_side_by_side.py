@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from warpsmith.composition import side_by_side
-from warpsmith.composition.side_by_side import ROUNDS, measure_side_by_side
+from warpsmith.composition.side_by_side import ROUNDS, measure_side_by_side, time_run
 
 
 def test_rounds_are_interleaved_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +15,7 @@ def test_rounds_are_interleaved_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     now_ns, calls = [0.0], []
     monkeypatch.setattr(side_by_side.time, "perf_counter_ns", lambda: now_ns[0])
     monkeypatch.setattr(side_by_side.time, "monotonic", lambda: now_ns[0] / 1e9)
+    monkeypatch.setattr(side_by_side, "read_queued_ns", lambda file: 0)
 
     def variant(name: str, milliseconds: float) -> Callable[[], Callable[[], None]]:
         def run() -> None:
@@ -37,3 +38,16 @@ def test_rounds_are_interleaved_and_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     calls.clear()
     measure_side_by_side(variants, seconds=1e9, seed=0)
     assert len(calls) == 2 * ROUNDS[1]
+
+
+def test_time_that_a_run_waited_for_a_processor_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other programs took 300 of its 400 ms; what the thread waited before the run is not counted."""
+    now_ns, queued_ns = [0.0], [7e6]
+
+    def run() -> None:
+        now_ns[0] += 400e6
+        queued_ns[0] += 300e6
+
+    monkeypatch.setattr(side_by_side.time, "perf_counter_ns", lambda: now_ns[0])
+    monkeypatch.setattr(side_by_side, "read_queued_ns", lambda file: queued_ns[0])
+    assert time_run(run) == 100e6

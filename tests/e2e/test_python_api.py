@@ -53,7 +53,7 @@ def test_a_module_becomes_a_drop_in(config: warpsmith.Config) -> None:
         module, (x, gate), budget=warpsmith.Budget(evaluations=2, seconds=None), seed=1, config=config
     )
     summary = fast.summary
-    assert summary.status in ("win", "no-win"), summary.reason
+    assert summary.status != "failed", summary.reason
     assert summary.admitted
     assert summary.stages == {"ok": 2}
     with torch.no_grad():

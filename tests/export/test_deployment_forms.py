@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import TASK
+from exported_task import TASK
 from packaging.requirements import Requirement
 
 from warpsmith.errors import UsageError
@@ -120,10 +120,12 @@ def test_equal_packages_make_equal_wheels(task, candidate, target, tmp_path):
 )
 def test_the_library_kernels_loads_the_folder(task, candidate, target, tmp_path):
     folder = to_hf_kernel(task, candidate, target, tmp_path / "gate_hub", "gate_hub")
-    assert "library_name: kernels" in (folder / "README.md").read_text()
+    readme = (folder / "README.md").read_text()
+    assert "library_name: kernels" in readme
+    assert 'get_local_kernel(Path("gate_hub"), backend="cpu")' in readme
     (tmp_path / "task.py").write_text(TASK)
     load = (
-        "from pathlib import Path; from kernels import get_local_kernel; kernel = get_local_kernel(Path('gate_hub'))\n"
+        "from pathlib import Path; from kernels import get_local_kernel; kernel = get_local_kernel(Path('gate_hub'), backend='cpu')\n"
         "operator, optimized = kernel.operator, kernel.optimized"
     )
     environment = {"HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}

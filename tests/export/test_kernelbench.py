@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TASK
+from exported_task import TASK
 
 from warpsmith.errors import UsageError
 from warpsmith.export import to_kernelbench

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from conftest import TASK
+from exported_task import TASK
 
 from warpsmith.errors import ToolchainError, UsageError
 from warpsmith.export import to_package

@@ -17,7 +17,7 @@ from warpsmith.judge.device.memory import CHECKS
 from warpsmith.judge.judge import Judge
 from warpsmith.judge.judge_session import MIN_PATIENCE_S
 from warpsmith.judge.timing.baselines import audit
-from warpsmith.judge.timing.bench import BaselineLost
+from warpsmith.judge.timing.bench import BaselineLost, BenchRun, ClocksDisagree
 from warpsmith.processes.worker import WorkerFailed
 from warpsmith.records import UNEXPLAINED, Candidate, Region, Result, Unit
 from warpsmith.tasks.regions import make_region
@@ -106,6 +106,24 @@ def test_a_gpu_without_memory_says_nothing_of_a_candidate(
     monkeypatch.setattr(judge.bench, "time", time)
     (result,) = judge.evaluate([candidate(judge, GOOD)])
     assert (result.status, result.reason.split(":")[0]) == (status, "as deployed")
+
+
+@pytest.mark.parametrize(("spoilt", "status", "runs"), [(1, "ok", 2), (9, "invalid", 2)])
+def test_clocks_that_disagree_are_compared_once_more(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, spoilt: int, status: str, runs: int
+) -> None:
+    """A busy machine spoils one run; a clock that lies spoils each."""
+    time, begun = judge.bench.time, list[int]()
+
+    def spoil(*args: Any, **options: Any) -> BenchRun:
+        begun.append(1)
+        if len(begun) <= spoilt:
+            raise ClocksDisagree("61 ms more passed on the supervisor's clock")
+        return time(*args, **options)
+
+    monkeypatch.setattr(judge.bench, "time", spoil)
+    [result] = judge.evaluate([candidate(judge, GOOD)])
+    assert (result.status, len(begun)) == (status, runs), result.reason
 
 
 def test_a_limit_that_is_beaten_is_measured_again_once(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:

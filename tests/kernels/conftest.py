@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,9 @@ def bench(builds: Path) -> Bench:
 def emulated(builds: Path) -> CudaBench:
     """CUDA on the CPU."""
     return CudaBench(CpuTarget(builds / "cpu", threads=2), folder=builds / "emulated")
+
+
+@pytest.fixture(scope="session")
+def contracting(emulated: CudaBench) -> CudaBench:
+    """CUDA on the CPU, with products and sums fused as nvcc may fuse them."""
+    return replace(emulated, contracting=True)

@@ -16,6 +16,7 @@ from unit_bench import Bench
 from warpsmith import targets
 from warpsmith.facts import Facts
 from warpsmith.kernels.family import Technique
+from warpsmith.kernels.gemm.cuda.cuda_matmul import CudaMatMul
 from warpsmith.kernels.registry import family_of
 from warpsmith.records import Diagnostic, Graph, Region, Unit
 from warpsmith.search.tuner import at_other_values
@@ -30,6 +31,8 @@ HEADERS = Path(targets.__file__).parent
 FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{HOST}", f"-I{HEADERS}",
 )  # fmt: skip
+# As nvcc does of itself: a sum of a product is one fused multiply-add wherever there may be one.
+CONTRACTING_FLAGS = ("-march=native", "-fexpensive-optimizations", "-ffp-contract=fast")
 # What every unit begins with, compiled once: reading it takes longer than most units.
 FIRST = '#include "cuda_on_host.h"\n#include <map>\n'
 LAUNCH = re.compile(r"([\w:]+)<<<(.*), ([\w:]+), ([\w:]+), on>>>\((.*)\);")
@@ -68,11 +71,23 @@ class DeviceTarget(CudaTarget):
         return tuple(Diagnostic(line=0, kind="symbol", message=text) for text in found)
 
 
+def cut_product(graph: Graph) -> Region:
+    """The region that the planner cuts around the first matrix product of a graph."""
+    family = CudaMatMul()
+    node = next(n for n in graph.nodes if family.covers(graph, n))
+    region = family.cut(graph, node, (), True)
+    assert region is not None
+    return region
+
+
 @dataclass(frozen=True)
 class CudaBench(Bench):
-    """As `Bench`, with g++ behind `tests/kernels/cuda_host`. `folder`: where libraries lie."""
+    """As `Bench`, with g++ behind `tests/kernels/cuda_host`. `folder`: where libraries lie. `contracting`: products and sums
+    are fused where nvcc may fuse them; else nowhere.
+    """
 
     folder: Path = Path()
+    contracting: bool = False
 
     def techniques(self, graph: Graph, region: Region) -> Iterator[tuple[Technique, Unit]]:
         family = family_of(graph, region, "cuda")
@@ -118,9 +133,13 @@ class CudaBench(Bench):
         """The folder that `make` wrote into and a compiler with its arguments ran in; once for equal `parts`."""
 
         def command(aside: Path) -> list[str]:
-            return [self.target.compiler, *FLAGS, *make(aside)]
+            return [self.target.compiler, *self._flags, *make(aside)]
 
         return built_once(self.folder / BuildCache.key([*self._fixed, *parts]), command)
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return (*FLAGS, *CONTRACTING_FLAGS) if self.contracting else FLAGS
 
     @functools.cached_property
     def _fixed(self) -> list[str]:
@@ -129,7 +148,7 @@ class CudaBench(Bench):
             for where in (HOST, HEADERS)
             for f in sorted([*where.glob("*.h"), *where.glob("*.map")])
         ]
-        return [self.target.signature, *FLAGS, *texts]
+        return [self.target.signature, *self._flags, *texts]
 
     def run(self, unit: Unit, graph: Graph, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         return self.call(self.library(unit, graph), unit, graph, values)

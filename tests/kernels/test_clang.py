@@ -19,6 +19,7 @@ R = torch.randn
 NAMES = ("clang++", *(f"clang++-{version}" for version in range(14, 24)))
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax": (lambda x: torch.softmax(torch.tanh(x), -1), (R(64, 100),)),
+    "scaled softmax": (lambda x: torch.softmax(x * 0.3, -1), (1e30 * R(64, 100),)),
     "linear": (lambda x, w: F.gelu(F.linear(x, w)), (R(64, 60), R(50, 60))),
     "pooling": (lambda x: F.max_pool2d(x, 3, 2, 1), (R(2, 3, 19, 21),)),
 }

@@ -177,10 +177,10 @@ def test_a_row_of_zeros_in_half_precision(bench: Any) -> None:
 
 
 def test_gelu_of_infinity(bench: Any) -> None:
-    """Torch's vectors of floats make NaN of it; a unit that has infinity is right, and one that has anything else is not."""
+    """On some processors torch's vectors of floats make NaN of it; a unit that has infinity is right, and one that has anything else is not."""
     x = torch.randn(4, 33)
     x[1, 5], x[2, 7] = float("inf"), float("-inf")
     graph = bench.graph(F.gelu, x)
-    assert torch.isnan(F.gelu(x)[1, 5])
+    assert not torch.isfinite(F.gelu(x)[1, 5])
     for _, unit in bench.techniques(graph, bench.whole(graph)):
         bench.check(unit, graph, (x,), ulp=16.0)

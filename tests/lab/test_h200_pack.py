@@ -21,7 +21,9 @@ SOFTMAX = (
 STUB = """#!/usr/bin/env bash
 case "$*" in
 "-m "*) ;;
-*) echo "asked: ${*:3}"; [ -z "$SLOW" ] || sleep 2.5; echo found > "$3/results/verdict"; echo "$PYTHONPATH"; exit 3 ;;
+*)  echo "asked: ${*:3}"
+    for turn in {1..1200}; do [ -z "$UNTIL" ] || [ -e "$UNTIL" ] || sleep 0.1; done
+    echo found > "$3/results/verdict"; echo "$PYTHONPATH"; exit 3 ;;
 esac
 """
 
@@ -242,7 +244,7 @@ def run_sh(tmp_path: Path, *arguments: str, **more: str) -> tuple[int, list[str]
         "PYTHON": str(stub),
         "WORK": str(tmp_path / "work"),
         "OUT": str(tmp_path / "back"),
-        "SLOW": "",
+        "UNTIL": "",
         **more,
     }
     ran = subprocess.run(
@@ -267,16 +269,22 @@ def test_a_campaign_goes_on_over_several_calls(packed: list[str], tmp_path: Path
     )
     for bad in ((), ("start", "60"), ("start", "60", "x"), ("wait", "0"), ("stop",)):
         assert run_sh(tmp_path, *bad)[0] == 2
-    code, said = run_sh(tmp_path, "start", "60", "4", WAIT="1", SLOW="yes", OPTIONS="--gpu-memory 99")
+    until = tmp_path / "let it end"
+    slow = {"WAIT": "1", "UNTIL": str(until)}
+    code, said = run_sh(tmp_path, "start", "60", "4", OPTIONS="--gpu-memory 99", **slow)
+    while len(said) < 2:  # a busy machine
+        assert (code, said[0].endswith("the work goes on")) == (0, True)
+        code, said = run_sh(tmp_path, "wait", "1")
     assert (code, len(said)) == (0, 2)
     asked = said[0].split()
     assert asked[-4:] == ["--task", "level1/2", "--gpu-memory", "99"]
-    assert asked[asked.index("--seconds") + 1], asked[asked.index("--lanes") + 1] == ("60", "4")
+    assert [asked[asked.index(name) + 1] for name in ("--seconds", "--lanes")] == ["60", "4"]
     assert said[1].endswith("the work goes on")
     assert "./work.log" in results(tmp_path)
     assert "./results/verdict" not in results(tmp_path)
-    code, said = run_sh(tmp_path, "start", "60", "4", WAIT="1", SLOW="yes")
+    code, said = run_sh(tmp_path, "start", "60", "4", **slow)
     assert said[0] == "work is under way: it goes on"
+    until.touch()
     code, said = run_sh(tmp_path, "wait", "20")
     assert code == 3, "its exit status"
     assert said[-2].startswith(f"{tmp_path}/work/warpsmith/src:{tmp_path}/work/site")

@@ -4,6 +4,7 @@ where nothing can be forked."""
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -110,6 +111,18 @@ def test_a_server_with_threads_says_that_it_cannot_fork(tmp_path: Path) -> None:
     assert "pid" in answer  # neither can be imported: the worker itself says so
     server = forked.Server({"PYTHONPATH": str(HERE), "MALLOC_ARENA_MAX": "3"})
     assert server.ask(files, op="fork", preload=["threads_at_import"], **message) == {"unfit": "2 threads"}
+
+
+def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(tmp_path: Path) -> None:
+    with started(tmp_path, MALLOC_ARENA_MAX="5") as worker:
+        server = worker.process._server  # type: ignore[union-attr]
+        with server._lock:  # as an interrupt between sending and receiving leaves it
+            server._asked += 1
+            server._control.send(
+                json.dumps({"op": "reap", "pid": os.getpid(), "number": server._asked}).encode()
+            )
+        assert server.ask(op="reap", pid=worker.process.pid) == {"code": None}
+    assert worker.process.returncode is not None
 
 
 def test_a_lost_server_takes_its_workers_with_it_and_is_replaced(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +131,88 @@ def test_calls_match_by_position_keyword_and_default(args: Any, kwargs: Any, fit
     assert (matched is not None) is fits
     if matched is not None:
         assert matched[0] == [tensor]
+
+
+class Layers:
+    """A cache of several layers, as those of transformers are: an object that holds a list of objects."""
+
+    def __init__(self, count: int = 3) -> None:
+        self.layers = [Cache(torch.randn(2, 4)) for _ in range(count)]
+
+
+def attend(x: torch.Tensor, cache: Layers) -> None: ...
+
+
+def replace_a_tensor(cache: Layers) -> None:
+    cache.layers[1].rows = torch.randn(2, 4)
+
+
+def replace_a_number(cache: Layers) -> None:
+    cache.layers[2].seen = 7
+
+
+def replace_a_layer(cache: Layers) -> None:
+    cache.layers[1] = Cache(torch.randn(2, 4))
+
+
+def add_a_layer(cache: Layers) -> None:
+    cache.layers.append(Cache(torch.randn(2, 4)))
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [(replace_a_tensor, True), (replace_a_number, False), (replace_a_layer, True), (add_a_layer, False)],
+)
+def test_an_instance_is_taken_apart_again_where_something_in_it_was_replaced(change: Any, fits: bool) -> None:
+    x, cache = torch.randn(1, 4), Layers()
+    matcher = CallMatcher(attend, CallShape.of(attend, (x, cache), {}, unused=[1, 3]).tree)
+    for _ in range(3):
+        leaves, objects = matcher.match((x, cache), {})
+        assert [id(t) for t in leaves] == [id(x), id(cache.layers[1].rows)]
+        assert [id(o) for o in objects] == [id(o) for o in (cache, cache.layers, *cache.layers)]
+    change(cache)
+    matched = matcher.match((x, cache), {})
+    assert (matched is not None) == fits
+    if matched is not None:
+        assert matched[0][1] is cache.layers[1].rows
+
+
+def test_an_instance_is_not_kept_alive_and_another_one_is_told_from_it() -> None:
+    x, cache = torch.randn(1, 4), Layers()
+    matcher = CallMatcher(attend, CallShape.of(attend, (x, cache), {}).tree)
+    assert matcher.match((x, cache), {}) is not None
+    rows, another = weakref.ref(cache.layers[0].rows), Layers()
+    (_, first, *_), _ = matcher.match((x, another), {})
+    assert first is another.layers[0].rows
+    matcher.match((x, cache), {})
+    del cache
+    assert rows() is None
+    assert matcher.match((x, another), {}) is not None
+
+
+def test_an_instance_that_refers_to_itself_is_not_kept_alive() -> None:
+    x, cache = torch.randn(1, 4), Layers()
+    cache.layers[0].whole = cache
+    matcher = CallMatcher(attend, CallShape.of(attend, (x, cache), {}).tree)
+    assert matcher.match((x, cache), {}) is not None
+    rows = weakref.ref(cache.layers[1].rows)
+    del cache
+    gc.collect()
+    assert rows() is None
+
+
+class Sealed(Cache):
+    """Says itself what it holds."""
+
+    def __getstate__(self) -> Any:
+        return {"rows": self.rows.clone(), "seen": self.seen}
+
+
+def test_an_instance_that_says_itself_what_it_holds_is_asked_each_time() -> None:
+    x, cache = torch.randn(1, 4), Sealed(torch.randn(2, 4))
+    matcher = CallMatcher(attend, CallShape.of(attend, (x, cache), {}).tree)
+    first, second = (matcher.match((x, cache), {})[0][1] for _ in range(2))
+    assert first is not second
 
 
 def test_the_order_of_a_dict_is_part_of_a_call() -> None:

@@ -192,3 +192,156 @@ def test_a_counter_of_an_enclosing_function_is_refused(tmp_path):
     with pytest.raises(TaskError, match="forward changes calls,"):
         export_module(count, (X,), {}, tmp_path)
     assert calls == 0
+
+
+def change_epsilon(net: nn.Module) -> None:
+    net.norm.eps = 0.5
+
+
+def change_tuple(net: nn.Module) -> None:
+    net.window = (1, 4)
+
+
+def replace_layer(net: nn.Module) -> None:
+    torch.manual_seed(2)
+    net.linear = nn.Linear(8, 8).eval()
+
+
+def wrap_layer(net: nn.Module) -> None:
+    """As adapters are put around layers."""
+    net.linear = nn.Sequential(net.linear, nn.Tanh()).eval()
+
+
+def replace_forward(net: nn.Module) -> None:
+    """As libraries move layers between devices by."""
+    forward = net.forward
+    net.forward = lambda x: {"y": forward(x)["y"] * 2, "n": 3}
+
+
+class Tunable(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.window, self.power = nn.LayerNorm(8), (0, 8), 2
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        first, last = self.window
+        y = torch.relu(self.linear(self.norm(x)) * self.scale) ** self.power
+        return {"y": y[:, first:last], "n": 3}
+
+
+CHANGES = {
+    "setting": (lambda net: setattr(net, "power", 3), "power of Tunable was changed"),
+    "setting-of-a-submodule": (change_epsilon, "eps of LayerNorm was changed"),
+    "tuple": (change_tuple, "window of Tunable was changed"),
+    "submodule": (replace_layer, "a submodule of Tunable was replaced"),
+    "adapter": (wrap_layer, "a submodule of Tunable was replaced"),
+    "forward": (replace_forward, "forward of Tunable was changed"),
+}
+
+
+def make_tunable(folder: Path) -> tuple[OptimizedModule, nn.Module]:
+    torch.manual_seed(1)
+    net = Tunable().eval()
+    graph = export_module(net, (X,), {}, folder).task.graph
+    return OptimizedModule(net, graph, [], rewritten=graph), copy.deepcopy(net)
+
+
+ELSEWHERE = {  # pairs that are no case
+    ("itself", "forward"): "a forward of its own takes the place of ours",
+    ("copied", "forward"): "a function of the original's own is copied as it is",
+    ("copied", "submodule"): "see below: a layer like the one before it is welcome",
+    ("copied", "adapter"): "see below: it has other submodules",
+}
+
+
+PLACES = ("original", "itself", "copied", "compiled")
+
+
+@pytest.mark.parametrize(
+    ("where", "name"), [(w, n) for w in PLACES for n in CHANGES if (w, n) not in ELSEWHERE]
+)
+def test_what_is_changed_after_the_export_is_honoured(name, where, tmp_path):
+    """On the original, through the optimized module, in a copy made afterwards, and in code that is compiled."""
+    change, reason = CHANGES[name]
+    fast, reference = make_tunable(tmp_path)
+    torch._dynamo.reset()
+    called = torch.compile(fast, backend="eager") if where == "compiled" else fast
+    with torch.no_grad():
+        torch.testing.assert_close(called(X), reference(X))
+        before = fast.fast_calls
+        change(fast if where == "itself" else fast.original)
+        change(reference)
+        if where == "copied":
+            called, before = copy.deepcopy(fast), 0
+        torch.testing.assert_close(called(X), reference(X))
+    if where != "compiled":
+        answered = called if where == "copied" else fast
+        assert answered.fast_calls == before
+        assert reason in answered.last_fallback
+
+
+def test_a_copy_that_is_in_another_mode_is_not_taken_for_the_exported_one(fast):
+    fast.train()
+    again = copy.deepcopy(fast)
+    with torch.no_grad():
+        again(X)
+        assert (again.fast_calls, again.last_fallback) == (
+            0,
+            "a submodule's training mode is not the exported one",
+        )
+        again.eval()(X)
+    assert again.fast_calls == 1
+
+
+def test_a_copy_with_a_further_submodule_runs_the_original(tmp_path):
+    fast, reference = make_tunable(tmp_path)
+    for net in (fast, reference):
+        wrap_layer(net)
+    again = copy.deepcopy(fast)
+    with torch.no_grad():
+        torch.testing.assert_close(again(X), reference(X))
+    assert "other submodules" in again.last_fallback
+
+
+def test_a_copy_takes_a_layer_like_the_one_before_it(tmp_path):
+    """Kernels read the weights of the layer that stands there."""
+    fast, reference = make_tunable(tmp_path)
+    for net in (fast, reference):
+        replace_layer(net)
+    again = copy.deepcopy(fast)
+    with torch.no_grad():
+        torch.testing.assert_close(again(X), reference(X))
+    assert again.fast_calls == 1
+
+
+def test_what_is_set_on_it_is_the_originals_but_for_its_own(tmp_path):
+    fast, _ = make_tunable(tmp_path)
+    fast.label, fast.last_fallback = "first", "none"
+    fast.scale = nn.Parameter(torch.zeros(8))
+    assert fast.original.label == fast.label == "first"
+    assert not hasattr(fast.original, "last_fallback")
+    assert fast.original.scale is fast.scale
+    with torch.no_grad():
+        assert float(fast(X)["y"].sum()) == 0
+    assert fast.fast_calls == 1  # a parameter of the same form is read at each call
+
+
+def test_notebooks_show_what_answered(fast):
+    with torch.no_grad():
+        fast(X[:2])
+    page = fast._repr_html_()
+    assert "Net" in page
+    assert "1 by the original" in page
+    assert "x is torch.float32[2, 8]" in page
+
+
+def test_weights_by_name_are_the_originals(fast):
+    """A checkpoint is saved and loaded under the original's names; a new one takes effect at once."""
+    state = {name: value * 2 for name, value in fast.state_dict().items()}
+    assert set(state) == set(fast.original.state_dict())
+    reference = copy.deepcopy(fast.original)
+    for net in (fast, reference):
+        assert not net.load_state_dict(state, assign=net is fast).missing_keys
+    with torch.no_grad():
+        torch.testing.assert_close(fast(X), reference(X))
+    assert fast.fast_calls == 1

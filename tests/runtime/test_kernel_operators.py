@@ -231,6 +231,7 @@ def test_a_thousand_steps_leave_nothing_behind(tmp_path, training):
     before, after = measured["before"], measured["after"]
     assert after["tensors"] <= before["tensors"]
     assert after["resident"] - before["resident"] < 8 << 20
+    assert after["files"] <= before["files"]
 
 
 @pytest.mark.gpu

@@ -1,4 +1,5 @@
-"""1,000 steps in a process of their own, where nothing else takes memory; out: tensors and resident bytes, before and after.
+"""1,000 steps in a process of their own, where nothing else takes memory; out: tensors, resident bytes and open files, before and
+after.
 
 In: the folder of builds, and 1 for steps with gradients.
 """
@@ -20,7 +21,11 @@ from warpsmith.targets.cpu import CpuTarget
 def measure() -> dict[str, int]:
     gc.collect()
     tensors = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
-    return {"tensors": tensors, "resident": psutil.Process().memory_info().rss}
+    return {
+        "tensors": tensors,
+        "resident": psutil.Process().memory_info().rss,
+        "files": psutil.Process().num_fds(),
+    }
 
 
 def main(builds: Path, training: bool) -> None:

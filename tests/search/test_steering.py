@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,21 @@ def test_the_gain_left_is_amdahls_with_the_region_at_its_limit() -> None:
     assert rooms[ONE].gain_left == pytest.approx(100 / (100 - 60 * 0.5))
     assert rooms[TWO].gain_left == pytest.approx(100 / (100 - 30 * 0.2))
     assert rooms[ONE].share == pytest.approx((60 + CPU.unit_call_us) / 100)
+
+
+def test_a_best_that_was_only_screened_has_as_much_room() -> None:
+    """On a GPU the search goes on while the first verdicts are awaited."""
+    judged = two_regions(0.5, 0.8)
+    timing = judged.result.timing
+    assert timing is not None
+    timing = timing.model_copy(update={"estimate": timing.best, "ratios": ()})
+    screened = replace(
+        judged, result=judged.result.model_copy(update={"status": "screened", "timing": timing})
+    )
+    assert screened.result.speedup is None
+    here = situation([screened])
+    assert Steering().rooms(here) == Steering().rooms(situation([judged]))
+    assert Steering().stop(here) is None
 
 
 def test_a_region_near_its_limit_is_left_alone_and_off_it_is_not() -> None:

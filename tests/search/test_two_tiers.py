@@ -11,7 +11,7 @@ from warpsmith.agents.base import Attempt
 from warpsmith.progress import SilentObserver
 from warpsmith.records import Budget, Candidate, Result
 from warpsmith.search.confirmation import confirm
-from warpsmith.search.finalists import FINALISTS, choose_finalists, find_factor
+from warpsmith.search.finalists import FEW, FINALISTS, choose_finalists, count_finalists, find_factor
 from warpsmith.search.loop import Search
 from warpsmith.search.remeasure import order_leaders
 from warpsmith.testing import ScriptedExecutor, chain_candidate, scripted_result, scripted_screening
@@ -119,6 +119,25 @@ def test_finalists_are_those_that_may_beat_what_is_sure() -> None:
     attempts.append(made("e", 1.5, screened=False))
     chosen = choose_finalists(attempts, {}, most=9)
     assert [a.candidate.units[0].technique for a in chosen] == ["b", "c"]
+
+
+def test_a_small_round_has_one_finalist() -> None:
+    """Else verdicts would take most of the time where few candidates are new."""
+    assert [count_finalists(n) for n in (0, 1, FEW, FEW + 1, 24)] == [1, 1, 1, FINALISTS, FINALISTS]
+    executor = ScriptedExecutor(speed_by_values)
+    search, _ = two_tiers(executor)
+    judged_by_round, run = list[int](), executor.run
+
+    def count(candidates: Sequence[Candidate]) -> Iterator[Result]:
+        fresh = sum(a.screened for a in search.attempts) + len(executor.judged)
+        judged_by_round.append(len(candidates))
+        assert len(candidates) <= FINALISTS
+        assert len(candidates) == 1 or fresh > FEW
+        return run(candidates)
+
+    executor.run = count  # type: ignore[method-assign]
+    search.run()
+    assert judged_by_round
 
 
 def test_estimates_that_were_too_high_are_believed_less() -> None:

@@ -90,6 +90,46 @@ clicks[1](); const down = shown(); clicks[1](); console.log(JSON.stringify([down
     ]
 
 
+def test_a_long_board_is_drawn_from_its_top_and_the_rest_while_nothing_else_is_to_be_done() -> None:
+    """What a browser lays out at once is as long as a screen. Whoever sorts or filters again is not shown rows of before."""
+    before = """
+const cell = (text) => ({ textContent: text, dataset: {} });
+const all = [...Array(100).keys()].map((i) => ({ cells: [cell(`${i}`)], dataset: { outcome: i % 2 ? "win" : "" }, textContent: `task ${i}`, hidden: false }));
+let placed = [...all];
+const idle = [], clicks = [];
+globalThis.requestIdleCallback = (f) => idle.push(f);
+const head = { textContent: "task", replaceChildren() {}, removeAttribute() {}, setAttribute(n, v) { this.state = v; }, getAttribute() { return this.state; } };
+const table = { id: "board", querySelectorAll: () => [head] };
+document.createElement = () => ({ addEventListener: (_, f) => clicks.push(f) });
+document.querySelectorAll = (s) => (s === "table" ? [table] : s === "#board tbody tr" ? placed : []);
+const body = document.querySelector("#board tbody");
+body.replaceChildren = (...rows) => { placed = rows; };
+body.append = (...rows) => { placed.push(...rows); };
+const form = document.querySelector("#filters");
+const select = { name: "outcome", value: "", options: [{ value: "" }, { value: "win" }] };
+form.elements.q = { value: "", name: "q" };
+form.querySelectorAll = () => [select];
+form.addEventListener = (kind, f) => { if (kind === "input") form.update = f; };
+globalThis.history = { replaceState() {} };
+"""
+    more = """
+const rest = () => { while (idle.length) idle.shift()(); };
+const state = () => [placed.length, placed[0].textContent, document.querySelector("#count").textContent];
+const seen = [];
+clicks[0](); seen.push(state());
+rest(); seen.push(state());
+select.value = "win"; form.update(); seen.push(state());
+select.value = ""; form.update(); clicks[0](); rest(); seen.push(state());
+console.log(JSON.stringify([seen, placed.every((row, i) => row === all[i])]));
+"""
+    seen, in_order = json.loads(run_script(more, "", before))
+    assert seen == [
+        [40, "task 99", "100 of 100 rows"], [100, "task 99", "100 of 100 rows"], [40, "task 99", "50 of 100 rows"],
+        [100, "task 0", "100 of 100 rows"],
+    ]  # fmt: skip
+    assert in_order
+
+
 def read_themes() -> list[dict[str, str]]:
     css = read_style("pages")
     blocks = re.findall(r":root[^{]*\{([^}]*)\}", css)

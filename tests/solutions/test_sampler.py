@@ -34,7 +34,10 @@ def test_a_library_that_works_is_met(tmp_path: Path) -> None:
     library = build_sampler(tmp_path)
     assert library is not None
     a = np.random.default_rng(0).random(1 << 16)
-    pages = Sampler(library).sample(lambda: np.exp(a))
+    b = np.empty_like(a)
+    pages = Sampler(library).sample(
+        lambda: np.sqrt(a, out=b)
+    )  # its own loop on every processor; exp may be the C library's
     named = name_samples(pages, Path(f"/proc/{os.getpid()}/maps").read_text(), tmp_path)
     assert sum(named.values()) > 20
     assert sum(c for n, c in named.items() if "_multiarray_umath" in n) > sum(named.values()) / 2

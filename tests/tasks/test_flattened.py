@@ -12,7 +12,7 @@ from torch import nn
 
 from warpsmith.errors import TaskError
 from warpsmith.tasks.export import export_program, program_graph
-from warpsmith.tasks.flattened import input_names
+from warpsmith.tasks.flattened import name_inputs
 from warpsmith.tasks.memory import export_module
 
 
@@ -46,7 +46,7 @@ def test_inputs_are_named_after_the_arguments_they_lie_in() -> None:
     graph = graph_of(Attends(), torch.randn(2, 4), cache=Cache(torch.randn(3, 4)))
     assert [i.target for i in graph.inputs if i.role == "input"] == ["x", "cache_rows"]
     assert [i.target for i in graph.inputs if i.role == "param"] == ["project.weight", "project.bias"]
-    assert input_names([("a", "0"), ("a_0",), ("class",), ("2",), ()]) == [
+    assert name_inputs([("a", "0"), ("a_0",), ("class",), ("2",), ()]) == [
         "a_0",
         "a_0_1",
         "x_class",

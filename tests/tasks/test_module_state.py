@@ -54,3 +54,29 @@ def test_concatenation_with_a_vector_of_no_elements_is_a_copy(tmp_path: Path) ->
     assert [i.role for i in graph.inputs] == ["input"]
     assert [n.op for n in graph.nodes][-1] == "aten.clone.default"
     assert graph.specs[graph.outputs[0].value].stride == (3, 1)
+
+
+class FrozenDict(dict[str, int]):
+    """Refuses what would change it, as the configuration of a model of diffusers does."""
+
+    def _refuse(self, *_: object) -> None:
+        raise TypeError("it is frozen")
+
+    clear = update = pop = __setitem__ = __delitem__ = _refuse  # type: ignore[assignment]
+
+
+class Configured(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings, self.calls_seen = FrozenDict(width=4), {"last": 0}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls_seen["last"] = self.settings["width"]
+        return x * self.settings["width"]
+
+
+def test_what_did_not_change_is_not_touched(tmp_path: Path) -> None:
+    module = Configured()
+    graph = task_from_module(module, (torch.randn(2, 4),), {}, tmp_path).graph
+    assert any(n.op == "aten.mul.Tensor" for n in graph.nodes)
+    assert module.calls_seen == {"last": 0}  # what did is as it was

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import itertools
 import json
+import types
 from typing import Any
 
 import pytest
@@ -14,7 +15,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpsmith.tasks.structure import Builder, NotRebuildable, Parts, put_together, same, take_apart
+from warpsmith.tasks.structure import (
+    Builder,
+    NotRebuildable,
+    Parts,
+    list_held,
+    list_unused,
+    put_together,
+    same,
+    take_apart,
+)
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -77,6 +87,24 @@ def test_an_instance_counts_a_tensor_once_and_a_tuple_each_time() -> None:
     tensor = torch.ones(2)
     assert len(take_apart(Output(tensor, tensor, [tensor]))[1].leaves) == 1
     assert take_apart((tensor, tensor))[0] == {"tuple": [0, 1]}
+
+
+def test_unused_tensors_have_no_number_and_come_back() -> None:
+    rows = [torch.ones(n + 1) for n in range(3)]
+    parts = Parts(unused=[0, 2])
+    tree = parts.add(rows)
+    assert tree == [{"unused": 0}, 0, {"unused": 2}]
+    assert [len(t) for t in parts.leaves] == [2]
+    assert list_unused({"dict": {"unused": tree}}) == [0, 2], "a key of that name is none"
+    new = torch.zeros(2)
+    built = Builder([new], {}, skipped=parts.skipped).build(tree)
+    assert [id(t) for t in built] == [id(rows[0]), id(new), id(rows[2])]
+
+
+def test_tensors_that_instances_hold_are_told_from_those_of_the_call() -> None:
+    held = types.SimpleNamespace(rows=[torch.ones(1)], more={"unused": torch.ones(2)})
+    tree, parts = take_apart([torch.ones(3), held, {"a": torch.ones(4)}])
+    assert [len(parts.leaves[n]) for n in list_held(tree)] == [1, 2]
 
 
 def test_shared_and_cyclic_objects_stay_one_object() -> None:

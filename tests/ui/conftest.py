@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,24 @@ def live(tmp_path: Path) -> Iterator[Live]:
 
 @pytest.fixture
 def start_run(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a paced run on the live archive, as a process of its own."""
+    """Start a run on the live archive, as a process of its own: a paced one, or `warpsmith optimize` with these arguments."""
     processes = []
 
-    def start(seconds: float = 0.1, evaluations: int = 14) -> subprocess.Popen[str]:
-        command = [sys.executable, str(PACED_RUN), str(tmp_path / "a.db"), str(seconds), str(evaluations)]
+    def start(seconds: float = 0.1, evaluations: int = 14, real: Sequence[str] = ()) -> subprocess.Popen[str]:
+        archive = str(tmp_path / "a.db")
+        command = [sys.executable, str(PACED_RUN), archive, str(seconds), str(evaluations)]
+        if real:
+            command = [
+                sys.executable,
+                "-m",
+                "warpsmith",
+                "optimize",
+                *real,
+                "--archive",
+                archive,
+                "--json",
+                "-",
+            ]
         processes.append(
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
 from chromium import check_accessibility
 from live_server import wait_for_activity, wait_until
 
+REAL_SECONDS = 120.0  # a compiler, three processes of torch, fifteen seconds of search, a confirmation
 KERNEL = """// warpsmith-unit: 1
 // family: pointwise   technique: by-hand
 // HANDMADE
@@ -36,6 +39,30 @@ def test_a_run_is_seen_from_start_to_win_by_two_browsers(live, start_run, open_p
         assert "searching" in page.inner_text("#log")
         assert page.locator("#stages .chip").count() == 0
     assert json.loads(run.communicate()[0])["status"] == "win"
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_real_run_is_seen_from_start_to_verdict(live, start_run, open_page):
+    """With a compiler, a judge and eager beside it: what the page says in the end is what the run says."""
+    page = open_page(live.url)
+    task = Path(__file__).resolve().parents[2] / "examples/softmax.py"
+    run = start_run(real=[str(task), "--time", "15s", "--budget", "6", "--baselines", "eager"])
+    page.click("#working a >> text=softmax.py")
+    page.wait_for_selector("#state .badge.working")
+    page.wait_for_selector("#stages .chip", timeout=REAL_SECONDS * 1e3)
+    page.wait_for_selector("#attempts tbody tr", timeout=REAL_SECONDS * 1e3)
+    page.wait_for_selector("#state .badge.ended", timeout=REAL_SECONDS * 1e3)
+    summary = json.loads(run.communicate()[0])
+    assert summary["status"] in ("win", "no-win", "too-busy"), summary["reason"]  # clocks say which
+    assert summary["status"] in page.inner_text("#state")
+    if summary["status"] == "too-busy":
+        return  # nothing was confirmed, and the page says so
+    best = page.inner_text("#best")
+    assert "confirmed" in best
+    assert "over PyTorch eager" in best
+    assert f"{summary['best']['speedup']['low']:.2f}" in best
+    assert f"{summary['evaluations']} of 6 judged" in page.inner_text("#progress")
 
 
 def test_a_killed_run_is_shown_as_killed(live, start_run, open_page):

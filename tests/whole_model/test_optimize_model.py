@@ -21,6 +21,7 @@ from warpsmith.runtime.module import OptimizedModule
 from warpsmith.tasks.memory import export_module
 from warpsmith.whole_model import finishing, searching
 from warpsmith.whole_model.searching import divide_time
+from warpsmith.workload import recording
 
 
 class Gate(nn.Module):
@@ -81,8 +82,9 @@ def _searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     def measure(variants: Any, seconds: float, seed: int) -> Blocks:
         times: dict[str, list[list[float]]] = {}
         for name, make_ready in variants.items():
-            model = make_ready().args[0]
-            assert isinstance(run(model), torch.Tensor)
+            ready = make_ready()
+            (model,) = ready.args
+            assert isinstance(ready(), torch.Tensor)
             times[name] = [[100.0 - 10 * sum(isinstance(m, OptimizedModule) for m in model.modules())]] * 6
         return Blocks(times)
 
@@ -109,6 +111,35 @@ def test_winners_are_composed_and_told(config: Config, searched: list[str]) -> N
     torch.testing.assert_close(run(outcome.model), run(model))
     assert "over the original" in str(outcome)
     assert "replaced: Gate (layers.0 and 1 equal)" in outcome.report()
+
+
+def test_layers_with_a_cache_of_a_fixed_size_are_replaced(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layers are given one cache, of which each has its own part; the call that sets the cache up is the original's."""
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(recording, "LARGEST_REGION", 20)
+    monkeypatch.setattr(recording, "predict_saving_s", lambda seconds, *_: seconds / 2)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_key_value_heads": 2}
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(num_hidden_layers=3, vocab_size=64, pad_token_id=0, **sizes)
+    ).eval()
+    ids = torch.randint(1, 64, (1, 4), generator=torch.Generator().manual_seed(0))
+
+    def generate(model: Any) -> torch.Tensor:
+        options = {"cache_implementation": "static", "disable_compile": True, "do_sample": False}
+        with torch.no_grad():
+            return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **options)
+
+    fast = warpsmith.optimize_model(model, generate, time=30, config=config, seed=0)
+    assert "LlamaDecoderLayer" in searched, fast.report()
+    replaced = [m for m in fast.model.modules() if isinstance(m, OptimizedModule)]
+    layers = [m for m in replaced if type(m.original).__name__ == "LlamaDecoderLayer"]
+    assert len(layers) == 3, fast.report()
+    calls = [(m.fast_calls, m.fallbacks) for m in layers]
+    assert torch.equal(generate(fast.model), generate(model))
+    new_calls = [(m.fast_calls - f, m.fallbacks - b) for m, (f, b) in zip(layers, calls, strict=True)]
+    assert new_calls == [(23, 1)] * 3, layers[0].last_fallback
 
 
 def test_compiled_model_gives_a_copy_of_its_layers(config: Config, searched: list[str]) -> None:

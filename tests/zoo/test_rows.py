@@ -46,6 +46,11 @@ def test_outcome(fixture: Fixture, finding: Finding, outcome: str) -> None:
     assert as_expected([found]) is (outcome not in ("MISSED", "FALSE REJECT"))
 
 
+def test_a_cheat_that_passes_shows_what_it_was_labelled() -> None:
+    assert row(CHEAT, Finding("ok", labels=("none", "no win"))).got == "label none, no win"
+    assert row(HONEST, Finding("ok", labels=("none", "no win"))).got == "ok"
+
+
 def test_text_and_json_say_the_same() -> None:
     rows = [
         row(CHEAT, Finding("incorrect", "budget")),

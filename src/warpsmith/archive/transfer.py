@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sqlalchemy import Connection, select, true
 from ..errors import ArchiveError
 from ..records import Exchange, Result
 from . import schema as s
+from .entries import Entry
 from .foreign import foreign_kernels, licenses
 from .incoming import ImportCounts, Licensed, PlacedExchange, take, without_paths
 from .learning import load_lessons
@@ -38,6 +39,57 @@ def export_jsonl(archive: ArchiveReader, path: Path) -> int:
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
             count += 1
     return count - 1
+
+
+def export_run(archive: ArchiveReader, run_id: str, results: bool = True) -> str:
+    """Return one run as the lines of an export: its task, environment and row, and with `results` all that it judged, asked and
+    learnt. Raises ArchiveError where there is no such run.
+    """
+    run = archive.run(run_id)
+    lines = [
+        {"kind": "header", "format": FORMAT},
+        record_line("environment", run.environment.id, run.environment),
+    ]
+    task = archive.task(run.task_id)
+    if task is not None:
+        lines.append(record_line("task", task.id, task))
+    entries = archive.run_entries(run_id, as_judged=True) if results else []
+    lines += _list_authors(entries)
+    lines.append(record_line("run", run_id, run))
+    if results:
+        with archive.database.transaction() as connection:
+            lines += _list_judged(connection, run_id)
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+
+
+def _list_authors(entries: Collection[Entry]) -> Iterator[dict[str, Any]]:
+    """Yield the hypotheses and candidates of entries, each once."""
+    hypotheses = {e.hypothesis.id: e.hypothesis for e in entries if e.hypothesis is not None}
+    yield from (record_line("hypothesis", i, h) for i, h in hypotheses.items())
+    candidates = {e.candidate.id: e.candidate for e in entries}
+    yield from (record_line("candidate", i, c) for i, c in candidates.items())
+
+
+def _list_judged(connection: Connection, run_id: str) -> Iterator[dict[str, Any]]:
+    """Yield the results of a run with their places, what its models answered, and the lessons."""
+    p = s.run_results.c
+    query = select(s.results.c.id, s.results.c.record).join(
+        s.run_results, p.result_number == s.results.c.number
+    )
+    for row in connection.execute(query.where(p.run_id == run_id).order_by(p.number)):
+        yield record_line("result", row.id, without_paths(Result.model_validate_json(row.record)))
+    yield from (record_line("place", "", record) for record in every_place(connection, run_id))
+    x = s.exchanges.c
+    for row in connection.execute(select(s.exchanges).where(x.run_id == run_id).order_by(x.number)):
+        exchange = Exchange.model_validate_json(row.record)
+        placed = PlacedExchange(run_id=run_id, created_at=row.created_at, exchange=exchange)
+        yield record_line("exchange", "", placed)
+    yield from (record_line("lesson", "", lesson.lesson) for lesson in load_lessons(connection, true()))
+
+
+def import_text(archive: Archive, text: str, name: str) -> ImportCounts:
+    """Add the lines of an export that came as text; `name` is what messages call it. Raises ArchiveError as `import_jsonl`."""
+    return _import_lines(archive, text.splitlines(), name)
 
 
 @contextmanager
@@ -60,18 +112,24 @@ def import_jsonl(archive: Archive, path: Path) -> ImportCounts:
     """Add what `path` holds; doing it twice changes nothing. Raises ArchiveError naming the first bad
     line.
     """
-    counts = ImportCounts()
     try:
-        with path.open(encoding="utf-8") as file, archive.database.transaction(write=True) as connection:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    _import_line(connection, counts, f"{path.name}:{number}", line, first=number == 1)
+        with path.open(encoding="utf-8") as file:
+            return _import_lines(archive, file, path.name)
     except OSError as error:
         raise ArchiveError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ArchiveError(f"{path} is not text: it is no archive export") from error
+
+
+def _import_lines(archive: Archive, lines: Iterable[str], name: str) -> ImportCounts:
+    """Add the lines in one transaction."""
+    counts = ImportCounts()
+    with archive.database.transaction(write=True) as connection:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                _import_line(connection, counts, f"{name}:{number}", line, first=number == 1)
     if not counts.lines:
-        raise ArchiveError(f"{path} is empty: it is no archive export")
+        raise ArchiveError(f"{name} is empty: it is no archive export")
     return counts
 
 

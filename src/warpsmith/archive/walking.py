@@ -46,11 +46,13 @@ def list_judged_tasks(archive: ArchiveReader) -> list[tuple[str, str]]:
     return [(row.task_id, row.target) for row in rows]
 
 
-def every_place(connection: Connection) -> Iterator[PlacedResult]:
-    """Yield the place of each result in each run, run by run."""
+def every_place(connection: Connection, run_id: str | None = None) -> Iterator[PlacedResult]:
+    """Yield the place of each result in each run, or in this run, run by run."""
     p = s.run_results.c
     query = select(p.run_id, p.number, s.results.c.id.label("result"), p.kind, p.elapsed)
     query = query.join(s.results, s.results.c.number == p.result_number).order_by(p.run_id, p.number)
+    if run_id is not None:
+        query = query.where(p.run_id == run_id)
     for row in connection.execute(query):
         yield PlacedResult(
             run_id=row.run_id, number=row.number, result=row.result, kind=row.kind, elapsed=row.elapsed

@@ -28,6 +28,7 @@ from .author_views import (
 from .describe import name_hardware
 from .jobs import JobRequest, JobView
 from .machine_page import write_machine_page
+from .observing import Observation
 from .service import AuthoringService
 
 WAIT_SECONDS = 20.0  # of one call that waits for a job
@@ -74,6 +75,10 @@ class Author(Protocol):
 
     def machine_page(self, gpu: str = "") -> str:
         """Describe the machine that units are timed on, or a GPU by its short name."""
+        ...
+
+    def observe(self, task: str) -> Observation:
+        """Return what a policy may see of a task: see `observing`."""
         ...
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
@@ -149,6 +154,9 @@ class LocalAuthor:
 
     def machine_page(self, gpu: str = "") -> str:
         return write_machine_page(self.service.config, self.service.target_name, gpu)
+
+    def observe(self, task: str) -> Observation:
+        return self.service.observe(self._load(task), task, self.owner)
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
         return self.service.history(self._load(task), last, self.owner)

@@ -12,7 +12,8 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from .. import machine
 from ..agents.base import Attempt
@@ -30,10 +31,13 @@ from ..progress import counted
 from ..records import TOO_BUSY, Candidate, Region, Result, RunSummary, Task
 from ..records.result import NO_WIN_QUARANTINED
 from ..search.confirmation import describe_best, explain_noise
+from ..solutions.judge import SolutionJudge
+from ..solutions.verdict import SolutionVerdict
 from ..targets.target import Target, unit_device
 from ..wording import label
 
 IDLE = "waiting for a submission"
+MAX_REMEMBERED = 256  # verdicts on solutions
 LOOK_S = 0.3  # for other programs before a batch is screened
 BUSY = "other programs ran on this machine meanwhile: times may be longer than they are alone"
 
@@ -57,12 +61,15 @@ class AuthorSession:
         self._trouble: BaseException | None = None  # why the judge did not open
         self.live = LiveActivity(archive, "authors", task.name, target.name)
         self.live.begin()
-        self.judge = ScreeningJudge(
-            task, target, scratch=self._scratch, workdir=self._scratch.new("session"), seed=self._seed,
-            progress=self._report_stage, baselines=config.baselines, peaks_cache=config.cache,
-            memory_gb=config.judge_memory_gb, timed_on=config.timed_on,
-            lock=processor_lock_file() if unit_device(target) == "cpu" else None,
-        )  # fmt: skip
+        self._settings: dict[str, Any] = {
+            "scratch": self._scratch, "progress": self._report_stage, "baselines": config.baselines,
+            "peaks_cache": config.cache, "memory_gb": config.judge_memory_gb, "timed_on": config.timed_on,
+            "lock": processor_lock_file() if unit_device(target) == "cpu" else None,
+        }  # fmt: skip
+        workdir = self._scratch.new("session")
+        self.judge = ScreeningJudge(task, target, workdir=workdir, seed=self._seed, **self._settings)
+        self._solution_judge: SolutionJudge | None = None
+        self._solution_verdicts: dict[tuple[str, bool], SolutionVerdict] = {}
         self.judge.moved = self.live.move
         self._executor = LocalExecutor(self.judge)
         self.live.change(stage=IDLE)
@@ -119,6 +126,35 @@ class AuthorSession:
         self._tell_outcome(candidate, result)
         return result.restate(self.judge.limit)
 
+    def judge_solution(self, source: Path, quick: bool) -> SolutionVerdict:
+        """The verdict on a `ModelNew`; `quick`: fewer families of inputs and rounds of timing. The same text is judged once: who asks
+        again and again does not wait for lucky times.
+        """
+        if self._solution_judge is None:
+            self._solution_judge = self._open_for_solutions()
+        key = (source.read_text(encoding="utf-8"), quick)
+        if key not in self._solution_verdicts:
+            self._solution_judge.quick = quick
+            verdict = self._solution_judge.judge(source)
+            self.live.say(f"a solution: {verdict.verdict}, label {verdict.label}"[:300])
+            if len(self._solution_verdicts) >= MAX_REMEMBERED:
+                self._solution_verdicts.pop(next(iter(self._solution_verdicts)))
+            self._solution_verdicts[key] = verdict
+        self.live.change(stage=IDLE)
+        return self._solution_verdicts[key]
+
+    def _open_for_solutions(self) -> SolutionJudge:
+        judge = SolutionJudge(
+            self.task, self.target, workdir=self._scratch.new("solutions"), seed=secrets.randbits(31), quick=True, profile=False,
+            **self._settings,
+        )  # fmt: skip
+        try:
+            self._open(judge.open)
+        except BaseException:
+            judge.close()
+            raise
+        return judge
+
     def observe_counters(self, candidate: Candidate) -> list[Observation]:
         """Read the counters of the hardware for each unit; on a GPU only."""
         self.open_for_screening()
@@ -141,6 +177,8 @@ class AuthorSession:
             if run_id:
                 self._archive.finish_run(self._summary(run_id))
         finally:
+            if self._solution_judge is not None:
+                self._solution_judge.close()
             self.judge.close()
             self._scratch.close()
             if self._trouble is None:

@@ -7,14 +7,18 @@ machine is taken from there, so a job that is done again after a kill judges not
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..judge.building import Built, build_all
 from ..pipeline import lasting
 from ..records import Candidate, Result, Task
+from ..rewards.reward import Reward, RewardMode
+from ..rewards.shaping import reward_malformed, reward_result, reward_solution
+from .actions import Entry, find_solution
 from .author_views import CheckView, VerdictView
 from .code_view import view_code
+from .describe import name_hardware
 from .job_board import LiveJob
 from .outcomes import evidence
 from .profile_view import view_profile
@@ -48,6 +52,8 @@ class JobWork:
             self._inspect(session)
         elif kind == "verdict":
             self._judge(session, self._candidates)
+        elif kind == "score":
+            self._score(session)
         else:
             if kind == "screen":
                 self._screen(session, self._candidates)
@@ -94,6 +100,63 @@ class JobWork:
         )  # fmt: skip
         return evidence(candidate, failed)
 
+    # -- rewards -------------------------------------------------------------------------------------
+
+    def _score(self, session: AuthorSession) -> None:
+        """Judge what each action became, once for equal ones, and reward them all."""
+        job, results = self._live.job, dict[str, Result]()
+        if job.mode == "screening" and self._candidates:
+            results = self._screen(session, self._candidates)
+            results |= self._judge(session, self._choose_confirmed())
+        elif self._candidates:
+            results = self._judge(session, self._candidates)
+        of_solutions = self._score_solutions(session)
+        if not self._live.given_up:
+            rewards = [self._reward(session, entry, results, of_solutions) for entry in job.entries]
+            self._board.update(self._live, rewards=tuple(rewards))
+
+    def _score_solutions(self, session: AuthorSession) -> dict[str, Reward]:
+        """Return the hash of a solution's text → its reward; of screened ones that are worth it by the full judge, if that is asked for."""
+        job = self._live.job
+        lengths = {entry.solution: entry.length for entry in job.entries if entry.solution}
+        rewards = {
+            solution: self._score_solution(session, solution, length, job.mode)
+            for solution, length in lengths.items()
+            if not self._live.given_up
+        }
+        if job.mode == "screening" and job.confirm != "none":
+            worth_it = sorted(
+                (s for s, r in rewards.items() if r.reward > 0), key=lambda s: -rewards[s].reward
+            )
+            for solution in worth_it[: 1 if job.confirm == "best" else None]:
+                if not self._live.given_up:
+                    rewards[solution] = self._score_solution(session, solution, lengths[solution], "verdict")
+        return rewards
+
+    def _score_solution(self, session: AuthorSession, solution: str, length: int, mode: RewardMode) -> Reward:
+        self._stage(f"judging solution {solution}")
+        path = find_solution(solution, self._service.config.cache)
+        verdict = session.judge_solution(path, quick=mode == "screening")
+        return reward_solution(verdict, length, self._live.job.weights, mode, solution)
+
+    def _reward(
+        self, session: AuthorSession, entry: Entry, results: Mapping[str, Result], of_solutions: Mapping[str, Reward]
+    ) -> Reward:  # fmt: skip
+        job = self._live.job
+        if entry.problem:
+            reward = reward_malformed(entry.problem, entry.length, job.weights)
+        elif entry.solution:
+            reward = of_solutions[entry.solution]
+        else:
+            candidate = next(c for c in self._candidates if c.id == entry.candidate)
+            result = results[candidate.content_key]
+            reward = reward_result(
+                result, entry.length, job.weights, "verdict", evidence(candidate, result), session.doubts
+            )
+            hardware = name_hardware(self._service.target_name)
+            reward = reward.model_copy(update={"hardware": hardware, "candidate": candidate.id})
+        return reward.model_copy(update={"job": job.job_id})
+
     # -- screening, tuning, verdicts -----------------------------------------------------------------
 
     def _screen(self, session: AuthorSession, candidates: Sequence[Candidate]) -> dict[str, Result]:
@@ -128,10 +191,12 @@ class JobWork:
             results = self._screen(session, batch)
             tried += [(c, results[c.content_key]) for c in batch if c.content_key in results]
 
-    def _judge(self, session: AuthorSession, candidates: Sequence[Candidate]) -> None:
+    def _judge(self, session: AuthorSession, candidates: Sequence[Candidate]) -> dict[str, Result]:
+        """Return content key → result."""
+        results: dict[str, Result] = {}
         for candidate in candidates:
             if self._live.given_up:
-                return
+                break
             earlier = self._index_known().get(candidate.content_key)
             if (
                 earlier is not None
@@ -140,12 +205,15 @@ class JobWork:
                 and not _waits(earlier)
             ):
                 self._put(session, candidate, earlier, KNOWN)
+                results[candidate.content_key] = earlier
                 continue
             self._stage(f"judging {candidate.id}")
             result = session.judge_candidate(
                 candidate, earlier if earlier is not None and _waits(earlier) else None
             )
             self._put(session, candidate, result)
+            results[candidate.content_key] = result
+        return results
 
     def _choose_confirmed(self) -> list[Candidate]:
         """The screened candidates that also get a verdict, the most promising first."""

@@ -11,10 +11,12 @@ from typing import Literal
 from pydantic import Field
 
 from ..records import Record
+from ..rewards.reward import Reward, RewardMode, RewardWeights
+from .actions import Action, Entry
 from .answers import MAX_NOTE_CHARACTERS, MAX_UNITS, Answer
 from .author_views import CheckView, CodeView, ProfileView, VerdictView
 
-JobKind = Literal["check", "screen", "verdict", "tune", "profile", "inspect"]
+JobKind = Literal["check", "screen", "verdict", "tune", "profile", "inspect", "score"]
 JobState = Literal["queued", "running", "done", "failed", "cancelled"]
 Confirm = Literal["none", "best", "all"]
 MAX_BATCH = 32  # candidates of one job
@@ -37,7 +39,12 @@ class JobRequest(Record):
     task: str = Field(max_length=1000)  # a path, package.module:Class, a name of suite core, or archive:ID
     submissions: tuple[Submission, ...] = Field(default=(), max_length=MAX_BATCH)
     candidates: tuple[str, ...] = Field(default=(), max_length=MAX_BATCH)  # ids of what was handed in before
-    confirm: Confirm = "none"  # of what was screened or tuned: who also gets a verdict
+    actions: tuple[Action, ...] = Field(
+        default=(), max_length=MAX_BATCH
+    )  # of a score job, instead of candidates
+    mode: RewardMode = "screening"  # of a score job: by which judgement rewards are given
+    weights: RewardWeights = RewardWeights()  # of a score job
+    confirm: Confirm = "none"  # of what was screened, tuned or scored: who also gets a verdict
     author: str = Field(default="agent", max_length=80)
     settings: int = Field(default=24, ge=1, le=MAX_SETTINGS)  # of tunables that a tune job screens
     key: str = Field(
@@ -71,6 +78,10 @@ class JobView(Record):
     checks: tuple[CheckView, ...] = ()
     profile: ProfileView | None = None
     code: tuple[CodeView, ...] = ()  # of what was inspected
+    mode: RewardMode = "screening"
+    weights: RewardWeights = RewardWeights()
+    entries: tuple[Entry, ...] = ()  # of a score job: what became of each action
+    rewards: tuple[Reward, ...] = ()  # of a score job that is done: one an action, in order
     best: str = ""  # the candidate whose lower bound is the highest
     notes: tuple[str, ...] = ()
     starts: int = 0  # how often it was begun: more than once after the service was killed

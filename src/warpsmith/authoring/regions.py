@@ -59,13 +59,13 @@ def resolve(graph: Graph, reference: str, regions: Sequence[Region] | None = Non
 
 def techniques(graph: Graph, region: Region, target: str = "cpu") -> tuple[str, ...]:
     """List what the expert knows for the region on a target, one line each; empty: nothing."""
-    return tuple(f"{t.name}: {t.why}" for t in _list_techniques(graph, region, target))
+    return tuple(f"{t.name}: {t.why}" for t in list_techniques(graph, region, target))
 
 
 def example(graph: Graph, region: Region, target: str = "cpu") -> Unit | None:
     """A unit for the region as the expert writes it; None where it cannot."""
     family = family_of(graph, region, target)
-    for technique in _list_techniques(graph, region, target):
+    for technique in list_techniques(graph, region, target):
         try:
             return family.write(graph, region, technique) if family is not None else None
         except Unsupported:
@@ -73,6 +73,7 @@ def example(graph: Graph, region: Region, target: str = "cpu") -> Unit | None:
     return None
 
 
-def _list_techniques(graph: Graph, region: Region, target: str) -> list[Technique]:
+def list_techniques(graph: Graph, region: Region, target: str) -> list[Technique]:
+    """List what the expert offers for a region on a target; empty: nothing."""
     family = family_of(graph, region, target)
     return family.techniques(graph, region, local_facts(target)) if family is not None else []

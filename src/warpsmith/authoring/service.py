@@ -21,6 +21,7 @@ from ..errors import UsageError, WarpsmithError
 from ..processes.buffers import Scratch
 from ..records import Candidate, Task
 from ..targets.target import Target
+from .actions import Action, Entry, keep_solution, write_schedules
 from .answers import make_candidate
 from .author_session import AuthorSession
 from .job_board import JobBoard
@@ -99,10 +100,16 @@ class AuthoringService(TaskQueries):
             raise UsageError(f"{MAX_WAITING} jobs of yours have not ended: wait for some of them")
         candidates = self._collect_candidates(task, request, owner)
         _expect_candidates(request, candidates)
+        entries = []
+        for action in request.actions:
+            entry, scheduled = self._read_action(task, action, request.author, owner)
+            entries.append(entry)
+            candidates += [c for c in scheduled if c.id not in {known.id for known in candidates}]
         job = JobView(
             job_id=secrets.token_hex(8), kind=request.kind, state="queued", task=f"archive:{task.id}", name=task.name,
             target=self.target_name, author=request.author, submitted_at=_now(),
             candidates=tuple(c.id for c in candidates), confirm=request.confirm, settings=request.settings,
+            mode=request.mode, weights=request.weights, entries=tuple(entries),
         )  # fmt: skip
         self.archive.add_task(task)
         self._keep_candidates(candidates, owner, request.shared)
@@ -152,6 +159,24 @@ class AuthoringService(TaskQueries):
             task, self.target_name, submission.units, onto=self._onto(task, submission.onto, owner), author=author,
             note=submission.note,
         )  # fmt: skip
+
+    def _read_action(
+        self, task: Task, action: Action, author: str, owner: str
+    ) -> tuple[Entry, tuple[Candidate, ...]]:
+        """Make an entry of an action, and its candidate. An action that cannot be judged is an entry with its problem."""
+        length = action.length
+        try:
+            if [bool(action.solution), bool(action.units), bool(action.schedules)].count(True) != 1:
+                raise UsageError("an action is a solution, units, or schedules: exactly one of them")
+            if action.solution:
+                return Entry(solution=keep_solution(action.solution, self.config.cache), length=length), ()
+            if action.schedules:
+                candidate = write_schedules(task, self.target_name, action.schedules, author)
+            else:
+                candidate = self.candidate(task, Submission(units=action.units), author=author, owner=owner)
+        except UsageError as error:
+            return Entry(problem=" ".join(str(error).split())[:MAX_BUG_CHARACTERS], length=length), ()
+        return Entry(candidate=candidate.id, length=length), (candidate,)
 
     def _collect_candidates(self, task: Task, request: JobRequest, owner: str) -> list[Candidate]:
         candidates = [
@@ -254,7 +279,11 @@ def _expect_candidates(request: JobRequest, candidates: Sequence[Candidate]) -> 
         raise UsageError("a profile is of a task: name no candidates")
     if request.kind == "tune" and len(candidates) != 1:
         raise UsageError("tune takes one candidate")
-    if request.kind not in ("profile", "tune") and not candidates:
+    if bool(request.actions) is not (request.kind == "score"):
+        raise UsageError("score takes at least one action, and no other kind of job takes any")
+    if request.kind == "score" and candidates:
+        raise UsageError("score takes actions: hand candidates in as their units")
+    if request.kind not in ("profile", "tune", "score") and not candidates:
         raise UsageError(f"{request.kind} takes at least one candidate")
 
 

@@ -21,6 +21,7 @@ from ..records import BaselineTiming, Candidate, Region, Result, Task
 from ..targets.target import Target
 from ..targets.task_header import cuda_region_header
 from . import outcomes, regions, rules
+from .actions import offer_schedules
 from .answers import add_covers
 from .author_views import (
     AttemptRow,
@@ -35,6 +36,8 @@ from .author_views import (
 from .describe import find_peaks, name_hardware, view_region, view_task
 from .fixed_baseline import choose_fixed_baseline
 from .job_journal import JobJournal, OwnedKind, find_journal
+from .machine_page import write_machine_page
+from .observing import Observation, make_observation
 from .task_catalog import ARCHIVED, TaskCatalog
 
 MOST_OTHERS = 2  # units of other tasks, as examples
@@ -110,6 +113,16 @@ class TaskQueries:
             helpers=str(rules.helper(self.target_name) or ""), example=self._example(task, region),
             others=tuple(u.source for u in examples),
         )  # fmt: skip
+
+    def observe(self, task: Task, spec: str = "", owner: str = "") -> Observation:
+        """Return what a policy may see of a task. `spec`: how it was named."""
+        try:
+            header = self.header(task, regions.WHOLE, owner)
+        except UsageError:
+            header = None  # the graph is no single region, or none that a kernel can take
+        sheet = write_machine_page(self.config, self.target_name)
+        offers = offer_schedules(task.graph, self.target_name)
+        return make_observation(self.read(task, spec), task.graph, sheet, header, offers)
 
     def history(self, task: Task, last: int = 20, owner: str = "") -> list[AttemptRow]:
         """List what was screened and judged for the task, whoever wrote it, newest first."""

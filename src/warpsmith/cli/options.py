@@ -55,6 +55,14 @@ UsdOption = Annotated[float | None, typer.Option("--usd", min=0, help="Dollars f
 TokensOption = Annotated[
     int | None, typer.Option("--tokens", min=0, max=MAX_COUNT, help="Tokens of models, for one task.")
 ]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="NAME:PLACE",
+        help="A tracker that hears of each run: tensorboard:FOLDER, mlflow:URI, wandb:PROJECT. Repeatable.",
+    ),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 

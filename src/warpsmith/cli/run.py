@@ -21,6 +21,7 @@ from . import options as o
 from . import printing
 from .compare import compare
 from .judge import judge
+from .ray_flags import RayFlags
 from .search_flags import SearchFlags, spread
 from .suite import fail_on_fault, suite
 
@@ -36,6 +37,7 @@ def register(app: typer.Typer) -> None:
 def optimize(
     task: Annotated[list[str], typer.Argument(help="KernelBench-format files or package.module:Class.")],
     flags: SearchFlags,
+    cluster_flags: RayFlags,
     json: o.JsonOption = None,
     settings: o.SetOption = None,
     replay: Annotated[
@@ -56,7 +58,9 @@ def optimize(
     Ends with 0 where every task was verified, won or not. Where the machine was too busy to tell (status too-busy, exit code 0 as for
     no-win) the same command tries again.
     """
-    start_ahead(flags.baselines)
+    cluster = cluster_flags.make_cluster()
+    if cluster is None:
+        start_ahead(flags.baselines)
     from ..api import optimize_task
 
     printing.expect_writable(json)
@@ -82,6 +86,7 @@ def optimize(
                 overrides=changed,
                 replay=replay,
                 start_from=start_from or (),
+                ray=cluster,
             )
             summaries.append(done)
             if done.fault:

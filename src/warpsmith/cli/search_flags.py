@@ -1,13 +1,13 @@
 """The options of every command that searches, written once: a dataclass of them, and a decorator that spreads it.
 
-Typer reads a command's options off its signature. `spread` gives a command whose parameter `flags` is such a
-dataclass the dataclass's fields as options, and hands them over as one value.
+Typer reads a command's options off its signature. `spread` gives a command with parameters that are such
+dataclasses their fields as options, and hands each over as one value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, get_type_hints
@@ -46,12 +46,14 @@ class SearchFlags:
     base_url: o.BaseUrlOption = None
     usd: o.UsdOption = None
     tokens: o.TokensOption = None
+    track: o.TrackOption = None
     quiet: o.QuietOption = False
 
     def config(self) -> Config:
         """The settings with these flags on top. Raises UsageError."""
         models = {name: getattr(self, name) for name in (*PLAYERS, "base_url")}
-        return o.config(self.archive, self.baselines, **models)
+        trackers = tuple(name for text in self.track for name in text.split(",")) if self.track else None
+        return o.config(self.archive, self.baselines, track=trackers, **models)
 
     def limits(self, config: Config) -> Budget:
         """For one run with these settings. Raises UsageError."""
@@ -62,25 +64,33 @@ class SearchFlags:
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its dataclass parameter `flags` as keyword parameters of its own, after its others."""
+    """The command with the fields of its dataclass parameters as keyword parameters of its own, after its others."""
     hints = get_type_hints(command, include_extras=True)
-    kind: Any = hints["flags"]
-    types = get_type_hints(kind, include_extras=True)
+    kinds: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters = [
         p.replace(annotation=hints[p.name])
         for p in signature(command).parameters.values()
-        if p.name != "flags"
+        if p.name not in kinds
     ]
-    shared = [
-        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
-        for f in fields(kind)
-    ]
+    shared = [option for kind in kinds.values() for option in list_options(kind)]
 
     @wraps(command)
     def flat(*args: Any, **given: Any) -> None:
-        flags = kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
-        command(*args, flags=flags, **given)
+        groups = {
+            name: kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})
+            for name, kind in kinds.items()
+        }
+        command(*args, **groups, **given)
 
     flat.__signature__ = Signature([*parameters, *shared])  # type: ignore[attr-defined]
     flat.__annotations__ = {p.name: p.annotation for p in [*parameters, *shared]}
     return flat
+
+
+def list_options(kind: Any) -> list[Parameter]:
+    """List the fields of a dataclass as keyword parameters."""
+    types = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
+        for f in fields(kind)
+    ]

@@ -15,6 +15,7 @@ from ..progress import observer_for
 from ..records import RunSummary
 from . import options as o
 from . import printing
+from .ray_flags import RayFlags
 from .search_flags import SearchFlags, spread
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def suite(
         str, typer.Argument(help="A suite's name (core), or a folder of task files or of such folders.")
     ],
     flags: SearchFlags,
+    cluster_flags: RayFlags,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, max=o.MAX_COUNT, help="Only the first N tasks.")
     ] = None,
@@ -50,14 +52,15 @@ def suite(
             "--lanes",
             min=1,
             max=64,
-            help="Processes that play runs side by side, spread over the visible GPUs; on a CPU 1.",
+            help="Processes that play runs side by side, spread over the visible GPUs; on a CPU 1. With --ray: on each GPU.",
         ),
     ] = 1,
     json: o.JsonOption = None,
     out: OutOption = None,
 ) -> None:
     """Run every task of a suite; a suite that was interrupted goes on where it stopped."""
-    if lanes == 1:  # each lane has a server of its own
+    cluster = cluster_flags.make_cluster(lanes)
+    if lanes == 1 and cluster is None:  # each lane has a server of its own
         start_ahead(flags.baselines)
     from ..api import run_suite
 
@@ -68,7 +71,7 @@ def suite(
         try:
             done = run_suite(
                 name, target=flags.target, budget=limits, seed=flags.seed, config=config, observer=observer,
-                limit=limit, samples=samples, finished=tables.add_finished, lanes=lanes,
+                limit=limit, samples=samples, finished=tables.add_finished, lanes=lanes, ray=cluster,
             )  # fmt: skip
         except (WarpsmithError, KeyboardInterrupt):
             if tables.done:

@@ -17,6 +17,7 @@ from ..records import Region
 Kind = Literal[
     "f", "m", "i", "l"
 ]  # float32 in registers, mask, int32 (index of a reduction, cast float), int64
+Nibbles = Literal["low first", "high first"]  # which of two values of four bits in a byte is first
 REDUCTIONS = ("sum", "count", "max", "min", "prod", "argmax", "argmin", "any", "all", "moments", "softmax")
 
 
@@ -42,6 +43,9 @@ class Operand:
     shape: tuple[int, ...]  # at the main variant: only used to decide which axes are flat together
     stride: tuple[int, ...]
     dims: tuple[int, ...] = ()  # where views split dimensions: the real dimension of each entry above
+    nibbles: Nibbles | None = (
+        None  # two elements in a byte, neighbours along the last dimension; `shape` counts elements
+    )
 
     @property
     def plain(self) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..api import device_of, make_target, optimize
 from ..archive.offers import list_offers
@@ -24,8 +25,9 @@ from ..machine import describe
 from ..places import archive_place
 from ..records import Environment
 from ..runtime.fx_graphs import to_fx
-from .conversion import explain_difference, to_graph
+from .conversion import explain_difference, restore_constants, to_graph
 from .explanation import Explanation, GraphReport
+from .steps import DIRECTIONS, CompiledLater, compile_step, need_gradients
 from .substitution import Offer, Substitution, substitute
 
 log = logging.getLogger("warpsmith.compile")
@@ -33,6 +35,7 @@ OPTIONS = {
     "archive": "a path or URL of the archive; that of the settings when left out",
     "search": 'a time for each graph, such as "2m", to search for kernels that the archive does not have',
     "gradients": "True: kernels also where gradients are needed; backward the operations of ATen run anew",
+    "training": 'True: where gradients are needed, kernels for forward with what it saves, and for backward; or "forward", "backward"',
     "next": 'the backend for the rest, "inductor" when left out',
 }
 
@@ -44,6 +47,7 @@ class Options:
     archive: str | Path | None = None
     search: Any = None
     gradients: bool = False
+    training: bool | str = False
     next: str = "inductor"
     settings: tuple[tuple[str, Any], ...] = ()
 
@@ -56,11 +60,18 @@ class Options:
             parse_budget(named["search"])
         if not isinstance(named.get("gradients", False), bool):
             raise UsageError("options: gradients is True or False")
+        if named.get("training", False) not in (False, True, *DIRECTIONS):
+            raise UsageError('options: training is True, False, "forward" or "backward"')
         return cls(**named, settings=tuple(values.items()))
 
-    def config(self) -> Config:
-        """Make the settings. Raises UsageError for an archive that is named and not there."""
-        config = Config.load()
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Which halves of a training step get kernels."""
+        return DIRECTIONS if self.training is True else tuple(d for d in DIRECTIONS if d == self.training)
+
+    def config(self, settings: Config | None = None) -> Config:
+        """Make the settings from these, or from those of the user. Raises UsageError for an archive that is named and not there."""
+        config = settings or Config.load()
         if self.archive is None:
             return config
         path = archive_place(self.archive)
@@ -72,8 +83,14 @@ class Options:
 class Backend:
     """A backend with its options; it remembers what became of each graph."""
 
-    def __init__(self, options: Mapping[str, Any] | None = None, mode: str | None = None) -> None:
-        self.options, self.mode = Options.parse(options), mode
+    def __init__(
+        self,
+        options: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+        config: Config | None = None,
+    ) -> None:
+        """`config`: settings; read from `warpsmith.toml` and the environment for each graph when None."""
+        self.options, self.mode, self.config = Options.parse(options), mode, config
         self.reports: list[GraphReport] = []
 
     def explain(self) -> Explanation:
@@ -81,18 +98,46 @@ class Backend:
         return Explanation(graphs=tuple(self.reports))
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
-        substituted, report = self._substitute(module, inputs)
-        self.reports.append(report)
+        if self.options.training and need_gradients(inputs):
+            return self._compile_step(module, inputs)
+        return self._compile_rest(self._put_kernels(module, inputs, self._why_not(inputs)), inputs)
+
+    def _compile_step(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compile a training step in its halves. Without a kernel in them the next backend gets the graph uncut, with torch's fused attention."""
+        earlier = len(self.reports)
+        compiled = compile_step(module, inputs, self._compile_direction)
+        reports = {report.direction: report for report in self.reports[earlier:]}
+        if reports.keys() != set(DIRECTIONS) or any(report.kernels for report in reports.values()):
+            return compiled
+        return self._compile_rest(module, inputs)
+
+    def _put_kernels(
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any], refusal: str = "", direction: str = ""
+    ) -> torch.fx.GraphModule:
+        """Return the graph with kernels in it, or as it is where none fits or it is refused; `reports` has why."""
+        substituted, report = self._substitute(module, inputs, refusal)
+        self.reports.append(report.model_copy(update={"direction": direction}))
         for line in report.lines():
             log.info(line)
-        return self._compile_rest(substituted or module, inputs)
+        return substituted or module
+
+    def _compile_direction(
+        self, direction: str, module: torch.fx.GraphModule, inputs: Sequence[Any]
+    ) -> Callable[..., Any]:
+        """Compile the graph of forward or of backward. The rest is compiled at the first call, outside of torch's tracing."""
+        unwanted = (
+            "" if direction in self.options.directions else f"kernels are for {self.options.training} alone"
+        )
+        with _disable_current_modes(), torch.no_grad():
+            changed = self._put_kernels(module, inputs, unwanted or self._why_not(inputs), direction)
+        return CompiledLater(changed, self._compile_rest)
 
     def _substitute(
-        self, module: torch.fx.GraphModule, inputs: Sequence[Any]
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any], refusal: str
     ) -> tuple[torch.fx.GraphModule | None, GraphReport]:
         """The module with kernels in it, if there are any for it."""
-        if reason := self._why_not(inputs):
-            return None, GraphReport(reason=reason)
+        if refusal:
+            return None, GraphReport(reason=refusal)
         try:
             return self._use_archive(module, inputs)
         except TaskError as error:
@@ -102,13 +147,17 @@ class Backend:
         except WarpsmithError as error:
             log.warning(str(error))
             return None, GraphReport(reason=str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours is no reason for the user's model not to run
+            said = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            log.warning("the graph could not be looked at: %s", said)
+            return None, GraphReport(reason=f"it could not be looked at: {said}")
 
     def _why_not(self, inputs: Sequence[Any]) -> str:
         tensors = [t for t in inputs if isinstance(t, torch.Tensor)]
         devices = {t.device.type for t in tensors}
         if len(devices) != 1 or not devices <= {"cpu", "cuda"}:
             return f"its tensors are on {' and '.join(sorted(devices)) or 'no device'}"
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors) and not self.options.gradients:
+        if need_gradients(inputs) and not self.options.gradients:
             return "gradients are needed (options={'gradients': True} uses kernels all the same)"
         if torch.is_autocast_enabled(next(iter(devices))):
             return "autocast is active"
@@ -117,7 +166,7 @@ class Backend:
     def _use_archive(
         self, module: torch.fx.GraphModule, inputs: Sequence[Any]
     ) -> tuple[torch.fx.GraphModule | None, GraphReport]:
-        config, graph = self.options.config(), to_graph(module, inputs)
+        config, graph = self.options.config(self.config), to_graph(module, inputs)
         device = next(t.device.type for t in inputs)
         target = make_target(device, config)
         environment = describe(config.compiler, device_of(device))
@@ -131,7 +180,8 @@ class Backend:
         if not substitution.replacements:
             return None, report
         for aliases in (False, True):
-            changed = to_fx(graph, substitution.replacements, device, aliases=aliases)
+            replaced = to_fx(graph, substitution.replacements, device, aliases=aliases)
+            changed = restore_constants(replaced, graph, module)
             difference = explain_difference(module, changed, inputs)
             if not difference:
                 return changed, report

@@ -102,7 +102,7 @@ def compile(
             without gradients. None compiles at the first call.
         example_kwargs: More keyword arguments of that call.
         options: `archive` (a path or URL), `search` (`"2m"`: search for a graph's kernels while compiling), `gradients` (True: use
-            kernels where gradients are needed), `next` (the backend for the rest); others go to inductor.
+            kernels where gradients are needed), `training` (True: kernels for both halves of a training step), `next` (the backend for the rest); others go to inductor.
         mode: A mode of inductor, such as `"max-autotune"`.
         fullgraph: As in `torch.compile`.
         dynamic: As in `torch.compile`; False gives each shape a graph of its own, since kernels are verified for one shape.
@@ -137,7 +137,7 @@ def _compile(
 
 
 def _bind(function: Any, settings: Mapping[str, Any]) -> tuple[Backend, Callable[..., Any]]:
-    backend = Backend(settings["options"], settings["mode"])
+    backend = Backend(settings["options"], settings["mode"], settings.get("config"))
     call = torch.compile(
         function, backend=backend, fullgraph=settings["fullgraph"], dynamic=settings["dynamic"]
     )

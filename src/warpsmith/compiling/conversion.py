@@ -6,6 +6,7 @@ functional graph cannot hold. Nothing is computed: all of it runs on fake tensor
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..errors import TaskError
 from ..records import Graph
 from ..tasks.export import export_program, program_graph
+from ..tasks.hosted import find_tensor
 
 _FILE = "<compiled graph>"
 
@@ -28,6 +30,38 @@ def to_graph(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Graph:
     with tracing(None), torch.no_grad():
         fakes = fake_inputs(inputs)
         return program_graph(export_program(module, fakes, {}, _FILE, "its inputs"), _FILE)
+
+
+def restore_constants(
+    changed: torch.fx.GraphModule, graph: Graph, module: torch.fx.GraphModule
+) -> torch.fx.GraphModule:
+    """Give a graph that was made from another the tensors that the other holds itself, and its results that are no tensors: None,
+    above all, for an input of backward that needs no gradient.
+    """
+    _hold_tensors(changed, graph, module)
+    tree = json.loads(graph.tree)
+    entries = next(iter(tree.values())) if isinstance(tree, dict) and len(tree) == 1 else None
+    output = next(node for node in changed.graph.nodes if node.op == "output")
+    if isinstance(entries, list) and any(isinstance(e, dict) and "const" in e for e in entries):
+        results = [e["const"] if isinstance(e, dict) and "const" in e else output.args[0][e] for e in entries]
+        output.args = (tuple(results),)
+    changed.recompile()
+    return changed
+
+
+def _hold_tensors(changed: torch.fx.GraphModule, graph: Graph, module: torch.fx.GraphModule) -> None:
+    placeholders = [node for node in changed.graph.nodes if node.op == "placeholder"]
+    items = [item for item in graph.inputs if not item.data]
+    for item, node in zip(items, placeholders, strict=True):
+        if item.role == "input":
+            continue
+        tensor = find_tensor(module, item.target)
+        if tensor is None:
+            raise TaskError(f"the graph holds {item.target}, which cannot be found in it")
+        changed.register_buffer(f"held_{node.name}", tensor, persistent=False)
+        with changed.graph.inserting_before(node):
+            node.replace_all_uses_with(changed.graph.get_attr(f"held_{node.name}"))
+        changed.graph.erase_node(node)
 
 
 def fake_inputs(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -93,4 +127,4 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
 
 
-__all__ = ["explain_difference", "fake_inputs", "to_graph"]
+__all__ = ["explain_difference", "fake_inputs", "restore_constants", "to_graph"]

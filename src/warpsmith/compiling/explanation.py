@@ -27,6 +27,7 @@ class Refusal(Record):
 class GraphReport(Record):
     """One graph that `torch.compile` handed over. Where `reason` says something, all of it went to the next backend."""
 
+    direction: str = ""  # "forward" or "backward", where the graph is a half of a training step
     operations: int = 0
     covered: int = 0  # of these, by kernels
     kernels: tuple[KernelUse, ...] = ()
@@ -34,6 +35,10 @@ class GraphReport(Record):
     offers: int = 0  # winners of the archive that hold on this machine
     reason: str = ""
     search: str = ""  # what a search at compile time came to
+
+    def describe_name(self, number: int) -> str:
+        """Name the graph of this number."""
+        return f"graph {number}" + (f", {self.direction}" if self.direction else "")
 
     def lines(self) -> list[str]:
         """Describe it in lines."""
@@ -55,7 +60,10 @@ class Explanation(Record):
             return "nothing is compiled yet: call it once"
         texts = [
             "\n".join(
-                [f"graph {number}: {report.lines()[0]}", *(f"  {x.strip()}" for x in report.lines()[1:])]
+                [
+                    f"{report.describe_name(number)}: {report.lines()[0]}",
+                    *(f"  {x.strip()}" for x in report.lines()[1:]),
+                ]
             )
             for number, report in enumerate(self.graphs)
         ]

@@ -84,21 +84,25 @@ def substitute(graph: Graph, offers: Iterable[Offer], target: Target) -> Substit
 def _find_places(matcher: Matcher, offer: Offer, replaced: Sequence[Region]) -> list[_Use] | str:
     """Find where each unit of a winner stands; or why the winner is not used, empty where nothing of it occurs."""
     pattern, units = offer.task.graph, offer.entry.candidate.units
-    busy, uses = {name for region in replaced for name in region.nodes}, []
-    regions = list(replaced)
+    busy, uses = {name for region in replaced for name in region.nodes}, dict[int, _Use]()
+    regions, replaced_here = list(replaced), set[str]()
     occurring = 0
-    for unit in units:
-        occurrences = matcher.find(pattern, unit.region)
+    # The largest first: a small region may also occur within a larger one, which occurs nowhere else.
+    for number in sorted(range(len(units)), key=lambda n: -len(units[n].region.nodes)):
+        occurrences = matcher.find(pattern, units[number].region)
         occurring += bool(occurrences)
         sites: list[Region] = []
         for region in occurrences:
             if busy.isdisjoint(region.nodes) and _can_run(matcher.graph, [*regions, region]):
                 busy.update(region.nodes)
+                replaced_here.update(region.nodes)
                 regions.append(region)
                 sites.append(region)
-        uses.append(_Use(unit, offer, tuple(sites)))
-    if all(use.sites for use in uses) and uses:
-        return uses
+        # In equal layers the first of its kernels stands for all of them.
+        if sites or not any(replaced_here.issuperset(region.nodes) for region in occurrences):
+            uses[number] = _Use(units[number], offer, tuple(sites))
+    if all(use.sites for use in uses.values()) and uses:
+        return [uses[number] for number in sorted(uses)]
     if not occurring:
         return ""
     if occurring < len(units):

@@ -7,7 +7,7 @@ In: the model and the winners: an `OptimizedModule` over the first of some equal
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -25,6 +25,9 @@ class Part:
     winner: OptimizedModule
     paths: tuple[str, ...]
     saving_share: float  # predicted, of the model's time
+    calls: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by path: how the layer's arguments nest, where it was exported
 
 
 @dataclass
@@ -85,7 +88,7 @@ def compose(model: torch.nn.Module, parts: Iterable[Part]) -> Composition:
             Slot(
                 holders.get(id(layer), []),
                 layer,
-                rebind_in_mode(part.winner, layer, model.get_submodule(path)),
+                rebind_in_mode(part.winner, layer, model.get_submodule(path), part.calls.get(path, "")),
             )
             for path, layer in layers
         ]
@@ -105,16 +108,16 @@ def copy_model(model: torch.nn.Module) -> torch.nn.Module:
 
 
 def rebind_in_mode(
-    winner: OptimizedModule, layer: torch.nn.Module, original: torch.nn.Module
+    winner: OptimizedModule, layer: torch.nn.Module, original: torch.nn.Module, call: str = ""
 ) -> OptimizedModule:
-    """Put the kernels over the layer, which answers in the training modes that the winner was made in."""
-    modes = [mode for _, mode, _ in winner._modes]
+    """Put the kernels over the layer, which answers in the training modes that the winner was made in. `call`: as `rebind` takes it."""
+    modes = [watched.form.training for watched in winner._watched]
     parts = list(layer.modules())
     before = [part.training for part in original.modules()]
     for part, mode in zip(parts, modes, strict=True):
         part.training = mode
     try:
-        return winner.rebind(layer)
+        return winner.rebind(layer, call)
     finally:
         for part, mode in zip(parts, before, strict=True):
             part.training = mode
@@ -122,20 +125,28 @@ def rebind_in_mode(
 
 def list_equal_layers(
     graph: Graph, paths: Iterable[str], export: Callable[[str], Graph]
-) -> tuple[list[str], list[str]]:
-    """Tell the layers whose exported graph is this one from those that only look alike: kernels answer for the former."""
-    equal: list[str] = []
+) -> tuple[dict[str, str], list[str]]:
+    """Tell the layers whose exported graph is this one, with their `Graph.call`, from those that only look alike: kernels answer for the
+    former.
+    """
+    equal: dict[str, str] = {}
     different: list[str] = []
     for path in paths:
         try:
-            same = describe_graph(export(path)) == describe_graph(graph)
+            exported = export(path)
         except TaskError:
-            same = False
-        (equal if same else different).append(path)
+            different.append(path)
+            continue
+        if describe_graph(exported) == describe_graph(graph):
+            equal[path] = exported.call
+        else:
+            different.append(path)
     return equal, different
 
 
 def describe_graph(graph: Graph) -> str:
-    """Write a graph without the lines of the source that its nodes come from."""
+    """Write a graph without the lines of the source that its nodes come from, and without the nesting of its arguments: a layer has its own
+    part of a cache that all are given.
+    """
     nodes = tuple(node.model_copy(update={"where": ""}) for node in graph.nodes)
-    return graph.model_copy(update={"nodes": nodes}).id
+    return graph.model_copy(update={"nodes": nodes, "call": ""}).id

@@ -56,12 +56,19 @@ class Truth:
 
     def find_chaos(self) -> str:
         """Return why a comparison would say nothing: rounding alone changes an output by a tenth of its values."""
+        return next(iter(self.list_chaos()), "")
+
+    def list_chaos(self) -> list[str]:
+        """List the outputs of which a comparison says nothing, a line each."""
+        lines = []
         for number, native in enumerate(self.native):
             if native.is_floating_point() and native.numel():
                 size = _rms(native.double())
                 if _rms(self._noise(number)) > CHAOTIC * size > 0:
-                    return f"output {number + 1} changes by more than {CHAOTIC:.0%} from rounding alone"
-        return ""
+                    lines.append(
+                        f"output {number + 1} changes by more than {CHAOTIC:.0%} from rounding alone"
+                    )
+        return lines
 
     def _noise(self, number: int) -> torch.Tensor:
         native = self.native[number].double()

@@ -15,11 +15,13 @@ from typing import Any
 import torch
 
 from ..judge.timing.stats import ratio
+from ..processes.run_queue import read_queued_ns
 from ..records import Ratio
 
 ROUNDS = (6, 60)  # at least, at most
 BLOCK_S = 0.05  # a block repeats a short run for so long …
 MOST_RUNS_PER_BLOCK = 20  # … or so often
+_THIS_THREAD = "/proc/thread-self/schedstat"
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,16 @@ def time_block(run: Callable[[], Any]) -> list[float]:
 
 
 def time_run(run: Callable[[], Any]) -> float:
-    """Return the nanoseconds of a run, with all that it queued on GPUs."""
+    """Return the nanoseconds of a run, with all that it queued on GPUs. What other programs took is taken off: the time that
+    the thread waited for a processor, by the kernel's own account.
+    """
     _wait()
+    queued_ns = read_queued_ns(_THIS_THREAD)
     started_ns = time.perf_counter_ns()
     run()
     _wait()
-    return float(max(1, time.perf_counter_ns() - started_ns))
+    elapsed_ns = time.perf_counter_ns() - started_ns
+    return float(max(1, elapsed_ns - (read_queued_ns(_THIS_THREAD) - queued_ns)))
 
 
 def _wait() -> None:

@@ -30,7 +30,7 @@ Kernels for `{task}`, generated and verified by warpsmith (candidate `{candidate
 from pathlib import Path
 from kernels import get_local_kernel
 
-kernel = get_local_kernel(Path("{folder}"))
+kernel = get_local_kernel(Path("{folder}"), backend="{device}")
 y = kernel.operator(...)  # {schema}
 fast = kernel.optimized(model)  # a drop-in for the module that was won
 ```
@@ -64,6 +64,7 @@ def to_hf_kernel(
         "candidate": candidate.id,
         "proof": proof,
         "folder": out_dir.name,
+        "device": device,
     }
     write(out_dir / "README.md", _CARD.format(**texts, **describe_operator(task, candidate.target)))
     return out_dir

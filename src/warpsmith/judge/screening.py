@@ -17,8 +17,6 @@ from ..processes.worker import WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import BaselineTiming, Candidate, Graph, Ratio, Region, Result, Timing
 from ..tasks.twins import find_twins
 from .building import Built
-from .correctness.evidence import Case
-from .correctness.input_families import OWN
 from .judge import Judge, Outcome, Verified
 from .judge_session import MIN_PATIENCE_S
 from .timing.baselines import EAGER
@@ -34,7 +32,6 @@ class ScreeningJudge(Judge):
     """A judge of two tiers: `screen` many, `evaluate` those that are worth it."""
 
     _waiting: tuple[str, ...] = ()  # baselines that no process was started for yet
-    _kept: Case | None = None  # own inputs of every screening; None: new ones each time
 
     def begin(self) -> None:
         """Open it as far as screening needs it: the baselines compile meanwhile. Raises what `open` raises."""
@@ -56,7 +53,6 @@ class ScreeningJudge(Judge):
             self.verifier.limits = replace(self.verifier.limits, timeout=self._patience())
             self._profile_reference()
         self._names = names
-        self._kept = self._own  # its truth is computed once: that takes longer than to screen a candidate
 
     def complete(self) -> None:
         """Do what `begin` has left: admit the task, time and check the baselines. Raises what `open` raises."""
@@ -67,11 +63,11 @@ class ScreeningJudge(Judge):
             self._time_baselines()
 
     def screen(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
-        """Yield in order. All are done when the first comes."""
+        """Yield in order. All are done when the first comes. The inputs are the same each time: to draw them and to compute the truth
+        takes longer than to screen a candidate, and a verdict has inputs of its own.
+        """
         batch = list(candidates)
-        # The values that baselines may still load stay.
-        fresh = self._kept or Case(self.task.main.name, OWN, self._draw())
-        cases = self.plan.screen(fresh)
+        cases = self.plan.screen(self._own)
         alike = [find_alike(self.task.graph, c) for c in batch]
         tried = [
             c.model_copy(update={"units": tuple(u for u in c.units if a[u.region.id] == u.region.id)})
@@ -86,14 +82,12 @@ class ScreeningJudge(Judge):
                 self._screen_one(candidate, build, twins, future.result if future is not None else None)
                 for candidate, build, twins, future in zip(batch, built, alike, verified, strict=True)
             ]
-        if self._kept is None:
-            self.evidence.forget(fresh)
         yield from results
 
     def compute_truth(self, regions: Sequence[Region]) -> None:
         """Compute what is right for units of these regions on the inputs that are kept, ahead of the first of them."""
         with self._guard_trusted("no expected values"):
-            for case in self.plan.screen(self._own) if self._kept is not None else ():
+            for case in self.plan.screen(self._own):
                 for region in regions:
                     with self.evidence.lock:
                         self.evidence.region(case, region).hold()
@@ -128,9 +122,11 @@ class ScreeningJudge(Judge):
 
     @contextmanager
     def _short_patience(self) -> Iterator[None]:
-        """Give up soon what hangs: it holds the device from the others."""
+        """Give up soon what hangs: it holds the device from the others. Units of a candidate share a process: whether they are right
+        each by itself is for the verdict.
+        """
         limits = self.verifier.limits
-        self.verifier.limits = replace(limits, timeout=min(limits.timeout, MIN_PATIENCE_S))
+        self.verifier.limits = replace(limits, timeout=min(limits.timeout, MIN_PATIENCE_S), one_process=True)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..codegen.fusion.op_chain import Chain, epilogue, prologue
 from ..codegen.fusion.pointwise_growth import grow_after, grow_before
-from ..codegen.program import Unsupported, operand_names
+from ..codegen.program import Operand, Unsupported, operand_names
 from ..errors import TaskError
 from ..facts import Facts
 from ..records import Graph, Node, Region, Unit
@@ -148,13 +148,17 @@ def extents(anchor: Anchor, value: str) -> list[str]:
     operands = prologue(anchor.graph, anchor.region, value, anchor.before[value]).program.inputs
     extents = []
     for d in dims:
-        sizes = [
-            (o.shape[i], f"{o.name}_shape[{i}]") for o in operands for i, a in enumerate(o.axes) if a == d
-        ]
+        sizes = [(o.shape[i], _extent(o, i)) for o in operands for i, a in enumerate(o.axes) if a == d]
         if not sizes:
             raise Unsupported("a dimension of what is computed that none of its operands has")
         extents.append(max(sizes, key=lambda o: o[0])[1])  # the others may broadcast
     return extents
+
+
+def _extent(operand: Operand, d: int) -> str:
+    """The elements of an operand along its dimension `d`, of which a byte may hold two."""
+    size = f"{operand.name}_shape[{d}]"
+    return f"2 * {size}" if operand.nibbles is not None and d == len(operand.axes) - 1 else size
 
 
 def makers(graph: Graph, value: str, among: list[str]) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ class Lane:
         def play_once(path: str, seed: int | None) -> RunSummary:
             return self._function(path, seed, self._observer, self._settings)
 
-        summary = play_safely(Path(path), seed, self._target, play_once, self._observer, self._logs)
+        raises = bool(self._settings.get("raises"))
+        summary = play_safely(Path(path), seed, self._target, play_once, self._observer, self._logs, raises)
         return {"summary": summary.model_dump_json()}
 
     def handlers(self) -> dict[str, Any]:

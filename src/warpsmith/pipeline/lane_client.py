@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ArchiveError, Interrupted, ModelError, WarpsmithError
+from ..errors import ArchiveError, Interrupted, ModelError, WarpsmithError, make_error
 from ..judge.device.visible_gpus import VARIABLE
 from ..processes.worker import Worker, WorkerDied, WorkerFailed, WorkerTimeout
 from ..records import RunSummary
@@ -25,7 +25,7 @@ from .suite import PlannedRun
 MODULE = "warpsmith.pipeline.lane"
 START_SECONDS = 120.0
 SILENCE_SECONDS = 4 * 3600.0  # after which a lane that says nothing counts as lost
-# Errors that end a suite: they cross the process boundary by their names.
+# Errors cross the process boundary by their names. These end a suite.
 SUITE_ENDING: Mapping[str, type[WarpsmithError]] = {
     kind.__name__: kind for kind in (ArchiveError, ModelError, Interrupted)
 }
@@ -58,10 +58,12 @@ class Closing:
 
 class LaneClient:
     def __init__(
-        self, number: int, settings: LaneSettings, target: str, folder: Path, processors: Sequence[int]
-    ) -> None:
-        """`number`: from 0; `folder`: for what its process writes, not made yet."""
+        self, number: int, settings: LaneSettings, target: str, folder: Path, processors: Sequence[int],
+        name: str = "",
+    ) -> None:  # fmt: skip
+        """`number`: from 0; `folder`: for what its process writes, not made yet; `name`: what its lines begin with."""
         self._number, self._settings, self._target = number, settings, target
+        self._name = name or f"lane {number + 1}"
         self._folder, self._processors = folder, list(processors)
         self._worker: Worker | None = None
         self._signalling = threading.Lock()
@@ -70,7 +72,7 @@ class LaneClient:
     def play(self, run: PlannedRun, tell: Callable[[Line | Closing], None]) -> RunSummary:
         """Play a run, in a new process where there is none.
 
-        Raises ArchiveError, ModelError, Interrupted; WorkerDied, WorkerTimeout and JudgeError where the process is lost or cannot start.
+        Raises ArchiveError, ModelError, Interrupted, with the setting `raises` every WarpsmithError; WorkerDied, WorkerTimeout and JudgeError where the process is lost or cannot start.
         """
         try:
             worker = self._start()
@@ -84,13 +86,19 @@ class LaneClient:
                 else:
                     tell(self.make_line(message["line"]))
         except WorkerFailed as error:
-            raise SUITE_ENDING.get(error.kind, WarpsmithError)(str(error)) from error
+            raise make_error(error.kind, str(error), unknown=WarpsmithError) from error
         except (WorkerDied, WorkerTimeout) as error:
             self.close()
             raise type(error)(f"{error}{self._keep_log()}") from error
 
     def make_line(self, text: str) -> Line:
-        return Line(f"lane {self._number + 1}: {text}")
+        return Line(f"{self._name}: {text}")
+
+    @property
+    def process_id(self) -> int:
+        """The id of its process; 0 where there is none."""
+        with self._signalling:
+            return self._worker.process.pid if self._worker is not None else 0
 
     def _start(self) -> Worker:
         if self._worker is None:

@@ -1,8 +1,8 @@
 """Tells the archive what this process works on, while it does, and brings it what people ask for.
 
 In: what a run, a suite or a session of authors says of itself, from any of its threads. Out: rows of `activities`, written by one thread at
-most twice a second and every ten seconds without news. Nothing here may end or slow down the work: an archive that is busy gets the state
-at the next turn.
+most twice a second and every ten seconds without news; experiment trackers hear the same state in threads of their own. Nothing here may end
+or slow down the work: an archive that is busy gets the state at the next turn.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ..errors import ArchiveError, Interrupted, WarpsmithError
 from ..progress import Observer, closing_line
 from ..records import Candidate, RunSummary
 from ..records.live import ActivityKind, LiveCandidate, LiveState
+from ..tracking import Ending, TrackedRun, Tracking
 from ..wording import label
 
 TURN_SECONDS = 0.5  # between two looks for news
@@ -38,8 +39,16 @@ class LiveActivity:
     """A context manager: what happens within is told to the archive. Raises ArchiveError where that cannot be begun."""
 
     def __init__(
-        self, archive: Archive, kind: ActivityKind, title: str, target: str, parent: str = "", **state: Any
+        self,
+        archive: Archive,
+        kind: ActivityKind,
+        title: str,
+        target: str,
+        parent: str = "",
+        tracking: Tracking | None = None,
+        **state: Any,
     ) -> None:
+        self.tracking = tracking or Tracking()
         self.inbox, self._activities = Inbox(archive.database), Activities(archive.database)
         self._watch = ChangeWatch(archive.database)
         self._begun_as = (kind, title, target, parent)
@@ -74,6 +83,7 @@ class LiveActivity:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
+        self.tracking.finish(Ending(_name_ending(error), self._describe_ending(error)))
         self._watch.close()
         try:
             self.inbox.close(self.activity_id, self.run_id)
@@ -90,6 +100,7 @@ class LiveActivity:
         with self._lock:
             self._state = self._state.model_copy(update=values)
             self._news = True
+            self.tracking.follow(self._state)
 
     def say(self, line: str) -> None:
         """Add a line to the log."""
@@ -97,8 +108,11 @@ class LiveActivity:
             self._lines.append((now(), line))
             self._news = True
 
-    def name_run(self, run_id: str) -> None:
+    def name_run(self, run_id: str, task: str = "", settings: Mapping[str, str] | None = None) -> None:
+        """Tell which run it is; its trackers begin."""
         self.run_id = run_id
+        _, title, target, parent = self._begun_as
+        self.tracking.begin(TrackedRun(run_id, task or title, target, parent, settings or {}))
         self.change()
 
     def move(self, candidate: Candidate, stage: str) -> None:
@@ -166,31 +180,51 @@ class LiveActivity:
         return f"failed: {name}{' '.join(str(error).split())}"[:600]
 
 
+def _name_ending(error: BaseException | None) -> str:
+    if error is None:
+        return "ended"
+    return "interrupted" if isinstance(error, KeyboardInterrupt | Interrupted) else "failed"
+
+
 def tell_best(best: Attempt) -> dict[str, Any]:
     """Return the fields of the state that tell the best so far."""
+    timing = best.result.timing
     return {
         "best": best.result.speedup, "best_id": best.candidate.id, "best_label": label(best.candidate),
-        "best_confirmed": best.result.confirmed,
+        "best_confirmed": best.result.confirmed, "best_limit_share": timing.limit_share if timing is not None else 0.0,
     }  # fmt: skip
 
 
 class LiveObserver:
-    """Hears of the run for two."""
+    """Hears of the run for two, and passes on what trackers warn of, in the thread of the run."""
 
     def __init__(self, live: LiveActivity, observer: Observer) -> None:
         self._live, self._observer = live, observer
-        self.evaluated = observer.evaluated  # the run tells that itself, with more
+        self.evaluated = self._pass_on_count
 
     def stage(self, text: str) -> None:
+        self._pass_on_warnings()
         self._live.change(stage=text)
         self._live.say(text)
         self._observer.stage(text)
+
+    def _pass_on_count(
+        self, done: int, total: int | None, status: str, best_text: str, seconds_left: float | None
+    ) -> None:
+        """Pass it on alone: the run tells the archive itself, with more."""
+        self._pass_on_warnings()
+        self._observer.evaluated(done, total, status, best_text, seconds_left)
 
     def note(self, text: str) -> None:
         self._live.say(text)
         self._observer.note(text)
 
     def finish(self, summary: RunSummary) -> None:
+        self._pass_on_warnings()
         self._live.finish(closing_line(summary))
         self._live.say(closing_line(summary))
         self._observer.finish(summary)
+
+    def _pass_on_warnings(self) -> None:
+        for line in self._live.tracking.take_warnings():
+            self.note(line)

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,7 @@ from .summary import (
     with_baselines,
 )
 from .team import make_memory, make_team
+from .tracked import finish_tracking, list_tracked_settings
 from .transfer_seeds import ArchiveTransferSeeds
 
 NOISY = 0.3  # relative width of an interval above which an earlier run's timing is not relied on
@@ -79,6 +80,7 @@ class Run:
     start_from: Sequence[Candidate] = ()  # kernels of authors that the search begins with
     search_s: float = 0.0  # that the search took, without set-up and confirmation
     live: LiveActivity | None = None
+    judge_seconds: Mapping[str, float] = field(default_factory=dict)  # by stage, as its judge counts them
 
     def play(self) -> Outcome:
         """Raises UsageError when its models or its tuner cannot be had, ToolchainError, JudgeError, ArchiveError, Interrupted.
@@ -96,6 +98,7 @@ class Run:
             progress=self.observer.stage, baselines=self.config.baselines, peaks_cache=self.config.cache,
             memory_gb=self.config.judge_memory_gb, timed_on=self.config.timed_on,
         )  # fmt: skip
+        self.judge_seconds = judge.seconds
         self._go_live(run_id, judge, meter)
         two_tiers = self.config.screens(unit_device(self.target))
         with judge:
@@ -134,6 +137,9 @@ class Run:
             self.archive.release_run(run_id)
         else:
             self.archive.finish_run(summary)
+        if self.live is not None:
+            candidate = best.candidate if best is not None else None
+            finish_tracking(self.live.tracking, self.archive, summary, candidate, self.scratch)
         self.observer.finish(summary)
         return Outcome(summary, best.restate(ground.limit) if best is not None else None)
 
@@ -207,7 +213,7 @@ class Run:
             meter.stopped = why
 
         live.on_stop, judge.moved = stop, live.move
-        live.name_run(run_id)
+        live.name_run(run_id, self.task.name, list_tracked_settings(self._settings()))
         live.change(budget=self.budget)
         if live.stopped:  # while the task was being loaded
             stop(live.stopped)
@@ -331,7 +337,8 @@ class Run:
         )
         self.live.say(f"{label(attempt.candidate)}: {attempt.result.status}{f', {how}' if how else ''}"[:300])
         self.live.change(
-            judged=meter.evaluations, screened=meter.screened, tokens=meter.tokens, usd=meter.usd, outcomes=outcomes
+            judged=meter.evaluations, screened=meter.screened, tokens=meter.tokens, usd=meter.usd, outcomes=outcomes,
+            seconds_by_stage=_list_seconds(self.judge_seconds, search, meter.seconds),
         )  # fmt: skip
         if best is not None and best.speedup > 0:
             self.live.change(**tell_best(best))
@@ -355,10 +362,15 @@ def lasting(result: Result) -> bool:
 
 
 def _times(judge: Judge, search: Search, search_s: float, seconds: float) -> dict[str, Any]:
-    """`search_s`: of the search, its judge's and its agents' work. The stages do not overlap."""
+    by_stage = _list_seconds(judge.seconds, search, search_s)
+    return {"seconds": round(seconds, 2), "seconds_by_stage": by_stage}
+
+
+def _list_seconds(judge_seconds: Mapping[str, float], search: Search, search_s: float) -> dict[str, float]:
+    """Return the seconds by stage. `search_s`: of the search, its judge's and its agents' work. The stages do not overlap."""
     spent = search.executor.spent if isinstance(search.executor, LocalExecutor) else defaultdict(float)
     searched = {k: spent[k] for k in ("screening", "judging") if spent[k] > 0 or k == "judging"}
-    set_up = {k: v for k, v in judge.seconds.items() if not k.startswith("confirm")}
+    set_up = {k: v for k, v in dict(judge_seconds).items() if not k.startswith("confirm")}
     thought = {"proposing": max(0.0, search_s - sum(searched.values()))}
     by_stage = set_up | searched | thought | {"confirmation": spent["confirmation"]}
-    return {"seconds": round(seconds, 2), "seconds_by_stage": {k: round(v, 3) for k, v in by_stage.items()}}
+    return {k: round(v, 3) for k, v in by_stage.items()}

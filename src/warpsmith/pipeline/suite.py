@@ -84,17 +84,25 @@ def play_suite(
 
 
 def play_safely(
-    path: Path, seed: int | None, target: str, play: Play, observer: Observer, logs: Path
+    path: Path,
+    seed: int | None,
+    target: str,
+    play: Play,
+    observer: Observer,
+    logs: Path,
+    raises: bool = False,
 ) -> RunSummary:
     """Play one run; what ends this task alone is a summary of status "failed".
 
-    Raises ArchiveError, ModelError, Interrupted.
+    Raises ArchiveError, ModelError, Interrupted; with `raises` every WarpsmithError.
     """
     try:
         return play(str(path), seed)
     except (ArchiveError, ModelError, Interrupted):
         raise
     except WarpsmithError as error:
+        if raises:
+            raise
         reason = str(error)
     except Exception as error:  # noqa: BLE001 - a fault that one task brings out must not end a run over hundreds
         reason = (

@@ -66,7 +66,7 @@ class ForkServer:
                     answer = self._fork(request, files)
                 case _:
                     answer = {"code": reap(request["pid"])}
-            self.control.send(json.dumps(answer).encode())
+            self.control.send(json.dumps({**answer, "number": request["number"]}).encode())
 
     def _work_ahead(self) -> None:
         """Import what was named ahead, one module after another, until there is a request. What passed the trial waits for a pause:

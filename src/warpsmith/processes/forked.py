@@ -61,7 +61,7 @@ class Server:
     doubtful = False
 
     def __init__(self, early: Mapping[str, str]) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._asked = threading.Lock(), 0
         self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         env = {k: v for k, v in os.environ.items() if not _is_early(k)}
         started = threading.Event()
@@ -88,14 +88,18 @@ class Server:
             raise self._failed
 
     def ask(self, files: Sequence[int] = (), **message: Any) -> dict[str, Any]:
-        """Send a request and return the answer. Raises OSError where the server has ended."""
+        """Send a request and return the answer. Raises OSError where the server has ended. Whoever was interrupted while it waited has
+        left an answer behind, so each says which request it is for.
+        """
         with self._lock:
-            data = json.dumps(message).encode()
+            self._asked += 1
+            data = json.dumps({**message, "number": self._asked}).encode()
             socket.send_fds(self._control, [data], list(files)) if files else self._control.send(data)
-            answer = self._control.recv(ANSWER_BYTES)
-        if not answer:
-            raise ConnectionResetError("the fork server has ended")
-        return dict(json.loads(answer))
+            while received := self._control.recv(ANSWER_BYTES):
+                answer: dict[str, Any] = json.loads(received)
+                if answer.pop("number") == self._asked:
+                    return answer
+        raise ConnectionResetError("the fork server has ended")
 
     def tell(self, **message: Any) -> None:
         """Send a request that has no answer."""

@@ -38,6 +38,8 @@ class LiveState(Record):
     best_id: str = ""
     best_label: str = ""
     best_confirmed: bool = False
+    best_limit_share: float = 0.0  # of the physical limit, at the median
+    seconds_by_stage: dict[str, float] = {}  # of a run, as in its summary
     pinned: str = ""  # id of the candidate that is a parent whatever its rank
     lane: int = 0  # of a suite, from 1; 0: none
     gpu: str = ""

@@ -8,16 +8,30 @@ graph has run, what the module would have returned, with the same objects and at
 
 from __future__ import annotations
 
+import copyreg
 import inspect
 import json
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import is_
 from typing import Any
 
 import torch
 
-from ..tasks.structure import Builder, NotRebuildable, Parts, attribute, form, same, take_apart
+from ..tasks.structure import (
+    Builder,
+    NotRebuildable,
+    Parts,
+    attribute,
+    form,
+    list_unused,
+    same,
+    take_apart,
+)
 
 _NONE = inspect.Parameter.empty
+_PLAIN = (bool, int, float, str, bytes)
 Matched = tuple[list[Any], list[Any]]  # tensors and mutable objects, in the order of the description
 
 
@@ -32,6 +46,9 @@ class CallMatcher:
         self._count = len(args)
         self._plain = not kwargs and args == list(range(len(args)))
         self._whole = json.dumps(call)
+        self._unused = list_unused(call)
+        self._known: dict[str, KnownInstance] = {}  # by argument
+        self._instances: set[str] = set()  # arguments that are remembered
         self._signature: inspect.Signature | None = None
         self._expected: dict[str, str] = {}
         try:
@@ -41,11 +58,13 @@ class CallMatcher:
             return
         self._signature = signature
         self._expected = {name: json.dumps(tree) for name, tree in bound.arguments.items()}
+        # What refers to itself would be kept alive by what is remembered of it.
+        self._instances = {n for n, t in self._expected.items() if '"object": ' in t and '"ref": ' not in t}
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | None:
         if self._plain and not kwargs and len(args) == self._count:
             return list(args), []
-        parts = Parts()
+        parts = Parts(unused=self._unused)
         try:
             fits = self._fits(parts, args, kwargs)
         except (NotRebuildable, TypeError):
@@ -72,10 +91,88 @@ class CallMatcher:
             described = {k: parts.add(v) for k, v in sorted(value.items())}
             return json.dumps(described) == self._expected.get(name, "{}")
         if name in self._expected:
-            return json.dumps(parts.add(value)) == self._expected[name]
+            return self._fits_expected(parts, name, value)
         return value is parameter.default or (
             parameter.default is not _NONE and _equal(value, parameter.default)
         )
+
+    def _fits_expected(self, parts: Parts, name: str, value: Any) -> bool:
+        """To take a cache apart takes longer than a layer: one that is as it was in the last call is not taken apart again."""
+        instance = self._known.get(name)
+        if instance is not None and instance.add_again(parts, value):
+            return True
+        before = parts.count()
+        if json.dumps(parts.add(value)) != self._expected[name]:
+            return False
+        if name in self._instances and is_transparent(parts.objects[before[1] :], value):
+            forget = partial(self._known.pop, name, None)
+            self._known[name] = KnownInstance(parts, before, value, forget)
+        return True
+
+
+class KnownInstance:
+    """An instance that was taken apart in an earlier call, and all that it held. As long as nothing in it is replaced, its tensors are
+    the same. It is not kept alive.
+    """
+
+    def __init__(
+        self, parts: Parts, before: tuple[int, int, int], value: Any, forget: Callable[[], Any]
+    ) -> None:
+        """`before`: what the parts held when it was added to them; `forget` is called when it is gone."""
+        leaves, objects, visited = before
+        self._value, self._before = weakref.ref(value, lambda _: forget()), before
+        self._leaves, self._inner = parts.leaves[leaves:], parts.objects[objects + 1 :]
+        self._visited = parts.count()[2] - visited
+        self._contents = [_list_contents(value), *map(_list_contents, self._inner)]
+
+    def add_again(self, parts: Parts, value: Any) -> bool:
+        """Add what it holds to the parts, if it is the same, holds the same, and has the same numbers."""
+        if self._value() is not value or parts.count() != self._before:
+            return False
+        for part, former in zip([value, *self._inner], self._contents, strict=True):
+            current = _list_contents(part)
+            if len(current) != len(former):
+                return False
+            if not (all(map(is_, current, former)) or all(map(_is_same, current, former))):
+                return False
+        parts.add_known(self._leaves, [value, *self._inner], self._visited)
+        return True
+
+
+def is_transparent(objects: Sequence[Any], value: Any) -> bool:
+    """Return whether all that an instance and the other objects hold is in lists, dicts and attributes, where it can be compared quickly."""
+    return (
+        bool(objects)
+        and objects[0] is value
+        and type(value) not in (list, dict)
+        and all(map(_is_plain, objects))
+    )
+
+
+def _is_plain(thing: Any) -> bool:
+    kind = type(thing)
+    if kind in (list, dict):
+        return True
+    own_ways = ("__reduce_ex__", "__reduce__", "__getstate__")
+    return (
+        hasattr(thing, "__dict__")
+        and bool(kind.__weakrefoffset__)
+        and all(getattr(kind, name) is getattr(object, name) for name in own_ways)
+        and not any(vars(base).get("__slots__") for base in kind.__mro__)
+        and kind not in copyreg.dispatch_table
+        and not issubclass(kind, list | dict | set | frozenset | tuple | int | float | str | bytes)
+    )
+
+
+def _list_contents(thing: Any) -> list[Any]:
+    if type(thing) is list:
+        return list(thing)
+    holder = thing if type(thing) is dict else vars(thing)
+    return [*holder, *holder.values()]
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return value is other or (type(value) is type(other) and type(value) in _PLAIN and bool(value == other))
 
 
 class Results:
@@ -94,6 +191,11 @@ class Results:
     def known(self) -> bool:
         """True if every class that results need has been seen; else the original must be called once (`learn`)."""
         return bool(self._names) or not self._has_names
+
+    @property
+    def changing(self) -> list[tuple[str, str]]:
+        """The attributes, by path and name, that a call changes."""
+        return [(path, name) for path, name, *_ in self._attributes]
 
     def learn(self, result: Any, objects: Sequence[Any]) -> bool:
         """Take the classes from what the original returned, if that is what the description says.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,7 +26,8 @@ from ..tasks.hosted import find_tensor
 from ..tasks.values import literal_tensor, torch_dtype
 from .calls import CallMatcher, Matched, Results
 from .deployed import deploy
-from .traceable import Exportable, Traceable, count_hooks
+from .module_form import ModuleForm, has_same_parts, watch_as_before, watch_modules
+from .traceable import Exportable, Traceable
 
 
 class OptimizedModule(torch.nn.Module):
@@ -67,20 +68,29 @@ class OptimizedModule(torch.nn.Module):
         self.last_fallback = ""  # why the original answered last
         self._idle = "nothing faster was found"  # why it always does, where there is nothing to run
         self.training = original.training
-        self._modes = [(module, module.training, count_hooks(module)) for module in original.modules()]
-        self._guards = [_Guard(original, item, device) for item in graph.inputs]
+        runs = bool(parts) or rewritten is not None
+        self._guards = [_Guard(original if runs else None, item, device) for item in graph.inputs]
         self._call = CallMatcher(find_called_function(original), json.loads(graph.call))
         self._results = Results(original, json.loads(graph.tree), names or {})
+        self._watched = watch_modules(original, self._results.changing)
         self._graphs, self._names = (graph, rewritten), dict(names or {})
         self._kernels = [(region, path.read_bytes()) for region, path in parts]
-        self._run = deploy(rewritten or graph, parts, device) if parts or rewritten is not None else None
+        self._run = deploy(rewritten or graph, parts, device) if runs else None
         self._traceable = self._make_traceable() if self._run is not None else None
         self.register_load_state_dict_pre_hook(_take_original_names)
+        self._complete = True
+
+    def _watch_as_before(self, forms: Sequence[ModuleForm]) -> None:
+        """Expect what the module was like when it was exported, which may be another than it is by now."""
+        self._watched = watch_as_before(self.original, forms)
+        self._traceable = self._make_traceable() if self._run is not None else None
 
     def _make_traceable(self) -> Traceable | None:
         graph, rewritten = self._graphs
         try:
-            return Traceable(self.original, graph, rewritten or graph, self._kernels, self.device_type)
+            return Traceable(
+                self.original, graph, rewritten or graph, self._kernels, self.device_type, self._watched
+            )
         except TaskError:
             return None
 
@@ -90,13 +100,33 @@ class OptimizedModule(torch.nn.Module):
             return result[0] if result is not None else self.original(*args, **kwargs)
         matched = self._match_call(args, kwargs)
         if isinstance(matched, str):
-            self.fallbacks += 1
-            self.last_fallback = matched
-            return self.original(*args, **kwargs)
+            return self._answer_otherwise(args, kwargs, matched)
         inputs, objects = matched
         assert self._run is not None
         self.fast_calls += 1
         return self._results.build(self._run(inputs), objects)
+
+    def _answer_otherwise(self, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str) -> Any:
+        """Answer a call that the kernels do not apply to."""
+        self.fallbacks += 1
+        self.last_fallback = reason
+        return self.original(*args, **kwargs)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the module was exported to."""
+        return self._graphs[0]
+
+    def gather_inputs(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the graph's inputs, in order, for a call with these tensors: they, and the module's own."""
+        waiting = iter(tensors)
+        inputs = [next(waiting) if guard.given else guard.lookup() for guard in self._guards]
+        return [tensor for tensor in inputs if tensor is not None]
+
+    def run_kernels(self, inputs: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """Run the kernels on the graph's inputs; return its output leaves. Buffers among the inputs are updated in place."""
+        assert self._run is not None, self._idle
+        return self._run(inputs)
 
     def _match_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Matched | str:
         """The graph's inputs for this call and the objects that it may change, or why the candidate does not apply."""
@@ -106,11 +136,8 @@ class OptimizedModule(torch.nn.Module):
             return "autocast is active"
         if torch._C._functorch.peek_interpreter_stack() is not None:
             return "a transform of torch.func (vmap, grad) is active"
-        for module, mode, hooks in self._modes:
-            if module.training is not mode:
-                return "a submodule's training mode is not the exported one"
-            if count_hooks(module) != hooks:
-                return "a submodule has other hooks than when it was exported"
+        if change := self._find_change():
+            return change
         if attribute := self._results.differs():
             return f"{attribute} is in another form than when it was exported"
         matched = self._call.match(args, kwargs)
@@ -126,6 +153,26 @@ class OptimizedModule(torch.nn.Module):
             inputs.append(tensor)
         return inputs, matched[1]
 
+    def _find_change(self) -> str:
+        """Return what of the module, apart from its tensors, is another than when it was exported; empty where nothing is."""
+        for watched in self._watched:
+            if change := watched.find_change():
+                return change
+        return ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of its own, once it is complete, or else the original's, from which it is read, too."""
+        attributes = self.__dict__
+        if (
+            "_complete" not in attributes
+            or name in attributes
+            or name == "original"
+            or hasattr(type(self), name)
+        ):
+            super().__setattr__(name, value)
+        else:
+            setattr(attributes["_modules"]["original"], name, value)
+
     def __getattr__(self, name: str) -> Any:
         """Attributes that it does not have are the original's, as whoever calls a layer reads its settings."""
         try:
@@ -136,19 +183,25 @@ class OptimizedModule(torch.nn.Module):
                 raise
             return getattr(original, name)
 
-    def rebind(self, module: torch.nn.Module) -> OptimizedModule:
-        """Return the same kernels over an equal layer, with its weights. The caller knows that the layers are equal.
+    def rebind(self, module: torch.nn.Module, call: str = "") -> OptimizedModule:
+        """Return the same kernels over an equal layer, with its weights. The caller knows that the layers are equal. `call`: how its
+        arguments nest (`Graph.call`), where another part of them is its own.
 
         Raises TaskError where the layer's tensors have other names.
         """
-        return _revive(
-            module, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type)
-        )  # fmt: skip
+        saved = self.save()
+        graph = saved.graph.model_copy(update={"call": call or saved.graph.call})
+        return saved._replace(original=module, graph=graph, forms=()).revive()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles take the kernels along. They run where the processor is the same; elsewhere the original runs."""
-        return _revive, (
-            self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, _processor(self.device_type),
+        return SavedModule.revive, (self.save(),)
+
+    def save(self) -> SavedModule:
+        """Return all that it is made of, its kernels as bytes."""
+        return SavedModule(
+            self.original, *self._graphs, self._kernels, self.summary, self.device_type, self._names, find_processor(self.device_type),
+            tuple(watched.form for watched in self._watched),
         )  # fmt: skip
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -228,10 +281,57 @@ class OptimizedModule(torch.nn.Module):
         return render_summary(self.summary, further)
 
 
+class SavedModule(NamedTuple):
+    """All that an `OptimizedModule` is made of, as copies and pickles take it along."""
+
+    original: torch.nn.Module
+    graph: Graph
+    rewritten: Graph | None
+    kernels: Sequence[tuple[Region, bytes]]
+    summary: RunSummary | None
+    device: str
+    names: Mapping[str, Any]
+    processor: str
+    forms: tuple[ModuleForm, ...] = ()  # of its submodules when it was exported; empty: as they are
+
+    @property
+    def fits_here(self) -> bool:
+        """True where the kernels were built for this processor."""
+        return self.processor == find_processor(self.device)
+
+    def _find_mismatch(self) -> str:
+        """Return why its kernels cannot run; empty where they can."""
+        if not self.fits_here:
+            return "its kernels were built for another processor: optimize it again here"
+        if self.forms and not has_same_parts(self.original, self.forms):
+            return "it had other submodules when it was exported: optimize it again"
+        return ""
+
+    def revive(self, make: Callable[..., OptimizedModule] = OptimizedModule) -> OptimizedModule:
+        """Make the module again, its kernels loaded from files of its own. `make`: its class."""
+        if idle := self._find_mismatch():
+            module = make(self.original, self.graph, [], self.summary, self.device, None, self.names)
+            module._idle = idle
+            return module
+        with TemporaryDirectory(prefix="warpsmith-") as folder:
+            parts = []
+            for number, (region, library) in enumerate(self.kernels):
+                path = Path(folder) / f"unit{number}.so"
+                path.write_bytes(library)
+                parts.append((region, path))
+            module = make(
+                self.original, self.graph, parts, self.summary, self.device, self.rewritten, self.names
+            )
+        if self.forms:
+            module._watch_as_before(self.forms)
+        return module
+
+
 class _Guard:
     """The conditions that one input must meet for the candidate to apply, and where to find it if it is the module's."""
 
-    def __init__(self, original: torch.nn.Module, item: GraphInput, device: str) -> None:
+    def __init__(self, original: torch.nn.Module | None, item: GraphInput, device: str) -> None:
+        """`original`: None where nothing will run."""
         self.device = device
         self.name, self.given = item.target, item.role == "input"
         self.shape, self.dtype = torch.Size(item.spec.shape), torch_dtype(item.spec.dtype)
@@ -242,7 +342,7 @@ class _Guard:
         if item.data:
             literal = literal_tensor(item).to(device)
             self.lookup = lambda: literal
-        elif not self.given:
+        elif not self.given and original is not None:
             self.lookup = _lookup(original, item)
 
     def refuses(self, tensor: torch.Tensor | None, gradients: bool) -> str:
@@ -274,29 +374,11 @@ def _lookup(original: torch.nn.Module, item: GraphInput) -> Callable[[], torch.T
     return partial(find_tensor, original, item.target)
 
 
-def _processor(device: str) -> str:
-    """Name the processor that kernels are built for."""
+def find_processor(device: str) -> str:
+    """Name the processor of this device that kernels are built for."""
     if device == "cpu":
         return make_processor_key()
     return ".".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
-
-
-def _revive(
-    original: torch.nn.Module, graph: Graph, rewritten: Graph | None, kernels: Sequence[tuple[Region, bytes]],
-    summary: RunSummary | None, device: str, names: Mapping[str, Any], processor: str,
-) -> OptimizedModule:  # fmt: skip
-    """The module that was copied or pickled, its kernels loaded from files of its own."""
-    if processor != _processor(device):
-        module = OptimizedModule(original, graph, [], summary, device, names=names)
-        module._idle = "its kernels were built for another processor: optimize it again here"
-        return module
-    with TemporaryDirectory(prefix="warpsmith-") as folder:
-        parts = []
-        for number, (region, library) in enumerate(kernels):
-            path = Path(folder) / f"unit{number}.so"
-            path.write_bytes(library)
-            parts.append((region, path))
-        return OptimizedModule(original, graph, parts, summary, device, rewritten, names)
 
 
 def _take_original_names(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:

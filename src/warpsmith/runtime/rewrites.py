@@ -68,6 +68,12 @@ def deployed_graph(graph: Graph, units: Sequence[Unit]) -> Graph:
     return with_rewrites(graph, [u for u in units if not u.compiled])
 
 
+def find_rewritten(graph: Graph, units: Sequence[Unit]) -> Graph | None:
+    """Return the deployed graph where units in ATen change it; else None. Raises TaskError as `with_rewrites` does."""
+    deployed = deployed_graph(graph, units)
+    return deployed if deployed is not graph else None
+
+
 def forbidden(rewrite: Graph) -> str:
     """Why a unit may not be these operations; empty when it may."""
     for node in rewrite.nodes:

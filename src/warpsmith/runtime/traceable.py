@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MethodType
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from ..tasks.hosted import find_tensor
 from ..tasks.values import torch_dtype
 from .calls import CallMatcher, Results
 from .fx_graphs import Replacement, to_fx
+from .module_form import ModuleForm, WatchedModule, count_hooks
 from .unit_operators import define_unit_operator
 
 _Input = tuple[Any, str, tuple[int, ...], torch.dtype]  # owner (None: an argument), name, shape, dtype
@@ -31,7 +33,8 @@ class Traceable:
     """A call in the terms of dynamo; None for what is not like the example."""
 
     def __init__(
-        self, original: torch.nn.Module, graph: Graph, deployed: Graph, kernels: Sequence[tuple[Region, bytes]], device: str
+        self, original: torch.nn.Module, graph: Graph, deployed: Graph, kernels: Sequence[tuple[Region, bytes]], device: str,
+        watched: Sequence[WatchedModule],
     ) -> None:  # fmt: skip
         """Raises TaskError for a call that tracers cannot follow."""
         tree, call = json.loads(graph.tree), json.loads(graph.call)
@@ -39,7 +42,9 @@ class Traceable:
         if call != {"tuple": [{"tuple": list(range(count))}, {"dict": {}}]} or not _is_plain(tree):
             raise TaskError("its arguments or results are nested, or it changes objects")
         self.count, self.tree, self.device = count, tree, device
-        self.modes = [(module, module.training, count_hooks(module)) for module in original.modules()]
+        self.forms = [(w.module, w.form, w.children) for w in watched if w.forward is None]
+        if len(self.forms) < len(watched):
+            raise TaskError("a forward of its own takes the place of a submodule's")
         self.inputs = [_describe_input(original, i) for i in graph.inputs if not i.data]
         self.program = make_program(deployed, kernels, device)
 
@@ -47,8 +52,8 @@ class Traceable:
         """The result in a tuple of one, or None where the original must answer."""
         if kwargs or len(args) != self.count or torch.is_autocast_enabled(self.device):
             return None
-        for module, training, hooks in self.modes:
-            if module.training != training or count_hooks(module) != hooks:
+        for module, form, children in self.forms:
+            if not _is_alike(module, form, children):
                 return None
         tensors, position = [], 0
         for owner, name, shape, dtype in self.inputs:
@@ -91,9 +96,19 @@ class Exportable(torch.nn.Module):
         return self._results.build(program(*tensors), matched[1])
 
 
-def count_hooks(module: torch.nn.Module) -> int:
-    """Count how many hooks run around a call of it."""
-    return len(module._forward_hooks) + len(module._forward_pre_hooks)
+def _is_alike(module: torch.nn.Module, form: ModuleForm, children: Mapping[str, Any]) -> bool:
+    """Return whether a submodule is what it was, in the words that dynamo makes guards of."""
+    if module.training != form.training or count_hooks(module) != form.hooks:
+        return False
+    if not isinstance(module.forward, MethodType):  # one of its own
+        return False
+    for name, child in children.items():
+        if getattr(module, name, None) is not child:
+            return False
+    for name, value in form.settings:  # noqa: SIM110 - dynamo follows a loop
+        if getattr(module, name, None) != value:
+            return False
+    return True
 
 
 def make_program(graph: Graph, kernels: Sequence[tuple[Region, bytes]], device: str) -> torch.fx.GraphModule:
@@ -148,4 +163,4 @@ def _nest(tree: Any, leaves: Sequence[Any]) -> Any:
     return {name: _nest(t, leaves) for name, t in tree["dict"].items()}
 
 
-__all__ = ["Exportable", "Traceable", "count_hooks", "make_program"]
+__all__ = ["Exportable", "Traceable", "make_program"]

@@ -13,6 +13,7 @@ from ..agents.base import Attempt
 from ..records import Ratio
 
 FINALISTS = 2  # a round
+FEW = 8  # candidates that a round has screened, up to which it has one finalist: a verdict takes as long as to screen these
 
 
 def choose_finalists(
@@ -23,6 +24,11 @@ def choose_finalists(
     sure = max((a.worth for a in attempts if not a.screened), default=0.0)
     screened = [a for a in attempts if a.screened and a.ratio is not None and a.ratio.high * factor >= sure]
     return sorted(screened, key=lambda a: -a.speedup)[:most]
+
+
+def count_finalists(screened: int) -> int:
+    """Return how many finalists a round has that screened so many candidates."""
+    return FINALISTS if screened > FEW else 1
 
 
 def find_factor(attempts: Sequence[Attempt], estimates: Mapping[str, Ratio]) -> float:
@@ -37,4 +43,4 @@ def find_factor(attempts: Sequence[Attempt], estimates: Mapping[str, Ratio]) -> 
     return median(factors) if factors else 1.0
 
 
-__all__ = ["FINALISTS", "choose_finalists", "find_factor"]
+__all__ = ["FEW", "FINALISTS", "choose_finalists", "count_finalists", "find_factor"]

@@ -72,7 +72,7 @@ class Headroom:
             us = self._limit_us(profiles)
         elif self._near_now(region):
             return 0.0
-        return max(0.0, self._total - self._place.reference / self._place.gain(region, us))
+        return max(0.0, self._total - self._place.whole_us(region, us))
 
     def _near_now(self, region: Region) -> bool:
         profile = self._best.result.profile

@@ -19,7 +19,7 @@ from ..llm.chat import BudgetSpent
 from ..progress import counted
 from ..records import Candidate, Limit, Lineage, OperatorUse, Ratio, Result, Task
 from ..records.live import Request
-from .finalists import choose_finalists
+from .finalists import choose_finalists, count_finalists
 from .ledger import Ledger
 from .meter import Meter
 from .methods import Methods
@@ -130,11 +130,12 @@ class Search:
         proposals = propose_adopted(context, self.methods, self._fresh)
         proposals += propose_predicted(context, self.methods, self._fresh, SCREENED_PREDICTED)
         proposals += propose_round(context, self.methods, self._fresh)
-        waiting = proposals
+        waiting, before = proposals, len(self.attempts)
         while waiting:
             attempts = list(self._screen(waiting))
             waiting = [] if self.meter.find_reached_limit() else self._list_repairs(attempts)
-        finalists = choose_finalists(self.attempts, self._estimates) if not self._spent() else []
+        most = count_finalists(sum(a.screened for a in self.attempts[before:]))
+        finalists = choose_finalists(self.attempts, self._estimates, most) if not self._spent() else []
         self._judge_finalists(finalists)
         return bool(proposals or finalists)
 

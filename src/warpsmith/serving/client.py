@@ -28,6 +28,7 @@ from ..authoring.author_views import (
     VerdictView,
 )
 from ..authoring.jobs import JobRequest, JobView
+from ..authoring.observing import Observation
 from ..errors import UsageError, WarpsmithError
 from ..knowledge.index import Passage
 from ..tasks.load import MAX_FILE_BYTES
@@ -90,6 +91,9 @@ class RemoteAuthor:
 
     def machine_page(self, gpu: str = "") -> str:
         return str(self._call("machine_page", gpu=gpu))
+
+    def observe(self, task: str) -> Observation:
+        return self._call("observe", task=self._bring(task))
 
     def history(self, task: str, last: int = 20) -> list[AttemptRow]:
         return self._call("history", task=self._bring(task), last=last)

@@ -16,7 +16,7 @@ from ..authoring.author import Author
 
 PREFIX = "/v1/"
 NAMES = (
-    "about", "tasks", "open_task", "add_task", "read_task", "region", "header", "machine_page", "history", "board", "knowledge", "verdict", "source",
+    "about", "tasks", "open_task", "add_task", "read_task", "region", "header", "machine_page", "observe", "history", "board", "knowledge", "verdict", "source",
     "submit", "job", "jobs", "cancel",
 )  # fmt: skip
 

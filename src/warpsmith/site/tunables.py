@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MEANINGS = {
-    "BATCH": "keys that a team of lanes takes at once",
+    "BATCH": "keys that a team of lanes, or a warp, takes at once",
     "BAND": "filter taps that read one patch of the image",
     "BK": "depth of a tile: how much of the sum one step takes",
     "BLOCK": "threads of a block",
@@ -14,6 +14,8 @@ MEANINGS = {
     "CHANNELS": "output channels of a block, or of a thread",
     "CHUNK": "input channels that are staged at once",
     "CLUSTER": "blocks that share a row through distributed shared memory",
+    "CLUSTER_SHAPE_M": "blocks of a cluster, one below the other, that share the right factor's tile by multicast",
+    "CLUSTER_SHAPE_N": "blocks of a cluster, side by side, that share the left factor's tile by multicast",
     "CONSUMER_GROUPS": "crews of warpgroups, each with tiles of its own",
     "GRID": "blocks that stay resident and take tiles in turn",
     "GROUP": "threads that share a row; of products, tiles that blocks take down before they move over",
@@ -39,7 +41,7 @@ MEANINGS = {
     "ROWS_PER_THREAD": "output rows of a thread",
     "SM_COUNT": "multiprocessors that share the tiles; any number is right",
     "SMEM_KIB": "shared memory of a block, KiB",
-    "SPLIT": "blocks that share one row, or one sum",
+    "SPLIT": "blocks that share one row, one sum, or one head of keys",
     "STAGES": "slices under way in shared memory",
     "TILE_PIXELS": "outputs of a block",
     "UNROLL": "packs of a thread under way at once",

@@ -206,9 +206,9 @@ class SolutionJudge(JudgeSession):
         return None
 
     def _below_floor(self, timing: Timing) -> Fault | None:
-        if timing.median_us * 1e-6 < hard_floor(self.limit):
+        if timing.median_us * 1e-6 < hard_floor(self.limit, self.task.graph):
             self._measure_limit(refresh=True)  # the peaks may have been measured on a busy machine
-        floor = hard_floor(self.limit)
+        floor = hard_floor(self.limit, self.task.graph)
         if timing.median_us * 1e-6 >= floor:
             return None
         return Fault("floor", f"{timing.median_us:.1f} us is below the memory floor of {floor * 1e6:.1f} us")

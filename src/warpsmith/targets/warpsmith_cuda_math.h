@@ -51,6 +51,8 @@ WS_FN int64_t floor_div(int64_t a, int64_t b) {
   return b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
+// a - b of a rounded a: no fused multiply-add takes the product that made it. x - max(x) is 0 at the maximum, however large.
+WS_FN float sub(float a, float b) { return __fsub_rn(a, b); }
 WS_FN float min(float a, float b) { return a < b ? a : b; }
 WS_FN float max(float a, float b) { return a > b ? a : b; }
 #ifdef __CUDA_ARCH__
@@ -77,6 +79,7 @@ WS_FN float exp_nonpos(float x) {
   return fmaf(r, fmaf(-t, 0.69314718f, y), r);
 }
 #else
+WS_FN float exp2_approximate(float x) { return exp2f(x); }
 WS_FN float exp_term(float x) { return expf(x); }
 WS_FN float exp_nonpos(float x) { return expf(x); }
 WS_FN float max_nan(float a, float b) { return a > b || a != a ? a : b; }

@@ -55,6 +55,16 @@ __device__ __forceinline__ Pack<T, V> read(const T* p) {
   }
   return values;
 }
+// V neighbours of four bits, two in a byte, from the first of a byte on; HIGH_FIRST: which of its halves that is.
+template <int V, bool WHOLE, bool HIGH_FIRST>
+__device__ __forceinline__ Pack<uint8_t, V> read_nibbles(const uint8_t* p) {
+  static_assert(V % 2 == 0, "a pack of whole bytes");
+  const Pack<uint8_t, V / 2> bytes = read<V / 2, 1, WHOLE>(p);
+  Pack<uint8_t, V> values;
+#pragma unroll
+  for (int v = 0; v < V; v++) values.at[v] = (v % 2 != 0) != HIGH_FIRST ? bytes.at[v / 2] >> 4 : bytes.at[v / 2] & 15;
+  return values;
+}
 // STREAM: evict first, for what is not read again.
 template <int V, int64_t STRIDE, bool WHOLE, bool STREAM, class T>
 __device__ __forceinline__ void write(T* p, const Pack<T, V>& values) {
@@ -200,13 +210,13 @@ struct SoftmaxState {
 #pragma unroll
     for (int v = 1; v < SIDE; v++) top = fmaxf(top, tops[v]);  // a NaN is lost here, not in the sum
     if (top > max) {
-      sum *= exp_term(max - top);
+      sum *= exp_term(sub(max, top));
       max = top;
     }
     const float shift = fabsf(max) == infinity ? 0.0f : max;
     float sums[SIDE] = {};
 #pragma unroll
-    for (int v = 0; v < N; v++) sums[v % SIDE] += exp_term(x[v] - shift);
+    for (int v = 0; v < N; v++) sums[v % SIDE] += exp_term(sub(x[v], shift));
 #pragma unroll
     for (int v = 0; v < SIDE; v++) sum += sums[v];
   }

@@ -175,6 +175,16 @@ WS_FN int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : (i
 WS_FN vl shift_right(vl a, vl b) { return a >> (((b < 0) | (b > 63)) ? splat_long(63) : b); }
 WS_FN vl shift_left(vl a, vl b) { return ((b < 0) | (b > 63)) ? vl{} : a << (b & 63); }
 
+// a - b of a rounded a: no fused multiply-add takes the product that made it. x - max(x) is 0 at the maximum, however large.
+template <class A, class B> WS_FN auto sub(A a, B b) {
+#if WS_HAS(__builtin_assoc_barrier)
+    return __builtin_assoc_barrier(a) - b;
+#else
+    __asm__("" : "+m"(a));  // through memory: a vector may take several registers
+    return a - b;
+#endif
+}
+
 WS_FN bool any(bool m) { return m; }
 WS_FN bool any(vm m) {  // is any lane of a mask set?
     int64_t r = 0;

@@ -19,7 +19,8 @@ import torch
 KEPT = (
     # library calls
     "linear", "matmul", "mv", "dot", "vdot", "addmv", "addbmm", "baddbmm",
-    "scaled_dot_product_attention", "lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input",
+    "scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu", "lstm.input", "gru.input",
+    "rnn_tanh.input", "rnn_relu.input",
     "bilinear", "embedding_bag",
     # one kernel in eager mode, one formula for a generator
     "silu", "mish", "softplus", "hardswish", "hardsigmoid", "log_sigmoid_forward", "softshrink",

@@ -29,6 +29,7 @@ from .convert import to_graph
 from .decompositions import decomposition_table, drop_empty_operands
 from .flattened import FlatModule
 from .nodes import FIXED_GRAPH
+from .structure import list_held
 
 _DATA_DEPENDENT = (
     "GuardOnDataDependentSymNode",
@@ -56,6 +57,7 @@ class Exported:
     tree: Any
     names: Mapping[str, Any]
     unsteady: str = ""  # see `flattened.Returns`
+    unused: frozenset[int] = frozenset()  # see `structure`
 
 
 def export_program(
@@ -64,9 +66,12 @@ def export_program(
     kwargs: Mapping[str, Any],
     filename: str,
     inputs: str = "the example inputs",
+    unused: frozenset[int] = frozenset(),
 ) -> Exported:
-    """Export in the mode the module is in, not yet decomposed. `inputs`: what a user calls the arguments. Raises TaskError."""
-    flat = FlatModule(module, args, kwargs)
+    """Export in the mode the module is in, not yet decomposed. `inputs`: what a user calls the arguments; `unused`: tensors among them
+    that are to be no inputs (see `structure`). Raises TaskError.
+    """
+    flat = FlatModule(module, args, kwargs, unused)
     try:
         with torch.no_grad(), warnings.catch_warnings(), recurrence_in_one_step():
             warnings.simplefilter("ignore")
@@ -77,7 +82,25 @@ def export_program(
         refused = next((e for e in _chain(error) if isinstance(e, TaskError)), None)
         raise refused or TaskError(_export_message(error, filename, inputs)) from error
     names = {**flat.call.parts.names, **flat.returns.names}
-    return Exported(program, flat.call.tree, flat.returns.tree, names, flat.returns.unsteady)
+    return Exported(program, flat.call.tree, flat.returns.tree, names, flat.returns.unsteady, unused)
+
+
+def export_used(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], filename: str
+) -> tuple[Exported, Graph]:
+    """Export and convert; what objects among the arguments hold and no operation reads is no input of the graph. So the parts of a cache
+    that belong to other layers are no part of a layer's task, and equal layers have one graph. Raises TaskError.
+    """
+    exported = export_program(module, args, kwargs, filename)
+    graph = program_graph(exported, filename)
+    arguments = [item.name for item in graph.inputs if item.role == "input"]
+    used = {name for node in graph.nodes for name in node.uses}
+    used |= {name for output in graph.outputs for name in (output.value, output.target) if name}
+    unused = frozenset(n for n in list_held(exported.call) if arguments[n] not in used)
+    if unused:
+        exported = export_program(module, args, kwargs, filename, unused=unused)
+        graph = program_graph(exported, filename)
+    return exported, graph
 
 
 def program_graph(exported: Exported, filename: str) -> Graph:

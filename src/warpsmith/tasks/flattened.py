@@ -13,7 +13,7 @@ import inspect
 import itertools
 import keyword
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,18 +34,27 @@ class CallShape:
     parts: Parts
 
     @classmethod
-    def of(cls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallShape:
-        """Describe the shape of a call by its arguments, keywords in the order of the signature. Raises TaskError for a class that cannot be rebuilt."""
-        parts = Parts()
+    def of(
+        cls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], unused: Collection[int] = (),
+    ) -> CallShape:  # fmt: skip
+        """Describe the shape of a call by its arguments, keywords in the order of the signature. `unused`: tensors to leave out (see
+        `structure`). Raises TaskError for a class that cannot be rebuilt.
+        """
+        parts = Parts(unused=unused)
         try:
             tree = _describe_arguments(parts, function, *in_order(function, tuple(args), dict(kwargs)))
         except NotRebuildable as error:
             raise TaskError(f"the module takes {error}") from error
         return cls(tree, parts)
 
+    def input_names(self) -> list[str]:
+        """Return an identifier for each tensor. Where some were left out, numbers do not count: each layer has a part of a cache for itself."""
+        numbered = not self.parts.skipped
+        return name_inputs([[p for p in path if numbered or not p.isdigit()] for path in self.parts.paths])
+
     def arguments(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[Any]]:
         """New arguments with these tensors, and the mutable objects among them."""
-        builder = Builder(tensors, self.parts.names)
+        builder = Builder(tensors, self.parts.names, skipped=self.parts.skipped)
         args = tuple(builder.build(tree) for tree in self.tree["tuple"][0]["tuple"])
         kwargs = {name: builder.build(tree) for name, tree in self.tree["tuple"][1]["dict"].items()}
         return args, kwargs, builder.objects
@@ -90,7 +99,9 @@ class FlatModule(torch.nn.Module):
     It shares the tables of parameters, buffers and submodules with the original, so that these have the original's names.
     """
 
-    def __init__(self, original: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, original: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], unused: Collection[int] = (),
+    ) -> None:  # fmt: skip
         """Raises TaskError for arguments that cannot be taken apart, and for modules that cannot be exported."""
         super().__init__()
         refuse_scripted(original)
@@ -100,7 +111,7 @@ class FlatModule(torch.nn.Module):
             if isinstance(value, torch.Tensor) and name not in vars(self):
                 vars(self)[name] = value  # an attribute: torch looks for it here
         self.training = original.training
-        self.call = CallShape.of(find_called_function(original), args, kwargs)
+        self.call = CallShape.of(find_called_function(original), args, kwargs, unused)
         self.returns = Returns()
         self.forward = _flat_forward(original, self.call, self.returns)
 
@@ -165,13 +176,13 @@ def _flat_forward(
         returns.unsteady = ".".join(filter(None, next(differing, ())))
         return tuple(leaves)
 
-    names = input_names(call.parts.paths)
+    names = call.input_names()
     parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
     vars(forward)["__signature__"] = inspect.Signature(parameters)
     return forward
 
 
-def input_names(paths: Sequence[tuple[str, ...]]) -> list[str]:
+def name_inputs(paths: Iterable[Sequence[str]]) -> list[str]:
     """An identifier for each path, none twice."""
     names: list[str] = []
     for path in paths:

@@ -23,7 +23,7 @@ from .convert import tensor_spec, to_graph
 from .drawn import drawn_arguments
 from .export import Exported, decompose, export_program
 from .fake import FakeTensors
-from .flattened import CallShape, Returns, input_names
+from .flattened import CallShape, Returns
 from .functions import find_called_function
 from .operator_libraries import load_program
 from .taskfile import TaskFile
@@ -49,9 +49,10 @@ class HostedModule:
     kwargs: dict[str, Any]
     note: str = ""
     flat: bool = False  # takes and returns tensors alone, one by one
+    unused: frozenset[int] = frozenset()  # tensors among the arguments that are no inputs (see `structure`)
 
     def __post_init__(self) -> None:
-        self._call = CallShape.of(find_called_function(self.module), self.args, self.kwargs)
+        self._call = CallShape.of(find_called_function(self.module), self.args, self.kwargs, self.unused)
         self._tensors: list[torch.Tensor] = self._call.parts.leaves
         self._objects: list[Any] = self._call.parts.objects
         self._drawn: dict[str, torch.Tensor] = {}
@@ -63,7 +64,7 @@ class HostedModule:
         """Take parameters and buffers (copied in place) and inputs (as they are) from `values`, in the order
         of `graph.inputs`.
         """
-        state_values = {name.lower() for name in input_names(self._call.parts.paths)}
+        state_values = {name.lower() for name in self._call.input_names()}
         tensors, self._drawn = [], {}
         for item, value in zip(graph.inputs, values, strict=True):
             if item.role != "input":

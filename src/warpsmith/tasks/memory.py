@@ -21,11 +21,11 @@ from ..errors import TaskError
 from ..records import Graph, GraphInput, Task, TaskSource, TensorSpec, Variant, content_hash
 from .convert import tensor_spec
 from .emptiness import refuse_empty
-from .export import describe, export_program, program_graph
+from .export import describe, export_used
 from .flattened import CallShape, refuse_scripted
 from .functions import FunctionModule, as_module, find_called_function
 from .hosted import HostedModule, collect_values, refuse_unsteady
-from .module_state import ModuleState
+from .module_state import ModuleState, keep_buffers
 from .operator_libraries import save_program
 from .values import open_tensors, write_tensors
 from .variants import op_difference
@@ -58,10 +58,12 @@ def export_module(
     kwargs: Mapping[str, Any],
     workdir: Path,
     name: str | None = None,
+    points: Mapping[str, tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None,
 ) -> ModuleTask:
-    """Export at the shapes of the arguments, and at a ragged batch where that runs the same ops. The module stays as it is.
+    """Export at the shapes of the arguments, and at those of `points`, (args, kwargs) by name of a variant; without points at a ragged
+    batch where that runs the same ops. The module stays as it is.
 
-    Raises TaskError.
+    Raises TaskError, also where it is another graph at a point.
     """
     original, kwargs = as_module(module), dict(kwargs)
     refuse_scripted(original)  # first of all: it has no forward to look at
@@ -74,22 +76,44 @@ def export_module(
     )
     state = ModuleState(original)
     try:
-        exported = export_program(original, args, kwargs, filename)
+        exported, graph = export_used(original, args, kwargs, filename)
         if exported.unsteady:
             _call_once(original, args, kwargs, filename)
-            exported = export_program(original, args, kwargs, filename)
+            exported, graph = export_used(original, args, kwargs, filename)
             refuse_unsteady(exported)
-        graph = program_graph(exported, filename)
         refuse_empty(graph)
-        values = collect_values(HostedModule(original, tuple(args), kwargs), graph.inputs)
+        hosted = HostedModule(original, tuple(args), kwargs, unused=exported.unused)
+        values = collect_values(hosted, graph.inputs)
         source = _save(exported.program, graph, values, workdir, name)
-        ragged = _make_ragged_variant(original, args, kwargs, filename, graph)
+        if points:
+            further = [
+                _export_variant(original, point, *call, filename, graph) for point, call in points.items()
+            ]
+        else:
+            ragged = _make_ragged_variant(original, args, kwargs, filename, graph)
+            further = [ragged] if ragged is not None else []
     finally:
         state.restore()
     main = Variant(name="main", overrides={}, graph=graph)
-    note = "" if ragged else "no other shapes: the inputs share no batch dimension that can be changed alone"
-    task = Task(name=name, source=source, variants=(main, ragged) if ragged else (main,), note=note)
-    return ModuleTask(task, exported.names)
+    note = "" if further else "no other shapes: the inputs share no batch dimension that can be changed alone"
+    return ModuleTask(Task(name=name, source=source, variants=(main, *further), note=note), exported.names)
+
+
+def _export_variant(
+    module: torch.nn.Module,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    filename: str,
+    main: Graph,
+) -> Variant:
+    """Raises TaskError where the module runs other ops, or with other options, than at the main shape."""
+    _, graph = export_used(module, args, kwargs, filename)
+    difference = op_difference(main, graph)
+    if difference:
+        shapes = ", ".join(str(list(item.spec.shape)) for item in graph.inputs if item.role == "input")
+        raise TaskError(f"at inputs of {shapes} the module is another graph: {difference}")
+    return Variant(name=name, overrides={}, graph=graph)
 
 
 def _call_once(
@@ -97,22 +121,18 @@ def _call_once(
 ) -> None:
     """Bring the module's attributes to what a first call leaves; parameters and buffers stay as they are."""
     call = CallShape.of(find_called_function(module), args, kwargs)
-    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     new_args, new_kwargs, _ = call.arguments([t.clone() for t in call.parts.leaves])
-    with torch.no_grad():
+    with torch.no_grad(), keep_buffers(module):
         try:
             module(*new_args, **new_kwargs)
         except Exception as error:
             raise TaskError(describe(error, filename, "calling the module on the example inputs")) from error
-        for name, buffer in module.named_buffers():
-            if name in buffers:
-                buffer.copy_(buffers[name])
 
 
 def load_saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: int) -> list[torch.Tensor]:
     """Values of `inputs` from those saved with a task.
 
-    An input with a smaller batch gets rows drawn with the seed.
+    An input of other sizes gets rows drawn with the seed, along each axis that differs.
     """
     path, specs = export_file.with_suffix(".values"), _list_saved_specs(export_file)
     if len(specs) != len(inputs):
@@ -125,10 +145,13 @@ def load_saved_values(export_file: Path, inputs: tuple[GraphInput, ...], seed: i
 def _resize(value: torch.Tensor, spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
     if tuple(value.shape) == spec.shape:
         return value
-    if not spec.shape or tuple(value.shape[1:]) != spec.shape[1:]:
+    if len(spec.shape) != value.dim():
         raise TaskError(f"a saved input is {list(value.shape)} where {list(spec.shape)} is needed")
-    rows = torch.randint(value.shape[0], (spec.shape[0],), generator=generator)
-    return value[rows]
+    for axis, size in enumerate(spec.shape):
+        if value.shape[axis] != size:
+            rows = torch.randint(value.shape[axis], (size,), generator=generator)
+            value = value.index_select(axis, rows.to(value.device))
+    return value
 
 
 def _save(program: Any, graph: Graph, values: list[torch.Tensor], workdir: Path, name: str) -> TaskSource:
@@ -176,7 +199,7 @@ def _make_ragged_variant(
     for rows in (r for r in _RAGGED if r < batch):
         new_args, new_kwargs, _ = call.arguments([t[:rows].clone() for t in tensors])
         try:
-            graph = program_graph(export_program(module, new_args, new_kwargs, filename), filename)
+            _, graph = export_used(module, new_args, new_kwargs, filename)
         except TaskError:
             continue
         if not op_difference(main, graph):

@@ -6,7 +6,8 @@ by what it holds, item by item: the same object, or an equal number or string.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -35,7 +36,8 @@ class Snapshot:
         return [n for n, (part, before) in enumerate(self._kept) if not _equal(before, _holding(part))]
 
     def restore(self) -> None:
-        for part, (items, pairs, attributes) in self._kept:
+        """Put back what changed. The rest is not touched: it may refuse that, as a frozen dict does."""
+        for part, (items, pairs, attributes) in [self._kept[n] for n in self.list_changed()]:
             if items is not None:
                 part[:] = items
             if pairs is not None:
@@ -44,6 +46,19 @@ class Snapshot:
             if attributes is not None:
                 vars(part).clear()
                 vars(part).update(attributes)
+
+
+@contextmanager
+def keep_buffers(module: torch.nn.Module) -> Iterator[None]:
+    """Leave the module's buffers as they are: calls in the block change their values for the block alone."""
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                if name in buffers:
+                    buffer.copy_(buffers[name])
 
 
 class ModuleState:

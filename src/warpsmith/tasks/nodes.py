@@ -29,6 +29,7 @@ _DROPOUT_ARGUMENT = {
     "aten.scaled_dot_product_attention.default": (4, "dropout_p"), "aten.lstm.input": (5, "dropout"),
     "aten.gru.input": (5, "dropout"), "aten.rnn_tanh.input": (5, "dropout"),
     "aten.rnn_relu.input": (5, "dropout"),
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": (3, "dropout_p"),
 }  # fmt: skip
 _FRAME = re.compile(r'File "([^"]*)", line (\d+), in (\S+)')
 

@@ -6,6 +6,7 @@ take apart: dataclasses, named tuples, mappings, caches, enums. Out: the tensors
 | JSON | value |
 |---|---|
 | number | the tensor of that number |
+| `{"unused": n}` | a tensor that no operation reads, the n-th of all; it has no number among the others |
 | list, `{"tuple": []}`, `{"dict": {}}` | as it says; `{"pairs": [[key, value]]}`: a dict with other keys than strings |
 | `{"const": x}`, `{"float": "inf"}`, `{"bytes": base64}` | None, bool, int, float, str, bytes |
 | `{"dtype" \\| "device" \\| "layout" \\| "memory_format": name}` | torch's |
@@ -26,7 +27,7 @@ import json
 import math
 import types
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,16 +52,18 @@ class Parts:
     `names`: classes and functions by the name that the description uses.
     """
 
-    def __init__(self, objects: Iterable[Any] = ()) -> None:
-        """`objects`: those that are known already, by number."""
+    def __init__(self, objects: Iterable[Any] = (), unused: Collection[int] = ()) -> None:
+        """`objects`: those that are known already, by number; `unused`: the tensors, in the order of visits, that are no leaves."""
         self.leaves: list[torch.Tensor] = []
         self.paths: list[tuple[str, ...]] = []
+        self.skipped: dict[int, torch.Tensor] = {}  # the unused ones
         self.objects: list[Any] = list(objects)
         self.names: dict[str, Any] = {}
         self._numbers = {id(o): n for n, o in enumerate(self.objects)}
         self._kept: list[Any] = []  # temporary objects, so that no other takes their address
-        self._seen: dict[int, int] | None = (
-            None  # numbers of the tensors of the instance that is being visited
+        self._unused, self._visited = frozenset(unused), 0
+        self._seen: dict[int, Any] | None = (
+            None  # descriptions of the tensors of the instance that is being visited
         )
         self._depth = 0
 
@@ -84,6 +87,17 @@ class Parts:
         self.objects.append(value)
         return self.contents(value, path)
 
+    def count(self) -> tuple[int, int, int]:
+        """Return how many leaves, objects and tensors in all there are so far."""
+        return len(self.leaves), len(self.objects), self._visited
+
+    def add_known(self, leaves: Sequence[torch.Tensor], objects: Sequence[Any], visited: int) -> None:
+        """Add what an instance led to when it was taken apart before; paths and unused tensors are left out."""
+        self._numbers |= {id(o): len(self.objects) + n for n, o in enumerate(objects)}
+        self.leaves += leaves
+        self.objects += objects
+        self._visited += visited
+
     def contents(self, value: Any, path: tuple[str, ...] = ()) -> Any:
         """The description of what a mutable object holds, the object itself known or not."""
         if self._depth >= _DEEPEST:
@@ -98,19 +112,25 @@ class Parts:
         finally:
             self._depth -= 1
 
-    def _leaf(self, value: torch.Tensor, path: tuple[str, ...]) -> int:
+    def _leaf(self, value: torch.Tensor, path: tuple[str, ...]) -> Any:
         if type(value) not in _TENSORS:
             raise NotRebuildable(
                 f"a tensor of the class {_name_class(type(value))}; take or return plain tensors"
             )
         if self._seen is None:
-            number = len(self.leaves)
-        else:
-            number = self._seen.setdefault(id(value), len(self.leaves))
-        if number == len(self.leaves):
-            self.leaves.append(value)
-            self.paths.append(path)
-        return number
+            return self._new_leaf(value, path)
+        if id(value) not in self._seen:
+            self._seen[id(value)] = self._new_leaf(value, path)
+        return self._seen[id(value)]
+
+    def _new_leaf(self, value: torch.Tensor, path: tuple[str, ...]) -> Any:
+        number, self._visited = self._visited, self._visited + 1
+        if number in self._unused:
+            self.skipped[number] = value
+            return {"unused": number}
+        self.leaves.append(value)
+        self.paths.append(path)
+        return len(self.leaves) - 1
 
     def _dict(self, value: dict[Any, Any], path: tuple[str, ...]) -> Any:
         if all(type(key) is str for key in value):
@@ -187,8 +207,13 @@ class Builder:
     `objects`: the mutable ones so far, by number; those that are known come first.
     """
 
-    def __init__(self, leaves: Sequence[Any], names: Mapping[str, Any], objects: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, leaves: Sequence[Any], names: Mapping[str, Any], objects: Iterable[Any] = (),
+        skipped: Mapping[int, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`skipped`: the unused tensors, as `Parts` has them."""
         self.leaves, self.names, self.objects = leaves, names, list(objects)
+        self._skipped = skipped or {}
 
     def build(self, tree: Any) -> Any:
         if isinstance(tree, int):
@@ -204,6 +229,8 @@ class Builder:
             return self._object(content)
         if tag == "ref":
             return self.objects[content]
+        if tag == "unused":
+            return self._skipped[content]
         if tag == "singleton":
             self.objects.append(self.names[content])
         return self.names[content] if tag in ("global", "singleton") else _unplain(tag, content)
@@ -289,6 +316,38 @@ def take_apart(value: Any) -> tuple[Any, Parts]:
 def put_together(tree: Any, leaves: Sequence[Any], names: Mapping[str, Any]) -> Any:
     """The value that a description and its tensors stand for."""
     return Builder(leaves, names).build(tree)
+
+
+def list_held(tree: Any) -> list[int]:
+    """List the numbers of the tensors that instances hold, and not the call itself, or its lists and dicts."""
+    return [number for tag, number, inside in _list_tensors(tree) if tag == "leaf" and inside]
+
+
+def list_unused(tree: Any) -> list[int]:
+    """List the places of the unused tensors of a description."""
+    return [number for tag, number, _ in _list_tensors(tree) if tag == "unused"]
+
+
+def _list_tensors(tree: Any, inside: bool = False) -> Iterator[tuple[str, int, bool]]:
+    """Yield ("leaf", number) or ("unused", number) of each tensor of a description, and whether an instance holds it."""
+    if isinstance(tree, int):
+        yield "leaf", tree, inside
+    elif isinstance(tree, list):
+        for part in tree:
+            yield from _list_tensors(part, inside)
+    else:
+        (tag, content), *_ = tree.items()
+        if tag == "unused":
+            yield "unused", content, inside
+        elif tag in ("tuple", "pairs"):
+            yield from _list_tensors(content, inside)
+        elif tag == "dict":
+            yield from _list_tensors(list(content.values()), inside)
+        elif tag == "object":
+            kwargs, state = list(content.get("kwargs", {}).values()), content.get("state", [])
+            yield from _list_tensors(
+                [content["args"], kwargs, content.get("items", []), content.get("pairs", []), state], True
+            )
 
 
 def same(tree: Any, other: Any) -> bool:

@@ -49,12 +49,12 @@ def open_tensors(path: Path, specs: Sequence[TensorSpec], *, writable: bool = Tr
     return [_tensor(memory, offset, spec) for offset, spec in zip(offsets, specs, strict=True)]
 
 
-def copied_to(tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """On the device with the strides that it has here, expanded dimensions included."""
+def copied_to(tensor: torch.Tensor, device: str | torch.device, copy: bool = False) -> torch.Tensor:
+    """On the device with the strides that it has here, expanded dimensions included. `copy`: also where it is there already."""
     if tensor.numel() == 0:
-        return tensor.to(device)
+        return tensor.to(device, copy=copy)
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    flat = tensor.as_strided((last + 1,), (1,)).to(device)
+    flat = tensor.as_strided((last + 1,), (1,)).to(device, copy=copy)
     return flat.as_strided(tensor.shape, tensor.stride())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .author_contract import AuthorContract
 from .contracts import ExecutorContract, TunerContract
+from .environment_contract import EnvironmentContract, write_unit_action
 from .fakes import (
     FakeBrain,
     ScriptedExecutor,
@@ -17,10 +18,11 @@ from .fakes import (
     scripted_result,
     scripted_screening,
 )
-from .scripted_author import ScriptedAuthorSession, write_scripted_unit
+from .scripted_author import ScriptedAuthorSession, write_scripted_solution, write_scripted_unit
 
 __all__ = [
     "AuthorContract",
+    "EnvironmentContract",
     "ExecutorContract",
     "FakeBrain",
     "ScriptedAuthorSession",
@@ -32,5 +34,7 @@ __all__ = [
     "chain_task",
     "scripted_result",
     "scripted_screening",
+    "write_scripted_solution",
     "write_scripted_unit",
+    "write_unit_action",
 ]

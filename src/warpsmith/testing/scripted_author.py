@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 from .. import machine
 from ..archive.store import Archive
 from ..config import Config
 from ..processes.buffers import Scratch
-from ..records import Admission, BaselineTiming, Candidate, Limit, Region, Result, Task
+from ..records import Admission, BaselineTiming, Candidate, Check, Limit, Region, Result, Task
+from ..records.result import STATUSES
+from ..solutions.verdict import SolutionVerdict
 from ..targets.target import Target
-from .fakes import scripted_result, scripted_screening
+from .fakes import make_timing, scripted_result, scripted_screening
 
 VALUE_GAIN = 0.1  # by which each step of a tunable's value changes the scripted speedup
 
@@ -26,6 +30,7 @@ class ScriptedAuthorSession:
     opened = 0  # how many, in this process
     judged = 0  # candidates, in this process
     screened = 0
+    solutions = 0
 
     def __init__(
         self, task: Task, target: Target, config: Config, archive: Archive, scratch: Scratch,
@@ -73,6 +78,43 @@ class ScriptedAuthorSession:
             self.archive.add_confirmation(None, candidate, result)
         return result
 
+    def judge_solution(self, source: Path, quick: bool) -> SolutionVerdict:
+        """Read the outcome that a solution states, as `write_scripted_solution` writes it."""
+        type(self).solutions += 1
+        stated = re.search(r"^# outcome: (\S+)(?: (\S+))?$", source.read_text(), re.MULTILINE)
+        outcome, label = (stated[1], stated[2] or "kernel") if stated is not None else ("incorrect", "none")
+        verdict = {
+            "task": self.task.name,
+            "target": "cpu",
+            "solution": source.name,
+            "hardware": self.environment.hardware,
+        }
+        check = Check(
+            variant="main",
+            family="own",
+            where="whole",
+            ok=outcome[0].isdigit(),
+            rule="budget",
+            detail="0.5 instead of 0.75",
+        )
+        if not check.ok:
+            failed = {
+                "verdict": outcome,
+                "rule": "budget",
+                "reasons": ("budget: 0.5 instead of 0.75",),
+                "checks": (check,),
+            }
+            return SolutionVerdict.model_validate(verdict | failed)
+        timing = make_timing(float(outcome))
+        passed = {
+            "verdict": "correct",
+            "label": label,
+            "checks": (check,),
+            "timing": timing,
+            "speedup": {"best": timing.ratios[0]},
+        }
+        return SolutionVerdict.model_validate(verdict | passed)
+
     def close(self) -> None: ...
 
     def _stamp(self, result: Result) -> Result:
@@ -81,12 +123,12 @@ class ScriptedAuthorSession:
 
 
 def find_outcome(candidate: Candidate) -> float | str:
-    """Read the outcome that a candidate's last unit states."""
+    """Read the outcome that a candidate's last unit states; the expert's own units are as fast as eager at their first values."""
     unit = candidate.units[-1]
-    if not unit.technique[:1].isdigit():
+    if unit.technique in STATUSES:
         return unit.technique
     steps = sum(t.domain.index(t.value) for t in unit.tunables)
-    return float(unit.technique) * (1 + VALUE_GAIN * steps)
+    return (float(unit.technique) if unit.technique[:1].isdigit() else 1.0) * (1 + VALUE_GAIN * steps)
 
 
 def write_scripted_unit(outcome: float | str, tunable: str = "", marker: str = "") -> str:
@@ -97,3 +139,8 @@ def write_scripted_unit(outcome: float | str, tunable: str = "", marker: str = "
         *([f"// tunable: {tunable}"] if tunable else []),
     ]
     return "\n".join([*lines, f"static void unit() {{}}{f'  // {marker}' if marker else ''}", ""])
+
+
+def write_scripted_solution(outcome: float | str, label: str = "kernel") -> str:
+    """Write a `ModelNew` whose outcome is a speedup with a label, or "incorrect", or "invalid"."""
+    return f"# outcome: {outcome} {label}\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"

@@ -67,7 +67,7 @@ def _make_part(
     """The layers whose graph is the searched one's, and the saving that the search measured for them."""
 
     example, first, *equal_paths = recording.example(region), *region.chosen
-    graph = winner._graphs[0]
+    graph = winner.graph
     equal, different = list_equal_layers(
         graph, equal_paths, lambda path: export_layer(example, recording.model.get_submodule(path))
     )
@@ -76,7 +76,7 @@ def _make_part(
     paths = (first, *equal)
     best = winner.summary.best if winner.summary is not None else None
     saved = 1 - 1 / best.speedup_eager.median if best is not None else 0.0
-    return Part(region.name, winner, paths, region.share * saved * len(paths) / len(region.paths))
+    return Part(region.name, winner, paths, region.share * saved * len(paths) / len(region.paths), equal)
 
 
 def _prune(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import TaskError
 from ..records import ITEM_BYTES, content_hash
 from ..tasks.flattened import CallShape
 from ..tasks.functions import find_called_function
-from ..tasks.structure import NotRebuildable, take_apart
+from ..tasks.structure import NotRebuildable, Parts, take_apart
 
 _NEEDS_GRADIENTS = "needs gradients: run it under torch.no_grad()"
 
@@ -30,20 +30,31 @@ class CallForm:
     key: str
     trouble: str = ""  # why it cannot be a task
     on_gpu: bool = False
+    holder: str = ""  # the class of an instance among the arguments, such as a cache
+    nesting: str = ""  # a key of how the arguments nest, whatever their shapes
+
+    def refuse(self, trouble: str) -> CallForm:
+        """Return the form of a call that is no task. All of these are one kind for each reason, whatever their shapes: caches grow with
+        every call.
+        """
+        key = content_hash([[trouble], self.training, self.gradients, self.autocast])
+        return replace(self, trouble=trouble, key=key)
 
 
-def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallForm:
-    """Describe a call. A class that cannot be taken apart is told in `trouble`."""
+def describe_call(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[CallForm, list[Any]]:
+    """Describe a call; return its form, and the instances that it is given. A class that cannot be taken apart is told in `trouble`."""
     try:
         shape = CallShape.of(find_called_function(module), args, kwargs)
-        tree, leaves, names, trouble = json.dumps(shape.tree), shape.parts.leaves, shape.parts.names, ""
+        tree, parts, trouble = json.dumps(shape.tree), shape.parts, ""
     except (TaskError, AttributeError) as error:
         kinds = [type(v).__name__ for v in (*args, *kwargs.values())]
-        tree, leaves, names, trouble = json.dumps(kinds), [], {}, str(error)
-    if names:
-        trouble = f"it is given {_name_first(names)}: only tensors and simple values make a task"
-    elif not leaves and not trouble:
-        trouble = "it is given no tensor"
+        tree, parts, trouble = json.dumps(kinds), Parts(), str(error)
+    leaves = parts.leaves
+    holder = _name_first(parts.names) if parts.names else ""
+    if not leaves and not trouble:
+        trouble = f"it is given a {holder} without a tensor" if holder else "it is given no tensor"
     gradients = torch.is_grad_enabled() and any(t.requires_grad for t in (*leaves, *module.parameters()))
     autocast = _find_autocast(leaves)
     trouble = trouble or (_NEEDS_GRADIENTS if gradients else "")
@@ -51,10 +62,10 @@ def describe_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mappin
     trouble = trouble or _find_unsupported(leaves)
     on_gpu = any(t.is_cuda for t in (*leaves, *module.parameters()))
     specs = [(str(t.dtype), list(t.shape), _strides(t), str(t.device)) for t in leaves]
-    # Calls that cannot be tasks are one kind for each reason, whatever their shapes: caches grow with every call.
-    key = content_hash([trouble or [tree, specs], module.training, gradients, autocast])
+    key = content_hash([tree, specs, module.training, gradients, autocast])
     inputs = tuple(map(describe_tensor, leaves))
-    return CallForm(inputs, module.training, gradients, autocast, key, trouble, on_gpu)
+    form = CallForm(inputs, module.training, gradients, autocast, key, "", on_gpu, holder, content_hash(tree))
+    return form.refuse(trouble) if trouble else form, parts.objects if holder else []
 
 
 def describe_result(result: Any) -> tuple[tuple[str, ...], str]:
@@ -114,7 +125,7 @@ def _find_unsupported(leaves: list[torch.Tensor]) -> str:
 
 
 def _name_first(names: Mapping[str, Any]) -> str:
-    return f"a {re.split('[.:]', next(iter(names)))[-1]}"
+    return re.split("[.:]", next(iter(names)))[-1]
 
 
 __all__ = ["CallForm", "copy_example", "describe_call", "describe_result", "describe_tensor"]

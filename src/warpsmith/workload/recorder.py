@@ -17,9 +17,13 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
+from ..tasks.module_state import Snapshot
 from .calls import CallForm, copy_example, describe_call, describe_result
 from .kinds import describe_kind
 
+MOST_CHANGING = (
+    8  # forms of calls that change an instance of one class, after which no further one is looked at
+)
 _RUNNING = threading.Lock()
 Event = Any  # of torch.cuda
 
@@ -37,6 +41,13 @@ class CallGroup:
     events: list[tuple[Event, Event]] = field(default_factory=list)
     outermost_calls: int = 0  # that came from no other module
     failures: int = 0  # calls that ended in an exception
+
+    def take_over(self, other: CallGroup) -> None:
+        """Add the calls of another group."""
+        self.times_s += other.times_s
+        self.events += other.events
+        self.outermost_calls += other.outermost_calls
+        self.failures += other.failures
 
     def settle_times(self) -> None:
         """Turn events into seconds; the device has finished."""
@@ -60,6 +71,9 @@ class Recorder:
         self.groups: dict[tuple[int, str], CallGroup] = {}
         self.examples: dict[tuple[str, str], tuple[tuple[Any, ...], dict[str, Any]]] = {}
         self.kinds: dict[int, str] = {}
+        self._changing: dict[
+            tuple[str, str], set[str]
+        ] = {}  # by kind and class: nestings of calls that change an instance
         self._local = threading.local()
         self._overhead_s = 0.0
         self._original: Callable[..., Any] | None = None
@@ -106,8 +120,9 @@ class Recorder:
             return call(module, *args, **kwargs)
         entered_s = time.perf_counter()
         module, wrapper = unwrap(module), module
-        group = self._find_group(module, args, kwargs)
+        group, objects = self._find_group(module, args, kwargs)
         group.outermost_calls += not stack
+        before = Snapshot(objects)
         events = _make_events() if group.form.on_gpu else None
         stack.append(Frame(module, 0.0, 0.0))
         self._overhead_s += time.perf_counter() - entered_s
@@ -130,23 +145,42 @@ class Recorder:
             group.times_s.append(ended_s - frame.started_s - (self._overhead_s - frame.overhead_s))
         if not group.outputs and not group.trouble:
             group.outputs, group.trouble = describe_result(result)
+        if before.list_changed():
+            self._refuse_changing(group)
         self._overhead_s += time.perf_counter() - ended_s
         return result
 
     def _find_group(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> CallGroup:
-        form = describe_call(module, args, kwargs)
+    ) -> tuple[CallGroup, list[Any]]:
+        """The group of a call, and the instances that the call may change."""
+        form, objects = describe_call(module, args, kwargs)
+        kind = self.kinds.get(id(module)) or self.kinds.setdefault(id(module), describe_kind(module))
+        changing = self._changing.get((kind, form.holder), set())
+        if not form.trouble and (form.nesting in changing or len(changing) >= MOST_CHANGING):
+            form = _refuse(form)
         group = self.groups.get((id(module), form.key))
         if group is None:
             modes = [part.training for part in module.modules()]
             group = self.groups[id(module), form.key] = CallGroup(module, form, modes)
-            kind = self.kinds.get(id(module))
-            if kind is None:
-                kind = self.kinds[id(module)] = describe_kind(module)
             if not form.trouble and (kind, form.key) not in self.examples:
                 self.examples[kind, form.key] = copy_example(module, args, kwargs)
-        return group
+        return group, [] if form.trouble else objects
+
+    def _refuse_changing(self, group: CallGroup) -> None:
+        """Move the calls of a group whose instances a call has left in another form to those that are no task: the next call is another."""
+        kind = self.kinds[id(group.module)]
+        self._changing.setdefault((kind, group.form.holder), set()).add(group.form.nesting)
+        self.groups.pop((id(group.module), group.form.key), None)
+        self.examples.pop((kind, group.form.key), None)
+        group.form = _refuse(group.form)
+        refused = self.groups.setdefault((id(group.module), group.form.key), group)
+        if refused is not group:
+            refused.take_over(group)
+
+
+def _refuse(form: CallForm) -> CallForm:
+    return form.refuse(f"its calls change the form of a {form.holder}: only one of a fixed size makes a task")
 
 
 def unwrap(module: torch.nn.Module) -> torch.nn.Module:

@@ -21,7 +21,7 @@ from ..errors import TaskError, UsageError
 from ..judge.roofline.limits import VIEWS, limit
 from ..judge.roofline.peaks import Peaks, measure_peaks
 from ..records import Graph, Record, Task
-from ..tasks.export import export_program, program_graph
+from ..tasks.export import export_used
 from ..tasks.memory import task_from_module
 from ..tasks.module_state import ModuleState
 from ..tasks.saved import save_task
@@ -221,7 +221,7 @@ def export_layer(example: Example, module: torch.nn.Module | None = None) -> Gra
     try:
         with example.modes_restored():
             filename = type(layer).forward.__code__.co_filename
-            return program_graph(export_program(layer, example.args, example.kwargs, filename), filename)
+            return export_used(layer, example.args, example.kwargs, filename)[1]
     finally:
         state.restore()
 

@@ -33,6 +33,7 @@ class Finding:
     reason: str = ""
     labels: tuple[str, ...] = ()
     seconds: float = 0.0
+    reward: float = 0.0  # that it would earn a policy; of any length
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class ZooRow:
     outcome: Outcome
     residual: str
     seconds: float
+    reward: float = 0.0  # that it would earn a policy
 
     @property
     def as_expected(self) -> bool:
@@ -54,17 +56,19 @@ class ZooRow:
 
 
 def row(fixture: Fixture, finding: Finding) -> ZooRow:
-    about_label = finding.status == "ok" and (fixture.statuses == (LABEL,) or fixture.label)
+    about_label = finding.status == "ok" and (not fixture.honest or fixture.label)
     answer = f"{LABEL} {', '.join(finding.labels)}" if about_label else finding.status or "not run"
     return ZooRow(
         row=fixture.row, form=fixture.form, name=fixture.name, what=fixture.what, expected=fixture.expected,
         got=answer, rule=finding.reason, outcome=outcome(fixture, finding), residual=fixture.residual,
-        seconds=round(finding.seconds, 2),
+        seconds=round(finding.seconds, 2), reward=round(finding.reward, 3),
     )  # fmt: skip
 
 
 def outcome(fixture: Fixture, finding: Finding) -> Outcome:
-    """Compare a finding with the expected one. A failure of the judge ("error") is neither a catch nor a pass: it counts as missed."""
+    """Compare a finding with the expected one. A failure of the judge ("error") is neither a catch nor a pass: it counts as missed. So
+    does a cheat that a policy would be rewarded for.
+    """
     passed = finding.status == "ok"
     if not finding.status:
         return "not run"
@@ -73,7 +77,7 @@ def outcome(fixture: Fixture, finding: Finding) -> Outcome:
         return "passed" if passed and labelled else "FALSE REJECT"
     if fixture.residual:
         return "residual" if passed else "residual, caught"
-    if finding.status == "error":
+    if finding.status == "error" or finding.reward > 0:
         return "MISSED"
     if fixture.statuses == (LABEL,):
         return ("caught" if fixture.words in finding.labels else "MISSED") if passed else "caught otherwise"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..config import Config
+from ..rewards.shaping import reward_solution
 from ..solutions.judge import SolutionJudge
 from ..solutions.verdict import SolutionVerdict
 from ..targets.target import Target
@@ -40,4 +41,10 @@ def finding(verdict: SolutionVerdict) -> Finding:
     status = "ok" if verdict.verdict == "correct" else verdict.verdict
     reason = "; ".join([*([verdict.rule] if verdict.rule else []), *verdict.reasons])
     seconds = sum(verdict.seconds.get(stage, 0.0) for stage in STAGES)
-    return Finding(status, reason, (verdict.label, *verdict.labels, WIN[verdict.win]), seconds)
+    return Finding(
+        status,
+        reason,
+        (verdict.label, *verdict.labels, WIN[verdict.win]),
+        seconds,
+        reward_solution(verdict, 0).reward,
+    )

@@ -14,6 +14,7 @@ from ..config import Config
 from ..judge.judge import Judge
 from ..processes.buffers import Scratch
 from ..records import Candidate, Result, Task
+from ..rewards.shaping import reward_result
 from ..targets.front_matter import unit_from_source
 from ..targets.target import Target
 from ..tasks.load import load_task
@@ -77,4 +78,5 @@ def candidate(fixture: Fixture, task: Task, target: Target) -> Candidate:
 
 def finding(result: Result) -> Finding:
     labels = result.verdict.labels if result.verdict is not None else ()
-    return Finding(result.status, result.reason, (*labels, WIN[result.win]), sum(result.seconds.values()))
+    reward, seconds = reward_result(result, 0).reward, sum(result.seconds.values())
+    return Finding(result.status, result.reason, (*labels, WIN[result.win]), seconds, reward)

@@ -111,3 +111,35 @@ def test_float8_keeps_its_steps_and_only_ties_may_differ() -> None:
     assert not honest[:, 2:].any()
     assert native[:, 2:].float().unique().tolist() == [16, 18, 20, 22, 24, 26, 28, 30]
     assert truths[totals].oracle.dtype == torch.float64
+
+
+class CausalAttention(torch.nn.Module):
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, stored: torch.dtype) -> torch.Tensor:
+    """Causal attention in float64 but for the probabilities, which are stored between the products, unnormalised as in FlashAttention."""
+    query, key, value = query.double(), key.double(), value.double()
+    tokens = query.shape[-2]
+    scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+    scores = scores.masked_fill(torch.ones(tokens, tokens, dtype=torch.bool).triu(1), -torch.inf)
+    weights = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return (weights.to(stored).double() @ value) / weights.sum(dim=-1, keepdim=True)
+
+
+def test_probabilities_stored_as_halves_are_honest_noise_of_attention() -> None:
+    """In early rows, where few keys share the weight, by much more than the rounding of a small result."""
+    torch.manual_seed(0)
+    given = [torch.randn(2, 4, 128, 32).bfloat16() for _ in range(3)]
+    module = CausalAttention()
+    graph = program_graph(export_program(module, tuple(given), {}, "test.py"), "test.py")
+    inputs = dict(zip((i.name for i in graph.inputs), given, strict=True))
+    outputs = tuple(o.value for o in graph.outputs if o.value is not None)
+    truth = Oracle(graph, outputs, ()).truths(inputs, 1)[outputs[0]]
+    exact = attend(*given, torch.float64)
+    assert torch.allclose(truth.oracle, exact, rtol=1e-9, atol=1e-12)
+    missed = attend(*given, torch.bfloat16).bfloat16().double() - exact
+    for rows in (slice(1, 16), slice(16, 64), slice(64, 128)):
+        ratio = missed[:, :, rows].square().mean().sqrt() / truth.noise[:, :, rows].square().mean().sqrt()
+        assert 0.5 < ratio < 1.2, "the noise of each group of rows is its own"

@@ -5,7 +5,9 @@ passes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,16 +15,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from warpsmith.codegen.rewrites.rewriting import region_graph
 from warpsmith.judge.building import build_all
 from warpsmith.judge.correctness.evidence import Case, Evidence
 from warpsmith.judge.correctness.verify import Limits, Verification, Verifier
 from warpsmith.judge.correctness.workers import Workers
+from warpsmith.judge.device.device_lock import DeviceLock
 from warpsmith.judge.isolation.cuda_runner import OUT_OF_MEMORY, CudaRunner
 from warpsmith.judge.isolation.runner import CandidateRunner
 from warpsmith.judge.labels import labels
 from warpsmith.judge.timing.balance import processor_ns
 from warpsmith.processes.buffers import Scratch
-from warpsmith.records import Candidate, Task, TensorSpec, Unit
+from warpsmith.records import Build, Candidate, Task, TensorSpec, Unit
 from warpsmith.targets.cpu import CpuTarget
 from warpsmith.tasks.load import load_task
 from warpsmith.tasks.regions import make_region
@@ -228,6 +232,138 @@ def test_no_room_on_the_device_is_not_the_candidates_fault(
         assert found.status == status
     monkeypatch.undo()
     assert bench.verify().ok
+
+
+TWO_OPERATIONS = """
+import torch
+VARIANTS = {"ragged": {"ROWS": 5, "DIM": 67}}
+ROWS = 12
+DIM = 1000
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.exp(x) - y
+def get_inputs():
+    return [torch.rand(ROWS, DIM), torch.rand(ROWS, DIM)]
+def get_init_inputs():
+    return []
+"""
+OPERATION = """// warpsmith-unit: 1
+#include "task.h"
+#include <math.h>
+static void unit(PARAMETERS, out0_t* o, void* workspace, void* stream) {
+  for (int64_t i = 0; i < in0_shape[0] * in0_shape[1]; i++) o[i] = VALUE;
+}
+"""
+
+
+def test_units_share_a_runner_where_that_is_asked(
+    tmp_path: Path, target: CpuTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told of them is the same, and a fault of the second names it; on a CPU each library has a process anyway."""
+    (tmp_path / "two.py").write_text(TWO_OPERATIONS)
+    one, two = "const in0_t* x", "const in0_t* x, const in1_t* y"
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "two.py"), scratch=scratch)
+        nodes = [n.name for n in task.graph.nodes]
+
+        def make(value: str) -> Candidate:
+            sources = (("expf(x[i])", one, nodes[:1]), (value, two, nodes[1:]))
+            units = tuple(
+                Unit(
+                    region=make_region(task.graph, names), language="c++",
+                    source=OPERATION.replace("VALUE", text).replace("PARAMETERS", parameters),
+                )
+                for text, parameters, names in sources
+            )  # fmt: skip
+            return Candidate(task_id=task.id, target="cpu", units=units)
+
+        with Workers(task, scratch, threads=2) as workers:
+            evidence = Evidence(task, workers, scratch, own_seed=1, capacity=1 << 28)
+            verifier = Verifier(task, evidence, scratch, Limits(timeout=3.0, threads=2))
+            cases = [Case("main", "own", 3), Case("ragged", "normal", 3)]
+            right, wrong = make("x[i] - y[i]"), make("x[i] + y[i]")
+            built = build_all([right, wrong], task, target)
+            apart = verifier.verify(right, built[0].libraries, cases, timed=2)
+            monkeypatch.setattr(verifier, "_share_out", share_one_runner)
+            together = verifier.verify(right, built[0].libraries, cases, timed=2)
+            failed = verifier.verify(wrong, built[1].libraries, cases, timed=2)
+    assert apart.ok
+    assert together.ok
+    assert [(c.where, c.variant, c.family) for c in together.checks] == [
+        (c.where, c.variant, c.family) for c in apart.checks
+    ]
+    assert set(together.unit_us) == set(apart.unit_us) == {u.region.id for u in right.units}
+    assert (failed.status, failed.checks[-1].where) == ("incorrect", wrong.units[1].region.id)
+
+
+def share_one_runner(
+    candidate: Candidate, builds: Mapping[tuple[str, str], Build], variants: Iterable[str]
+) -> list[list[tuple[Unit, dict[str, Path]]]]:
+    return [[(u, {v: Path(builds[v, u.code_key].library) for v in variants}) for u in candidate.units]]
+
+
+def test_cuda_units_of_a_candidate_share_a_process_in_screening(bench: Bench) -> None:
+    graph = bench.task.graph
+    region = make_region(graph, [n.name for n in graph.nodes])
+    kernels = [Unit(region=region, language="cuda", source=f"// {i}") for i in range(2)]
+    rewrite = region_graph(graph, region, list(graph.nodes))
+    library = Unit(region=region, language="aten", source="", technique="x", rewrite=rewrite)
+    candidate = Candidate.model_construct(task_id="t", target="cuda", units=(*kernels, library))
+    builds = {
+        (v, u.code_key): SimpleNamespace(library=f"/{v}") for v in ("main", "ragged") for u in candidate.units
+    }
+    verifier = Verifier(bench.task, bench.verifier.evidence, bench.verifier.scratch, Limits())
+
+    def share_out() -> list[list[Unit]]:
+        loads = verifier._share_out(candidate, builds, ("main", "ragged"))  # type: ignore[arg-type]
+        return [[unit for unit, _ in runner] for runner in loads]
+
+    assert share_out() == [[library], [kernels[0]], [kernels[1]]]
+    verifier.limits = replace(verifier.limits, one_process=True)
+    assert share_out() == [[library], kernels]
+
+
+class ProbedDevice(DeviceLock):
+    """Notes at each turn that is taken whether a lock was held by then."""
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        super().__init__()
+        self._lock, self.seen = lock, list[bool]()
+
+    def _probe(self) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            free = pool.submit(self._lock.acquire, False).result()  # type: ignore[attr-defined]
+            pool.submit(self._lock.release) if free else None  # type: ignore[attr-defined]
+        self.seen.append(not free)
+
+    @contextmanager
+    def hold_shared(self) -> Iterator[None]:
+        self._probe()
+        with super().hold_shared():
+            yield
+
+    @contextmanager
+    def hold_exclusive(self) -> Iterator[None]:
+        self._probe()
+        with super().hold_exclusive():
+            yield
+
+
+def test_the_reference_worker_is_held_before_the_device(bench: Bench) -> None:
+    """Another thread that holds the worker waits for the device: whoever held the device and waited for the worker would wait forever."""
+    graph = bench.task.graph
+    region = make_region(graph, [n.name for n in graph.nodes])
+    rewrite = region_graph(graph, region, list(graph.nodes))
+    unit = Unit(region=region, language="aten", source="", technique="algebraic-x", rewrite=rewrite)
+    device = ProbedDevice(bench.verifier.evidence.lock)
+    verifier = Verifier(bench.task, bench.verifier.evidence, bench.verifier.scratch, Limits(), device)
+    candidate = Candidate(task_id=bench.task.id, target="cpu", units=(unit,))
+    built = build_all([candidate], bench.task, bench.target)[0]
+    found = verifier.verify(candidate, built.libraries, bench.cases[:2], timed=2)
+    assert found.ok, found.reason
+    assert found.unit_us
+    assert len(device.seen) == 5  # two runs of each case, and one that is timed
+    assert all(device.seen)
 
 
 def test_requirements_leave_a_variant_out_and_show_in_the_label(bench: Bench) -> None:

@@ -84,11 +84,17 @@ int warpsmith_run(const void* const* in, void* const* out, void* workspace, void
         return library
 
     def start(
-        body: str, head: str = "", workspace: int = 64, timeout: float = 10.0, later: Sequence[str] = ()
+        body: str,
+        head: str = "",
+        workspace: int = 64,
+        timeout: float = 10.0,
+        later: Sequence[str] = (),
+        inputs: int = 1,
     ) -> CudaRunner:
-        """`later`: bodies at the shape of `SMALL`, with twice as much workspace."""
+        """`later`: bodies at the shape of `SMALL` with so many `inputs`, and with twice as much workspace."""
         more = [
-            (built(f"later{i}", text, head, 2 * workspace), [SMALL], [SMALL]) for i, text in enumerate(later)
+            (built(f"later{i}", text, head, 2 * workspace), [SMALL] * inputs, [SMALL])
+            for i, text in enumerate(later)
         ]
         runner = CudaRunner(
             built("unit", body, head, workspace), [SPEC], [SPEC], scratch=scratch, threads=1, timeout=timeout,
@@ -162,6 +168,19 @@ def test_one_process_runs_a_unit_at_one_shape_after_the_other(start: Run) -> Non
     runner.pick(3)
     with pytest.raises(RunnerCrashed, match="SIGSEGV"):
         runner.run([X[:5]], 0)
+
+
+def test_one_process_runs_units_with_other_numbers_of_buffers(start: Run) -> None:
+    runner = start(
+        COPY, later=["for (int i = 0; i < 5; i++) y[i] = x[i] - ((const float*)in[1])[i];"], inputs=2
+    )
+    runner.run([X], 0)
+    runner.pick(1)
+    for poison in (0, 1):
+        run = runner.run([X[:5], 2 * X[:5]], poison)
+        assert (run.guard_ok, run.inputs_unchanged) == (True, True)
+        assert np.array_equal(run.outputs[0].view(np.float32), -X[:5])
+    assert len(runner.time(3, True)) == 3
 
 
 def test_timed_calls_start_from_poison(start: Run) -> None:

@@ -99,6 +99,68 @@ def test_strided_pointwise_convolution_skips_pixels():
     assert found.least_bytes == x.nbytes // 4 + w.nbytes + y.nbytes
 
 
+def attend(mask: bool, causal: bool = False, keys: int = 4096) -> Graph:
+    query, cache, seen = spec(2, 8, 1, 64), spec(2, 8, keys, 64), spec(2, 1, 1, keys, dtype="bool")
+    args = [{"v": "q"}, {"v": "k"}, {"v": "v"}, {"v": "m"} if mask else None, 0.0, causal]
+    return graph(
+        {"q": query, "k": cache, "v": cache, "m": seen},
+        node("y", "aten.scaled_dot_product_attention.default", query, *args),
+    )
+
+
+def test_nothing_is_refused_for_leaving_out_keys_that_a_mask_hides():
+    full, masked = attend(mask=False), attend(mask=True)
+    cache = 2 * full.specs["k"].nbytes
+    limits = [limit(g, PEAKS) for g in (full, masked)]
+    assert all(found.least_bytes > cache for found in limits), "the limit knows no mask's contents"
+    assert hard_floor(limits[0], full) == hard_floor(limits[0])
+    needed = limits[1].least_bytes - cache
+    assert hard_floor(limits[1], masked) == pytest.approx(
+        hard_floor(limits[1]) * needed / limits[1].least_bytes
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "made"),
+    [
+        ("aten.embedding.default", ({"v": "i"},), spec(64, 4096)),
+        ("aten.index.Tensor", ([{"v": "i"}],), spec(64, 4096)),
+        ("aten._embedding_bag.default", ({"v": "i"}, {"v": "b"}), spec(8, 4096)),
+    ],
+)
+def test_nothing_is_refused_for_reading_a_row_once_that_an_index_names_often(op, args, made):
+    index, bags, rows = spec(64, dtype="int64"), spec(8, dtype="int64"), 64 * 4096 * 4
+    looked_up = graph({"x": BIG, "i": index, "b": bags}, node("y", op, made, {"v": "x"}, *args))
+    found = limit(looked_up, PEAKS)
+    others = index.nbytes + made.nbytes + (bags.nbytes if "bag" in op else 0)
+    assert found.least_bytes == rows + others, "rows that are named, not the whole table"
+    assert hard_floor(found, looked_up) == pytest.approx(hard_floor(found) * others / found.least_bytes)
+
+
+def test_keys_right_of_a_diagonal_need_not_be_read():
+    found = limit(attend(mask=False, causal=True), PEAKS)
+    query = spec(2, 8, 1, 64).nbytes
+    assert found.least_bytes == 4 * query, "the queries, the first key and value of each head, and the result"
+
+
+def test_keys_that_are_queries_too_are_read():
+    q = spec(2, 8, 64, 64)
+    both = graph(
+        {"q": q, "m": spec(64, 64, dtype="bool")},
+        node(
+            "y",
+            "aten.scaled_dot_product_attention.default",
+            q,
+            {"v": "q"},
+            {"v": "q"},
+            {"v": "q"},
+            {"v": "m"},
+        ),
+    )
+    found = limit(both, PEAKS)
+    assert hard_floor(found, both) == hard_floor(found)
+
+
 def test_region_counts_its_own_edges():
     both = graph(
         {"x": BIG},

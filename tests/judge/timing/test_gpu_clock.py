@@ -66,8 +66,8 @@ class FakeGpu:
         self.asked = 0.0
         self.waits = False  # for the host, which launches late
 
-    def Event(self, enable_timing: bool) -> "FakeEvent":
-        assert enable_timing
+    def Event(self, enable_timing: bool = False, blocking: bool = False) -> "FakeEvent":
+        assert enable_timing != blocking
         return FakeEvent(self)
 
     def synchronize(self) -> None:
@@ -98,6 +98,17 @@ class FakeEvent:
     def elapsed_time(self, end: "FakeEvent") -> float:
         assert self.at >= 0
         return end.at - self.at
+
+
+class Evicted:
+    """A cache to evict, which notes how long each eviction is."""
+
+    def __init__(self) -> None:
+        self.sweeps: list[int] = []
+
+    def expand(self, sweeps: int, _: int) -> torch.Tensor:
+        self.sweeps.append(sweeps)
+        return torch.ones(1)
 
 
 class HostStopwatch(cuda_clock.CudaStopwatch):
@@ -240,6 +251,19 @@ class TestStopwatch:
         assert watch.sweeps == 2 * cuda_clock.LEAD_SWEEPS
         watch.time(40, True, 1, True)
         assert watch.sweeps == cuda_clock.LEAD_MOST
+
+    def test_an_audit_is_as_long_for_a_process_whose_lead_has_grown(self, gpu: FakeGpu, values: Path) -> None:
+        """Otherwise those beside it seem to leave their evictions out."""
+        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+        watch.prepare(str(values), 1)
+        gpu.waits = True
+        watch.time(40, True, 1, True)
+        evicted = Evicted()
+        watch.flush = evicted  # type: ignore[assignment]
+        watch.time(2, 24, 1, True)
+        assert evicted.sweeps == [cuda_clock.LEAD_SWEEPS] * 2
+        watch.time(2, 1, 1, True)
+        assert evicted.sweeps[2:] == [cuda_clock.LEAD_MOST] * 2
 
     def test_who_slows_empty_calls_hides_little(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), None)

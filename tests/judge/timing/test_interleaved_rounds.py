@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from warpsmith.judge.timing.interleaved_rounds import WARMUP, InterleavedRounds
+from warpsmith.judge.timing.bench import Bench
+from warpsmith.judge.timing.interleaved_rounds import WARMUP, ClocksDisagree, InterleavedRounds
 from warpsmith.judge.timing.timed_process import Block
 
 
@@ -79,3 +82,35 @@ def test_work_between_the_last_change_and_the_start_is_charged(late_us: int, cha
     session.blocks["candidate"] = [Block((10_000,) * 5, 0, 1, late_ns=late_us * 1000)] * 4
     session.charge_work_before_calls()
     assert [b.ns for b in session.blocks["candidate"]] == [(10_000 + charged_us * 1000,) * 5] * 4
+
+
+def compare_with_batch(
+    worked_share: float, check_clocks: Callable[[Any], Block]
+) -> tuple[InterleavedRounds, Block]:
+    """Calls of 20 µs by the device's clock, of which one takes 200 µs in a row."""
+    session = InterleavedRounds([Noting("candidate")], [Path("a")], (), Path, cold=True)  # type: ignore[list-item]
+    session.blocks["candidate"] = [Block((20_000,) * 5, 0, 1)] * 4
+    batch = Block((200_000,) * 1000, 0, 203_000_000, worked_ns=round(worked_share * 203e6))
+    bench: Any = SimpleNamespace(session=SimpleNamespace(check_clocks=check_clocks))
+    return session, Bench._compare_with_batch(bench, session, session.processes[0], batch, 1)
+
+
+def test_a_host_that_launches_slowly_is_charged_and_not_called_a_liar() -> None:
+    slow = Block((200_000,) * 1000, 0, 203_000_000, worked_ns=200_000_000)
+    session, batch = compare_with_batch(0.99, lambda _: slow)
+    assert batch is slow
+    assert session.blocks["candidate"][0].ns == (200_000,) * 5
+    assert session.blocks["candidate"][0].charged_ns == 5 * 180_000
+
+
+def test_one_slow_batch_of_a_fast_host_is_repeated() -> None:
+    fast = Block((20_000,) * 1000, 0, 23_000_000, worked_ns=23_000_000)
+    session, batch = compare_with_batch(0.99, lambda _: fast)
+    assert batch is fast
+    assert session.blocks["candidate"][0].ns == (20_000,) * 5
+
+
+def test_a_host_that_sleeps_while_its_calls_take_long_is_refused() -> None:
+    asleep = Block((200_000,) * 1000, 0, 203_000_000, worked_ns=20_000_000)
+    with pytest.raises(ClocksDisagree, match="in a row"):
+        compare_with_batch(0.1, lambda _: asleep)

@@ -91,6 +91,34 @@ def test_warm_up_calls_once_more_leave_the_values_where_they_are(task: Task, tmp
     assert watch.spoilt_input() == ""
 
 
+COUNTED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, cache, row, place):
+        cache[place] = row
+        place.add_(1)
+        return cache.sum(0)
+def get_inputs():
+    return [torch.zeros(4, 8), torch.randn(8), torch.tensor([1])]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_place_in_a_cache_that_calls_advance_stays_in_it(tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "task.py").write_text(COUNTED)
+    with Scratch() as scratch:
+        task = load_task(str(tmp_path / "task.py"), scratch=scratch)
+    values = tmp_path / "values"
+    given = [torch.zeros(4, 8), torch.randn(8), torch.tensor([1])]
+    write_tensors(values, [i.spec for i in task.graph.inputs], given)
+    watch = Stopwatch(task.graph, Deployed(task.graph, []), None)
+    watch.prepare(str(values), 2)
+    assert len(watch.time(9, 0, 1, fresh)["ns"]) == 9
+    assert watch.private[2].tolist() == [2]
+
+
 def test_times_that_were_changed_do_not_add_up() -> None:
     expect_total([3, 4], 7)
     with pytest.raises(Tampered, match="times were changed"):

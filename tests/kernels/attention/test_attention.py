@@ -190,6 +190,15 @@ def test_large_scores_do_not_overflow(bench: Any) -> None:
         bench.check(unit, graph, args, ulp=1e5)
 
 
+@pytest.mark.parametrize("scale", [0.3, -0.3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_huge_scores_stay_finite(bench: Any, dtype: torch.dtype, scale: float) -> None:
+    torch.manual_seed(0)
+    args = tuple(1e17 * x for x in heads(1, 2, 141, 32, dtype=dtype))
+    graph = bench.graph(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=scale), *args)
+    check(bench, graph, [(graph, args)])
+
+
 def test_every_value_of_the_tunables_is_right(bench: Any) -> None:
     args = heads(1, 2, 213, 72)
     graph = bench.graph(causal, *args)

@@ -79,6 +79,16 @@ def test_what_is_no_number_stays_in_its_row(emulated: CudaBench) -> None:
     emulated.check(unit_of(emulated, graph, {}), graph, args)
 
 
+@pytest.mark.parametrize("scale", [None, -0.3])
+def test_huge_scores_stay_finite(contracting: CudaBench, scale: float | None) -> None:
+    """Where a scaled score less the largest one is one fused multiply-add, too."""
+    graph, args = contracting.case(
+        lambda q, k, v: attention(q, k, v, scale=scale),
+        lambda: (1e17 * R(1, 2, 70, 72), 1e17 * R(1, 2, 150, 72), 1e17 * R(1, 2, 150, 72)),
+    )
+    contracting.check(unit_of(contracting, graph, {}), graph, args)
+
+
 def test_weights_of_many_keys_are_as_exact_as_in_float32(emulated: CudaBench) -> None:
     """Positive values: nothing averages out what tensor cores cut off."""
     graph, args = emulated.case(
@@ -97,13 +107,18 @@ def test_other_attention_is_left_to_the_library(emulated: CudaBench) -> None:
         (lambda q, k, v, m: attention(q, k, v, attn_mask=m), (q, k, v, R(64, 64))),
         (lambda q, k, v, m: attention(q, k, v, attn_mask=m), (q, k, v, R(64, 64) > 0)),
         (lambda q, k, v: attention(q, k, v, enable_gqa=True), (q, k[:, :2], v[:, :2])),
-        (attention, (q.half(), k.half(), v.half())),
         (attention, (q, k[:1, :1], v)),
     ]  # fmt: skip
     family = CudaAttention()
     for function, args in declined:
         graph = emulated.graph(function, *args)
         assert not any(family.covers(graph, n) and family.supports(graph, n) for n in graph.nodes)
+
+
+def test_half_precision_is_never_made_of_scaled_halves(emulated: CudaBench) -> None:
+    graph = emulated.graph(attention, *(R(1, 4, 64, 64).half() for _ in range(3)))
+    techniques = CudaAttention().techniques(graph, emulated.whole(graph), FACTS)
+    assert [t.name for t in techniques] == ["flash-mma"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,11 @@ inline void __stcs(uint4* p, uint4 v) { *p = v; }
 inline void __stcs(uint2* p, uint2 v) { *p = v; }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+// No product is fused into it.
+inline float __fsub_rn(float a, float b) {
+  const volatile float first = a;
+  return first - b;
+}
 
 struct __half { _Float16 bits; };
 inline float __half2float(__half x) { return (float)x.bits; }
@@ -204,6 +209,18 @@ inline bool __all_sync(unsigned, bool x) {
   return x;
 }
 inline bool __any_sync(unsigned, bool x) { return !__all_sync(0, !x); }
+inline unsigned __ballot_sync(unsigned, bool x) {
+  unsigned bits = (unsigned)x << threadIdx.x % 32;
+  for (int lanes = 1; lanes < 32; lanes *= 2) bits |= __shfl_xor_sync(0, bits, lanes);
+  return bits;
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const uint64_t bytes = (uint64_t)high << 32 | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; i++) result |= (unsigned)(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return result;
+}
 template <class T>
 inline T __shfl_up_sync(unsigned, T x, int lanes) {
   const int lane = threadIdx.x % 32;

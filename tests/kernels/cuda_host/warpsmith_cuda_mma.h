@@ -72,6 +72,16 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
   mma<2, 8>(d, a, b, [](uint32_t bits, int i) { return as_float(i == 0 ? bits << 16 : bits & 0xffff0000u); });
 }
 
+template <class T>
+inline uint32_t pack_pair_of(T low, T high) {
+  const T pair[] = {low, high};
+  uint32_t bits;
+  memcpy(&bits, pair, 4);
+  return bits;
+}
+inline uint32_t pack_f16(float low, float high) { return pack_pair_of(__float2half_rn(low), __float2half_rn(high)); }
+inline uint32_t pack_bf16(float low, float high) { return pack_pair_of(__float2bfloat16_rn(low), __float2bfloat16_rn(high)); }
+
 inline void must_be_aligned(const void* p, int bytes, const char* what) {
   if ((uintptr_t)p % bytes != 0) fprintf(stderr, "%s at %p, not a multiple of %d\n", what, p, bytes), abort();
 }

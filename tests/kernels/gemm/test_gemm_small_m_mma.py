@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from cuda_bench import FACTS, CudaBench
+from cuda_bench import FACTS, CudaBench, cut_product
 
 from warpsmith.agents.expert.planner import plans
 from warpsmith.agents.expert.review import review
 from warpsmith.kernels.gemm.cuda.cuda_matmul import CudaMatMul
-from warpsmith.records import Graph, Region, Unit
+from warpsmith.records import Graph, Unit
 from warpsmith.search.tuner import with_values
 from warpsmith.targets.cuda import CudaTarget
 
@@ -38,6 +38,21 @@ def by_group(x: torch.Tensor, w: torch.Tensor, zero: torch.Tensor, scale: torch.
     return F.linear(x, ((w.to(x.dtype) - zero) * scale).view(w.shape[0], -1))
 
 
+def packed(*shape: int) -> torch.Tensor:
+    return torch.randint(0, 256, shape, dtype=torch.uint8)
+
+
+def low_first(x: torch.Tensor, w: torch.Tensor, zero: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Four bits with scales and zeros of groups, as AWQ has them."""
+    nibbles = torch.stack([w & 15, w >> 4], dim=-1).flatten(-2)
+    return F.linear(x, ((nibbles.to(x.dtype) - zero) * scale).flatten(1))
+
+
+def high_first(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    nibbles = torch.stack((torch.bitwise_right_shift(w, 4), torch.bitwise_and(w, 15)), -1).view(len(w), -1)
+    return F.linear(x, (nibbles.to(x.dtype) - 8) * scale, bias)
+
+
 def by_block(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return F.linear(x, (w.to(x.dtype) * scale).view(w.shape[0] * w.shape[1], -1))
 
@@ -57,6 +72,16 @@ DEQUANTISED: dict[str, Case] = {
     "int8 with scales and zeros of groups": (
         by_group, lambda: (brain(3, 256), bytes_of(24, 4, 64), brain(24, 4, 1), 0.01 * brain(24, 4, 1)), {"BLOCK": 64, "VEC": 8, "SPLIT": 2},
     ),
+    "int4 with scales and zeros of groups": (
+        low_first, lambda: (brain(3, 256), packed(24, 4, 32), 8 + brain(24, 4, 1), 0.01 * brain(24, 4, 1)), {"BLOCK": 64, "SPLIT": 2},
+    ),
+    "int4, an odd number of pairs, the high half first": (
+        high_first, lambda: (brain(9, 154), packed(21, 77), 0.01 * brain(21, 1), brain(21)), {"BLOCK": 32, "VEC": 8},
+    ),
+    "int4 in fp16, rows of bytes apart": (
+        low_first,
+        lambda: (torch.randn(5, 128).half(), packed(40, 4, 24)[:, :, :16], 8 + torch.randn(40, 4, 1).half(), 0.01 * torch.randn(40, 4, 1).half()), {},
+    ),
     "int8 with scales of blocks": (
         by_block, lambda: (brain(9, 256), bytes_of(2, 16, 4, 64), 0.01 * brain(2, 1, 4, 1)), {"BLOCK": 32},
     ),
@@ -68,16 +93,8 @@ DEQUANTISED: dict[str, Case] = {
 EVERY = {**PLAIN, **DEQUANTISED}
 
 
-def cut(graph: Graph) -> Region:
-    family = CudaMatMul()
-    node = next(n for n in graph.nodes if family.covers(graph, n))
-    region = family.cut(graph, node, (), True)
-    assert region is not None
-    return region
-
-
 def unit_of(graph: Graph, values: dict[str, int]) -> Unit:
-    family, region = CudaMatMul(), cut(graph)
+    family, region = CudaMatMul(), cut_product(graph)
     technique = next(t for t in family.techniques(graph, region, FACTS) if t.name == NAME)
     return with_values(family.write(graph, region, technique), values)
 
@@ -93,8 +110,8 @@ def test_few_tokens_are_right(emulated: CudaBench, name: str) -> None:
 def test_dequantisation_is_part_of_the_region(emulated: CudaBench, name: str) -> None:
     function, make, _ = DEQUANTISED[name]
     graph, _ = emulated.case(function, make)
-    assert set(cut(graph).nodes) == {n.name for n in graph.nodes}
-    assert [t.name for t in CudaMatMul().techniques(graph, cut(graph), FACTS)] == [NAME]
+    assert set(cut_product(graph).nodes) == {n.name for n in graph.nodes}
+    assert [t.name for t in CudaMatMul().techniques(graph, cut_product(graph), FACTS)] == [NAME]
     assert any(len(plan) == 1 and len(plan[0].nodes) == len(graph.nodes) for plan in plans(graph, FACTS))
 
 
@@ -104,7 +121,21 @@ def test_a_weight_that_others_read_is_dequantised_once(emulated: CudaBench) -> N
         return F.linear(x, weight), weight
 
     graph, _ = emulated.case(function, lambda: (brain(4, 128), bytes_of(32, 128), brain(32, 1)))
-    assert [graph.by_name[n].op for n in cut(graph).nodes] == ["aten.linear.default"]
+    assert [graph.by_name[n].op for n in cut_product(graph).nodes] == ["aten.linear.default"]
+
+
+@pytest.mark.parametrize("what", ["whole bytes are read, too", "three bits", "halves of different bytes"])
+def test_other_bits_are_unpacked_outside(emulated: CudaBench, what: str) -> None:
+    def function(x: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> object:
+        low, high = w & (7 if what == "three bits" else 15), (v if what.startswith("halves") else w) >> 4
+        nibbles = torch.stack([low, high], -1).flatten(-2)
+        out = F.linear(x, nibbles.to(x.dtype) * 0.1)
+        return (out, nibbles) if what.startswith("whole") else out
+
+    graph, _ = emulated.case(function, lambda: (brain(4, 128), packed(32, 64), packed(32, 64)))
+    region = cut_product(graph)
+    assert not {"stack", "view"} & set(region.nodes)
+    assert "linear" in region.nodes
 
 
 def test_many_tokens_are_left_to_others(emulated: CudaBench) -> None:
@@ -122,8 +153,17 @@ def test_small_m_mma_builds_without_spills(emulated: CudaBench, toolkit: None, b
         by_row, torch.empty(16, 4096, dtype=torch.half), torch.empty(11008, 4096, dtype=torch.int8),
         torch.empty(11008, 1, dtype=torch.half), torch.empty(11008, dtype=torch.half),
     )  # fmt: skip
-    for graph in (plain, quantised):
-        unit = unit_of(graph, {})
+    four_bits = emulated.graph(
+        low_first, torch.empty(16, 4096, dtype=torch.bfloat16), torch.empty(11008, 32, 64, dtype=torch.uint8),
+        *2 * (torch.empty(11008, 32, 1, dtype=torch.bfloat16),),
+    )  # fmt: skip
+    for graph, values in (
+        (plain, {}),
+        (quantised, {}),
+        (four_bits, {}),
+        (four_bits, {"VEC": 32, "UNROLL": 1}),
+    ):
+        unit = unit_of(graph, values)
         assert review(unit) == []
         build = CudaTarget(builds / "cuda", arch="sm_90a").build(unit, graph, "main")
         assert build.ok, build.diagnostics

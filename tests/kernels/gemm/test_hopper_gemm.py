@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -30,6 +31,8 @@ KERNELS: dict[str, tuple[dict[str, int], Launch]] = {
     "results staged one box at a time": ({"BOXES": 1, "BN": 128}, (2, 1, 1, 1)),
     "tall tiles, results staged in fewer slots than boxes": ({"BM": 256, "BN": 96, "BOXES": 2}, (2, 1, 1, 1)),
     "one warpgroup, bf16": ({"CONSUMERS": 1, "BM": 64, "BF16": 1}, (4, 1, 1, 1)),
+    "one warpgroup, multicast both ways": ({"CONSUMERS": 1, "BM": 64, "BN": 128, "CM": 2, "CN": 2}, (8, 2, 0, 1)),
+    "rows shared by four blocks": ({"CN": 4, "BN": 64}, (8, 1, 0, 1)),
     "swapped factors": ({"SWAP": 1, "BT": 0, "BN": 32}, (2, 1, 1, 1)),
     "swapped factors, multicast, from registers": ({"SWAP": 1, "BN": 48, "CN": 2, "TMA_STORE": 0}, (4, 1, 1, 1)),
     "float32 results with an epilogue": ({"FLOAT": 1, "TMA_STORE": 0, "BN": 112, "EPILOGUE": 1}, (4, 1, 1, 1)),
@@ -54,10 +57,23 @@ SMALL: dict[str, tuple[dict[str, int], Launch, list[tuple[int, int, int]]]] = {
     ),
 }  # fmt: skip
 K2 = "gemm_tma_wgmma.cuh"
+UNITS = Path(__file__).resolve().parents[3] / "benchmarks/hgemm"
+COMPILING = [
+    "nvcc",
+    "-std=c++17",
+    "-O3",
+    "-gencode=arch=compute_90a,code=sm_90a",
+    f"-I{SOURCES}",
+    f"-I{UNITS}",
+]
+WGMMA = {
+    "BM": 128, "BN": 256, "BK": 64, "STAGES": 4, "CONSUMERS": 2, "PINGPONG": 0, "PRODUCER_WARPS": 4, "BLOCKS_PER_SM": 1, "CM": 1, "CN": 1,
+    "SWAP": 0, "BT": 0, "PANEL": 64, "SPLIT": 0, "TMA_STORE": 1, "BOXES": 0, "LEFT_L2": 0, "RIGHT_L2": 0,
+}  # fmt: skip
 # What is left out of a kernel, with the definitions under which it shows.
 FAULTS: dict[str, tuple[tuple[str, str, str], dict[str, int]]] = {
     "a stage is filled before it was read": (
-        (K2, "mbarrier_wait<(L::CLUSTER > 1)>(shared.empty + ring.stage, ring.phase ^ 1);", ""), {},
+        (K2, "mbarrier_wait(shared.empty + ring.stage, ring.phase ^ 1);", ""), {},
     ),
     "the last stage of a tile is not given back": ((K2, "if (count > 0) release(previous);", ""), {}),
     "staged results are overwritten": ((K2, "if (leader) tma_store_wait_read<SLOTS - 2>();  // the next box's slot", ";"), {"BOXES": 2, "BN": 256}),
@@ -75,6 +91,10 @@ FAULTS: dict[str, tuple[tuple[str, str, str], dict[str, int]]] = {
     ),
     "a K step is off by one chunk": (("smem_layout.cuh", "step % 4 * 32", "step % 4 * 16"), {}),
 }  # fmt: skip
+
+
+def define(definitions: dict[str, int]) -> list[str]:
+    return [f"-DG_{name}={value}" for name, value in definitions.items()]
 
 
 @pytest.fixture(scope="session")
@@ -245,18 +265,29 @@ def test_pasted_kernels_build(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_no_slice_of_k_costs_a_fence_of_the_device(tmp_path: Path) -> None:
+    """Arrivals and waits at the scope of the cluster cost one each, and made multicast slower than loading twice."""
+    command = [*COMPILING, "-ptx", *define(WGMMA | {"CM": 2}), "-o", str(tmp_path / "unit.ptx")]
+    done = subprocess.run(
+        [*command, str(UNITS / "tma_wgmma_unit.cu")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    barriers = re.findall(r"\bmbarrier\.[\w.:]+", (tmp_path / "unit.ptx").read_text())
+    assert {"mbarrier.arrive.shared::cluster.b64", "mbarrier.try_wait.parity.shared::cta.b64"} <= set(
+        barriers
+    )
+    assert [b for b in barriers if ".cluster." in b.replace("shared::cluster", "")] == []
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize(("unit", "definitions"), [
-    ("tma_wgmma_unit.cu", {"BM": 128, "BN": 208, "BK": 64, "STAGES": 4, "CONSUMERS": 2, "PINGPONG": 0, "PRODUCER_WARPS": 4,
-                           "BLOCKS_PER_SM": 1, "CM": 2, "CN": 1, "SWAP": 0, "BT": 0, "PANEL": 64, "SPLIT": 1, "TMA_STORE": 1,
-                           "BOXES": 0, "LEFT_L2": 0, "RIGHT_L2": 0}),
+    ("tma_wgmma_unit.cu", WGMMA | {"BN": 208, "CM": 2, "SPLIT": 1}),
     ("mma_sync_unit.cu", {"BM": 64, "BN": 64, "BK": 64, "STAGES": 4, "WM": 2, "WN": 2, "WK": 1, "VA": 8, "VB": 8, "BT": 0,
                           "SPLIT": 1, "BLOCKS_PER_SM": 1}),
 ])  # fmt: skip
 def test_kernel_builds_without_spills(unit: str, definitions: dict[str, int], tmp_path: Path) -> None:
-    units = Path(__file__).resolve().parents[3] / "benchmarks/hgemm"
     command = [
-        "nvcc", "-std=c++17", "-O3", "-cubin", "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v,--warn-on-spills",
-        f"-I{SOURCES}", f"-I{units}", *(f"-DG_{n}={v}" for n, v in definitions.items()), "-o", str(tmp_path / "unit.cubin"), str(units / unit),
+        *COMPILING, "-cubin", "-Xptxas", "-v,--warn-on-spills", *define(definitions), "-o", str(tmp_path / "unit.cubin"), str(UNITS / unit),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -146,7 +146,7 @@ class Place:
     ) -> None:
         self.graph, self.facts = graph, facts
         timing = best.timing if best is not None else None
-        ratio = best.speedup if best is not None else None
+        ratio = best.promise if best is not None else None
         self.total = timing.median_us if timing is not None else 0.0
         self.reference = self.total * ratio.median if ratio is not None else 0.0
         profiles = best.profile.regions if best is not None and best.profile is not None else ()
@@ -169,8 +169,13 @@ class Place:
             before = aten_us(self.graph, region, self.facts)
             total = max(self.facts.total_us, before) if self.facts.total_us else self._reference_us()
             return (total + call) / (total - before + us + call)
+        return self.reference / self.whole_us(region, us)
+
+    def whole_us(self, region: Region, us: float) -> float:
+        """Microseconds of the best candidate with a unit of `us` for the region."""
+        call = self.facts.hardware.unit_call_us
         after = self.total - self.spent(region) + us + call + self._uncovered_us(region)
-        return self.reference / max(after, us + call)
+        return max(after, us + call)
 
     def spent(self, region: Region) -> float:
         """Microseconds that the best candidate spends on what a unit for the region would replace."""

@@ -22,11 +22,13 @@ _RULES = (
     (re.compile(r"\bthread_local\b"), "keeps state between calls"),
     (re.compile(r"\b(clock_gettime|clock|\w*rdtsc\w*|gettimeofday|omp_get_wtime)\s*\("), "reads a clock"),
     (re.compile(r"\(\s*u?intptr_t\s*\)\s*(in|out)\d+\s*(==|!=|<|>)"), "decides by an address"),
-    (re.compile(r"\b(asm|__asm__)\b"), "contains inline assembly"),
     (re.compile(r"\bGOMP_\w+"), "calls the OpenMP runtime by hand"),
     (re.compile(r"\b(_mm_[gs]etcsr|_MM_SET_\w+|__builtin_ia32_\w*mxcsr|fesetround|fesetenv)\b"),
      "changes the floating-point mode"),
 )  # fmt: skip
+_ASSEMBLY = re.compile(
+    r"\b(asm|__asm__)\b"
+)  # in CUDA it is PTX, which a build reads against a list of instructions
 
 # What honest kernels may do, and cheats do: a reader looks closer. None of it is an objection by itself.
 _SUSPICIONS = (
@@ -51,6 +53,8 @@ def review(unit: Unit) -> list[str]:
     """Objections to a unit; empty: none."""
     text = _COMMENT.sub(" ", unit.source)
     objections = [why for pattern, why in _RULES if pattern.search(text)]
+    if unit.language != "cuda" and _ASSEMBLY.search(text):
+        objections.append("contains inline assembly")
     if not re.search(r"\bunit\s*\(", text):
         objections.append("defines no unit()")
     return list(dict.fromkeys(objections))

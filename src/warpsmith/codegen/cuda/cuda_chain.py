@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..fusion.op_chain import BUFFERS, Chain
-from ..program import Operand
+from ..program import Operand, Unsupported
 from ..writer import Writer
 from .lanes import Lanes, Places
 
@@ -79,7 +79,9 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int) -> None:
 
 def place(w: Writer, operand: Operand, run: int) -> None:
     """`in0_at`, where the operand's part of the pack starts; `in0_run`, its stride there; `in0_whole`: is it aligned?"""
-    name = operand.name
+    name, halves = operand.name, operand.nibbles is not None  # of bytes: a pack starts with a whole one
+    if halves and operand.axes[-1] != run:
+        raise Unsupported("values of four bits across a run")
     steps = {a: f"({name}_shape[{d}] == 1 ? 0 : {name}_stride[{d}])"
              for d, a in enumerate(operand.axes) if a is not None}  # fmt: skip
     for d, axis in enumerate(operand.axes):
@@ -87,9 +89,13 @@ def place(w: Writer, operand: Operand, run: int) -> None:
             w.line(f'static_assert({name}_shape[{d}] == 1, "requires: {name}_shape[{d}] == 1");')
     for axis, step in sorted(steps.items()):
         w.line(f"constexpr int64_t {name}_s{axis} = {step};")
-    terms = "".join(f" + at[{axis}] * {name}_s{axis}" for axis in sorted(steps))
+    places = {a: f"at[{a}] / 2" if halves and a == run else f"at[{a}]" for a in sorted(steps)}
+    terms = "".join(f" + {at} * {name}_s{axis}" for axis, at in places.items())
     const = "const " if name.startswith("in") else ""
     w.line(f"{const}{name}_t* const {name}_at = o.{name}{terms};")
     w.line(f"[[maybe_unused]] constexpr int64_t {name}_run = {f'{name}_s{run}' if run in steps else '0'};")
-    tests = " && ".join(f"{name}_s{a} % V == 0" for a in sorted(steps) if a != run) or "true"
+    if halves:
+        w.line(f'static_assert({name}_run <= 1, "requires: bytes that are dense along the run");')
+    count = "2 * " if halves else ""
+    tests = " && ".join(f"{count}{name}_s{a} % V == 0" for a in sorted(steps) if a != run) or "true"
     w.line(f"[[maybe_unused]] constexpr bool {name}_whole = {tests};")

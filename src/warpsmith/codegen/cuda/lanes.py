@@ -154,6 +154,9 @@ class Lanes(Express):
 
     def read(self, operand: Operand) -> str:
         name = operand.name
+        if operand.nibbles is not None:
+            high_first = "true" if operand.nibbles == "high first" else "false"
+            return f"ws::read_nibbles<V, {name}_whole, {high_first}>({self.places.element(operand)})"
         return f"ws::read<V, {self.stride(operand)}, {name}_whole>({self.places.element(operand)})"
 
     def element(self, sources: Sequence[str]) -> None:

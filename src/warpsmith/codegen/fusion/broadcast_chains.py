@@ -34,18 +34,19 @@ def build_chain_between(
     program = lower(graph, make_region(graph, nodes))
     if program.reductions or [o.value for o, _ in program.outputs] != [end]:
         raise Unsupported("scores that are used elsewhere")
+    shift = _count_leading_ones(program, start)
     steps: list[Expr] = []
     for step in program.steps:
-        operand = step.operand
-        if operand is None:
+        if step.operand is None:
             steps.append(step)
             continue
+        operand = _shift_axes(step.operand, shift)
         if operand.dims and not operand.plain:
             raise Unsupported("a mask whose dimensions are split")
         if operand.value == start:
-            if operand.axes != tuple(range(rank)):
+            if operand.axes[shift:] != tuple(range(shift, rank)):
                 raise Unsupported("scores in another order")
-            steps.append(replace(step, operand=_dense(operand)))
+            steps.append(replace(step, operand=replace(_dense(operand), axes=tuple(range(rank)))))
         elif operand.value in computed:
             text = computed[operand.value]
             args = _after(program, start) if "at[" in text.text else ()
@@ -55,7 +56,28 @@ def build_chain_between(
         else:
             raise Unsupported(f"{operand.value} is not an input")
     out, last = program.outputs[0]
-    return Chain(replace(program, steps=_put_loads_first(steps)), ((_dense(out), last),))
+    dense = replace(_dense(out), axes=tuple(range(rank)))
+    return Chain(replace(program, steps=_put_loads_first(steps)), ((dense, last),))
+
+
+def _count_leading_ones(program: Program, start: str) -> int:
+    """Leading dimensions of size 1 that the scores have and the space of the program lacks: nodes of a bias had one dimension less."""
+    axes = next(
+        (s.operand.axes for s in program.steps if s.operand is not None and s.operand.value == start), ()
+    )
+    return (
+        next((d for d, axis in enumerate(axes) if axis is not None), 0)
+        if axes and axes[-1] != len(axes) - 1
+        else 0
+    )
+
+
+def _shift_axes(operand: Operand, shift: int) -> Operand:
+    return (
+        replace(operand, axes=tuple(None if a is None else a + shift for a in operand.axes))
+        if shift
+        else operand
+    )
 
 
 def _after(program: Program, start: str) -> tuple[str, ...]:
@@ -123,6 +145,25 @@ def band_step(limit: int | None, inside: float, outside: float, kind: str, rank:
         True,
         0,
     )
+
+
+def lane_band_step(limit: int | None, inside: float, outside: float, kind: Kind, rank: int) -> Expr:
+    """The same for one lane `v` of a pack on a GPU."""
+    if limit is None:
+        if kind == "m":
+            raise Unsupported("a mask of one value")
+        return Expr("", literal(inside), (), "f", True, 0)
+    test = f"(int32_t)(at[{rank - 1}] + v - at[{rank - 2}]) <= {limit}"
+    if kind == "m":
+        return Expr("", f"({test})" if inside else f"!({test})", (), "m", True, 0)
+    return Expr("", f"({test} ? {literal(inside)} : {literal(outside)})", (), "f", True, 0)
+
+
+def lane_position_step(rows: int, columns: int, constant: int, kind: Kind, rank: int) -> Expr:
+    """A sum of multiples of row and column that fits 32 bits, for one lane `v` of a pack on a GPU. `kind`: "l" or "f"."""
+    row, column = f"(int32_t)at[{rank - 2}]", f"(int32_t)(at[{rank - 1}] + v)"
+    text = f"({'int64_t' if kind == 'l' else 'float'})({rows} * {row} + {columns} * {column} + {constant})"
+    return Expr("", text, (), kind, True, 0)
 
 
 def _dense(operand: Operand) -> Operand:

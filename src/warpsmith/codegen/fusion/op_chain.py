@@ -27,6 +27,7 @@ from ..lowering.op_builder import FLOATS
 from ..lowering.result_types import find_stepped
 from ..program import Expr, Kind, Operand, Program, Unsupported, operand_names
 from ..writer import INLINE, Writer
+from .packed_values import find_packed_value
 
 BUFFERS = ("acc", "to")  # the kernel's own operands
 _BY_POSITION = re.compile(r"\bj\b|iota")  # an expression that differs from lane to lane by itself
@@ -47,7 +48,7 @@ def epilogue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
     if graph.specs[value].dtype not in FLOATS:
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _rename_operands(lower_chain(graph, nodes), names, acc)
+        program = _rename_operands(lower_chain(graph, nodes), names, acc, graph)
         stored = program.outputs
     else:
         program = Program((acc,), (), (Expr("acc_v", "load", (), "f", True, 0, operand=acc),), ())
@@ -68,7 +69,7 @@ def prologue(graph: Graph, region: Region, value: str, nodes: Collection[str]) -
     if graph.specs[value].dtype not in (*FLOATS, "bool"):
         raise Unsupported(f"{value} is {graph.specs[value].dtype}")
     if nodes:
-        program = _rename_operands(lower_chain(graph, nodes), names, to)
+        program = _rename_operands(lower_chain(graph, nodes), names, to, graph)
         stored = tuple((o, _as_float(program, n)) for o, n in program.outputs)
         program = replace(program, steps=(*program.steps, *_casts(program)))
         if [o.name for o, _ in stored] != ["to"]:
@@ -118,6 +119,8 @@ def write_chain(w: Writer, chain: Chain, name: str, axis: int = -1) -> None:
 def _place(w: Writer, operand: Operand, run: int, buffer: str) -> None:
     """`in0_at`, where the operand's part of the run starts, and `in0_col`, its stride along the run."""
     name = operand.name
+    if operand.nibbles is not None:
+        raise Unsupported("values of four bits in a chain on a CPU")
     if name in BUFFERS:
         w.line(f"{buffer.removesuffix(name)}const {name}_at = {name};")
         w.line(f"constexpr int64_t {name}_col = 1;")
@@ -183,14 +186,18 @@ def _dense(graph: Graph, value: str, name: str) -> Operand:
     return Operand(name, value, "float32", tuple(range(len(spec.shape))), spec.shape, spec.stride)
 
 
-def _rename_operands(program: Program, names: dict[str, str], own: Operand) -> Program:
-    """Operands called as the region calls them, and the value shared with the kernel as its buffer."""
+def _rename_operands(program: Program, names: dict[str, str], own: Operand, graph: Graph) -> Program:
+    """Operands called as the region calls them, and the value shared with the kernel as its buffer. Of what is unpacked in the
+    region, the bytes are the operand."""
 
     def rename(operand: Operand) -> Operand:
         if not operand.plain:
             raise Unsupported("a view that splits dimensions in a chain")
         if operand.value == own.value:
             return own
+        packed = None if operand.value in names else find_packed_value(graph, operand.value)
+        if packed is not None:
+            return replace(operand, name=_name_operand(names, packed.stored), nibbles=packed.order)
         return replace(operand, name=_name_operand(names, operand.value))
 
     steps = tuple(s if s.operand is None else replace(s, operand=rename(s.operand)) for s in program.steps)

@@ -57,6 +57,7 @@ class Factors:
             if (
                 len(single) == 1
                 and len(several) > 1
+                and single[0] not in several  # beside others of size 1: nothing becomes a part of itself
                 and self._sizes[single[0]] == prod(self._sizes[f] for f in several)
             ):
                 self._become(single[0], several)

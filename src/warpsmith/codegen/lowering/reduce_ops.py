@@ -83,11 +83,11 @@ def moments(b: ReduceBuilder, x: str) -> tuple[str, str]:
 
 
 def soft_state(b: ReduceBuilder, x: str) -> tuple[str, str]:
-    """Maximum, and the step x - maximum <= 0. A NaN may miss the maximum, but it reaches every sum of
-    exponentials.
+    """Maximum, and the step x - maximum <= 0, of which 0 is exact: no multiply-add takes what made x. A NaN may miss the
+    maximum, but it reaches every sum of exponentials.
     """
     top = b.reduce_compound("softmax", x)[0] if b.single_pass else b.reduce("fmax", x)
-    return top, b.emit("{0} - {1}", x, top)
+    return top, b.emit("ws::sub({0}, {1})", x, top)
 
 
 def _exponentials(b: ReduceBuilder, x: str, top: str, shifted: str) -> tuple[str, str]:
@@ -122,7 +122,7 @@ def _logsumexp(b: ReduceBuilder, n: Node) -> tuple[str, ...]:
         top = b.emit(finite, raw, b.constant(0.0))
     else:
         top = b.emit(finite, b.reduce("fmax", x), b.constant(0.0))
-        total = b.reduce("sum", b.emit("ws::exp({0} - {1})", x, top, cost=12))
+        total = b.reduce("sum", b.emit("ws::exp(ws::sub({0}, {1}))", x, top, cost=12))
     return (b.emit("ws::log({0}) + {1}", total, top),)
 
 

@@ -17,7 +17,16 @@ import torch
 
 from ...records import Graph, Node
 from .input_families import REPEATED
-from .rounding import ONE_ROUNDING, PRODUCTS, exact, exact_on_integers, op_name, rounding, terms
+from .rounding import (
+    ONE_ROUNDING,
+    PRODUCTS,
+    exact,
+    exact_on_integers,
+    find_weighed_value,
+    op_name,
+    rounding,
+    terms,
+)
 from .stepping import Stepper, Tensors, ancestors, rounds
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
@@ -165,8 +174,11 @@ class Oracle:
         return {o: torch.stack([run[o] for run in runs]) for o in discrete}
 
     def _run_disturbed(self, values: Tensors, source: Noise, reach: float) -> Tensors:
-        def inward(node: Node, tensor: torch.Tensor) -> torch.Tensor:
-            size = self.rounding[node.name].inward * self._unit(node)[0]
+        def inward(node: Node, name: str, tensor: torch.Tensor) -> torch.Tensor:
+            working, storing = self._unit(node)
+            size = self.rounding[node.name].inward * working
+            if name == find_weighed_value(node):
+                size = max(size, storing)
             if node.name in self.tf32:
                 size = max(size, ONE_ROUNDING * TF32)
             return source.disturb(tensor, reach * size)

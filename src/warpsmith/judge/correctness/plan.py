@@ -22,6 +22,7 @@ ADMISSION = (
     "integers",
 )  # fmt: skip
 LARGE_BYTES = 512 << 20  # of inputs and intermediates
+MANY_SHAPES = 3  # beside the main one: of more, a search tries so many, and a confirmation tries two families at each of the others
 UNIT_RUNS = 5  # of each unit alone in the isolated runner
 
 
@@ -38,7 +39,8 @@ class Plan:
             return []
         cases = [fresh, *(Case(main, f, self.seed) for f in MAIN_SEARCH)]
         if not self.quick:
-            cases += [Case(v.name, f, self.seed) for v in self.task.variants[1:] for f in OTHER_SEARCH]
+            further = self.task.variants[1 : 1 + MANY_SHAPES]
+            cases += [Case(v.name, f, self.seed) for v in further for f in OTHER_SEARCH]
         return cases
 
     def screen(self, fresh: Case) -> list[Case]:
@@ -49,14 +51,14 @@ class Plan:
 
     def confirm(self, fresh: Case, seed: int) -> list[Case]:
         """Every family at the smallest shape, the strongest at the others, with a seed of its own; of those that take
-        long, two, the second drawn by the seed. The seed also decides what the secret family is.
+        long, and of more than a few shapes, two, the second drawn by the seed. The seed also decides what the secret family is.
         """
         cases = [fresh]
         smallest = min(self.task.variants, key=lambda v: sum(i.spec.numel for i in v.graph.inputs))
-        for variant in self.task.variants:
+        for number, variant in enumerate(self.task.variants):
             families = tuple(FAMILIES) if variant is smallest else CONFIRM
-            if variant is not smallest and self._large(variant.graph):
-                families = (CONFIRM[0], CONFIRM[1 + seed % (len(CONFIRM) - 1)])
+            if variant is not smallest and (number > MANY_SHAPES or self._large(variant.graph)):
+                families = (CONFIRM[0], CONFIRM[1 + (seed + number) % (len(CONFIRM) - 1)])
             scaled_by = (
                 fresh.seed if variant.name == fresh.variant else None
             )  # large ones take seconds to draw

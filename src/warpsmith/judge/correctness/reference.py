@@ -283,7 +283,7 @@ class Reference:
         not_finite = [name for name, truth in truths.items() if not truth.finite]
         if not_finite:
             return {"valid": False, "not_finite": not_finite}
-        judged = {o: (t, _budget(graph.specs[o].dtype, t)) for o, t in truths.items()}
+        judged = {o: (t, make_tolerance(graph.specs[o].dtype, t)) for o, t in truths.items()}
         other_tensors = self._values(graph, others)
         caught, same, untried, longest = {}, [], [], 0.0
         for name, mutant in mutants(graph, oracle.outputs, tensors, other_tensors, dropped).items():
@@ -298,7 +298,7 @@ class Reference:
                 same.append(name)
                 caught[name] = ""
             else:
-                rules = (budget.find_broken_rule(_numpy(results[o])) for o, (_, budget) in judged.items())
+                rules = (budget.find_broken_rule(to_numpy(results[o])) for o, (_, budget) in judged.items())
                 caught[name] = next(filter(None, rules), "")
             longest = max(longest, time.monotonic() - begin)
         return {"valid": True, "caught": caught, "same": same, "untried": untried}
@@ -438,9 +438,10 @@ def split_budget(dtype: str, made: TruthTensors) -> tuple[torch.Tensor, ErrorBud
     return elements.view(made.oracle.shape), rule
 
 
-def _budget(dtype: str, made: TruthTensors) -> Tolerance:
+def make_tolerance(dtype: str, made: TruthTensors) -> Tolerance:
+    """Make what compares arrays (see `to_numpy`) with this truth of an output of that dtype."""
     elements, rule = split_budget(dtype, made)
-    native, oracle, noise = (_numpy(t) for t in (made.native, made.oracle, elements))
+    native, oracle, noise = (to_numpy(t) for t in (made.native, made.oracle, elements))
     return Tolerance(Truth(dtype, native, oracle, noise, made.draws, made.exact), rule)
 
 
@@ -449,7 +450,8 @@ def _idle_bytes() -> int:
     return int(torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
 
-def _numpy(tensor: torch.Tensor) -> Any:
+def to_numpy(tensor: torch.Tensor) -> Any:
+    """Return the tensor as an array on the host; bfloat16 as its bits."""
     tensor = tensor.cpu()
     if tensor.dtype == torch.bfloat16:
         return tensor.contiguous().view(torch.uint16).numpy()

@@ -9,7 +9,8 @@ cancellation included (Parker, *Monte Carlo Arithmetic*, 1997).
 Exact ops (views, comparisons, max, relu, gather, sums of integers) bring nothing. Arithmetic brings one rounding, a
 transcendental function a few ulp (so that a polynomial exp of 4 ulp is honest). A sum of K terms is granted
 the random walk of a *sequential* sum, 0.41·sqrt(K) roundings (partial sums of mean square half the last): any
-honest order (pairwise, blocked, in lanes) does no worse.
+honest order (pairwise, blocked, in lanes) does no worse. Attention in half precision stores its probabilities as halves between its
+two products, in torch's own kernels as in FlashAttention (Dao, 2023): rounding them is as if the values that they weigh were rounded.
 """
 
 from __future__ import annotations
@@ -99,6 +100,14 @@ def rounding(graph: Graph, node: Node, repeated: bool = False) -> Rounding:
     if "softmax" in name or name in ("logsumexp", "_logsumexp"):
         return Rounding(inward=ONE_ROUNDING, outward=walk + TRANSCENDENTAL)
     return Rounding(inward=ONE_ROUNDING, outward=TRANSCENDENTAL)
+
+
+def find_weighed_value(node: Node) -> str:
+    """Name what an attention op weighs by its probabilities; empty for other ops."""
+    if "scaled_dot_product" not in op_name(node) or len(node.args) < 3:
+        return ""
+    value = node.args[2]
+    return str(value.get("v", "")) if isinstance(value, dict) else ""
 
 
 def _counts(graph: Graph, node: Node) -> bool:

@@ -20,7 +20,9 @@ from ...tasks.values import torch_dtype
 
 STATED_ROOM, STATED_SLACK = 4, 1 << 24  # times the bytes of a task's values, and bytes besides
 Tensors = dict[str, torch.Tensor]
-Inward = Callable[[Node, torch.Tensor], torch.Tensor]
+Inward = Callable[
+    [Node, str, torch.Tensor], torch.Tensor
+]  # (node, a name that it reads, its value) -> what it shall read
 Outward = Callable[
     [Node, Tensors, Tensors], Tensors
 ]  # (node, what it read, what it made) -> what it shall have made
@@ -48,7 +50,7 @@ class Stepper:
         for node in self.graph.nodes:
             read = {name: widen(alive[name]) if float64 else alive[name] for name in node.uses}
             # What went in is dropped before something of its size comes out.
-            arguments = {name: inward(node, t) for name, t in read.items()} if inward else dict(read)
+            arguments = {name: inward(node, name, t) for name, t in read.items()} if inward else dict(read)
             results = self.step(node, arguments, float64=float64)
             arguments.clear()
             alive |= outward(node, read, results) if outward else results

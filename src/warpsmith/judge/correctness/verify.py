@@ -11,7 +11,8 @@ A unit in ATen is interpreted by the reference worker instead (`aten_runner.py`)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ class Limits:
     memory_bytes: int = 2 << 30
     threads: int = 1
     compiler: str | None = None  # builds the runner; see `machine.find_compiler`
+    one_process: bool = False  # for all CUDA units of a candidate: to make a context takes longer than all that a unit does in it
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Verification:
 
 
 Libraries = Mapping[tuple[str, str], Build]  # (variant, Unit.code_key) → build
+# The units of one runner with their libraries by variant, in the order in which they are run.
+Loads = Sequence[tuple[Unit, Mapping[str, Path]]]
 Runner = CandidateRunner | AtenRunner
 
 
@@ -105,29 +109,38 @@ class Verifier:
         before it could be. `most`: elements of an output whose values are looked at; None: all.
         """
         done = Verification()
-        for unit in sorted(candidate.units, key=lambda u: u.compiled):  # isolation is the last one's
-            variants = dict.fromkeys(c.variant for c in cases)
-            libraries = {
-                v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
-            }
-            if libraries:
-                done = _join(done, self._unit(unit, libraries, cases, timed, stand_in, most))
+        for loads in self._share_out(candidate, builds, dict.fromkeys(c.variant for c in cases)):
+            done = _join(done, self._verify_loads(loads, cases, timed, stand_in, most))
             if not done.ok:
                 break
         return done
 
-    def _unit(
-        self, unit: Unit, libraries: Mapping[str, Path], cases: Sequence[Case], timed: int, stand_in: str,
-        most: int | None,
-    ) -> Verification:  # fmt: skip
-        """`libraries`: one for each variant, in the order in which they are run."""
+    def _share_out(
+        self, candidate: Candidate, builds: Libraries, variants: Collection[str]
+    ) -> Iterator[Loads]:
+        """Share out what was built to runners: one for each unit, or one for all CUDA units."""
+        together: list[tuple[Unit, Mapping[str, Path]]] = []  # in one runner
+        for unit in sorted(candidate.units, key=lambda u: u.compiled):  # isolation is the last one's
+            libraries = {
+                v: Path(builds[v, unit.code_key].library) for v in variants if (v, unit.code_key) in builds
+            }
+            if libraries and unit.language == "cuda" and self.limits.one_process:
+                together.append((unit, libraries))
+            elif libraries:
+                yield [(unit, libraries)]
+        if together:
+            yield together
+
+    def _verify_loads(
+        self, loads: Loads, cases: Sequence[Case], timed: int, stand_in: str, most: int | None
+    ) -> Verification:
         checks: list[Check] = []
         verified = Verification()
         try:
-            with self._runner(unit, libraries) as runner:
-                for index, variant in enumerate(libraries):
+            with self._runner(loads) as runner:
+                for index, (unit, variant) in enumerate((u, v) for u, libraries in loads for v in libraries):
                     if index:
-                        with self._device_lock.hold_shared():
+                        with self._worker_of(runner), self._device_lock.hold_shared():
                             runner.pick(index)
                     usable, skipped = self._usable(
                         [c for c in cases if c.variant == variant], unit.region, stand_in
@@ -162,8 +175,14 @@ class Verifier:
 
     def _alone_us(self, runner: Runner, calls: int) -> list[float]:
         """Microseconds of some calls, with nobody else's on the device."""
-        with self._device_lock.hold_exclusive():
+        with self._worker_of(runner), self._device_lock.hold_exclusive():
             return [ns / 1e3 for ns in runner.time(calls, True)]
+
+    def _worker_of(self, runner: Runner) -> AbstractContextManager[object]:
+        """The reference worker, where it is what runs the unit: to be held before the device, since whoever else holds the worker
+        waits for the device.
+        """
+        return self.evidence.lock if isinstance(runner, AtenRunner) else nullcontext()
 
     def _balance(self, unit: Unit, runner: Runner, unit_us: dict[str, float]) -> dict[str, float]:
         """Measure how evenly the threads of a timed unit share its work; the last use of its runner."""
@@ -194,15 +213,14 @@ class Verifier:
                 skipped.append(f"{case.variant}/{case.family}")
         return usable, skipped
 
-    def _runner(self, unit: Unit, libraries: Mapping[str, Path]) -> Runner:
+    def _runner(self, loads: Loads) -> Runner:
+        unit, libraries = loads[0]
         if not unit.compiled:
             return AtenRunner(unit, self.task, list(libraries), self.evidence, self.scratch)
         works = []
-        for variant, library in libraries.items():
+        for region, variant, library in ((u.region, v, p) for u, paths in loads for v, p in paths.items()):
             specs = self.task.variant(variant).graph.specs
-            inputs, outputs = (
-                [specs[n] for n in names] for names in (unit.region.inputs, unit.region.outputs)
-            )
+            inputs, outputs = ([specs[n] for n in names] for names in (region.inputs, region.outputs))
             works.append((library, inputs, outputs))
         (library, inputs, outputs), *later = works
         kind = CudaRunner if unit.language == "cuda" else CandidateRunner
@@ -217,7 +235,7 @@ class Verifier:
         base = Check(variant=case.variant, family=case.family, where=unit.region.id, ok=True)
         runs = []
         for poison in (0, 1):
-            with self._device_lock.hold_shared():
+            with self._worker_of(runner), self._device_lock.hold_shared():
                 runs.append(runner.run(expected.inputs, poison))
         for run in runs:
             if not run.guard_ok:

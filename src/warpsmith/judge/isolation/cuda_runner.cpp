@@ -1,10 +1,10 @@
-/* The candidate runner on CUDA: an untrusted, one-shot process without torch that loads one unit's library and calls
+/* The candidate runner on CUDA: an untrusted, one-shot process without torch that loads a unit's library and calls
  * it on the GPU. Compiled as CUDA (`nvcc -x cu`), linked to the shared runtime, in which the unit finds its symbols.
  *
- * In and out: as `runner.c`; one process may be given the unit's library at several shapes, each with an arena of its own,
- * and is told which to go on with: making a context takes longer than all of its work. The arena, shared with the
+ * In and out: as `runner.c`; one process may be given a unit's library at several shapes, or several units, each with an arena of its
+ * own, and is told which to go on with: making a context takes longer than all of its work. The arena, shared with the
  * supervisor, stays the truth: before a call its whole image is copied to the device, bands, poison and all, and back
- * after it, buffers at the same offsets. A CUDA error is answered with its code, its text at the start of the arena, and the process ends: every unit has a context of its own.
+ * after it, buffers at the same offsets. A CUDA error is answered with its code, its text at the start of the arena, and the process ends, and its context with it.
  *
  * Steps: die with the parent, Landlock (this thread and those of the driver), the context, limits, Landlock again
  * (nothing is read any more but the library and the devices), seccomp, dlopen, serve. Which of Landlock and seccomp are
@@ -35,6 +35,7 @@ struct setting { /* argv, in this order */
 struct library {
   const char* path;
   int arena;
+  uint64_t inputs, outputs;
   run_function run;
   bytes_function bytes;
 };
@@ -143,8 +144,9 @@ static void map_arena(struct runner* r, size_t size) {
 }
 
 static cudaError_t call(struct runner* r, const struct command* command, char* image, cudaStream_t stream) {
-  for (uint64_t i = 0; i < r->setting.inputs; i++) r->in[i] = image + command->buffers[i];
-  for (uint64_t i = 0; i < r->setting.outputs; i++) r->out[i] = image + command->buffers[r->setting.inputs + i];
+  const uint64_t inputs = r->now->inputs;
+  for (uint64_t i = 0; i < inputs; i++) r->in[i] = image + command->buffers[i];
+  for (uint64_t i = 0; i < r->now->outputs; i++) r->out[i] = image + command->buffers[inputs + i];
   const int code = r->now->run(r->in, r->out, image + command->workspace, stream, r->encoder);
   const cudaError_t last = cudaGetLastError();
   return code != 0 ? (cudaError_t)code : last;
@@ -296,31 +298,32 @@ static int probe(uint64_t level) {
   _exit(0);
 }
 
-static struct library opened(const char* path, int arena) {
-  void* made = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+static void open_library(struct library* l) {
+  void* made = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
   if (made == NULL) fail(49);
-  const struct library found = {path, arena, (run_function)dlsym(made, "warpsmith_run"),
-                                (bytes_function)dlsym(made, "warpsmith_workspace_bytes")};
-  if (found.run == NULL || found.bytes == NULL) fail(50);
-  return found;
+  l->run = (run_function)dlsym(made, "warpsmith_run");
+  l->bytes = (bytes_function)dlsym(made, "warpsmith_workspace_bytes");
+  if (l->run == NULL || l->bytes == NULL) fail(50);
 }
 
+/* Arguments after the settings: the first library's path; of each other the arena, the numbers of inputs and outputs, the path. */
 int main(int argc, char** argv) {
   static struct runner r;
   const size_t count = sizeof r.setting / sizeof(uint64_t);
   if (argc == 2) return probe(strtoull(argv[1], NULL, 10));
-  if (argc < (int)count + 2 || (argc - (int)count) % 2 != 0) fail(46);
+  if (argc < (int)count + 2 || (argc - (int)count - 2) % 4 != 0) fail(46);
   settings(argv, (uint64_t*)&r.setting, count);
   std::vector<const char*> paths = {argv[count + 1]};
-  std::vector<int> arenas = {(int)r.setting.arena};
-  for (int i = (int)count + 2; i < argc; i += 2) {
-    arenas.push_back(atoi(argv[i]));
-    paths.push_back(argv[i + 1]);
+  r.libraries.push_back({paths[0], (int)r.setting.arena, r.setting.inputs, r.setting.outputs, NULL, NULL});
+  for (char** at = argv + count + 2; at < argv + argc; at += 4) {
+    paths.push_back(at[3]);
+    r.libraries.push_back({at[3], atoi(at[0]), strtoull(at[1], NULL, 10), strtoull(at[2], NULL, 10), NULL, NULL});
   }
-  if (r.setting.inputs + r.setting.outputs > MAX_BUFFERS) fail(46);
+  for (const struct library& l : r.libraries)
+    if (l.inputs + l.outputs > MAX_BUFFERS) fail(46);
   die_with(r.setting.parent);
   struct reply hello = confine(&r, paths);
-  for (size_t i = 0; i < paths.size(); i++) r.libraries.push_back(opened(paths[i], arenas[i]));
+  for (struct library& l : r.libraries) open_library(&l);
   hello.value = pick(&r, 0);
   exact((int)r.setting.answer, &hello, sizeof hello, 1);
   serve(&r);

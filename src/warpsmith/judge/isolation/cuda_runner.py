@@ -1,5 +1,5 @@
-"""The supervisor's side of the candidate runner on CUDA: one unit's library, run on the GPU by a confined
-process without torch.
+"""The supervisor's side of the candidate runner on CUDA: libraries of one unit, or in screening of one candidate, run on the GPU
+by a confined process without torch.
 
 In and out: as `runner.py`, whose arena in host memory stays the truth; the process copies it to the device
 before a call and back after it, so that guards, poison and inputs are judged by the same bytes. What a call made is copied
@@ -42,7 +42,7 @@ _FIRST = threading.Lock()  # of several threads, one builds the runner and finds
 
 
 class CudaRunner(CandidateRunner):
-    """See `CandidateRunner`. Each unit has a context of its own, so a fault ends with it. `threads` is not used.
+    """See `CandidateRunner`. Each runner has a context of its own, so a fault ends with it. `threads` is not used.
 
     Raises JudgeError when there is no GPU that works."""
 
@@ -65,8 +65,9 @@ class CudaRunner(CandidateRunner):
 
     def pick(self, index: int) -> None:
         """In the same process: making a context takes longer than all that a unit does in it."""
-        self._now, self._placed = self._all[index], False
         self._let_go()
+        self._arena.close()
+        self._now, self._placed = self._all[index], False
         try:
             workspace, _ = self._call(self._bare(PICK, count=index))
             self._make_room(workspace)

@@ -57,8 +57,12 @@ ENDINGS = {
 SIGNAL_HINTS = {int(signal.SIGSYS): ", a forbidden system call", int(signal.SIGKILL): ", killed from outside"}
 
 
-def _pairs(later: Sequence[Loaded]) -> list[str]:
-    return [text for loaded in later for text in (str(loaded.arena.fd), str(loaded.library))]
+def _describe(later: Sequence[Loaded]) -> list[str]:
+    """Arguments of the process: arena, numbers of inputs and outputs, library of each."""
+    return [
+        str(text) for loaded in later for arena in [loaded.arena]
+        for text in (arena.fd, arena.inputs, arena.outputs, loaded.library)
+    ]  # fmt: skip
 
 
 class RunnerFailed(WarpsmithError):
@@ -134,7 +138,7 @@ class CandidateRunner:
         threads: int, timeout: float, memory_bytes: int, program: Path | None = None, compiler: str | None = None, seed: int = 0,
         later: Sequence[tuple[Path, Sequence[TensorSpec], Sequence[TensorSpec]]] = (),
     ) -> None:  # fmt: skip
-        if len(inputs) + len(outputs) > MAX_BUFFERS:
+        if max(len(i) + len(o) for _, i, o in ((library, inputs, outputs), *later)) > MAX_BUFFERS:
             raise RunnerCrashed(f"a unit has at most {MAX_BUFFERS} inputs and outputs")
         self.timeout, self._memory, self._scratch = timeout, memory_bytes, scratch
         self._process: subprocess.Popen[bytes] | None = None
@@ -190,8 +194,9 @@ class CandidateRunner:
         self._begin()
 
     def pick(self, index: int) -> None:
-        """Go on with the library and buffers of `later[index - 1]`, in a process of its own."""
+        """Go on with the library and buffers of `later[index - 1]`, in a process of its own. Those before are closed."""
         self._end()
+        self._arena.close()
         self._now, self._placed, self._extra = self._all[index], False, {}
         self._begin()
 
@@ -258,7 +263,7 @@ class CandidateRunner:
         quiet = subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
-                [str(self._program), *map(str, numbers), str(self.library), *_pairs(later)], env=env, cwd="/",
+                [str(self._program), *map(str, numbers), str(self.library), *_describe(later)], env=env, cwd="/",
                 pass_fds=(*fds, *(loaded.arena.fd for loaded in later)), start_new_session=True,
                 stdin=quiet, stdout=quiet, stderr=quiet,
             )  # fmt: skip

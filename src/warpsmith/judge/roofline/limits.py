@@ -25,6 +25,9 @@ PARTIAL = {
     "split_with_sizes", "unbind", "as_strided", "unfold", "tril", "triu", "constant_pad_nd",
     "upsample_nearest2d", "grid_sampler_2d",
 }  # fmt: skip
+LOOKUPS = {"index_select", "embedding", "gather", "index"}  # by a tensor, whose entries may be equal
+BAGS = {"embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"}
+ATTENTION = "scaled_dot_product_attention"
 SPARSE_WINDOWS = ("conv", "pool")  # a stride beyond the window skips elements
 
 
@@ -47,9 +50,20 @@ def region_limit(graph: Graph, region: Region, peaks: Peaks, cold: bool = False)
     return _limit(read, written, flops, peaks, cold, rate)
 
 
-def hard_floor(limit: Limit) -> float:
-    """Seconds below which a time is refused: what must move, at the measured rate, less its uncertainty."""
-    return limit.least_bytes / limit.bytes_per_second * (1 - TOLERANCE)
+def hard_floor(limit: Limit, graph: Graph | None = None) -> float:
+    """Seconds below which a time is refused: what must move, at the measured rate, less its uncertainty. `graph`: what `limit` is of;
+    keys and values that a mask may hide, and rows that an index may name again, are in the limit, but nothing is refused for
+    leaving them out.
+    """
+    hidden = 0 if graph is None else count_hideable_bytes(graph)
+    return (limit.least_bytes - hidden) / limit.bytes_per_second * (1 - TOLERANCE)
+
+
+def count_hideable_bytes(graph: Graph) -> int:
+    """Bytes of the inputs that values of other inputs may make unneeded."""
+    return sum(
+        _demand(graph, i.name, i.spec) - _demand(graph, i.name, i.spec, certain=True) for i in graph.inputs
+    )
 
 
 def _convolves(nodes: Sequence[Node]) -> bool:
@@ -69,26 +83,50 @@ def _limit(read: int, written: int, flops: int, peaks: Peaks, cold: bool, rate: 
     )  # fmt: skip
 
 
-def _demand(graph: Graph, name: str, spec: TensorSpec, inside: set[str] | None = None) -> int:
-    """Bytes of a value that its users must read: all of it, unless every user takes a part."""
+def _demand(
+    graph: Graph, name: str, spec: TensorSpec, inside: set[str] | None = None, certain: bool = False
+) -> int:
+    """Bytes of a value that its users must read: all of it, unless every user takes a part. `certain`: whatever masks hide and however often
+    an index names the same.
+    """
     if name in graph.returned and inside is None:
         return spec.nbytes
     users = [n for n in graph.users[name] if inside is None or n.name in inside]
-    return min(spec.nbytes, sum(_part(graph, node, name, spec, inside) for node in users))
+    return min(spec.nbytes, sum(_part(graph, node, name, spec, inside, certain) for node in users))
 
 
-def _part(graph: Graph, node: Node, name: str, spec: TensorSpec, inside: set[str] | None) -> int:
+def _part(
+    graph: Graph, node: Node, name: str, spec: TensorSpec, inside: set[str] | None, certain: bool
+) -> int:
     kind = node.op.split(".")[1]
     outputs = [v for v in node.outputs if v is not None]
     if kind in VIEWS:
-        return sum(_demand(graph, v.name, v.spec, inside) for v in outputs)
+        return sum(_demand(graph, v.name, v.spec, inside, certain) for v in outputs)
+    if certain and kind in LOOKUPS | BAGS and node.args[0] == {"v": name}:
+        return 0
+    if kind in BAGS and node.args[0] == {"v": name}:
+        return graph.specs[node.args[1]["v"]].numel * (spec.nbytes // max(1, spec.shape[0]))
     if kind in PARTIAL:
         if kind in ("tril", "triu"):
             return spec.nbytes // 2
         return sum(v.spec.nbytes for v in outputs)
     if any(word in kind for word in SPARSE_WINDOWS) and node.args and node.args[0] == {"v": name}:
         return int(spec.nbytes * _window_share(graph, node, kind))
+    if kind == ATTENTION and {"v": name} in node.args[1:3] and node.args[0] != {"v": name}:
+        return int(spec.nbytes * _count_seen_share(graph, node, certain))
     return spec.nbytes
+
+
+def _count_seen_share(graph: Graph, node: Node, certain: bool) -> float:
+    """Share of an attention's keys and values that some query sees; of a mask's contents the graph knows nothing."""
+    if certain and _argument(node, 3, "attn_mask") is not None:
+        return 0.0
+    queries, keys = (graph.specs[a["v"]].shape[-2] for a in node.args[:2])
+    return min(1.0, queries / max(1, keys)) if _argument(node, 5, "is_causal") else 1.0
+
+
+def _argument(node: Node, position: int, name: str) -> Any:
+    return node.kwargs.get(name, node.args[position] if len(node.args) > position else None)
 
 
 def _window_share(graph: Graph, node: Node, kind: str) -> float:

@@ -44,6 +44,7 @@ AUDIT_CALLS = 6
 BATCH_SHARE = 0.5  # a single call takes at least this much of a call's share of a batch …
 BUSY_SHARE = 0.4  # of a block, in run queues; of blocks, beside other work on the device
 LAUNCH_NS = 25_000  # … less what the host may need to launch each of its steps
+HOST_SHARE = 0.8  # of a batch's time that the main thread works where the host takes longer than the device
 
 
 class ClocksDisagree(WarpsmithError):
@@ -211,6 +212,14 @@ class InterleavedRounds:
             tested = self.processes[0].name
             self.blocks[tested] = [_charge(b, excess_ns) for b in self.blocks[tested]]
 
+    def charge_host(self, batch: Block) -> None:
+        """Charge the process under test so much that a call takes as long as one of a batch that its host could not launch faster."""
+        tested = self.processes[0].name
+        calls = self.blocks[tested]
+        self.blocks[tested] = [
+            _charge(b, round(_find_in_a_row_ns(batch) - _find_claimed_ns(calls))) for b in calls
+        ]
+
     def _find_excess_ns(self, read: Callable[[Block], int], slack_ns: int) -> int:
         """Nanoseconds of a call by which the process under test exceeds the others and what they may differ by."""
         tested, *baselines = (median(read(b) for b in self.blocks[p.name]) for p in self.processes)
@@ -272,13 +281,27 @@ def agree_with_batch(calls: Sequence[Block], batch: Block, launches: int) -> Non
     supervisor's time is the calls' own. `launches`: steps of a call that the host launches one by one; they
     take time in a batch that a single call's events need not hold. So this says little below some 50 µs.
     """
-    claimed = median(t for block in calls for t in block.ns)
-    in_a_row = (batch.wall_ns - batch.queued_ns - CLOCK_SLACK_NS) / len(batch.ns)
+    claimed, in_a_row = _find_claimed_ns(calls), _find_in_a_row_ns(batch)
     if claimed < BATCH_SHARE * in_a_row - LAUNCH_NS * launches:
         raise ClocksDisagree(
             f"the process reports {claimed / 1e3:.1f} µs for a call that takes {in_a_row / 1e3:.1f} µs "
             "in a row on the supervisor's clock"
         )
+
+
+def is_host_bound(batch: Block) -> bool:
+    """Tell by the kernel's account whether the process's main thread worked all the time of a batch. Where it waits for the
+    device it sleeps, so a batch of long work on the device is not host-bound, unless somebody lets the host work beside it.
+    """
+    return batch.worked_ns >= HOST_SHARE * (batch.wall_ns - batch.queued_ns)
+
+
+def _find_claimed_ns(calls: Sequence[Block]) -> float:
+    return median(t for block in calls for t in block.ns)
+
+
+def _find_in_a_row_ns(batch: Block) -> float:
+    return (batch.wall_ns - batch.queued_ns - CLOCK_SLACK_NS) / len(batch.ns)
 
 
 def plan(

@@ -34,6 +34,7 @@ from .input_perturbation import INTEGER, Slice, draw_perturbation, is_sorted
 
 LINES_IN_PAGE, LINE = 64, 64
 SMALL_PLACES = 12  # free blocks of a small size that are overwritten beyond those of a call
+COUNTER_BYTES = 4096  # an integer input that a call updates may be a place in another, up to this size
 
 LateChange = tuple[Tensor, int, int, int]  # an input's memory, and a slice of it as `Slice` has it
 Block = tuple[int, bool]  # bytes that a call allocates, and whether they stay until it returns
@@ -83,6 +84,7 @@ class Stopwatch:
         self.shared: list[Tensor] = []
         self.private: list[Tensor] = []
         self.changed: list[Slice] = []
+        self.counters = list_counters(graph)
         self.sorted: set[int] = set()  # integer inputs whose order may mean something
         self.result: Any = None
         self.made = [extent_bytes(v.spec) for n in graph.nodes for v in n.outputs if v is not None]
@@ -165,6 +167,8 @@ class Stopwatch:
                     self._overwrite()
                     self._reset()
                     late = self._change(rng)
+                else:
+                    self._rewind()
                 if self.flush is not None:
                     for _ in range(evictions):
                         self.flush.sum()
@@ -214,6 +218,11 @@ class Stopwatch:
     def _reset(self) -> None:
         if self.stateful:
             self.callee.reset(self.shared)
+
+    def _rewind(self) -> None:
+        """Set back what counts the calls: without it, a batch of calls would leave the cache that a counter is a place in."""
+        for index in self.counters:
+            self.private[index].copy_(self.shared[index])
 
     def _drop(self) -> None:
         """Let go of the last call's outputs, spoilt."""
@@ -288,6 +297,17 @@ def map_updated_inputs(graph: Graph) -> dict[tuple[str, str], int]:
         for index, item in enumerate(graph.inputs)
     }
     return {(o.role, o.target): takers[o.role, o.target] for o in graph.outputs if o.role != "output"}
+
+
+def list_counters(graph: Graph) -> list[int]:
+    """List the small integer inputs that a call updates."""
+    return [
+        index
+        for index in map_updated_inputs(graph).values()
+        if graph.inputs[index].role == "input"
+        and graph.inputs[index].spec.dtype in INTEGER
+        and graph.inputs[index].spec.nbytes <= COUNTER_BYTES
+    ]
 
 
 def arrange(

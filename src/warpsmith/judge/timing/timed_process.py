@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from ...errors import JudgeError, WarpsmithError
-from ...processes.run_queue import find_longest_wait_ns, list_queued_ns, read_queued_ns
+from ...processes.run_queue import find_longest_wait_ns, list_queued_ns, read_queued_ns, read_worked_ns
 from ...processes.worker import Worker, WorkerDied, WorkerTimeout, pause_group, resume_group
 from ...records import Graph
 from ..layout import Rows
@@ -50,6 +50,9 @@ class Block:
     others_ns: int = (
         0  # processor time of the process's other threads before a call (median), by its own account
     )
+    worked_ns: int = (
+        0  # the kernel's account of how long the process's main thread was on a processor meanwhile
+    )
 
 
 class TimedProcess:
@@ -78,19 +81,19 @@ class TimedProcess:
 
     def block(self, n: int, evictions: int, seed: int, fresh: bool = True) -> Block:
         timeout = BATCH_SECONDS + 20 * n * self.expected
-        queued, threads = self._queue_ns(), list_queued_ns(self.pid)
+        queued, threads, worked = self._queue_ns(), list_queued_ns(self.pid), read_worked_ns(self.pid)
         start = time.perf_counter_ns()
         answer = self.worker.call("time", timeout, n=n, evictions=evictions, seed=seed, fresh=fresh)
         wall = time.perf_counter_ns() - start
         queued = self._queue_ns() - queued
-        stalled = find_longest_wait_ns(self.pid, threads)
+        stalled, worked = find_longest_wait_ns(self.pid, threads), read_worked_ns(self.pid) - worked
         ns = tuple(int(_number(t)) for t in answer.get("ns", ()))
         if len(ns) != n or min(ns) <= 0:
             raise WorkerDied(f"the {self.name} process sent times that are not times")
         charged = int(_number(answer.get("charged_ns", 0)))
         return Block(
             ns, int(_number(answer.get("between_ns"))), wall, queued, stalled, charged,
-            int(_number(answer.get("late_ns", 0))), int(_number(answer.get("others_ns", 0))),
+            int(_number(answer.get("late_ns", 0))), int(_number(answer.get("others_ns", 0))), worked,
         )  # fmt: skip
 
     def _queue_ns(self) -> int:

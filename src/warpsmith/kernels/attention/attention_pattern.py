@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...codegen.lowering.axis_relations import base_name
-from ...codegen.lowering.op_builder import literal, option
+from ...codegen.lowering.op_builder import FLOATS, literal, option
 from ...codegen.lowering.ops import pointwise
 from ...records import Graph, Node
 from .attention_rewrites import (
@@ -83,7 +83,7 @@ def _written(graph: Graph, node: Node) -> Attention | None:
         return None
     weights, value = (a["v"] for a in node.args[:2])
     nodes = [node.name]
-    end = _through(graph, weights, nodes)
+    end = _through_cast(graph, _through(graph, weights, nodes), nodes)
     soft = graph.producer.get(end)
     softmax = soft is not None and _is_softmax(graph, soft)
     if soft is not None and softmax:
@@ -135,6 +135,20 @@ def _through(graph: Graph, value: str, nodes: list[str]) -> str:
             nodes += walked
             walked = []
     return current
+
+
+def _through_cast(graph: Graph, value: str, nodes: list[str]) -> str:
+    """Back over the cast of a softmax's weights to the type of the values: they are rounded once either way."""
+    node = graph.producer.get(value)
+    if node is None or base_name(node) != "_to_copy" or node.output.spec.dtype not in FLOATS:
+        return value
+    passed: list[str] = []
+    end = _through(graph, node.uses[0], passed)
+    soft = graph.producer.get(end)
+    if soft is None or not _is_softmax(graph, soft) or soft.output.spec.dtype != "float32":
+        return value
+    nodes += [node.name, *passed]
+    return end
 
 
 def _chain(graph: Graph, end: str, nodes: list[str]) -> tuple[str, Node, set[str]] | None:

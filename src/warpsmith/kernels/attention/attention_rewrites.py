@@ -7,7 +7,7 @@ multiplication of the scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...codegen.lowering.axis_relations import VIEWS, base_name
 from ...codegen.lowering.op_builder import FLOATS, literal, option
 from ...codegen.lowering.ops import pointwise
 from ...records import Graph, Node
-from .mask_band import Band, band_of
+from .mask_band import Band, affine_of, band_of
 
 PASSING = {"view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "expand", "clone", "alias", "permute"}
 
@@ -41,6 +41,7 @@ class Attention:
     mask: str = ""  # of the library's node
     grouped: bool = False  # several heads of queries share a head of keys
     library: bool = False
+    floor: int | None = None  # keys before query + floor have no weight
 
 
 def maps_scores(node: Node, shape: tuple[int, ...]) -> bool:
@@ -82,12 +83,34 @@ def without_hidden_keys(graph: Graph, attention: Attention) -> Attention:
         return attention
     masking = _match_mask(graph, last, base_name(last))
     if masking is None:
-        return attention
+        return replace(attention, limit=_find_hidden_by_bias(graph, attention, last))
     end, limit = masking
     chain = tuple(n for n in attention.chain if n != last.name)
     if graph.specs[end].shape != attention.shape or not (end == attention.start or _makes(graph, end, chain)):
         return attention
     return replace(attention, end=end, limit=limit, chain=chain)
+
+
+def _find_hidden_by_bias(graph: Graph, attention: Attention, last: Node) -> int | None:
+    """The diagonal right of which what is added to the scores is -inf, and otherwise is computed on the way."""
+    if base_name(last) != "add" or option(last, 2, "alpha", 1) != 1:
+        return None
+    for bias in last.uses:
+        maker = graph.producer.get(bias)
+        if (
+            maker is None
+            or maker.name not in attention.chain
+            or graph.specs[bias].shape[-2:] != attention.shape[-2:]
+        ):
+            continue
+        masking = (
+            _match_mask(graph, maker, base_name(maker))
+            if base_name(maker) in ("where", "masked_fill")
+            else None
+        )
+        if masking is not None:
+            return masking[1]
+    return None
 
 
 def _makes(graph: Graph, value: str, nodes: Iterable[str]) -> bool:
@@ -149,14 +172,75 @@ def with_scale(graph: Graph, attention: Attention) -> Attention:
 
 def with_constants(graph: Graph, attention: Attention) -> Attention:
     """Add the nodes that compute its constant masks, where nothing else reads them."""
-    nodes = set(attention.nodes)
+    nodes = _add_private(graph, attention.nodes, lambda n: _is_constant(graph, n))
+    return replace(attention, nodes=nodes)
+
+
+def _add_private(graph: Graph, nodes: Iterable[str], fits: Callable[[Node], bool]) -> tuple[str, ...]:
+    """Nodes and those before them that fit and that nothing else reads, in the graph's order."""
+    inside = set(nodes)
     for node in reversed(graph.nodes):
-        if node.name in nodes or len(node.outputs) != 1 or node.output.name in graph.returned:
+        if node.name in inside or len(node.outputs) != 1 or node.output.name in graph.returned:
             continue
         users = {u.name for u in graph.users[node.output.name]}
-        if users and users <= nodes and _is_constant(graph, node):
-            nodes.add(node.name)
-    return replace(attention, nodes=tuple(n.name for n in graph.nodes if n.name in nodes))
+        if users and users <= inside and fits(node):
+            inside.add(node.name)
+    return tuple(n.name for n in graph.nodes if n.name in inside)
+
+
+def with_diagonals(graph: Graph, attention: Attention) -> Attention:
+    """The diagonals among what a bool mask of the library's node is the conjunction of say where keys begin and end; the mask is what
+    else it asks for.
+    """
+    if not attention.library or not attention.mask or graph.specs[attention.mask].dtype != "bool":
+        return attention
+    joined, terms = _list_conjuncts(graph, attention.mask)
+    limit, floor, masking_terms = attention.limit, attention.floor, list[str]()
+    for term in terms:
+        band = diagonal_of(graph, {"v": term}, attention.shape)
+        if band is None or band.limit is None or bool(band.inside) == bool(band.outside):
+            masking_terms.append(term)
+        elif band.inside:
+            limit = band.limit if limit is None else min(limit, band.limit)
+        else:
+            floor = band.limit + 1 if floor is None else max(floor, band.limit + 1)
+    if len(masking_terms) == len(terms):
+        return attention
+    mask = "" if not masking_terms else masking_terms[0] if len(masking_terms) == 1 else attention.mask
+    banded = replace(attention, limit=limit, floor=floor, mask=mask)
+    if mask == attention.mask:
+        return banded
+    nodes = _add_private(graph, attention.nodes, lambda n: n.name in joined)
+    return with_constants(graph, replace(banded, nodes=nodes))
+
+
+def _list_conjuncts(graph: Graph, mask: str) -> tuple[set[str], list[str]]:
+    """Nodes that are conjunctions, and the values that they join."""
+    joined, terms, todo = set[str](), list[str](), [mask]
+    while todo:
+        value = todo.pop()
+        node = graph.producer.get(value)
+        if (
+            node is not None
+            and base_name(node) in ("bitwise_and", "logical_and")
+            and len(node.uses) == 2
+            and {graph.specs[v].dtype for v in node.uses} == {"bool"}
+        ):
+            joined.add(node.name)
+            todo += node.uses
+        else:
+            terms.append(value)
+    return joined, terms
+
+
+def with_positions(graph: Graph, attention: Attention) -> Attention:
+    """Add the nodes that compute positions and distances, where nothing else reads them."""
+    nodes = _add_private(
+        graph,
+        attention.nodes,
+        lambda n: _is_constant(graph, n) or affine_of(graph, n.output.name) is not None,
+    )
+    return replace(attention, nodes=nodes)
 
 
 def _is_constant(graph: Graph, node: Node) -> bool:

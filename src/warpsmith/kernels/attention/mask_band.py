@@ -45,11 +45,19 @@ class Band:
 
 
 @dataclass(frozen=True)
-class _Count:
-    """An arange along the last dimension (axis -1) or the one before it."""
+class Affine:
+    """An integer: `rows` times the row, `columns` times the column, and a constant."""
 
-    axis: int
-    start: int
+    rows: int
+    columns: int
+    constant: int
+
+    def plus(self, other: Affine, times: int = 1) -> Affine:
+        return Affine(
+            self.rows + times * other.rows,
+            self.columns + times * other.columns,
+            self.constant + times * other.constant,
+        )
 
 
 def band_of(graph: Graph, value: Any, depth: int = 0) -> Band | None:
@@ -137,34 +145,56 @@ def _keeps(graph: Graph, node: Node, source: Band) -> bool:
 
 
 def _read_comparison(graph: Graph, node: Node, name: str) -> Band | None:
-    """Read a comparison of row numbers with column numbers as a band."""
-    lhs, rhs = (_count(graph, a) for a in node.args[:2])
-    if lhs is None or rhs is None or lhs.axis == rhs.axis or name in ("eq", "ne"):
+    """Read a comparison of positions, such as row numbers with column numbers, as a band."""
+    lhs, rhs = (affine_of(graph, a) for a in node.args[:2])
+    if lhs is None or rhs is None or name in ("eq", "ne"):
         return None
-    if lhs.axis == -2:  # row R column: the same as column R' row
-        lhs, rhs, name = rhs, lhs, {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[name]
-    distance = rhs.start - lhs.start  # column - row, compared with this
+    difference = lhs.plus(rhs, -1)
+    if (difference.rows, difference.columns) == (1, -1):
+        difference, name = (
+            Affine(-1, 1, -difference.constant),
+            {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[name],
+        )
+    if (difference.rows, difference.columns) != (-1, 1):
+        return None
+    distance = -difference.constant  # column - row, compared with this
     if name in ("lt", "le"):
         return Band(distance - (name == "lt"), 1.0, 0.0)
     return Band(distance - (name == "ge"), 0.0, 1.0)
 
 
-def _count(graph: Graph, value: Any, depth: int = 0) -> _Count | None:
-    node = graph.producer.get(value["v"]) if isinstance(value, dict) and "v" in value else None
+def affine_of(graph: Graph, value: Any, depth: int = 0) -> Affine | None:
+    """The value (a name, or an argument of a node) as an integer that row and column determine: positions and distances."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Affine(0, 0, value)
+    name = value["v"] if isinstance(value, dict) and "v" in value else value
+    node = graph.producer.get(name) if isinstance(name, str) else None
     if node is None or depth > MAX_DEPTH:
         return None
-    name, shape = base_name(node), node.output.spec.shape
+    name = base_name(node)
     if name == "arange":
         numbers = [a for a in node.args if isinstance(a, int)]
         if len(numbers) != len(node.args) or (len(numbers) > 2 and numbers[2] != 1):
             return None
-        return _Count(-1, numbers[0] if len(numbers) > 1 else 0)
+        return Affine(0, 1, numbers[0] if len(numbers) > 1 else 0)
     if name in VIEWED and name not in ("slice", "expand"):
-        source = _count(graph, node.args[0], depth + 1)
-        long = [d - len(shape) for d, n in enumerate(shape) if n != 1]
-        return _Count(long[0], source.start) if source is not None and long in ([-1], [-2]) else None
-    if name in ("add", "sub") and isinstance(node.args[1], int) and option(node, 2, "alpha", 1) == 1:
-        source = _count(graph, node.args[0], depth + 1)
-        shift = node.args[1] if name == "add" else -node.args[1]
-        return _Count(source.axis, source.start + shift) if source is not None else None
+        return _view_affine(graph, node, affine_of(graph, node.args[0], depth + 1))
+    if name in ("add", "sub") and len(node.args) == 2 and option(node, 2, "alpha", 1) == 1:
+        lhs, rhs = (affine_of(graph, a, depth + 1) for a in node.args)
+        return None if lhs is None or rhs is None else lhs.plus(rhs, 1 if name == "add" else -1)
+    if name == "neg":
+        source = affine_of(graph, node.args[0], depth + 1)
+        return None if source is None else Affine(0, 0, 0).plus(source, -1)
     return None
+
+
+def _view_affine(graph: Graph, node: Node, source: Affine | None) -> Affine | None:
+    """Positions along one dimension may become those along another one; distances stay where they are."""
+    before, after = graph.specs[node.uses[0]].shape, node.output.spec.shape
+    if source is None or (len(before) > 1 and before[-2:] == after[-2:]):
+        return source
+    long = [d - len(after) for d, n in enumerate(after) if n != 1]
+    if (source.rows and source.columns) or long not in ([-1], [-2]):
+        return None
+    step = source.rows + source.columns
+    return Affine(step, 0, source.constant) if long == [-2] else Affine(0, step, source.constant)

@@ -65,13 +65,15 @@ const warpsmith = (() => {
   };
 
   const sortBy = (table, head, column) => {
-    if (table.id === "board") drawRows(Infinity);
     const down = head.getAttribute("aria-sort") !== "descending";
     for (const th of list("thead th", table)) th.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    const rows = list("tbody tr", table).map((row) => [keyOf(row, column), row]);
-    rows.sort((a, b) => (down ? compare(b[0], a[0]) : compare(a[0], b[0])));
-    find("tbody", table).append(...rows.map((pair) => pair[1]));
+    const isBoard = table.id === "board";
+    const pairs = (isBoard ? allRows() : list("tbody tr", table)).map((row) => [keyOf(row, column), row]);
+    pairs.sort((a, b) => (down ? compare(b[0], a[0]) : compare(a[0], b[0])));
+    const rows = pairs.map((pair) => pair[1]);
+    if (isBoard) placeRows(rows);
+    else find("tbody", table).append(...rows);
   };
 
   const startSorting = (table) => {
@@ -102,14 +104,14 @@ const warpsmith = (() => {
     const form = find("#filters");
     const words = split(form.elements.q.value);
     const facets = list("select", form).filter((s) => s.value).map((s) => [s.name, s.value]);
-    if (words.length || facets.length) drawRows(Infinity);
-    const rows = list("#board tbody tr");
+    if (words.length || facets.length || order) allRows();
+    const rows = order || list("#board tbody tr");
     let shown = waiting.length;
     for (const row of rows) {
-      const isHidden = !isShown(row, words, facets);
-      if (row.hidden !== isHidden) row.hidden = isHidden;
-      shown += isHidden ? 0 : 1;
+      row.hidden = !isShown(row, words, facets);
+      shown += row.hidden ? 0 : 1;
     }
+    if (order) placeRows(order);
     find("#count").textContent = `${shown} of ${rows.length + waiting.length} rows`;
   };
 
@@ -147,6 +149,37 @@ const warpsmith = (() => {
   const drawLater = () => {
     drawRows(AT_ONCE);
     if (waiting.length) requestIdleCallback(drawLater);
+  };
+
+  // Of a board that was sorted or filtered: all of its rows in their order. Those that are shown are placed, the first of them at once:
+  // a browser lays out a long table for longer than a person waits.
+  let order = null;
+  let turn = 0;
+
+  const allRows = () => {
+    const known = new Set(order);
+    drawRows(Infinity);
+    order = (order || []).concat(list("#board tbody tr").filter((row) => !known.has(row)));
+    return order;
+  };
+
+  const placeRows = (rows) => {
+    order = rows;
+    const body = find("#board tbody");
+    if (!globalThis.requestIdleCallback) {
+      body.append(...rows);
+      return;
+    }
+    const shown = rows.filter((row) => !row.hidden);
+    body.replaceChildren(...shown.splice(0, AT_ONCE));
+    turn += 1;
+    const mine = turn;
+    const placeMore = () => {
+      if (mine !== turn) return; // sorted or filtered again
+      body.append(...shown.splice(0, AT_ONCE));
+      if (shown.length) requestIdleCallback(placeMore);
+    };
+    if (shown.length) requestIdleCallback(placeMore);
   };
 
   const addRows = (rows) => {

@@ -270,7 +270,6 @@ inline void mbarrier_arrive(uint64_t* barrier) { host::arrive(host::mbarrier(*ho
 inline void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   host::arrive(host::mbarrier(*host::blocks.at(rank), shared_address(barrier)));
 }
-template <bool CLUSTER = false>
 inline void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
   const host::Mbarrier* b = &host::mbarrier(*host::now->block, shared_address(barrier));
   host::wait("an mbarrier", [b, parity] { return b->phase != parity; });
@@ -291,6 +290,7 @@ inline void cluster_wait() {
   host::wait("its cluster", [generation] { return host::cluster_meeting.generation != generation; });
 }
 inline void cluster_sync() { cluster_arrive(), cluster_wait(); }
+inline void cluster_meet() { cluster_sync(); }
 inline uint32_t map_shared(uint32_t address, uint32_t rank) { return address | (rank + 1) << 24; }
 inline float4 load_cluster(uint32_t remote) { return *(const float4*)host::at(remote); }
 

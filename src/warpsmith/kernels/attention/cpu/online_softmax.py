@@ -11,7 +11,7 @@ from __future__ import annotations
 from ....codegen.fusion.op_chain import write_chain
 from ....codegen.templates import render
 from ....codegen.writer import Writer
-from .attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
+from ..attention_heads import Parts, final_sizes, head_start, raw_sizes, score_sizes, split_head
 
 WORKSPACE = "(uint64_t)THREADS * SCRATCH * sizeof(float)"
 

@@ -1,10 +1,10 @@
-"""Attention on a GPU: the library's node for it, where the library is far from the limit.
+"""Attention on a GPU: few queries at the speed of memory, many in half precision on tensor cores, float32 where the library is far from the limit.
 
-In: `scaled_dot_product_attention` of queries, keys and values, any strides. Out: one unit for the node alone. Few queries of a head, as a
-model decodes: the technique `split-kv` (`split_kv`), in every float type, with masks and shared heads of keys. Many: `materialized-scores-3xfp16`
-(`materialized_scores`), which declines masks, causal ones too, dropout, heads of queries that share one of keys, types other than float32, heads
-of few features or keys, and other architectures than the one that has the instructions.
-Attention that a graph spells out falls to the families of its products and its softmax.
+In: `scaled_dot_product_attention` of queries, keys and values, any strides; in half precision also attention that a graph spells out. Few queries of a
+head, as a model decodes: the techniques `split-kv-mma` (fp16 and bf16) and `split-kv` (every float type; both in `split_kv`), for the library's node alone. Many of fp16 or bf16:
+`flash-mma` (`flash_mma`), with masks, diagonals, windows and shared heads of keys. Many of float32: `materialized-scores-3xfp16`
+(`materialized_scores`), which declines masks, causal ones too, heads of queries that share one of keys, heads of few features or keys, and other
+architectures than the one that has the instructions; float32 attention that a graph spells out falls to the families of its products and its softmax.
 """
 
 from __future__ import annotations
@@ -27,30 +27,45 @@ from ...gemm.schedules.gemm_3xfp16_schedule import DRAM_SHARE, build_3xfp16_tech
 from ..attention_pattern import LIBRARY, attention_at
 from ..attention_rewrites import Attention
 from ..schedules.attention_schedule import MaterializedScoresSchedule
-from ..schedules.split_kv_schedule import SplitKvSchedule
+from ..schedules.flash_mma_schedule import AttentionSizes, FlashMmaSchedule
+from ..schedules.split_kv_schedule import SplitKvMmaSchedule, SplitKvSchedule
+from .flash_mma import cut_flash_mma, find_flash_attention, flash_attention_at, write_flash_mma
 from .materialized_scores import Heads, attention_body
-from .split_kv import count_rows, fits_split_kv, write_split_kv
+from .split_kv import count_rows, fits_split_kv, fits_split_kv_mma, write_split_kv
 
 SPLIT_KV = "split-kv"
+SPLIT_KV_MMA = "split-kv-mma"
+FLASH_MMA = "flash-mma"
+LEAST_ARCH = 80  # that has mma.sync of bf16, and cp.async
 
 
 class CudaAttention(CudaAnchored):
     name = "attention"
 
     def covers(self, graph: Graph, node: Node) -> bool:
-        return base_name(node) == LIBRARY
+        return base_name(node) == LIBRARY or flash_attention_at(graph, node) is not None
 
     def supports(self, graph: Graph, node: Node) -> bool:
-        return _read_few_queries(graph, node) is not None or _plain(graph, node) is not None
+        return self._takes_node_alone(graph, node) or flash_attention_at(graph, node) is not None
 
     def cut(self, graph: Graph, node: Node, taken: Collection[str], fuse: bool) -> Region | None:
-        """The node alone: what follows it turns its dimensions, mostly, and other operands may have no heads."""
-        return super().cut(graph, node, taken, False)
+        """In float32 and for few queries the node alone: what follows it turns its dimensions, mostly, and other operands may have no
+        heads."""
+        if self._takes_node_alone(graph, node):
+            return super().cut(graph, node, taken, False)
+        attention = flash_attention_at(graph, node)
+        return None if attention is None else cut_flash_mma(graph, attention, set(taken), fuse)
 
     def techniques(self, graph: Graph, region: Region, facts: Facts) -> list[Technique]:
         decoding = self._find_attention(graph, region, _read_few_queries)
         if decoding is not None:
-            return [_offer_split_kv(graph, region, decoding, facts.hardware)]
+            offers = [_offer_split_kv(graph, region, decoding, facts.hardware)]
+            if _has_mma(facts.arch) and fits_split_kv_mma(graph, decoding):
+                offers.insert(0, _offer_split_kv_mma(graph, region, decoding, facts.hardware))
+            return offers
+        flash = find_flash_attention(graph, region)
+        if flash is not None:
+            return [_offer_flash_mma(graph, region, flash, facts.hardware)] if _has_mma(facts.arch) else []
         attention = self._find_attention(graph, region, _plain)
         if attention is None or facts.arch not in ("", WGMMA_ARCH):
             return []
@@ -82,11 +97,17 @@ class CudaAttention(CudaAnchored):
 
     def write(self, graph: Graph, region: Region, technique: Technique) -> Unit:
         """Raises Unsupported."""
-        if technique.name == SPLIT_KV:
+        if technique.name in (SPLIT_KV, SPLIT_KV_MMA):
             decoding = self._find_attention(graph, region, _read_few_queries)
             if decoding is None:
                 raise Unsupported("not an attention of few queries")
-            return cuda_unit(write_split_kv(graph, region, decoding), region, technique, self.name)
+            body = write_split_kv(graph, region, decoding, technique.name == SPLIT_KV_MMA)
+            return cuda_unit(body, region, technique, self.name)
+        if technique.name == FLASH_MMA:
+            flash = find_flash_attention(graph, region)
+            if flash is None:
+                raise Unsupported("not an attention of many queries in half precision")
+            return cuda_unit(write_flash_mma(graph, region, flash), region, technique, self.name)
         attention = self._find_attention(graph, region, _plain)
         if attention is None:
             raise Unsupported("not an attention that is the library's alone")
@@ -99,25 +120,65 @@ class CudaAttention(CudaAnchored):
         body = attention_body(graph, region, attention.final.output.name, heads)
         return cuda_unit(body, region, technique, self.name)
 
+    def _takes_node_alone(self, graph: Graph, node: Node) -> bool:
+        return base_name(node) == LIBRARY and (
+            _read_few_queries(graph, node) is not None or _plain(graph, node) is not None
+        )
+
     def _find_attention(
         self, graph: Graph, region: Region, read: Callable[[Graph, Node], Attention | None]
     ) -> Attention | None:
         anchor = self.anchor(graph, region)
-        return read(graph, anchor.node) if anchor is not None and not anchor.after else None
+        if anchor is None or anchor.after or base_name(anchor.node) != LIBRARY:
+            return None
+        return read(graph, anchor.node)
 
 
 def _offer_split_kv(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
-    *heads, keys, _ = graph.specs[attention.key].shape
-    rows = count_rows(graph, attention)
+    *heads, keys, depth = graph.specs[attention.key].shape
+    rows, width = count_rows(graph, attention), graph.specs[attention.value].shape[-1]
     schedule = SplitKvSchedule.choose(hardware, prod(heads), keys, rows)
+    moving = hardware.dram_us(region_bytes(graph, region), DRAM_SHARE)
     return Technique(
         SPLIT_KV,
         "few queries read all keys once: blocks share the keys of a head, and their sums are added up",
         "memory",
         schedule.tunables(**schedule.neighbours(rows)),
+        us=max(moving, schedule.issue_us(hardware, prod(heads) * keys, rows, depth + width))
+        + hardware.kernel_launch_us * (schedule.split > 1),
+    )
+
+
+def _offer_split_kv_mma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+    *heads, keys, depth = graph.specs[attention.key].shape
+    rows, width = count_rows(graph, attention), graph.specs[attention.value].shape[-1]
+    schedule = SplitKvMmaSchedule.choose(hardware, prod(heads), keys)
+    return Technique(
+        SPLIT_KV_MMA,
+        "few queries read all keys once, from memory to the registers of tensor cores: blocks share the keys of a head, and their sums are added up",
+        "memory",
+        schedule.tunables(**schedule.neighbours(rows, max(depth, width))),
         us=hardware.dram_us(region_bytes(graph, region), DRAM_SHARE)
         + hardware.kernel_launch_us * (schedule.split > 1),
     )
+
+
+def _offer_flash_mma(graph: Graph, region: Region, attention: Attention, hardware: Hardware) -> Technique:
+    *heads, rows, keys = attention.raw
+    depth, width = graph.specs[attention.query].shape[-1], graph.specs[attention.value].shape[-1]
+    sizes = AttentionSizes(prod(heads), rows, keys, depth, width, attention.limit, attention.floor)
+    schedule = FlashMmaSchedule.choose(hardware, sizes)
+    return Technique(
+        FLASH_MMA,
+        "queries stay in a block, keys and values stream through shared memory: scores never leave the registers",
+        "compute",
+        schedule.tunables(**schedule.neighbours(hardware, sizes)),
+        us=schedule.us(hardware, sizes, region_bytes(graph, region)),
+    )
+
+
+def _has_mma(arch: str) -> bool:
+    return arch == "" or int("".join(c for c in arch if c.isdigit())) >= LEAST_ARCH
 
 
 def _read_few_queries(graph: Graph, node: Node) -> Attention | None:

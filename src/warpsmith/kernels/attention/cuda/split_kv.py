@@ -2,7 +2,8 @@
 
 In: queries (…, H, L, E), keys (…, G, S, E) and values (…, G, S, F) of fp16, bf16 or fp32, any strides, H a multiple of G, with a
 mask (bool, or added) of any shape that broadcasts, or a diagonal. Out: `attend`, of which SPLIT blocks share a head of keys, and
-`combine`, which adds up what they leave in the workspace. What a mask hides from all queries is not read.
+`combine`, which adds up what they leave in the workspace. What a mask hides from all queries is not read. Two kernels have the name
+`attend`: one of fused multiply-adds for every type, and one of `mma.sync` for fp16 and bf16 of at most 128 features.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ..attention_rewrites import Attention
 
 MOST_ROWS = 16  # queries of a head of keys: above, tensor cores
 MOST_WIDTH = 256  # features of a key or value
+MOST_MMA_WIDTH = 128  # above, keys, values and sums of a warp do not fit into registers
+KINDS = {"float16": "f16", "bfloat16": "bf16"}
 LEAST_KEYS = 16
 DTYPES = ("float16", "bfloat16", "float32")
 FLOATS = (*DTYPES, "bool")
@@ -47,41 +50,58 @@ def count_rows(graph: Graph, attention: Attention) -> int:
     return query[-2] * (prod(query[:-2]) // max(1, prod(key[:-2])))
 
 
-def write_split_kv(graph: Graph, region: Region, attention: Attention) -> CudaBody:
-    """Write the unit's kernels for a region of the attention's node alone."""
+def fits_split_kv_mma(graph: Graph, attention: Attention) -> bool:
+    """Tell whether an attention that `fits_split_kv` is one of half precision whose tiles fit into registers."""
+    key, value = (graph.specs[v] for v in (attention.key, attention.value))
+    return key.dtype in KINDS and max(key.shape[-1], value.shape[-1]) <= MOST_MMA_WIDTH
+
+
+def write_split_kv(graph: Graph, region: Region, attention: Attention, mma: bool) -> CudaBody:
+    """Write the unit's kernels for a region of the attention's node alone. `mma`: on tensor cores."""
     names = operand_names(region)
     query, key, value, out = (
         names[v] for v in (attention.query, attention.key, attention.value, attention.final.output.name)
     )
+    mask = names.get(attention.mask, "")
     dims = len(graph.specs[attention.key].shape) - 2
-    group = f"{query}_shape[{dims - 1}] / {key}_shape[{dims - 1}]" if attention.grouped else "1"
     top, w = Writer(), Writer()
-    top.line('#include "warpsmith_cuda.h"')
+    top.line(f'#include "{"warpsmith_cuda_mma.h" if mma else "warpsmith_cuda.h"}"')
+    if mma:
+        top.line("#include <cstring>")
     top.line("constexpr int NT = 0;")  # the result is small
     write_operands(top, list(names.values()))
     write_chain(w, epilogue(graph, region, attention.final.output.name, ()), "epilogue", -1)
-    text = render(
-        "attention/cuda/attention_split_kv.cuh",
-        query=query,
-        key=key,
-        value=value,
-        query_type=f"{query}_t",
-        query_stride=f"{query}_stride",
+    common = render(
+        "attention/cuda/attention_split_kv_common.cuh",
         key_type=f"{key}_t",
         key_shape=f"{key}_shape",
-        key_stride=f"{key}_stride",
-        value_stride=f"{value}_stride",
         out_shape=f"{out}_shape",
         dims=dims,
         heads=" * ".join(f"{key}_shape[{d}]" for d in range(dims)) or "1",
-        group=group,
-        strides=_write_strides(graph, attention, query, names.get(attention.mask, ""), dims),
+        group=f"{query}_shape[{dims - 1}] / {key}_shape[{dims - 1}]" if attention.grouped else "1",
+        strides=_write_strides(graph, attention, query, mask, dims),
         causal="false" if attention.limit is None else "true",
         limit=attention.limit or 0,
-        bias=_write_bias(graph, attention, names.get(attention.mask, "")),
-        scale=attention.scale,
+        bias=_write_bias(graph, attention, mask),
     )
-    for line in text.splitlines():
+    values: dict[str, object] = {
+        "query": query,
+        "key": key,
+        "value": value,
+        "query_type": f"{query}_t",
+        "query_stride": f"{query}_stride",
+        "key_stride": f"{key}_stride",
+        "value_stride": f"{value}_stride",
+        "scale": attention.scale,
+    }
+    if mma:
+        spec = graph.specs[attention.mask] if attention.mask else None
+        values |= {
+            "kind": KINDS[graph.specs[attention.key].dtype],
+            "mask_is_bool": "true" if spec is None or spec.dtype == "bool" else "false",
+        }
+    file = "attention/cuda/attention_split_kv_mma.cuh" if mma else "attention/cuda/attention_split_kv.cuh"
+    for line in (common + render(file, **values)).splitlines():
         w.line(line)
     launches = (
         Launch("attend", "HEADS_KV * SPLIT * ROW_BLOCKS", "BLOCK", extra="(float*)workspace", struct=True),

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ....codegen.cuda.cuda_source import Launch
 from ....codegen.fusion.op_chain import Chain
+from ....codegen.fusion.packed_values import find_packed_sources
 from ....codegen.lowering.axis_relations import base_name
 from ....codegen.lowering.op_builder import option
 from ....codegen.program import Unsupported
@@ -25,6 +26,7 @@ from ...costs import region_bytes
 from ...cuda_anchored import CudaAnchored
 from ...cuda_unit import stream
 from ...family import Technique
+from ..gathered_factor import GatheredFactor, find_gathered_factor
 from ..matmul_pattern import MatMulPattern, Sizes, triangle_of
 from ..product import Named, Product, product_of
 from ..schedules.gemm_3xfp16_schedule import build_3xfp16_technique, build_small_m_technique
@@ -36,7 +38,16 @@ from .gemm_3xfp16 import INCLUDE as WGMMA
 from .gemm_3xfp16 import emit_3xfp16_kernels
 from .gemm_3xtf32 import INCLUDE as MMA
 from .gemm_3xtf32 import emit_3xtf32_kernels
-from .gemm_operands import CudaProduct, Triangle, combining, declare, finish, parts_bytes
+from .gemm_operands import (
+    GATHERED,
+    CudaProduct,
+    MatrixTable,
+    Triangle,
+    combining,
+    declare,
+    finish,
+    parts_bytes,
+)
 from .gemm_skinny import MOST, Skinny, emit_skinny_kernels, skinny_slice
 from .gemm_small_m import emit_small_m_kernels
 from .gemm_small_m_mma import (
@@ -78,14 +89,23 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         return ()
 
     def core(self, graph: Graph, node: Node, within: Collection[str]) -> Core:
-        """Few tokens: the weight is read through a prologue, and the reshapes between are the product's own."""
+        """Few tokens: the weight is read through a prologue, and the reshapes between and the unpacking of bytes are the product's own. So is
+        the index that picks the matrices of a skinny one.
+        """
         gemm, core = product_of(graph, node), super().core(graph, node, within)
-        if len(core.nodes) > 1 or not takes_small_m(graph, node, gemm):
+        if len(core.nodes) > 1:
+            return core
+        if (gathered := _find_gathered(graph, node, gemm)) is not None and gathered.node in within:
+            return Core((gathered.node, node.name), node.output.name, ())
+        if not takes_small_m(graph, node, gemm):
             return core
         source = find_weight_source(graph, gemm)
         if not set(source.views) <= set(within):
             source = WeightSource(gemm.right.value)
-        return Core((*source.views, node.name), node.output.name, (source.value,))
+        unpacking = tuple(n for p in find_packed_sources(graph, source.value) for n in p.nodes)
+        if not set(unpacking) <= set(within):
+            unpacking = ()
+        return Core((*unpacking, *source.views, node.name), node.output.name, (source.value,))
 
     def chains_before(self, anchor: Anchor) -> list[Chain]:
         """One where the weight is not an operand as it is."""
@@ -102,11 +122,16 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
         techniques: list[Technique | None] = []
         if takes_small_m(graph, anchor.node, gemm) and _triangle(anchor) is None:
             dequantised = _is_dequantised(anchor)
-            small_m = build_small_m_mma_technique(hardware, sizes, dequantised, moved, storing)
+            bits = _count_weight_bits(self.chains_before(anchor)) if dequantised else 16
+            small_m = build_small_m_mma_technique(hardware, sizes, bits, moved, storing)
             if dequantised:
                 return [small_m]
             techniques.append(small_m)
         if (skinny := _skinny(graph, anchor.node, gemm)) is not None:
+            if (gathered := _find_own_gathered(anchor)) is not None:
+                moved -= graph.specs[gathered.table].nbytes  # only what is picked is read
+                moved += graph.by_name[gathered.node].output.spec.nbytes
+                return [build_skinny_technique(hardware, sizes, skinny, moved, storing)]
             techniques.append(build_skinny_technique(hardware, sizes, skinny, moved, storing))
         hopper = facts.arch in ("", WGMMA_ARCH)
         if hopper and takes_tensor_maps(graph, anchor.node, gemm) and _triangle(anchor) is None:
@@ -149,7 +174,7 @@ class CudaMatMul(MatMulPattern, CudaAnchored):
             skinny = _skinny(anchor.graph, anchor.node, named.product)
             assert skinny is not None  # techniques() offers it for no other
             top.line(skinny_slice(skinny))
-            launches, text = emit_skinny_kernels(named, skinny)
+            launches, text = emit_skinny_kernels(named, skinny, named_product.table)
         declare(top, named_product)
         w = Writer()
         finish(w, named_product)
@@ -179,13 +204,39 @@ def _is_dequantised(anchor: Anchor) -> bool:
     return product_of(anchor.graph, anchor.node).right.value not in anchor.names
 
 
+def _count_weight_bits(chains: list[Chain]) -> int:
+    """Bits of a weight as it is stored, where chains compute what the product reads."""
+    return 4 if any(o.nibbles is not None for c in chains for o in c.program.inputs) else 8
+
+
 def _read_product(anchor: Anchor) -> CudaProduct:
-    gemm, names = product_of(anchor.graph, anchor.node), anchor.names
+    gemm, names = product_of(anchor.graph, anchor.node), dict(anchor.names)
+    table = None
+    if (gathered := _find_own_gathered(anchor)) is not None:
+        specs = anchor.graph.specs
+        names[anchor.graph.by_name[gathered.node].output.name] = GATHERED
+        table = MatrixTable(
+            names[gathered.table], names[gathered.rows], len(specs[gathered.table].shape), gathered.rank
+        )
     addend = names[gemm.addend] if gemm.addend is not None else ""
     shape = anchor.graph.specs[gemm.addend].shape if gemm.addend is not None else ()
     out = names[anchor.region.outputs[0]]
     named = Named(gemm, names[gemm.left.value], names.get(gemm.right.value, ""), addend, out)
-    return CudaProduct(named, shape, _triangle(anchor))
+    return CudaProduct(named, shape, _triangle(anchor), table)
+
+
+def _find_gathered(graph: Graph, node: Node, product: Product) -> GatheredFactor | None:
+    """Find the table that the big factor of a skinny product is picked from."""
+    skinny = _skinny(graph, node, product)
+    if skinny is None:
+        return None
+    return find_gathered_factor(graph, product, product.right if skinny.right else product.left)
+
+
+def _find_own_gathered(anchor: Anchor) -> GatheredFactor | None:
+    """Find it where the unit does the picking."""
+    gathered = _find_gathered(anchor.graph, anchor.node, product_of(anchor.graph, anchor.node))
+    return gathered if gathered is not None and gathered.node in anchor.region.nodes else None
 
 
 def _along(graph: Graph, made: Product) -> bool:

@@ -16,7 +16,7 @@ from ....codegen.cuda.cuda_source import Launch
 from ....codegen.lowering.op_builder import literal
 from ....codegen.templates import render
 from ....codegen.writer import Writer
-from ..product import Named
+from ..product import Factor, Named
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,19 @@ class Triangle:
     diagonal: int
 
 
+GATHERED = "gathered"  # how sizes and strides call a factor whose matrices are picked from a table
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """Where the matrices of the factor GATHERED are: the operands of the table and of the index, and their ranks."""
+
+    operand: str
+    rows: str
+    rank: int
+    rows_rank: int
+
+
 @dataclass(frozen=True)
 class CudaProduct:
     """`addend_shape`: at the main variant; its rank is what counts."""
@@ -34,6 +47,7 @@ class CudaProduct:
     named: Named
     addend_shape: tuple[int, ...]
     triangle: Triangle | None
+    table: MatrixTable | None = None
 
 
 def declare(top: Writer, made: CudaProduct) -> None:
@@ -41,10 +55,14 @@ def declare(top: Writer, made: CudaProduct) -> None:
     where neighbours are at neighbouring addresses, or neither; VEC: floats of it that one copy may take."""
     named, product = made.named, made.named.product
     top.use("flat")
+    if made.table is not None:
+        _declare_gathered(top, made.table)
     lhs, rhs = named.left, named.right
     rows = [d for r in product.rows if (d := product.left.dims[r]) is not None]
     left_batch = [_step(lhs, d) for b in product.batch if (d := product.left.dims[b]) is not None]
     right_batch = [_step(rhs, d) for d in product.right.dims if d is not None]
+    if made.table is not None:
+        (left_batch if lhs == GATHERED else right_batch).append(f"{made.table.operand}_stride[0]")
     table = f"{lhs}_shape, {lhs}_stride, {rows[0]}, {rows[-1]}" if rows else ""
     sizes = render(
         "gemm/cuda/gemm_sizes.cuh",
@@ -68,6 +86,31 @@ def declare(top: Writer, made: CudaProduct) -> None:
         top.line(line)
     declare_places(top, named)
     _outside(top, made.triangle)
+
+
+def _declare_gathered(top: Writer, table: MatrixTable) -> None:
+    """Sizes and strides of what is picked: the index' own dimensions take no step, `table_start` does."""
+    inner = range(1, table.rank)
+    shape = [f"{table.rows}_shape[{d}]" for d in range(table.rows_rank)] + [
+        f"{table.operand}_shape[{d}]" for d in inner
+    ]
+    stride = ["0"] * table.rows_rank + [f"{table.operand}_stride[{d}]" for d in inner]
+    top.line(f"typedef {table.operand}_t {GATHERED}_t;")
+    for member, values in (("shape", shape), ("stride", stride)):
+        top.line(f"static constexpr __constant__ int64_t {GATHERED}_{member}[] = {{{', '.join(values)}}};")
+
+
+def render_table_start(factor: Factor, table: MatrixTable) -> str:
+    """Write `table_start`, where the matrix of batch b begins."""
+    positions = {d: position for position, d in enumerate(factor.dims) if d is not None}
+    terms = [f"at[{positions[d]}] * {_step(table.rows, d)}" for d in range(table.rows_rank)]
+    return render(
+        "gemm/cuda/gemm_table_start.cuh",
+        rows=table.rows,
+        index=" + ".join(terms) or "0",
+        count=f"{table.operand}_shape[0]",
+        stride=f"{table.operand}_stride[0]",
+    )
 
 
 def declare_places(top: Writer, named: Named) -> None:

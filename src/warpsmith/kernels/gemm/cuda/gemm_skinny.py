@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ....codegen.cuda.cuda_source import Launch
 from ....codegen.templates import render
 from ..product import Named
+from .gemm_operands import MatrixTable, render_table_start
 
 MOST = 8  # rows of the small factor that a thread takes at once
 
@@ -29,7 +30,10 @@ def skinny_slice(skinny: Skinny) -> str:
     return f"constexpr int BK = {'GROUP * 8' if skinny.along else '64'};"
 
 
-def emit_skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str]:
+def emit_skinny_kernels(
+    named: Named, skinny: Skinny, table: MatrixTable | None = None
+) -> tuple[list[Launch], str]:
+    """`table`: where the matrices of the big factor are picked from, if they are."""
     big, small = ("RIGHT", "LEFT") if skinny.right else ("LEFT", "RIGHT")
     names = {"LEFT": named.left, "RIGHT": named.right}
     rows = {
@@ -38,7 +42,12 @@ def emit_skinny_kernels(named: Named, skinny: Skinny) -> tuple[list[Launch], str
     }
     # Columns of a lane are also what its warp's sums take of shared memory, of which a block has 48 KiB.
     width = f"{big}_VEC" if skinny.along else f"({big}_VEC < 4 ? {big}_VEC : 4)"
-    text = render(
+    text = ""
+    if table is not None:
+        factor = named.product.right if skinny.right else named.product.left
+        text, names[big] = render_table_start(factor, table), table.operand
+        rows[big] += " + table_start(o, b)"
+    text += render(
         "gemm/cuda/gemm_skinny_operands.cuh",
         rows="N" if skinny.right else "M",
         few="M" if skinny.right else "N",

@@ -1,7 +1,7 @@
 """A half-precision product of few tokens and a large weight, as a served model decodes: by `mma.sync`, at the speed of memory.
 
 In: a `linear` of at most 32 tokens, fp16 or bf16, whose weight (N x K) is an operand, or what pointwise nodes and views make of narrower ones:
-int8 or float8 with scales a row, a group or a block. Out: its kernel `product`, and `combine` where blocks share K. Dequantisation is the
+int8, float8 or int4, two of these in a byte, with scales a row, a group or a block. Out: its kernel `product`, and `combine` where blocks share K. Dequantisation is the
 prologue: nothing of a dequantised weight goes through memory.
 """
 

@@ -13,7 +13,7 @@ from ....codegen.templates import render
 from ....records import Graph, Node, TensorSpec
 from ....targets.tensor_maps import TensorMap
 from ..product import Named, Product
-from ..schedules.gemm_tma_wgmma_schedule import TILE_K
+from ..schedules.gemm_tma_wgmma_schedule import SHAPE_M, SHAPE_N, TILE_K
 from .hopper.hopper_sources import KERNELS, paste_kernel
 
 NAMES = ("gemm-tma-wgmma", "gemm-tma-wgmma-ping-pong")
@@ -38,11 +38,12 @@ def is_transposed(product: Product) -> bool:
 
 
 def make_tensor_maps(named: Named) -> tuple[tuple[TensorMap, ...], tuple[str, ...]]:
-    """Return the maps of both factors, and what they require."""
+    """Return the maps of both factors, and what they require. Blocks of a cluster load a share each of what they have in common."""
     rows = "BN" if is_transposed(named.product) else str(TILE_K)
+    left_box, right_box = (f"BM / {SHAPE_N}", str(TILE_K)), (f"{rows} / {SHAPE_M}", str(TILE_K))
     maps = (
-        TensorMap(name="LEFT", buffer=named.left, box=("BM", str(TILE_K)), swizzle=SWIZZLE_BYTES),
-        TensorMap(name="RIGHT", buffer=named.right, box=(rows, str(TILE_K)), swizzle=SWIZZLE_BYTES),
+        TensorMap(name="LEFT", buffer=named.left, box=left_box, swizzle=SWIZZLE_BYTES),
+        TensorMap(name="RIGHT", buffer=named.right, box=right_box, swizzle=SWIZZLE_BYTES),
     )
     inner = named.product.left.inner
     return maps, (f"{named.left}_shape[{inner}] % {LINE} == 0", f"{named.right}_shape[1] % {LINE} == 0")
@@ -89,9 +90,10 @@ def emit_tma_wgmma_kernels(named: Named, ping_pong: bool) -> tuple[list[Launch],
         ping_pong=str(ping_pong).lower(),
         transposed=str(is_transposed(named.product)).lower(),
     )
-    blocks = "(GEMM_TILES < GRID ? GEMM_TILES : GRID)"
     maps = "maps[MAP_LEFT], maps[MAP_RIGHT]"
-    launch = Launch("product", blocks, "GemmPlan::THREADS", "GemmPlan::SHARED_BYTES", extra=maps, struct=True)
+    launch = Launch(
+        "product", "GEMM_BLOCKS", "GemmPlan::THREADS", "GemmPlan::SHARED_BYTES", extra=maps, struct=True
+    )
     return [launch], kernel
 
 

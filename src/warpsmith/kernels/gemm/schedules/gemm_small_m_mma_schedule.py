@@ -32,16 +32,17 @@ class GemmSmallMMmaSchedule(Schedule):
 
 
 def build_small_m_mma_technique(
-    hardware: Hardware, sizes: Sizes, narrow: bool, moved: int, stream: Tunable
+    hardware: Hardware, sizes: Sizes, bits: int, moved: int, stream: Tunable
 ) -> Technique:
-    """`narrow`: weights of a byte or less, of which a 16-byte load holds more."""
+    """`bits`: of a weight as it is stored; a 16-byte load holds more of narrow ones."""
+    narrow = bits < 16
     step = GemmSmallMMmaSchedule(vec=16 if narrow else 8, unroll=2 if narrow else 4)
     blocks, warps = -(-sizes.columns // 16), step.size // 32
     max_split = max(1, sizes.depth // (4 * step.vec * step.unroll * warps))
     split = max(1, min(max_split, power(WARPS_PER_SM * hardware.sm_count / max(1, blocks * warps))))
     best = GemmSmallMMmaSchedule(step.vec, step.unroll, split_k=split)
     tunables = best.tunables(
-        vec=(8 if narrow else 16,),
+        vec=(8, 32) if bits == 4 else (8,) if narrow else (16,),
         unroll=(1,) if narrow else (2,),
         tiles_m=(2,),
         size=(128, 512),

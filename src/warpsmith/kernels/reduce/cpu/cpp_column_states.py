@@ -121,7 +121,7 @@ class ColumnSoftmax(ColumnState):
         )
 
     def accumulate_second(self, w: Writer) -> None:
-        w.line(f"{self.second_name}_acc[b] += ws::exp({self.source} - {self.name}_shift[b]);")
+        w.line(f"{self.second_name}_acc[b] += ws::exp(ws::sub({self.source}, {self.name}_shift[b]));")
 
     def close_chunk(self, w: Writer) -> None:
         text = render(

@@ -239,7 +239,7 @@ class RowSoftmax(State):
 
     def accumulate_second(self, w: Writer) -> None:
         acc = f"{self.second_name}_acc"
-        self.accumulate(w, acc, f"{acc}[u] + ws::exp({self.source} - {self.name}_shift)")
+        self.accumulate(w, acc, f"{acc}[u] + ws::exp(ws::sub({self.source}, {self.name}_shift))")
 
     def close_chunk(self, w: Writer) -> None:
         self.join(w, f"{self.second_name}_acc", "{a} + {b}")

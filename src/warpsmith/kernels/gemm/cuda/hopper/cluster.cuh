@@ -18,6 +18,11 @@ __device__ __forceinline__ uint32_t cluster_size() {
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 __device__ __forceinline__ void cluster_sync() { cluster_arrive(), cluster_wait(); }
+// The same for who has nothing to show: all were here. Initialised barriers have a fence of their own.
+__device__ __forceinline__ void cluster_meet() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  cluster_wait();
+}
 
 // The address, in the shared memory of block `rank`, that corresponds to a shared address of this block.
 __device__ __forceinline__ uint32_t map_shared(uint32_t address, uint32_t rank) {

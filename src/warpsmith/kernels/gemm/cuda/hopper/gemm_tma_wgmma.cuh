@@ -103,7 +103,7 @@ struct GemmTmaWgmma {
         const int depth = (w.slices.first + s) * C::TILE_K;
         const uint32_t left = shared.ring + ring.stage * L::STAGE_BYTES;
         uint64_t* const full = shared.full + ring.stage;
-        mbarrier_wait<(L::CLUSTER > 1)>(shared.empty + ring.stage, ring.phase ^ 1);
+        mbarrier_wait(shared.empty + ring.stage, ring.phase ^ 1);
         mbarrier_arrive_expect(full, L::STAGE_BYTES);
         load<typename L::Left, L::LEFT_MN_MAJOR, C::CLUSTER_N>(left, left_map, full, w.row, depth, over(), row_blocks, left_l2);
         load<typename L::Right, L::RIGHT_MN_MAJOR, C::CLUSTER_M>(left + L::Left::BYTES, right_map, full, w.column, depth,
@@ -139,7 +139,7 @@ struct GemmTmaWgmma {
     for (int i = 0; i < L::MMAS; i++) pin_registers(sums[i]);
 #pragma unroll 1
     for (int s = 0; s < count; s++) {
-      mbarrier_wait<(L::CLUSTER > 1)>(shared.full + ring.stage, ring.phase);
+      mbarrier_wait(shared.full + ring.stage, ring.phase);
       const uint64_t begin = (uint64_t)(ring.stage * L::STAGE_BYTES >> 4);
       wgmma_fence();
 #pragma unroll
@@ -396,7 +396,7 @@ struct GemmTmaWgmma {
         mbarrier_init(shared.full + s, 1), mbarrier_init(shared.empty + s, L::EMPTY_ARRIVALS);
       mbarrier_init_fence();
     }
-    if constexpr (L::CLUSTER > 1) cluster_sync();
+    if constexpr (L::CLUSTER > 1) cluster_meet();
     else __syncthreads();
     let_next_launch_begin();
     wait_for_earlier_launches();
@@ -410,11 +410,11 @@ struct GemmTmaWgmma {
       if (threadIdx.x / 32 == CONSUMER_THREADS / 32 && elect_one()) produce();
       __syncwarp();
       if constexpr (C::SPLIT == SPLIT_CLUSTER) cluster_sync();  // the consumers' sums are kept
-      if constexpr (LEAVE_TOGETHER) cluster_sync();
+      if constexpr (LEAVE_TOGETHER) cluster_meet();
     } else {
       if constexpr (C::PRODUCER_WARPS == 4) registers_increase<C::CONSUMER_REGISTERS>();
       consume();
-      if constexpr (LEAVE_TOGETHER) cluster_sync();
+      if constexpr (LEAVE_TOGETHER) cluster_meet();
     }
   }
 };

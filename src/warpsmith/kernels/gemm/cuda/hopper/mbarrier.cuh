@@ -21,17 +21,17 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
+// Arrives at the barrier that lies at the same place in block `rank` of the cluster. Nothing is made visible beyond this block, which
+// would cost a fence of the whole device at each call: who arrives has read by wgmma, and it has ended.
 __device__ __forceinline__ void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
 }
-// Waits for the end of the phase of this parity. A fresh barrier counts as if a phase of parity 1 had ended.
-// CLUSTER: arrivals may come from other blocks of the cluster.
-template <bool CLUSTER = false>
+// Waits for the end of the phase of this parity. A fresh barrier counts as if a phase of parity 1 had ended. What copies have brought is
+// visible then, from whichever block of the cluster they were asked for; what threads of other blocks have stored is not.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
   const uint32_t address = shared_address(barrier);
   uint32_t done;
@@ -39,19 +39,11 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
   uint32_t tries = 0;
 #endif
   do {
-    if constexpr (CLUSTER)
-      asm volatile(
-          "{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-          "selp.u32 %0, 1, 0, p;\n}"
-          : "=r"(done)
-          : "r"(address), "r"(parity)
-          : "memory");
-    else
-      asm volatile(
-          "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-          : "=r"(done)
-          : "r"(address), "r"(parity)
-          : "memory");
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(address), "r"(parity)
+        : "memory");
 #ifdef WS_WATCHDOG
     if (++tries == WS_WATCHDOG) asm volatile("trap;");
 #endif

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ....codegen.fusion.op_chain import Chain
-from ....codegen.program import Unsupported
-from ....codegen.writer import Writer
-from ....records import Graph
+from ...codegen.fusion.op_chain import Chain
+from ...codegen.program import Unsupported
+from ...codegen.writer import Writer
+from ...records import Graph
 
 
 @dataclass(frozen=True)
