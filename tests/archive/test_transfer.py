@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from warpsmith.archive import Archive, export_jsonl, import_jsonl
+from warpsmith.archive.transfer import export_run
 from warpsmith.errors import ArchiveError
 from warpsmith.records import Build, RunSummary
 
@@ -110,3 +112,24 @@ def test_files_that_cannot_be_read_or_written(archive, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArchiveError, match="is not text"):
         import_jsonl(archive, tmp_path / "binary")
+
+
+def test_a_run_that_goes_on_is_exported_as_it_was_at_one_moment(begun, make, where):
+    """A result that another process writes while the run is read comes whole or not at all."""
+    archive, numbers = begun(), iter(range(100))
+
+    def judge_one(*_: object) -> None:
+        candidate = make.candidate(next(numbers))
+        archive.add_result("run-1", candidate, make.ok(candidate))
+
+    judge_one()
+    reader = Archive(where)
+    event.listen(reader.database.engine, "after_cursor_execute", judge_one)
+    text = export_run(reader, "run-1")
+    reader.close()
+    assert next(numbers) > 5  # that many results came meanwhile
+    lines = [json.loads(line) for line in text.splitlines()]
+    ids = {kind: {line["id"] for line in lines if line["kind"] == kind} for kind in ("candidate", "result")}
+    results = [line["record"] for line in lines if line["kind"] == "result"]
+    assert {r["candidate_id"] for r in results} == ids["candidate"]
+    assert {line["record"]["result"] for line in lines if line["kind"] == "place"} == ids["result"]

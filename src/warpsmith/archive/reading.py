@@ -101,14 +101,7 @@ class ArchiveReader(KernelReader):
         """List what a run judged (or reused), in the order in which it finished. All shares are of the run's limit; `as_judged`:
         of the limit as it was known when each was judged.
         """
-        table = s.run_results.c
-        query = (
-            select(s.results, table.run_id, table.number.label("place"), table.kind, table.elapsed)
-            .join(s.run_results, table.result_number == s.results.c.number)
-            .where(table.run_id == run_id)
-            .order_by(table.number)
-        )
-        return self.entries(query, as_judged)
+        return self.entries(select_run_results(run_id), as_judged)
 
     def run_of(self, result_id: str) -> str | None:
         """The id of the run that judged this result, rather than of one that took it over."""
@@ -166,3 +159,14 @@ _RUNS: Select[Any] = (
     .join(s.environments, s.environments.c.id == s.runs.c.environment_id)
 )
 _NEWEST = (s.runs.c.started_at.desc(), s.runs.c.id.desc())
+
+
+def select_run_results(run_id: str) -> Select[Any]:
+    """The results of a run with their places, in the order in which they finished: rows for `load_entries`."""
+    table = s.run_results.c
+    return (
+        select(s.results, table.run_id, table.number.label("place"), table.kind, table.elapsed)
+        .join(s.run_results, table.result_number == s.results.c.number)
+        .where(table.run_id == run_id)
+        .order_by(table.number)
+    )

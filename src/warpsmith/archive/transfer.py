@@ -23,8 +23,8 @@ from .entries import Entry
 from .foreign import foreign_kernels, licenses
 from .incoming import ImportCounts, Licensed, PlacedExchange, take, without_paths
 from .learning import load_lessons
-from .reading import ArchiveReader
-from .rows import load_candidate, run_record
+from .reading import ArchiveReader, select_run_results
+from .rows import load_candidate, load_entries, run_record
 from .store import Archive
 from .walking import every_place
 
@@ -43,7 +43,7 @@ def export_jsonl(archive: ArchiveReader, path: Path) -> int:
 
 def export_run(archive: ArchiveReader, run_id: str, results: bool = True) -> str:
     """Return one run as the lines of an export: its task, environment and row, and with `results` all that it judged, asked and
-    learnt. Raises ArchiveError where there is no such run.
+    learnt, as they were at one moment of a run that goes on. Raises ArchiveError where there is no such run.
     """
     run = archive.run(run_id)
     lines = [
@@ -53,11 +53,12 @@ def export_run(archive: ArchiveReader, run_id: str, results: bool = True) -> str
     task = archive.task(run.task_id)
     if task is not None:
         lines.append(record_line("task", task.id, task))
-    entries = archive.run_entries(run_id, as_judged=True) if results else []
-    lines += _list_authors(entries)
-    lines.append(record_line("run", run_id, run))
-    if results:
-        with archive.database.transaction() as connection:
+    with archive.database.transaction() as connection:
+        if results:
+            rows = connection.execute(select_run_results(run_id)).all()
+            lines += _list_authors(load_entries(connection, rows, as_judged=True))
+        lines.append(record_line("run", run_id, run))
+        if results:
             lines += _list_judged(connection, run_id)
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
