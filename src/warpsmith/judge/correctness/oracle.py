@@ -20,6 +20,7 @@ from .input_families import REPEATED
 from .rounding import (
     ONE_ROUNDING,
     PRODUCTS,
+    TRANSCENDENTAL,
     exact,
     exact_on_integers,
     find_weighed_value,
@@ -27,7 +28,7 @@ from .rounding import (
     rounding,
     terms,
 )
-from .stepping import Stepper, Tensors, ancestors, rounds
+from .stepping import Stepper, Tensors, ancestors, find_cancelling, rounds
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 HALVES = ("float16", "bfloat16")
@@ -188,7 +189,11 @@ class Oracle:
             size = self.rounding[node.name].outward * working + storing
             if self.rounding[node.name].exact:
                 return made
-            return {name: source.disturb(t, reach * size) for name, t in made.items()}
+            disturbed = {name: source.disturb(t, reach * size) for name, t in made.items()}
+            left = find_cancelling(node, read, working)
+            if left is not None:
+                disturbed[node.output.name] += source.disturb(left, reach * TRANSCENDENTAL) - left
+            return disturbed
 
         return self.stepper.run(values, self.outputs, float64=True, inward=inward, outward=outward)
 

@@ -7,7 +7,8 @@ disturbances shows, element by element, how far rounding alone can push each out
 cancellation included (Parker, *Monte Carlo Arithmetic*, 1997).
 
 Exact ops (views, comparisons, max, relu, gather, sums of integers) bring nothing. Arithmetic brings one rounding, a
-transcendental function a few ulp (so that a polynomial exp of 4 ulp is honest). A sum of K terms is granted
+transcendental function a few ulp (so that a polynomial exp of 4 ulp is honest), and GELU besides what a few ulp of its erf leave after
+the 1 that is added to it (`stepping.find_cancelling`). A sum of K terms is granted
 the random walk of a *sequential* sum, 0.41·sqrt(K) roundings (partial sums of mean square half the last): any
 honest order (pairwise, blocked, in lanes) does no worse. Attention in half precision stores its probabilities as halves between its
 two products, in torch's own kernels as in FlashAttention (Dao, 2023): rounding them is as if the values that they weigh were rounded.

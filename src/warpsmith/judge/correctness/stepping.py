@@ -67,6 +67,19 @@ class Stepper:
         return run_graph(self._single[node.name], read, float64=float64, wanted=names)
 
 
+def find_cancelling(node: Node, read: Tensors, unit: float) -> torch.Tensor | None:
+    """Compute what one roundoff of the erf (or tanh) in GELU, or in its gradient, moves the output by: it is near -1 in the tail, and
+    1 is added to it. No more than what is left of it there, for it is -1 in the end.
+    """
+    name = node.op.split(".")[1]
+    if name not in ("gelu", "gelu_backward"):
+        return None
+    factor, *others = (read[a["v"]] for a in node.args if isinstance(a, dict) and "v" in a)
+    x = others[0] if others else factor
+    left = factor * 0.5 * torch.special.erfc(x.abs() * 0.5**0.5).clamp_(max=unit)
+    return left.nan_to_num_(0, 0, 0)
+
+
 def _gelu(x: torch.Tensor) -> torch.Tensor:
     """Compute GELU without 1 + erf, which is 0 for x below -8.3 in float64, where the result is not."""
     return x * 0.5 * torch.special.erfc(x * -(0.5**0.5))
