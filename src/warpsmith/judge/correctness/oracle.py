@@ -190,9 +190,9 @@ class Oracle:
             if self.rounding[node.name].exact:
                 return made
             disturbed = {name: source.disturb(t, reach * size) for name, t in made.items()}
-            left = find_cancelling(node, read, working)
-            if left is not None:
-                disturbed[node.output.name] += source.disturb(left, reach * TRANSCENDENTAL) - left
+            cancelling = find_cancelling(node, read, working)
+            if cancelling is not None:
+                disturbed[node.output.name] += source.disturb(cancelling, reach * TRANSCENDENTAL) - cancelling
             return disturbed
 
         return self.stepper.run(values, self.outputs, float64=True, inward=inward, outward=outward)
