@@ -198,8 +198,31 @@ def test_region_that_cannot_be_searched_is_left_with_its_reason(
     outcome = warpsmith.optimize_model(model, run, time=30, config=config, seed=0)
     assert outcome.model is model
     assert outcome.speedup is None
-    assert [layers.reason for layers in outcome.layers] == ["no kernel covers it"]
+    assert {layers.reason for layers in outcome.layers} == {"no kernel covers it"}
+    assert [layers.name.split()[0] for layers in outcome.layers] == ["Gate", "LayerNorm"]  # then its part
     assert "the original runs" in outcome.report()
+
+
+def test_parts_of_a_layer_that_wins_nothing_are_searched(
+    config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = searching.optimize
+
+    def quarantine(module: nn.Module, *args: Any, **kwargs: Any) -> OptimizedModule:
+        fast = search(module, *args, **kwargs)
+        if not isinstance(module, Gate):
+            return fast
+        update = {"reason": "quarantined", "seconds_by_stage": {"proposing": 0.0}}
+        return OptimizedModule(
+            module, fast.graph, [], make_summary("no-win").model_copy(update=update), rewritten=fast.graph
+        )
+
+    monkeypatch.setattr(searching, "optimize", quarantine)
+    outcome = warpsmith.optimize_model(Net().eval(), run, time=30, config=config, seed=0)
+    assert searched == ["Gate", "LayerNorm"]
+    assert [(layers.in_model, layers.paths, layers.reason) for layers in outcome.layers] == [
+        (True, ("layers.0.norm", "layers.1.norm"), ""), (False, (), "quarantined")
+    ]  # fmt: skip
 
 
 def test_wrong_winner_is_pruned(config: Config, searched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

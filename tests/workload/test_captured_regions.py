@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.workload.regions import LayerRegion, choose_regions, predict_saving_s
+from warpsmith.workload.regions import LayerRegion, choose_regions, find_parts, predict_saving_s
 
 
 def region(saving_s: float, *paths: str, calls: int = 1, seconds: float = 1.0) -> LayerRegion:
@@ -43,6 +43,22 @@ def test_equal_layers_are_chosen_where_no_parent_is() -> None:
 def test_one_kind_of_call_of_a_layer_is_chosen() -> None:
     prefill, decode = region(0.1, "mlp", seconds=0.4), region(0.3, "mlp", seconds=0.5)
     assert [r.saving_s for r in choose_regions([prefill, decode]) if r.chosen] == [0.3]
+
+
+def test_parts_of_what_came_to_nothing_are_chosen_within_it() -> None:
+    """Not what was searched, nor what lies elsewhere; a layer of the same name's beginning is elsewhere."""
+    layers = region(0.6, "l.1", "l.2").model_copy(update={"chosen": ("l.1",)})
+    norms, linear = region(0.3, "l.1.norm", "l.10.norm", "norm"), region(0.2, "l.1.linear")
+    regions = [layers, norms, linear, region(0.1, "head"), region(0.62, "l")]
+    parts = find_parts(regions, layers, {layers.key})
+    assert {p.paths[0]: p.chosen for p in parts} == {
+        "l.1.norm": ("l.1.norm",), "l.1.linear": ("l.1.linear",)
+    }  # fmt: skip
+    assert [p.paths[0] for p in find_parts(regions, layers, {layers.key, norms.key})] == ["l.1.linear"]
+    whole = region(0.9, "").model_copy(update={"chosen": ("",)})
+    assert [p.chosen for p in find_parts([whole, *regions], whole, {whole.key})] == [
+        ("l.2",), ("l.1.norm", "l.10.norm", "norm"), ("l.1.linear",), ("head",)
+    ]  # fmt: skip
 
 
 def test_regions_without_a_saving_are_not_chosen() -> None:

@@ -17,6 +17,7 @@ from ..archive.timings import list_timed_units
 from ..config import Config
 from ..errors import UsageError
 from ..executors.replay import ReplayExecutor
+from ..facts import Facts
 from ..llm.setup import models_of, open_replayed_chats
 from ..progress import Observer, counted
 from ..records import Budget, Candidate, Result, Task
@@ -28,7 +29,17 @@ from ..search.novelty import Novelty
 from ..targets.target import Target
 from .run_inbox import RecordedInbox
 from .starting import list_adopted, load_named
-from .summary import Ground, Outcome, Spent, load_ground, settle_limit, summarize, with_baselines
+from .summary import (
+    Ground,
+    Outcome,
+    Spent,
+    load_ground,
+    settle_limit,
+    stop_if_quarantined,
+    summarize,
+    was_quarantined,
+    with_baselines,
+)
 from .team import make_memory, make_team
 from .transfer_seeds import ArchiveTransferSeeds
 
@@ -91,6 +102,11 @@ def replay(
 
     recorded = RecordedResults(entries)
 
+    def set_up() -> Facts:
+        if record.summary is not None and was_quarantined(record.summary.stopped):
+            stop_if_quarantined(ground.admission, meter)
+        return with_baselines(ground.facts, ground.baselines)
+
     def keep(attempt: Attempt) -> None:
         if memory is not None:
             before = max((a.worth for a in search.attempts if a is not attempt), default=0.0)
@@ -100,15 +116,21 @@ def replay(
         task, target.name, ground.facts, ground.limit, make_team(config, chats, task, target, memory),
         recorded, meter, keep, known=reused, seed=record.seed, methods=_methods(config, archive, record, entries),
         remeasure_limit=lambda: record.limit or ground.limit, screener=recorded if recorded.screened else None,
-        set_up=lambda: with_baselines(ground.facts, ground.baselines),
+        set_up=set_up,
         inbox=RecordedInbox(Inbox(archive.database).list_taken_before(record.run_id)),
     )  # fmt: skip
     observer.stage(f"replaying run {record.run_id}")
+    if not recorded.screened:
+        set_up()
     stopped = _follow(search, record, entries, observer)
     leaders = recorded.list_leaders(
         search.attempts
     )  # as many as were confirmed: its time may have ended before
-    best = confirm(search, len(leaders) or config.confirm, lambda attempt: None, leaders=leaders or None)
+    best = (
+        confirm(search, len(leaders) or config.confirm, lambda attempt: None, leaders=leaders or None)
+        if not was_quarantined(stopped)
+        else None
+    )
     spent = Spent(tuple(archive.exchanges(record.run_id)) if chats else ())
     ground = settle_limit(ground, record.limit or ground.limit, search.limit)
     return Outcome(summarize(record.run_id, search, ground, best, stopped, spent, memory), best)

@@ -53,7 +53,9 @@ from .summary import (
     load_ground,
     make_ground,
     settle_limit,
+    stop_if_quarantined,
     summarize,
+    was_quarantined,
     with_baselines,
 )
 from .team import make_memory, make_team
@@ -109,6 +111,7 @@ class Run:
             ground = self._begin(run_id, seed, judge, two_tiers)
             if not two_tiers:
                 self._allow_confirmation(meter, judge)
+                stop_if_quarantined(judge.admission, meter)
             with open_chats(self.config, meter, self.archive, run_id, seed) as chats:
                 memory = (
                     make_memory(self.config, self.archive, run_id, self.task, self.target.name, ground.facts)
@@ -223,6 +226,7 @@ class Run:
         judge.complete()
         self.archive.note_run(run_id, tuple(judge.baselines.values()), admission=judge.admission)
         self._allow_confirmation(meter, judge)
+        stop_if_quarantined(judge.admission, meter)
         self.observer.stage("searching")
         return with_baselines(ground.facts, judge.baselines.values())
 
@@ -278,6 +282,8 @@ class Run:
             search.finish_set_up()  # where nothing needed it, the summary does
             self.search_s = search.meter.seconds
             record = partial(self._record_confirmation, run_id)
+            if was_quarantined(stopped):
+                return stopped, None
             return stopped, confirm(search, self.config.confirm, record, self.observer)
         except KeyboardInterrupt:
             done = len(search.attempts)

@@ -29,6 +29,7 @@ from ..records import (
 )
 from ..records.result import NO_WIN_QUARANTINED
 from ..search.loop import NO_NEW_IDEA, Search
+from ..search.meter import Meter
 from .left import explain_nothing_offered, left_to_aten
 
 NOT_ADMITTED_YET = Admission(admitted=False, mutants={}, reasons=("not looked at yet",))
@@ -171,6 +172,8 @@ def status_of(
     nothing: str = "nothing was judged",
 ) -> tuple[Any, str]:
     """("win" | "no-win" | "too-busy" | "failed", why). `nothing`: why nothing was judged, if so."""
+    if was_quarantined(search.meter.stopped):
+        return "no-win", search.meter.stopped
     if not any(a.speedup > 0 for a in search.attempts):
         why = Counter(a.result.reason for a in search.attempts if a.result.reason).most_common(1)
         return "failed", f"nothing valid was produced: {why[0][0]}" if why else search.fault or nothing
@@ -185,6 +188,17 @@ def status_of(
     if best.result.verdict is not None and best.result.verdict.reasons:
         return "no-win", best.result.verdict.reasons[0]
     return "no-win", "no candidate is faster than the best baseline with its interval above 1"
+
+
+def stop_if_quarantined(admission: Admission, meter: Meter) -> None:
+    """End the search of a task that lets a wrong answer pass: nothing that it finds would count."""
+    if not admission.admitted:
+        meter.stopped = ": ".join((NO_WIN_QUARANTINED, *admission.reasons[:1]))
+
+
+def was_quarantined(stopped: str) -> bool:
+    """Return whether `stop_if_quarantined` ended a search that stopped for this reason: then nothing is confirmed either."""
+    return stopped.startswith(NO_WIN_QUARANTINED)
 
 
 def _rewritten(best: Attempt | None) -> tuple[BaselineTiming, ...]:

@@ -195,6 +195,8 @@ class Search:
             return
         indices = [self.attempts.index(a) for a in finalists]
         self.finish_set_up()
+        if self.meter.stopped:
+            return
         finalists = [self.attempts[index] for index in indices]
         results = self.executor.run([a.candidate for a in finalists])
         for screened, result in zip(finalists, results, strict=True):

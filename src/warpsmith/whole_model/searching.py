@@ -19,7 +19,7 @@ from ..records import Budget
 from ..runtime.module import OptimizedModule
 from ..workload.capturing import check_module, check_ran, record_calls
 from ..workload.recording import Recording
-from ..workload.regions import LayerRegion
+from ..workload.regions import LayerRegion, find_parts
 
 LEAST_SEARCH_S = 20.0  # for a region, if the time suffices for more than one
 CAPTURED_RUNS, CAPTURE_LEAST_S = (
@@ -72,28 +72,37 @@ class ModelSearch:
         self.recording, self.config, self.seed, self.observer = recording, config, seed, observer
         self.winners: dict[str, tuple[LayerRegion, OptimizedModule]] = {}
         self.lost: dict[str, str] = {}  # region → why nothing replaces it
+        self._searched: set[str] = set()  # keys of regions
 
     def play(self, seconds: float) -> None:
-        """Time that a search leaves over goes to the next ones."""
-        regions = self.recording.chosen
-        shares = divide_time(seconds, [r.chosen_saving_s for r in regions])
-        for region in regions[len(shares) :]:
-            self.lost[region.name] = "the time did not suffice for it"
-        for number, region in enumerate(regions[: len(shares)]):
-            allotted_s = seconds * shares[number] / sum(shares[number:])
+        """Search the regions, and the parts of one that wins nothing. Time that a search leaves over goes to the next ones."""
+        waiting = list(self.recording.chosen)
+        while waiting and (not self._searched or seconds >= LEAST_SEARCH_S):
+            shares = divide_time(seconds, [r.chosen_saving_s for r in waiting])
+            region, *waiting = waiting
+            number = len(self._searched) + 1
             self.observer.note(
-                f"[{number + 1}/{len(shares)}] {region.name}: {duration(allotted_s)}, {region.share:.0%} of the run"
+                f"[{number}/{number + len(shares) - 1}] {region.name}: {duration(shares[0])}, {region.share:.0%} of the run"
             )
-            started_s = time.monotonic()
+            self._searched.add(region.key)
             try:
-                seconds -= self._search_one(region, allotted_s)
+                seconds -= self._try_one(region, shares[0])
             except (KeyboardInterrupt, Interrupted):
                 self.observer.note("interrupted: going on with what the searches have")
-                self.lost |= {r.name: "interrupted" for r in regions[number : len(shares)]}
+                self.lost |= {r.name: "interrupted" for r in (region, *waiting)}
                 return
-            except (TaskError, JudgeError) as error:
-                self.lost[region.name] = str(error)
-                seconds -= min(allotted_s, time.monotonic() - started_s)
+            if region.name not in self.winners:
+                parts = find_parts(self.recording.regions, region, self._searched)
+                waiting = sorted([*waiting, *parts], key=lambda r: -r.chosen_saving_s)
+        self.lost |= {r.name: "the time did not suffice for it" for r in waiting}
+
+    def _try_one(self, region: LayerRegion, seconds: float) -> float:
+        started_s = time.monotonic()
+        try:
+            return self._search_one(region, seconds)
+        except (TaskError, JudgeError) as error:
+            self.lost[region.name] = str(error)
+            return min(seconds, time.monotonic() - started_s)
 
     def _search_one(self, region: LayerRegion, seconds: float) -> float:
         """Search one region; return the seconds that this took of the time to search."""

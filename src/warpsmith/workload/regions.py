@@ -6,7 +6,7 @@ predicted saving and the layers they were chosen for. A layer is chosen, or part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..records import Limit, Record
 
@@ -104,6 +104,31 @@ def choose_regions(regions: Iterable[LayerRegion]) -> tuple[LayerRegion, ...]:
             key=lambda r: (-r.chosen_saving_s, -r.share),
         )
     )
+
+
+def find_parts(
+    regions: Iterable[LayerRegion], lost: LayerRegion, searched: Collection[str]
+) -> list[LayerRegion]:
+    """Choose again among the layers inside of a region that came to nothing, without what holds it and without the regions that were
+    `searched` (by key).
+    """
+    again = choose_regions(
+        r.model_copy(update={"saving_s": 0.0}) if r.key in searched or _holds(r, lost) else r for r in regions
+    )
+    parts = []
+    for region in again:
+        inside = tuple(p for p in region.chosen if any(_is_inside(p, layer) for layer in lost.chosen))
+        if inside:
+            parts.append(region.model_copy(update={"chosen": inside}))
+    return parts
+
+
+def _holds(region: LayerRegion, lost: LayerRegion) -> bool:
+    return any(p != layer and _is_inside(layer, p) for p in region.paths for layer in lost.chosen)
+
+
+def _is_inside(path: str, layer: str) -> bool:
+    return layer in ("", path) or path.startswith(f"{layer}.")
 
 
 def _saving_of_layer(region: LayerRegion | None) -> float:

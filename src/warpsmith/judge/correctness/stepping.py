@@ -74,7 +74,9 @@ def find_cancelling(node: Node, read: Tensors, unit: float) -> torch.Tensor | No
     name = node.op.split(".")[1]
     if name not in ("gelu", "gelu_backward"):
         return None
-    operands = [read[a["v"]] for a in node.args if isinstance(a, dict) and "v" in a]  # x, or the gradient and x
+    operands = [
+        read[a["v"]] for a in node.args if isinstance(a, dict) and "v" in a
+    ]  # x, or the gradient and x
     remainder = torch.special.erfc(operands[-1].abs() * 0.5**0.5).clamp_(max=unit)
     return (operands[0] * 0.5 * remainder).nan_to_num_(0, 0, 0)
 
