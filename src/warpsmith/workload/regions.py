@@ -112,11 +112,11 @@ def find_parts(
     """Choose again among the layers inside of a region that came to nothing, without what holds it and without the regions that were
     `searched` (by key).
     """
-    again = choose_regions(
+    chosen = choose_regions(
         r.model_copy(update={"saving_s": 0.0}) if r.key in searched or _holds(r, lost) else r for r in regions
     )
     parts = []
-    for region in again:
+    for region in chosen:
         inside = tuple(p for p in region.chosen if any(_is_inside(p, layer) for layer in lost.chosen))
         if inside:
             parts.append(region.model_copy(update={"chosen": inside}))
