@@ -104,6 +104,14 @@ def test_a_task_that_ignores_its_input_is_quarantined(tmp_path: Path, body: str,
     assert any(mutant in reason for reason in found.reasons)
 
 
+def test_epsilon_of_a_norm_behind_a_table_shows_where_weights_are_tiny(tmp_path: Path) -> None:
+    """No tokens make what it is added to tiny: only weights of another scale do."""
+    norm = "(lambda h: h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-9))"
+    _, found = judged(tmp_path, f"{norm}(self.linear(self.linear.weight[x.argsort(-1)[:, 0]]))")
+    assert found.admitted, found.reasons
+    assert any(rule.endswith("on faint") for rule in found.mutants.values()), found.mutants
+
+
 def test_a_task_that_is_nan_on_every_family_is_refused_by_the_outputs_name(tmp_path: Path) -> None:
     with pytest.raises(
         TaskError,

@@ -84,6 +84,15 @@ def test_weights_are_fresh_and_of_the_old_scale(own: Path) -> None:
     assert not np.array_equal(values[7], np.ones(64))
 
 
+def test_faint_weights_are_tiny_too_and_keep_their_sign(own: Path) -> None:
+    values = made(own, "faint")
+    assert 0 < abs(values[5]).max() < 1e-5
+    assert 0 < abs(values[6]).max() < 1e-3
+    assert (values[7] > 0).all()
+    assert (values[7] < 1e-2).all()
+    assert set(values[2]) <= {5, 6, 7, 8}
+
+
 def test_each_family_is_what_it_says(own: Path) -> None:
     x = {family: made(own, family)[0] for family in FAMILIES}
     assert (x["normal"] < 0).any()

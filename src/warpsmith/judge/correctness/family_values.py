@@ -5,7 +5,7 @@ values for every role. The task's own inputs are often U[0,1), on which ReLU is 
 depends on its small terms.
 
 Each family is one small function `(rng, own) -> values` for a floating *input*. Parameters and buffers keep
-their scale and, where all of one sign, their sign (a running variance stays positive). Integers keep the
+their scale (but for `faint`) and, where all of one sign, their sign (a running variance stays positive). Integers keep the
 range of the task's own (they may be indices), bools their mix; values with inf or NaN in them (masks) are
 kept as they are. Triangular matrices stay triangular and symmetric ones symmetric: that is what the task is about.
 """
@@ -22,8 +22,9 @@ import torch
 from ...records import GraphInput
 from ...runtime.tensors import copied_to, open_tensors, write_tensors
 from ..layout import FLOATS
-from .input_families import BOUNDED
+from .input_families import BOUNDED, FAINT
 
+TINY = 1e-4
 TOP_EXPONENT, FP16_EXPONENT = 30, 4  # of ten, of the largest magnitude of an input
 PERMUTED = 1 << 22  # elements; more are moved around a circle
 
@@ -45,7 +46,7 @@ def large(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
 
 def tiny(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
     """N(0, 1e-8): what is added to keep from dividing by zero decides."""
-    return _gauss(rng, own).mul_(1e-4)
+    return _gauss(rng, own).mul_(TINY)
 
 
 def offset(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
@@ -112,10 +113,15 @@ def _arrange_rows(rng: torch.Generator, fresh: torch.Tensor) -> torch.Tensor:
     return fresh
 
 
+def faint(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
+    """As tiny, and parameters are as tiny: layers after the first see nothing else of another scale."""
+    return tiny(rng, own)
+
+
 MAKERS: dict[str, Callable[[torch.Generator, torch.Tensor], torch.Tensor]] = {
     "normal": normal, "heavy": heavy, "large": large, "tiny": tiny, "offset": offset, "close": close,
     "sparse": sparse, "constant-rows": constant_rows, "integers": integers, "shuffled": shuffle_own,
-    "huge": huge, "secret": secret,
+    "huge": huge, "secret": secret, "faint": faint,
 }  # fmt: skip
 
 
@@ -160,7 +166,7 @@ def _fresh(
     elif family == "integers":
         fresh = _integers(rng, values, 1 if low >= 0 and high > 0 else -3, 4)
     else:
-        fresh = _parameter(rng, values, low, high)
+        fresh = _parameter(rng, values, low, high).mul_(TINY if family == FAINT else 1.0)
     return fresh.to(old.dtype)
 
 

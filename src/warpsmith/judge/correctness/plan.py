@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...records import Graph, Task
 from ..device.memory import live_bytes
 from .evidence import Case
-from .input_families import FAMILIES, OWN, SECRET
+from .input_families import FAINT, FAMILIES, OWN, SECRET
 
 STAND_IN = "shuffled"
 MAIN_SEARCH = ("normal", SECRET, STAND_IN)
@@ -19,7 +19,7 @@ OTHER_SEARCH = ("normal", "large", "constant-rows", STAND_IN)
 CONFIRM = ("normal", SECRET, "huge", "shuffled", "heavy", "large", "constant-rows")
 ADMISSION = (
     "normal", OWN, "large", "shuffled", "tiny", "constant-rows", "offset", "heavy", "sparse", "close",
-    "integers",
+    "integers", FAINT,
 )  # fmt: skip
 LARGE_BYTES = 512 << 20  # of inputs and intermediates
 MANY_SHAPES = 3  # beside the main one: of more, a search tries so many, and a confirmation tries two families at each of the others
