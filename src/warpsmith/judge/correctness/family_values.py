@@ -114,7 +114,7 @@ def _arrange_rows(rng: torch.Generator, fresh: torch.Tensor) -> torch.Tensor:
 
 
 def faint(rng: torch.Generator, own: torch.Tensor) -> torch.Tensor:
-    """As tiny, and parameters are as tiny: layers after the first see nothing else of another scale."""
+    """N(0, 1e-8), and parameters as tiny: what keeps a later layer from dividing by zero decides, too."""
     return tiny(rng, own)
 
 
