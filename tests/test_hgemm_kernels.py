@@ -103,6 +103,21 @@ def test_estimates_are_near_what_an_h100_took(kernels: ModuleType) -> None:
     miss = model.measure_miss(alone, rows, 24)
     assert len(miss) == 33
     assert statistics.geometric_mean(miss.values()) < 1.02
+    first, corrected = (f(alone, rows, 1) for f in (model.measure_miss, model.measure_corrected_miss))
+    assert statistics.geometric_mean(corrected.values()) < statistics.geometric_mean(first.values())
+
+
+def test_correction_knows_nothing_of_its_own_shape(kernels: ModuleType) -> None:
+    model = importlib.import_module("hgemm_model")
+    times = {
+        (64, 64, 64, 0): {"v": (1.0, 2.0)},
+        (64, 64, 64, 1): {"v": (1.0, 9.0)},
+        (128, 64, 64, 1): {"v": (2.0, 2.0)},
+    }
+    assert model.correct("v", (64, 64, 64, 0), times) == (1.0, 2.0)
+    corrected, timed_us = model.correct("v", (128, 64, 64, 1), times)
+    assert timed_us == 2.0
+    assert 2.0 < corrected < 2.0 * 18**0.5  # of a factor of 2 and one of 9, drawn towards the model
 
 
 def test_timing_leaves_out_what_hangs_and_times_the_rest_at_every_shape(
