@@ -193,6 +193,24 @@ def test_dropping_an_op_runs_only_what_follows_and_changes_no_value() -> None:
     assert len(Tail(graph, targets, outputs)._stepper.graph.nodes) < len(graph.nodes)
 
 
+def test_what_takes_a_dropped_ops_place_lies_as_it_did() -> None:
+    """A resize to the same size changes no value; its place in another layout would make the products that follow round otherwise."""
+
+    class Resized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.interpolate(x.permute(0, 3, 1, 2), size=(5, 5), mode="bilinear")
+
+    x = torch.randn(2, 5, 5, 3)
+    graph = program_graph(export_program(Resized(), (x,), {}, "test.py"), "test.py")
+    (node,) = (n for n in graph.nodes if "upsample" in n.op)
+    given = {i.name: x for i in graph.inputs}
+    kept = Stepper(graph).run(given, [node.output.name])[node.output.name]
+    dropped = Stepper(graph).run(given, [node.output.name], outward=_dropping(node))[node.output.name]
+    assert torch.equal(dropped, kept)
+    assert dropped.stride() == kept.stride()
+    assert not kept.is_contiguous()
+
+
 def test_a_counter_of_steps_is_exact_and_takes_no_draws_of_ties() -> None:
     """BatchNorm in training counts its batches: sums of integers do not round."""
     graph = deep_graph()

@@ -99,8 +99,8 @@ def _dropping(target: Node):  # type: ignore[no-untyped-def]
             return made
         result = made[node.output.name]
         for tensor in read.values():
-            try:
-                bypass = tensor.to(result.dtype).expand(result.shape).contiguous()
+            try:  # in the result's layout: what follows would round otherwise in another one
+                bypass = torch.empty_like(result).copy_(tensor.expand(result.shape))
             except RuntimeError:
                 continue
             return made | {node.output.name: bypass}
