@@ -91,7 +91,7 @@ class ModelSearch:
                 self.observer.note("interrupted: going on with what the searches have")
                 self.lost |= {r.name: "interrupted" for r in (region, *waiting)}
                 return
-            if region.name not in self.winners:
+            if region.name not in self.winners and seconds >= LEAST_SEARCH_S:
                 parts = find_parts(self.recording.regions, region, self._searched)
                 waiting = sorted([*waiting, *parts], key=lambda r: -r.chosen_saving_s)
         self.lost |= {r.name: "the time did not suffice for it" for r in waiting}
