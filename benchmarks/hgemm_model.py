@@ -32,10 +32,8 @@ MMA_SHARE, MMA_STORE_US = 0.28, 1.0  # of the tensor cores' rate that mma.sync r
 SEMAPHORE_US, SEMAPHORE_TRIPS, DSMEM_US = 4.3, 5.1, 2.6
 RESIDENT_SHARE = 0.35  # of the multiprocessors that clusters of four and eight along K find
 TILE = 128 * 256
-NEAR_OCTAVES, PRIOR_WEIGHT = (
-    3.0,
-    1.0,
-)  # of a correction by other shapes: how far one counts, and how much the model does
+NEAR_OCTAVES = 3.0  # how far another shape counts in a correction
+PRIOR_WEIGHT = 1.0  # how much the model counts beside the other shapes
 Shape = tuple[int, int, int]
 Row = dict[str, Any]
 Times = tuple[float, float]  # microseconds: estimated, timed
