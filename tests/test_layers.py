@@ -116,6 +116,7 @@ TORCH_ALLOWED = (
     "warpsmith.judge.roofline.cuda_peaks",
     "warpsmith.judge.timing.bench_worker",
     "warpsmith.judge.timing.cuda_clock",
+    "warpsmith.judge.timing.late_changes",
     "warpsmith.judge.timing.stopwatch",
     "warpsmith.judge.timing.zygote",
     "warpsmith.profile.torch_worker",

@@ -40,6 +40,7 @@ pytestmark = [
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
 HOST_S = 4e-4  # that a slow host takes to launch a call
+BETWEEN_CYCLES = 40_000  # of the device, some 20 µs
 ROWS, COLUMNS = 16384, 1024  # 64 MiB: some 35 µs on an H200
 SPEC = TensorSpec(shape=(ROWS, COLUMNS), dtype="float32", stride=(COLUMNS, 1))
 TEXT = f"""
@@ -233,7 +234,7 @@ class TestStopwatch:
         watch.prepare(str(values), 3)
         times = watch.time(15, True, 1, True)["ns"]
         print(
-            f"hidden={hidden} tail={watch.usual_tail / 1e3:.1f} µs, delay={watch.usual_delay / 1e3:.1f} µs",
+            f"hidden={hidden} tail={watch.usual_tail / 1e3:.1f} µs, before={watch.usual}",
             sorted(times),
         )
         return float(np.median(times))
@@ -242,6 +243,28 @@ class TestStopwatch:
         values = provider(scratch)()
         plain, hidden = self._median(False, values), self._median(True, values)
         assert hidden > 0.6 * plain
+
+    def test_work_between_the_last_change_and_the_start_is_charged(self, scratch):
+        """Of a call that takes a few microseconds, so that its own noise does not hide the charge."""
+
+        class Relu(SideStream):
+            def call(self):
+                return torch.relu(self.values[0])
+
+        watch = make_stopwatch("cuda", task().graph, Relu(False), 1)
+        assert isinstance(watch, CudaStopwatch)
+        watch.prepare(str(provider(scratch)()), 3)
+        honest, launch = watch.time(20, True, 1, True), watch.late.launch
+
+        def launch_and_work() -> None:
+            launch()
+            torch.cuda._sleep(BETWEEN_CYCLES)
+
+        watch.late.launch = launch_and_work
+        charged = watch.time(20, True, 1, True)
+        print(f"{np.median(honest['ns'])} ns, then {np.median(charged['ns'])} ns; before={watch.usual}")
+        assert honest["charged_ns"] == 0
+        assert np.median(charged["ns"]) > np.median(honest["ns"]) + 0.3 * BETWEEN_CYCLES, "2 GHz at most"
 
     def test_a_slow_host_is_not_charged(self, scratch):
         """The device is kept busy for longer until the call is launched in time."""

@@ -13,7 +13,7 @@ from warpsmith.errors import JudgeError
 from warpsmith.judge.device import gpu_state
 from warpsmith.judge.roofline.limits import limit
 from warpsmith.judge.roofline.peaks import Peaks, measure_peaks
-from warpsmith.judge.timing import cuda_clock
+from warpsmith.judge.timing import cuda_clock, late_changes
 from warpsmith.judge.timing.baselines import audit, baseline_names
 from warpsmith.judge.timing.bench import Bench
 from warpsmith.judge.timing.input_perturbation import replay_perturbation, write_perturbed
@@ -65,8 +65,12 @@ class FakeGpu:
         self.tired = 0.0  # by this share of what it waited for the host notices later
         self.asked = 0.0
         self.waits = False  # for the host, which launches late
+        self.held_up = 0.0  # before the last changes are done
+        self.between = 0.003  # them and the clock's start
 
-    def Event(self, enable_timing: bool = False, blocking: bool = False) -> "FakeEvent":
+    def Event(
+        self, enable_timing: bool = False, blocking: bool = False, external: bool = False
+    ) -> "FakeEvent":
         assert enable_timing != blocking
         return FakeEvent(self)
 
@@ -98,6 +102,20 @@ class FakeEvent:
     def elapsed_time(self, end: "FakeEvent") -> float:
         assert self.at >= 0
         return end.at - self.at
+
+
+class FakeGraph:
+    """Late changes that are made when they are launched, as a graph's are."""
+
+    def __init__(self, changes: late_changes.LateChanges, gpu: FakeGpu) -> None:
+        self.changes, self.gpu = changes, gpu
+
+    def replay(self) -> None:
+        for sliced in self.changes._inputs:
+            sliced.change()
+        self.gpu.now += 0.005 + self.gpu.held_up
+        self.changes.done.record(None)
+        self.gpu.now += self.gpu.between
 
 
 class Evicted:
@@ -148,6 +166,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     fake = FakeGpu()
     for name in ("Event", "synchronize", "_sleep", "empty_cache", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, getattr(fake, name))
+    monkeypatch.setattr(late_changes.LateChanges, "_capture", lambda changes: FakeGraph(changes, fake))
     return fake
 
 
@@ -217,25 +236,32 @@ class TestStopwatch:
         (0.0, 0.0, 0.0), (0.0, 0.015, 0.0), (0.0, 2.0, 2e6), (2.0, 2.0, 2e6 - 50e3),
     ])  # fmt: skip
     def test_work_that_holds_up_the_last_changes_is_charged(
-        self, gpu: FakeGpu, values: Path, monkeypatch: pytest.MonkeyPatch,
-        before_ms: float, in_block_ms: float, charged_ns: float,
-    ) -> None:  # fmt: skip
+        self, gpu: FakeGpu, values: Path, before_ms: float, in_block_ms: float, charged_ns: float
+    ) -> None:
         """Work on another stream begins in the lead. Who holds up the rehearsals, too, hides fifty microseconds."""
-        held_up_ms = 0.0
-
-        def perturb(*change) -> None:
-            gpu.now += 0.005 + held_up_ms
-            stopwatch_perturb(*change)
-
-        stopwatch_perturb = cuda_clock.perturb
-        monkeypatch.setattr(cuda_clock, "perturb", perturb)
         watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
         watch.prepare(str(values), 1)
-        held_up_ms = before_ms
+        gpu.held_up = before_ms
         watch.again(1)
-        held_up_ms = in_block_ms
+        gpu.held_up = in_block_ms
         answer = watch.time(3, True, 1, True)
         assert answer["charged_ns"] == pytest.approx(3 * charged_ns, rel=1e-2)
+
+    @pytest.mark.parametrize(("more_before_us", "more_in_block_us", "charged_us"), [
+        (0.0, 0.0, 0.0), (0.0, 1.5, 0.0), (0.0, 2.0, 2.0), (0.0, 20.0, 20.0), (20.0, 20.0, 19.0),
+    ])  # fmt: skip
+    def test_work_between_the_last_change_and_the_start_is_charged(
+        self, gpu: FakeGpu, values: Path, more_before_us: float, more_in_block_us: float, charged_us: float
+    ) -> None:
+        """What somebody queues there has seen all that a call is given. Who does so in rehearsals, too, hides a microsecond."""
+        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+        watch.prepare(str(values), 1)
+        usual_ms = gpu.between
+        gpu.between = usual_ms + more_before_us / 1e3
+        watch.again(1)
+        gpu.between = usual_ms + more_in_block_us / 1e3
+        answer = watch.time(3, True, 1, True)
+        assert answer["charged_ns"] == pytest.approx(3e3 * charged_us, rel=1e-2)
 
     def test_the_lead_grows_while_the_device_waits_for_the_host(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))

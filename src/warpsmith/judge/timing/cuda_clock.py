@@ -8,7 +8,8 @@ the whole device, and a third event tells how long it was busy: work that outlas
 the call. How long the host takes to notice that nothing is left depends on how long it waited and on what else it
 does, so it is measured anew before each block of calls, after waits as long as a call, and in it right after each call: a host that is
 slow for a while is slow for both. Work on another stream may also begin before the clock does, and hold up the last changes
-of the inputs and with them the first event: what these take longer than usual is charged, too. What the events say is bound by the
+of the inputs and with them the first event: what these take longer than usual is charged, too, and so is what lies between the last of
+them (`late_changes`) and the first event. What the events say is bound by the
 host's clock and by the supervisor's (`interleaved_rounds.agree`).
 
 Sources: CUDA C++ Programming Guide, "Events" (resolution about half a microsecond) and "L2 access management".
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,7 +35,8 @@ from ...processes.sandbox import restrict
 from ...records import Graph, TensorSpec
 from ...runtime.tensors import open_tensors
 from ..device.memory import KEPT_BYTES
-from .stopwatch import Block, Callee, LateChange, Stopwatch, expect_total, flush_buffer, memory, perturb
+from .late_changes import LateChanges
+from .stopwatch import Block, Callee, LateChange, Stopwatch, expect_total, flush_buffer, memory
 
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
@@ -53,7 +55,19 @@ TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longe
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
 DELAY_CALLS = 5  # rehearsals that show how long the last changes take before a block
 DELAY_NOISE, DELAY_NOISE_NS = 1.0, 20_000.0  # typically longer in a block by this share, and this much
+GAP_NOISE, GAP_NOISE_NS = (
+    0.25,
+    1_000.0,
+)  # from the last change to the start of the clock, longer by this share, and this much
+GAP_MOST_NS = 1_000.0  # by which what is usual there may grow
 LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
+
+
+class Waits(NamedTuple):
+    """Nanoseconds before a call's clock starts: of the last changes, and from there to the start."""
+
+    changes_ns: float
+    gap_ns: float
 
 
 class CudaStopwatch(Stopwatch):
@@ -71,7 +85,8 @@ class CudaStopwatch(Stopwatch):
         self._nothing = torch.zeros(1, device=self.device)
         self._call_ns = 0.0  # what a call took last
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
-        self.usual_delay = self.first_delay = 0.0
+        self.late = LateChanges()
+        self.usual = self.first = Waits(0.0, 0.0)
         self.sweeps, self._late = LEAD_SWEEPS, 0.0
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
@@ -84,20 +99,23 @@ class CudaStopwatch(Stopwatch):
         tails: list[float] = []
         idle: list[float] = []  # the same of nothing, right after each call
         delays: list[float] = []
-        total = total_tail = total_idle = total_delay = 0.0
+        gaps: list[float] = []
+        total = total_tail = total_idle = total_delay = total_gap = 0.0
         rng, start = random.Random(seed), time.perf_counter_ns()
         with torch.no_grad():
             for _ in range(n):
                 self.result = None
                 self._overwrite()
                 self._reset()
-                ns, tail, delay = self._one(self._change(rng), evictions)
+                ns, tail, waits = self._one(self._change(rng), evictions)
                 times.append(ns)
                 tails.append(tail)
-                delays.append(delay)
+                delays.append(waits.changes_ns)
+                gaps.append(waits.gap_ns)
                 total += ns
                 total_tail += tail
-                total_delay += delay
+                total_delay += waits.changes_ns
+                total_gap += waits.gap_ns
                 idle.append(self._tail_of_nothing(1))
                 total_idle += idle[-1]
                 self._look_after_call()
@@ -105,21 +123,23 @@ class CudaStopwatch(Stopwatch):
         expect_total(tails, total_tail)
         expect_total(idle, total_idle)
         expect_total(delays, total_delay)
+        expect_total(gaps, total_gap)
         self._call_ns = median(times)
         usual = min(max(self.usual_tail, median(idle)), self.first_tail + TAIL_MOST_NS)
-        held_up = add_delays(times, delays, self.usual_delay)
+        held_up = add_waits(times, delays, self.usual.changes_ns, (DELAY_NOISE, DELAY_NOISE_NS))
+        held_up = add_waits(held_up, gaps, self.usual.gap_ns, (GAP_NOISE, GAP_NOISE_NS))
         charged = [max(1, round(ns)) for ns in add_tails(held_up, tails, usual)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
 
-    def _one(self, changes: Sequence[LateChange], evictions: int) -> tuple[float, float, float]:
-        """Nanoseconds of a call on the device, from then to when all of its work was done, and of the last changes before it."""
+    def _one(self, changes: Sequence[LateChange], evictions: int) -> tuple[float, float, Waits]:
+        """Nanoseconds of a call on the device, from then to when all of its work was done, and what came before it."""
         free, start, end, late = _events(4)
         self._begin(free, start, changes, evictions)
         self.result = self.callee.call()
         self._watch_launch(start.query())
         tail = tail_of(self.stream, end, late)
-        return start.elapsed_time(end) * 1e6, tail, free.elapsed_time(start) * 1e6
+        return start.elapsed_time(end) * 1e6, tail, self._waits(free, start)
 
     def _watch_launch(self, late: bool) -> None:
         """Make the lead longer when calls are launched too late again and again: the device waited for the host."""
@@ -131,11 +151,16 @@ class CudaStopwatch(Stopwatch):
         self, free: torch.cuda.Event, start: torch.cuda.Event, changes: Sequence[LateChange], evictions: int
     ) -> None:
         """Queue the lead, the last changes and the start of the clock; `free` tells when the lead was over."""
+        self.late.choose(changes)
         self._lead(evictions)
         free.record(self.stream)
-        for change in changes:  # no stream, and no thread, has seen what the call will be given
-            perturb(*change)
+        self.late.launch()  # no stream, and no thread, has seen what the call will be given
         start.record(self.stream)
+
+    def _waits(self, free: torch.cuda.Event, start: torch.cuda.Event) -> Waits:
+        """What lay between the lead and the start of the clock. All of it is done."""
+        done = self.late.done
+        return Waits(free.elapsed_time(done) * 1e6, done.elapsed_time(start) * 1e6)
 
     def _batch(self, n: int) -> dict[str, Any]:
         """Calls in a row. Waiting for the device is part of the batch, on either clock; the host sleeps meanwhile, so that the
@@ -187,25 +212,25 @@ class CudaStopwatch(Stopwatch):
         self._alone = alone
         return super().prepare(values, warmup)
 
-    def _delay_of_changes(self) -> float:
-        """Nanoseconds: how long the last changes typically take where no call follows. They are undone."""
-        delays = []
+    def _rehearse(self) -> Waits:
+        """How long the last changes typically take where no call follows. They are undone."""
+        rehearsed = []
         with torch.no_grad():
             for _ in range(DELAY_CALLS):
                 free, start = _events(2)
                 self._begin(free, start, self._change(random.Random()), 1)
                 torch.cuda.synchronize()
-                delays.append(free.elapsed_time(start) * 1e6)
+                rehearsed.append(self._waits(free, start))
             self._undo_change()
-        return median(delays)
+        return Waits(median(w.changes_ns for w in rehearsed), median(w.gap_ns for w in rehearsed))
 
     def again(self, warmup: int) -> dict[str, Any]:
         """Call `warmup` times as `Stopwatch.again` does. What lies between calls is done before any call was made: the driver loads
         a kernel at its first use, for ten milliseconds, and what it takes is known before a callee could slow it.
         """
         if not self._rehearsed:
-            self._delay_of_changes()
-            self.usual_delay = self.first_delay = self._delay_of_changes()
+            self._rehearse()
+            self.usual = self.first = self._rehearse()
             self._rehearsed = True
         answer = super().again(warmup)
         self._overwrite()
@@ -214,7 +239,11 @@ class CudaStopwatch(Stopwatch):
             return answer
         quiet = self._until_quiet()
         self.usual_tail = min(self._tail_of_nothing(BLOCK_TAILS), self.first_tail + TAIL_MOST_NS)
-        self.usual_delay = min(self._delay_of_changes(), self.first_delay + TAIL_MOST_NS)
+        changes_ns, gap_ns = self._rehearse()
+        self.usual = Waits(
+            min(changes_ns, self.first.changes_ns + TAIL_MOST_NS),
+            min(gap_ns, self.first.gap_ns + GAP_MOST_NS),
+        )
         return {**answer, "quiet": quiet}
 
     def _until_quiet(self) -> bool:
@@ -284,11 +313,15 @@ def add_tails(times: Sequence[float], tails: Sequence[float], usual: float) -> l
     return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
 
 
-def add_delays(times: Sequence[float], delays: Sequence[float], usual: float) -> list[float]:
-    """Make the times longer by what held up the last changes before them, where it usually did."""
-    if median(delays) < usual * (1 + DELAY_NOISE) + DELAY_NOISE_NS:
+def add_waits(
+    times: Sequence[float], waits: Sequence[float], usual: float, noise: tuple[float, float]
+) -> list[float]:
+    """Make the times longer by what waits before them took beyond what is usual, where most of them did. `noise`: the share, and the
+    nanoseconds, by which they may differ."""
+    share, ns_more = noise
+    if median(waits) < usual * (1 + share) + ns_more:
         return list(times)
-    return [ns + max(0.0, delay - usual) for ns, delay in zip(times, delays, strict=True)]
+    return [ns + max(0.0, wait - usual) for ns, wait in zip(times, waits, strict=True)]
 
 
 def outlasts(tail: float, usual: float) -> bool:
