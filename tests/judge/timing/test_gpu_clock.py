@@ -222,6 +222,19 @@ class TestStopwatch:
         answer = watch.time(3, True, 1, True)
         assert answer["charged_ns"] == pytest.approx(3e6 * outlasting, rel=0.1, abs=1e4)
 
+    def test_a_host_that_notices_late_in_a_block_is_charged_to_nobody(
+        self, gpu: FakeGpu, values: Path
+    ) -> None:
+        """Who leaves work behind in every block pays in every block; a block among honest ones is the host's."""
+        callee = Callee(gpu)
+        watch = HostStopwatch(graph(), callee, None)
+        watch.prepare(str(values), 1)
+        charged = []
+        for outlasting in (0.0, 0.0, 0.03, 0.0, 0.03, 0.03, 0.03, 0.03):
+            callee.outlasting = outlasting
+            charged.append(watch.time(3, True, 1, True)["charged_ns"] > 0)
+        assert charged == [False] * 6 + [True] * 2
+
     @pytest.mark.parametrize("outlasting", [0.0, 0.03, 5.0])
     def test_a_host_that_is_slow_while_a_block_is_timed_is_not_charged_to_the_call(
         self, gpu: FakeGpu, values: Path, outlasting: float
@@ -287,9 +300,9 @@ class TestStopwatch:
         evicted = Evicted()
         watch.flush = evicted  # type: ignore[assignment]
         watch.time(2, 24, 1, True)
-        assert evicted.sweeps == [cuda_clock.LEAD_SWEEPS] * 2
+        assert evicted.sweeps == [cuda_clock.LEAD_SWEEPS] * 4, "of two calls and two empty ones"
         watch.time(2, 1, 1, True)
-        assert evicted.sweeps[2:] == [cuda_clock.LEAD_MOST] * 2
+        assert evicted.sweeps[4:] == [cuda_clock.LEAD_MOST] * 4
 
     def test_who_slows_empty_calls_hides_little(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), None)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ctypes
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -49,8 +50,10 @@ LATE_CALLS, LATE_LEAK = 2.0, 0.125  # calls launched too late, of which one in t
 LEAD_CYCLES = 400_000  # device cycles, some 0.2 ms, that hide the launch of a warm call, or of nothing
 QUIET_NS, QUIET_CALLS = 500_000, 5  # of a small kernel, so often in a row
 QUIET_MAX_S, QUIET_MIN_S = 20.0, 0.1  # to wait for that, and where it did not come the last time
+IDLE = 1 << 10  # elements that change before an empty call
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
 BLOCK_TAILS = 9  # of them before a block of calls
+TAIL_BLOCKS = 7  # in most of which calls must have left something, to be charged for it
 TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
 DELAY_CALLS = 5  # rehearsals that show how long the last changes take before a block
@@ -83,11 +86,14 @@ class CudaStopwatch(Stopwatch):
         self._reset_persisting = _persisting_reset()
         self._patience, self._alone, self._rehearsed = QUIET_MAX_S, True, False
         self._nothing = torch.zeros(1, device=self.device)
+        self.sweeps, self._late = LEAD_SWEEPS, 0.0
+        self._idle = LateChanges()  # of nothing: a host notices later that a graph is done
+        self._idle.choose([(torch.zeros(IDLE, device=self.device), 0, IDLE, 1)])
+        self._outlasted: deque[bool] = deque(maxlen=TAIL_BLOCKS)
         self._call_ns = 0.0  # what a call took last
         self.usual_tail = self.first_tail = self._tail_of_nothing(TAIL_CALLS)
         self.late = LateChanges()
         self.usual = self.first = Waits(0.0, 0.0)
-        self.sweeps, self._late = LEAD_SWEEPS, 0.0
 
     def time(self, n: int, evictions: int, seed: int, fresh: bool) -> dict[str, Any]:
         """Time calls as `Stopwatch.time` does. Without `fresh` the calls follow one another between two events, and each is
@@ -116,7 +122,7 @@ class CudaStopwatch(Stopwatch):
                 total_tail += tail
                 total_delay += waits.changes_ns
                 total_gap += waits.gap_ns
-                idle.append(self._tail_of_nothing(1))
+                idle.append(self._tail_of_nothing(1, evictions))
                 total_idle += idle[-1]
                 self._look_after_call()
         expect_total(times, total)
@@ -128,9 +134,18 @@ class CudaStopwatch(Stopwatch):
         usual = min(max(self.usual_tail, median(idle)), self.first_tail + TAIL_MOST_NS)
         held_up = add_waits(times, delays, self.usual.changes_ns, (DELAY_NOISE, DELAY_NOISE_NS))
         held_up = add_waits(held_up, gaps, self.usual.gap_ns, (GAP_NOISE, GAP_NOISE_NS))
-        charged = [max(1, round(ns)) for ns in add_tails(held_up, tails, usual)]
+        charged = [max(1, round(ns)) for ns in self._add_tails(held_up, tails, usual)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
+
+    def _add_tails(self, times: Sequence[float], tails: Sequence[float], usual: float) -> list[float]:
+        """Make the times longer by what the calls left running, where they usually left something in this block and in most of the
+        last ones: a host that notices late for a block is charged to nobody, and who leaves work in fewer gains in fewer.
+        """
+        self._outlasted.append(outlasts(median(tails), usual))
+        if not self._outlasted[-1] or 2 * sum(self._outlasted) <= len(self._outlasted):
+            return list(times)
+        return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
 
     def _one(self, changes: Sequence[LateChange], evictions: int) -> tuple[float, float, Waits]:
         """Nanoseconds of a call on the device, from then to when all of its work was done, and what came before it."""
@@ -183,24 +198,26 @@ class CudaStopwatch(Stopwatch):
         self._call_ns = float(call_ns)
         return {"ns": [call_ns] * n, "between_ns": max(0, time.perf_counter_ns() - begin - n * call_ns)}
 
-    def _lead(self, evictions: int) -> None:
+    def _lead(self, evictions: int, audited: bool = False) -> None:
         """Work for the device that hides the launch of the next call: evict the cache, or only wait. An audit compares processes by
         how long many evictions take, and they hide any launch: each is as long there as at first.
         """
         if evictions and self.flush is not None:
             if self._reset_persisting is not None:
                 self._reset_persisting()
-            sweeps = self.flush.expand(self.sweeps if evictions == 1 else LEAD_SWEEPS, -1)
+            sweeps = self.flush.expand(LEAD_SWEEPS if audited or evictions > 1 else self.sweeps, -1)
             for _ in range(evictions):
                 sweeps.sum()
         else:
             torch.cuda._sleep(LEAD_CYCLES)
 
-    def _tail_of_nothing(self, count: int) -> float:
-        """Nanoseconds: the median tail of empty calls, each about as long as a call took last."""
-        cycles = LEAD_CYCLES + round(CYCLES_A_NS * min(self._call_ns, LONGEST_NS))
+    def _tail_of_nothing(self, count: int, evictions: int = 1) -> float:
+        """Nanoseconds: the median tail of empty calls, each about as long as a call took last, after the same lead and a graph."""
+        cycles = round(CYCLES_A_NS * min(self._call_ns, LONGEST_NS))
         tails = []
         for _ in range(count):
+            self._lead(min(evictions, 1), audited=evictions > 1)
+            self._idle.launch()
             torch.cuda._sleep(cycles)
             tails.append(tail_of(self.stream, *_events(2)))
         return median(tails)
@@ -304,13 +321,6 @@ def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.E
     late.record(stream)
     late.synchronize()
     return end.elapsed_time(late) * 1e6
-
-
-def add_tails(times: Sequence[float], tails: Sequence[float], usual: float) -> list[float]:
-    """Make the times longer by what the calls left running, where they usually left something."""
-    if not outlasts(median(tails), usual):
-        return list(times)
-    return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
 
 
 def add_waits(
