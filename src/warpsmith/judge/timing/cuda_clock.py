@@ -173,7 +173,7 @@ class CudaStopwatch(Stopwatch):
         start.record(self.stream)
 
     def _waits(self, free: torch.cuda.Event, start: torch.cuda.Event) -> Waits:
-        """What lay between the lead and the start of the clock. All of it is done."""
+        """Return how long what lay between the lead and the start of the clock took; it is done."""
         done = self.late.done
         return Waits(free.elapsed_time(done) * 1e6, done.elapsed_time(start) * 1e6)
 
@@ -230,7 +230,7 @@ class CudaStopwatch(Stopwatch):
         return super().prepare(values, warmup)
 
     def _rehearse(self) -> Waits:
-        """How long the last changes typically take where no call follows. They are undone."""
+        """Make the last changes where no call follows, undo them and return what they typically take."""
         rehearsed = []
         with torch.no_grad():
             for _ in range(DELAY_CALLS):

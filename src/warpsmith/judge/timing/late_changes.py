@@ -25,9 +25,9 @@ class SlicedInput:
         self.flat, _, end, step = change
         self.scattered = self.flat.is_floating_point()
         self.rows = self.flat if self.scattered else self.flat.view(-1, step)
-        least = max(1, step * STEPS[0] // STEPS[1])  # the smallest step that another call may draw
-        most = end // least + 1 if self.scattered else len(self.rows)
-        self.ramp = torch.arange(min(most, len(self.rows)), device=self.flat.device)
+        smallest_step = max(1, step * STEPS[0] // STEPS[1])  # that another call may draw
+        count = end // smallest_step + 1 if self.scattered else len(self.rows)
+        self.ramp = torch.arange(min(count, len(self.rows)), device=self.flat.device)
         self.taken, self.put = torch.zeros_like(self.ramp), torch.zeros_like(self.ramp)
         self.values = self.rows[: len(self.ramp)].clone()
 
