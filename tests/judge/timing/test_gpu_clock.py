@@ -195,6 +195,18 @@ class TestStopwatch:
         assert not torch.equal(callee.seen[-1], callee.seen[-2])
         assert watch.spoilt_input() == ""
 
+    def test_where_no_input_may_change_a_call_is_timed_all_the_same(
+        self, gpu: FakeGpu, tmp_path: Path
+    ) -> None:
+        """Token ids of one sequence: they have no order to change."""
+        spec = TensorSpec(shape=(1, 3), dtype="int64", stride=(3, 1))
+        with Scratch(tmp_path) as scratch:
+            path = scratch.new("values")
+            write_tensors(path, [spec], [torch.tensor([[3, 1, 2]])])
+            watch = HostStopwatch(graph(spec=spec), Callee(gpu), None)
+            watch.prepare(str(path), 1)
+            assert watch.time(3, True, 1, True)["ns"] == [1_000_000] * 3
+
     def test_only_what_a_call_is_given_is_overwritten(self, gpu: FakeGpu) -> None:
         blocks = [(4096, True), (8 << 20, True)]
         clock = cuda_clock.CudaStopwatch.__new__(cuda_clock.CudaStopwatch)

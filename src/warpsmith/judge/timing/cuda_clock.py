@@ -58,10 +58,8 @@ TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longe
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
 DELAY_CALLS = 5  # rehearsals that show how long the last changes take before a block
 DELAY_NOISE, DELAY_NOISE_NS = 1.0, 20_000.0  # typically longer in a block by this share, and this much
-GAP_NOISE, GAP_NOISE_NS = (
-    0.25,
-    1_000.0,
-)  # from the last change to the start of the clock, longer by this share, and this much
+# Typically longer in a block, from the last change to the start of the clock, by this share, and this much.
+GAP_NOISE, GAP_NOISE_NS = 0.25, 1_000.0
 GAP_MOST_NS = 1_000.0  # by which what is usual there may grow
 LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
 
@@ -327,7 +325,8 @@ def add_waits(
     times: Sequence[float], waits: Sequence[float], usual: float, noise: tuple[float, float]
 ) -> list[float]:
     """Make the times longer by what waits before them took beyond what is usual, where most of them did. `noise`: the share, and the
-    nanoseconds, by which they may differ."""
+    nanoseconds, by which they may differ.
+    """
     share, ns_more = noise
     if median(waits) < usual * (1 + share) + ns_more:
         return list(times)

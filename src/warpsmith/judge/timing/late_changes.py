@@ -22,11 +22,13 @@ class SlicedInput:
     """One input's late change: indices that are written for each call, and what a graph does with them."""
 
     def __init__(self, change: LateChange) -> None:
-        self.flat, _, end, step = change
+        self.flat, start, end, step = change
         self.scattered = self.flat.is_floating_point()
         self.rows = self.flat if self.scattered else self.flat.view(-1, step)
         smallest_step = max(1, step * STEPS[0] // STEPS[1])  # that another call may draw
-        count = end // smallest_step + 1 if self.scattered else len(self.rows)
+        count = (
+            end // smallest_step + 1 if self.scattered else (end - start) // step
+        )  # as many rows in each call
         self.ramp = torch.arange(min(count, len(self.rows)), device=self.flat.device)
         self.taken, self.put = torch.zeros_like(self.ramp), torch.zeros_like(self.ramp)
         self.values = self.rows[: len(self.ramp)].clone()
