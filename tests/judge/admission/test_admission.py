@@ -14,7 +14,7 @@ import torch
 from warpsmith.errors import TaskError
 from warpsmith.judge.admission.admission import admit, smallest
 from warpsmith.judge.correctness.evidence import Case, Evidence
-from warpsmith.judge.correctness.mutants import Tail, _dropping, droppable, mutants, round_mantissa
+from warpsmith.judge.correctness.mutants import DroppedOp, Tail, _dropping, droppable, mutants, round_mantissa
 from warpsmith.judge.correctness.oracle import Oracle
 from warpsmith.judge.correctness.plan import ADMISSION
 from warpsmith.judge.correctness.rounding import op_name
@@ -133,6 +133,37 @@ def test_an_op_without_effect_is_an_equivalent_mutant(tmp_path: Path) -> None:
     _, found = judged(tmp_path, "torch.relu(torch.relu(x))")
     assert found.admitted, found.reasons
     assert "equivalent" in found.mutants.values()
+
+
+def test_an_op_that_only_rounds_is_an_equivalent_mutant(tmp_path: Path) -> None:
+    """A resize of one pixel: every value of it is that pixel, up to the rounding of two weights that add up to one."""
+    resized = "torch.nn.functional.interpolate(x[:, :, None, None], size=(5, 7), mode='bilinear')"
+    _, found = judged(tmp_path, f"torch.relu({resized})")
+    assert found.admitted, found.reasons
+    (resize,) = (rule for name, rule in found.mutants.items() if "upsample" in name)
+    assert resize == "equivalent"
+
+
+@pytest.mark.parametrize(("function", "only_rounds"), [
+    (lambda x: torch.nn.functional.interpolate(x[:, :, None, None], size=(5, 7), mode="bilinear"), True),
+    (lambda x: x + 1e-5 * torch.sin(x), False),
+    (lambda x: x + 1e-12 * torch.sin(x), False),
+    (lambda x: (x + 0.1) - 0.1, False),
+    (lambda x: x > 0.5, False),
+])  # fmt: skip
+def test_only_rounding_is_told_from_what_counts_by_float64(function: Any, only_rounds: bool) -> None:
+    """Asked of the last op alone: two that undo each other count each."""
+
+    class Applied(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    x = torch.rand(3, 4, generator=torch.Generator().manual_seed(2))
+    graph = program_graph(export_program(Applied(), (x,), {}, ""), "")
+    outputs, (item,) = output_names(graph), graph.inputs
+    wrong = mutants(graph, outputs, {item.name: x}, {item.name: x.flip(0)}, 1)
+    (dropped,) = (m for m in wrong.values() if isinstance(m, DroppedOp))
+    assert dropped.only_rounds() == only_rounds
 
 
 def test_an_argmax_is_exact(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from warpsmith.judge.correctness.error_budget import pool_by_magnitude
@@ -19,7 +19,9 @@ def sum_truth(x: np.ndarray, draws: int = 4) -> Truth:
     """What the reference worker does for a row sum: pairwise native, fp64 oracle, Monte Carlo noise of a
     sequential sum.
     """
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(
+        [7, 1]
+    )  # not a number that data may be drawn from: noise would be in step with it
     wide = x.astype(np.float64)
     oracle = wide.sum(1)
     walk = WALK * np.sqrt(x.shape[1])
@@ -109,6 +111,7 @@ def test_kahan_passes(seed: int, size: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([16, 64, 1000, 9973, 100_000]), st.sampled_from([7, 10]))
+@example(7, 9973, 10)
 def test_rounded_inputs_fail_on_mixed_signs(seed: int, size: int, bits: int) -> None:
     x = data("normal", seed, size)
     verdict = Tolerance(sum_truth(x)).compare(rounded(x, bits).sum(1, dtype=np.float32))

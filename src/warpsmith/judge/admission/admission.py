@@ -3,8 +3,8 @@
 In: a task and its evidence. Out: an `Admission`. On each input family the reference worker makes the mutants
 (zeros, a constant, a stale replay, an input handed back, one op dropped, low-precision twins) and judges them
 with the rules that candidates are judged by. A mutant that no family catches is admitted, and the task is
-quarantined with the reason. A dropped op that changes no bit on any family is an equivalent mutant (an added
-zero, a ReLU after a ReLU): it is noted, and does not count. Within a bound of time nothing is tried less hard: what it
+quarantined with the reason. A dropped op that changes no bit on any family, or only rounds, is an equivalent mutant (an added
+zero, a ReLU after a ReLU, a resize of one pixel): it is noted, and does not count. Within a bound of time nothing is tried less hard: what it
 does not suffice for is said, and the task is not admitted.
 """
 

@@ -2,8 +2,8 @@
 
 In: a graph with native-dtype values of one input family, the same family at another seed, and the truth. Out:
 what each mutant would have returned. Runs in the reference worker; no candidate code is involved. An
-*equivalent* mutant (a dropped op that changes no bit on any input tried, such as an added zero) cannot be
-told from the original by anyone and is reported as such.
+*equivalent* mutant (a dropped op that changes no bit on any input tried, such as an added zero, or only rounds, such
+as a resize of one pixel) cannot be told from the original by anyone and is reported as such.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from ...records import Graph, Node
 from .rounding import op_name
-from .stepping import Stepper, Tensors, rounds, subgraph
+from .stepping import Stepper, Tensors, rounds, subgraph, widen
 
 MOVES = frozenset({
     "_to_copy", "alias", "arange", "as_strided", "cat", "clone", "contiguous", "copy", "detach", "empty",
@@ -25,6 +25,7 @@ MOVES = frozenset({
 })  # fmt: skip
 # Bits of mantissa kept: bf16's and TF32's for a float task; for a half one, fewer than it has itself.
 LOW_BITS = {"float64": (23, 10), "float32": (7, 10), "float16": (6,), "bfloat16": (4,)}
+ROUNDING = 2.0**-48  # of float64: sixteen ulp, for the few operations of a resize
 MANTISSA = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
 INTEGER_OF = {
     torch.float64: torch.int64,
@@ -54,7 +55,7 @@ def mutants(
         if any(_alike(tensor, t) for t in native.values()):
             makers[f"input {name}"] = partial(_return_input, tensor, native)
     for node in targets:
-        makers[f"dropped {op_name(node)} ({node.name})"] = partial(tail.without, node, computed)
+        makers[f"dropped {op_name(node)} ({node.name})"] = DroppedOp(tail, node, computed)
     for bits in low_bits(graph):
         makers[f"{bits}-bit mantissa"] = partial(_low_precision, stepper, values, outputs, bits)
     return makers
@@ -75,6 +76,31 @@ class Tail:
     def without(self, node: Node, known: Tensors) -> Tensors:
         """Outputs with a node bypassed. `known`: values of all that is read, and of outputs made before."""
         return self._stepper.run(known, self.outputs, outward=_dropping(node))
+
+    def only_rounds(self, node: Node, known: Tensors) -> bool:
+        """Return whether in float64 a node gives what takes its place when it is dropped, within a few ulp: then dropping it in the native
+        dtype leaves roundings out, and nothing else.
+        """
+        read = {name: widen(t) for name, t in self._stepper.run(known, node.uses).items()}
+        result = self._stepper.step(node, read, float64=True)[node.output.name]
+        bypass = _find_bypass(read, result)
+        if bypass is None or not rounds(result):
+            return False
+        return bool(((result - bypass).abs() <= ROUNDING * bypass.abs()).all())
+
+
+class DroppedOp:
+    """A mutant: the outputs with one node bypassed."""
+
+    def __init__(self, tail: Tail, node: Node, known: Tensors) -> None:
+        self._tail, self._node, self._known = tail, node, known
+
+    def __call__(self) -> Tensors:
+        return self._tail.without(self._node, self._known)
+
+    def only_rounds(self) -> bool:
+        """Return what `Tail.only_rounds` says of this node."""
+        return self._tail.only_rounds(self._node, self._known)
 
 
 def droppable(graph: Graph) -> Iterator[Node]:
@@ -97,16 +123,20 @@ def _dropping(target: Node):  # type: ignore[no-untyped-def]
     def outward(node: Node, read: Tensors, made: Tensors) -> Tensors:
         if node.name != target.name:
             return made
-        result = made[node.output.name]
-        for tensor in read.values():
-            try:  # in the result's layout: what follows would round otherwise in another one
-                bypass = torch.empty_like(result).copy_(tensor.expand(result.shape))
-            except RuntimeError:
-                continue
-            return made | {node.output.name: bypass}
-        return made
+        bypass = _find_bypass(read, made[node.output.name])
+        return made if bypass is None else made | {node.output.name: bypass}
 
     return outward
+
+
+def _find_bypass(read: Tensors, result: torch.Tensor) -> torch.Tensor | None:
+    """Find the first tensor that fits in a result's place, in its layout: what follows would round otherwise in another one."""
+    for tensor in read.values():
+        try:
+            return torch.empty_like(result).copy_(tensor.expand(result.shape))
+        except RuntimeError:
+            continue
+    return None
 
 
 def _constant(stale: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,7 @@ from .family_values import TOP_EXPONENT, fill
 from .input_families import BOUNDED, SECRET
 from .intermediates import Intermediates
 from .magnitude import find_largest_exponent
-from .mutants import mutants
+from .mutants import DroppedOp, mutants
 from .on_device_comparison import PIECE, compare_on_device
 from .oracle import Oracle, TruthTensors
 from .stepping import Stepper, Tensors, ancestors, check_layout, check_stated, on_device, rounds, subgraph
@@ -272,7 +272,7 @@ class Reference:
         seconds: float | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Which rule catches each mutant on these values; "" where none does. `same`: no bit differs from the
-        reference. `known`: mutants that need no further look. `untried`: those for which the `seconds` do not suffice.
+        reference, or only roundings were left out. `known`: mutants that need no further look. `untried`: those for which the `seconds` do not suffice.
         `not_finite`: outputs of the reference that hold NaN or inf, where nothing can be told.
         """
         end = inf if seconds is None else time.monotonic() + seconds
@@ -300,6 +300,8 @@ class Reference:
             else:
                 rules = (budget.find_broken_rule(to_numpy(results[o])) for o, (_, budget) in judged.items())
                 caught[name] = next(filter(None, rules), "")
+                if not caught[name] and isinstance(mutant, DroppedOp) and mutant.only_rounds():
+                    same.append(name)
             longest = max(longest, time.monotonic() - begin)
         return {"valid": True, "caught": caught, "same": same, "untried": untried}
 
