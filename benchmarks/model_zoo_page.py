@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from warpsmith.progress import counted
 from warpsmith.report.markdown import escape, table
 from warpsmith.report.tables import Grid
 from warpsmith.wording import baseline_name, share
@@ -63,7 +64,7 @@ def _describe_conditions(rows: Sequence[Row]) -> list[str]:
         for row in rows if "machine" in row
     )  # fmt: skip
     return [
-        f"{count} models on {date}: {escape(machine)}; {escape(versions)}."
+        f"{counted(count, 'model')} on {date}: {escape(machine)}; {escape(versions)}."
         for (date, machine, versions), count in sorted(conditions.items())
     ]
 
