@@ -1,7 +1,8 @@
 """How late the host notices that a GPU has nothing left to do: what calls that leave nothing running would be charged for it.
 
 In: a GPU and about 6 GB of its memory. Blocks of five calls (a sum over 4.3 GB, about 1 ms) are timed as `judge/timing/cuda_clock.py` times
-them, beside empty calls, and empty calls of about 1 ms, in the same moments, while the host does other things. Out: a line for each
+them, beside empty calls, and empty calls of about 1 ms, in the same moments, while the host does other things. Those only wait on the device; the
+judge's have a call's lead and a graph as well. Out: a line for each
 of these: median tails in microseconds, and how many blocks would be charged by what is usual after either kind of empty call.
 
     python lab/gpu_tails.py [--seconds 2.5]

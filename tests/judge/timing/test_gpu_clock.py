@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from warpsmith import machine
 from warpsmith.errors import JudgeError
@@ -148,6 +149,9 @@ class Callee:
     def reset(self, values):
         raise AssertionError("nothing to reset")
 
+    def rest(self, values):
+        self.values = values
+
     def call(self):
         self.gpu.now += 1.0
         self.gpu.left += self.outlasting
@@ -176,6 +180,17 @@ def values(tmp_path: Path) -> Path:
         path = scratch.new("values")
         write_tensors(path, [SPEC], [torch.randn(6, 8)])
         yield path
+
+
+def charge(gpu: FakeGpu, values: Path, wait: str, before_ms: float, in_block_ms: float) -> float:
+    """Nanoseconds that three calls are charged where a wait before them is longer by so much: in the rehearsals of the block, and in it."""
+    watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+    watch.prepare(str(values), 1)
+    usual_ms = getattr(gpu, wait)
+    setattr(gpu, wait, usual_ms + before_ms)
+    watch.again(1)
+    setattr(gpu, wait, usual_ms + in_block_ms)
+    return float(watch.time(3, True, 1, True)["charged_ns"])
 
 
 class TestStopwatch:
@@ -264,13 +279,9 @@ class TestStopwatch:
         self, gpu: FakeGpu, values: Path, before_ms: float, in_block_ms: float, charged_ns: float
     ) -> None:
         """Work on another stream begins in the lead. Who holds up the rehearsals, too, hides fifty microseconds."""
-        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
-        watch.prepare(str(values), 1)
-        gpu.held_up = before_ms
-        watch.again(1)
-        gpu.held_up = in_block_ms
-        answer = watch.time(3, True, 1, True)
-        assert answer["charged_ns"] == pytest.approx(3 * charged_ns, rel=1e-2)
+        assert charge(gpu, values, "held_up", before_ms, in_block_ms) == pytest.approx(
+            3 * charged_ns, rel=1e-2
+        )
 
     @pytest.mark.parametrize(("more_before_us", "more_in_block_us", "charged_us"), [
         (0.0, 0.0, 0.0), (0.0, 1.5, 0.0), (0.0, 2.0, 2.0), (0.0, 20.0, 20.0), (20.0, 20.0, 19.0),
@@ -279,14 +290,8 @@ class TestStopwatch:
         self, gpu: FakeGpu, values: Path, more_before_us: float, more_in_block_us: float, charged_us: float
     ) -> None:
         """What somebody queues there has seen all that a call is given. Who does so in rehearsals, too, hides a microsecond."""
-        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
-        watch.prepare(str(values), 1)
-        usual_ms = gpu.between
-        gpu.between = usual_ms + more_before_us / 1e3
-        watch.again(1)
-        gpu.between = usual_ms + more_in_block_us / 1e3
-        answer = watch.time(3, True, 1, True)
-        assert answer["charged_ns"] == pytest.approx(3e3 * charged_us, rel=1e-2)
+        charged_ns = charge(gpu, values, "between", more_before_us / 1e3, more_in_block_us / 1e3)
+        assert charged_ns == pytest.approx(3e3 * charged_us, rel=1e-2)
 
     def test_the_lead_grows_while_the_device_waits_for_the_host(self, gpu: FakeGpu, values: Path) -> None:
         watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
@@ -337,6 +342,16 @@ class TestStopwatch:
             watch.prepare(str(values), 0)
         assert len(callee.addresses) > 1
         assert watch._load_values(values, [SPEC]) is watch.shared
+
+    def test_inputs_are_given_back(self, gpu: FakeGpu, values: Path) -> None:
+        """Between blocks, while others time theirs, and before the next ones are laid out."""
+        watch = HostStopwatch(graph(), Callee(gpu), torch.ones(8))
+        for let_go in (watch.rest, lambda: watch.prepare(str(values), 0)):
+            watch.prepare(str(values), 1)
+            watch.time(2, True, 3, True)
+            memory = StorageWeakRef(watch.private[0].untyped_storage())
+            let_go()
+            assert memory.expired()
 
     def test_an_input_that_was_written_is_seen(self, gpu: FakeGpu, values: Path) -> None:
         callee = Callee(gpu)

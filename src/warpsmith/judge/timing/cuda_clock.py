@@ -39,6 +39,8 @@ from ..device.memory import KEPT_BYTES
 from .late_changes import LateChanges
 from .stopwatch import Block, Callee, LateChange, Stopwatch, expect_total, flush_buffer, memory
 
+Noise = tuple[float, float]  # a share of what is usual, and nanoseconds, by which a wait may be longer
+
 EVICTION = 4  # times the L2 cache that is read to evict it
 UNIT, SPREAD = 512, 256  # tensors start at one of so many multiples of the allocator's own alignment
 
@@ -54,12 +56,12 @@ IDLE = 1 << 10  # elements that change before an empty call
 TAIL_CALLS = 30  # empty calls that show how long after its end the host and the device have noticed
 BLOCK_TAILS = 9  # of them before a block of calls
 TAIL_BLOCKS = 7  # in most of which calls must have left something, to be charged for it
-TAIL_NOISE, TAIL_NOISE_NS = 0.25, 5_000.0  # a block's typical tail may be longer by this share, and this much
+TAIL_NOISE: Noise = (0.25, 5_000.0)  # a block's typical tail may be longer by this share, and this much
 TAIL_MOST_NS = 50_000.0  # by which what is usual may grow: nobody hides more than that by slowing empty calls
 DELAY_CALLS = 5  # rehearsals that show how long the last changes take before a block
-DELAY_NOISE, DELAY_NOISE_NS = 1.0, 20_000.0  # typically longer in a block by this share, and this much
+DELAY_NOISE: Noise = (1.0, 20_000.0)  # typically longer in a block by this share, and this much
 # Typically longer in a block, from the last change to the start of the clock, by this share, and this much.
-GAP_NOISE, GAP_NOISE_NS = 0.25, 1_000.0
+GAP_NOISE: Noise = (0.25, 1_000.0)
 GAP_MOST_NS = 1_000.0  # by which what is usual there may grow
 LONGEST_NS, CYCLES_A_NS = 2e6, 2.0  # the longest empty call, and the device's clock, about
 
@@ -130,8 +132,8 @@ class CudaStopwatch(Stopwatch):
         expect_total(gaps, total_gap)
         self._call_ns = median(times)
         usual = min(max(self.usual_tail, median(idle)), self.first_tail + TAIL_MOST_NS)
-        held_up = add_waits(times, delays, self.usual.changes_ns, (DELAY_NOISE, DELAY_NOISE_NS))
-        held_up = add_waits(held_up, gaps, self.usual.gap_ns, (GAP_NOISE, GAP_NOISE_NS))
+        held_up = add_waits(times, delays, self.usual.changes_ns, DELAY_NOISE)
+        held_up = add_waits(held_up, gaps, self.usual.gap_ns, GAP_NOISE)
         charged = [max(1, round(ns)) for ns in self._add_tails(held_up, tails, usual)]
         between = max(0, time.perf_counter_ns() - start - sum(charged))
         return {"ns": charged, "between_ns": between, "charged_ns": max(0, round(sum(charged) - sum(times)))}
@@ -143,7 +145,7 @@ class CudaStopwatch(Stopwatch):
         self._outlasted.append(outlasts(median(tails), usual))
         if not self._outlasted[-1] or 2 * sum(self._outlasted) <= len(self._outlasted):
             return list(times)
-        return [ns + max(0.0, tail - usual) for ns, tail in zip(times, tails, strict=True)]
+        return add_excess(times, tails, usual)
 
     def _one(self, changes: Sequence[LateChange], evictions: int) -> tuple[float, float, Waits]:
         """Nanoseconds of a call on the device, from then to when all of its work was done, and what came before it."""
@@ -271,6 +273,7 @@ class CudaStopwatch(Stopwatch):
 
     def _clear(self) -> None:
         torch.cuda.synchronize()
+        self.late.forget()
         torch.cuda.empty_cache()  # other memory for the next block
 
     def _load_values(self, values: Path, specs: Sequence[TensorSpec]) -> list[Tensor]:
@@ -321,21 +324,25 @@ def tail_of(stream: torch.cuda.Stream, end: torch.cuda.Event, late: torch.cuda.E
     return end.elapsed_time(late) * 1e6
 
 
-def add_waits(
-    times: Sequence[float], waits: Sequence[float], usual: float, noise: tuple[float, float]
-) -> list[float]:
-    """Make the times longer by what waits before them took beyond what is usual, where most of them did. `noise`: the share, and the
-    nanoseconds, by which they may differ.
-    """
-    share, ns_more = noise
-    if median(waits) < usual * (1 + share) + ns_more:
-        return list(times)
+def exceeds(wait: float, usual: float, noise: Noise) -> bool:
+    """True where a wait, in nanoseconds, is longer than noise makes it."""
+    share, ns = noise
+    return wait >= usual * (1 + share) + ns
+
+
+def add_excess(times: Sequence[float], waits: Sequence[float], usual: float) -> list[float]:
+    """Make the times longer by what their waits took beyond what is usual."""
     return [ns + max(0.0, wait - usual) for ns, wait in zip(times, waits, strict=True)]
+
+
+def add_waits(times: Sequence[float], waits: Sequence[float], usual: float, noise: Noise) -> list[float]:
+    """Make the times longer by what waits before them took beyond what is usual, where most of them did."""
+    return add_excess(times, waits, usual) if exceeds(median(waits), usual, noise) else list(times)
 
 
 def outlasts(tail: float, usual: float) -> bool:
     """True where calls with such a tail, in nanoseconds, left work behind."""
-    return tail >= usual * (1 + TAIL_NOISE) + TAIL_NOISE_NS
+    return exceeds(tail, usual, TAIL_NOISE)
 
 
 def make_stopwatch(

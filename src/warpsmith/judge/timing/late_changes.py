@@ -26,11 +26,11 @@ class SlicedInput:
         self.scattered = self.flat.is_floating_point()
         self.rows = self.flat if self.scattered else self.flat.view(-1, step)
         smallest_step = max(1, step * STEPS[0] // STEPS[1])  # that another call may draw
-        count = (
-            end // smallest_step + 1 if self.scattered else (end - start) // step
-        )  # as many rows in each call
+        # Of rows as many change in each call.
+        count = end // smallest_step + 1 if self.scattered else (end - start) // step
         self.ramp = torch.arange(min(count, len(self.rows)), device=self.flat.device)
-        self.taken, self.put = torch.zeros_like(self.ramp), torch.zeros_like(self.ramp)
+        self.put = torch.zeros_like(self.ramp)
+        self.taken = self.put if self.scattered else torch.zeros_like(self.ramp)
         self.values = self.rows[: len(self.ramp)].clone()
 
     def choose(self, start: int, end: int, step: int) -> None:
@@ -39,7 +39,6 @@ class SlicedInput:
         torch.clamp(self.ramp, max=count - 1, out=self.put)
         if self.scattered:
             self.put.mul_(step).add_(start)
-            self.taken.copy_(self.put)
         else:
             self.put.add_(start // step)
             self.taken.copy_(self.put).neg_().add_(2 * (start // step) + count - 1)
@@ -74,6 +73,10 @@ class LateChanges:
             self._graph = self._capture()
         for sliced, (_, *bounds) in zip(self._inputs, changes, strict=True):
             sliced.choose(*bounds)
+
+    def forget(self) -> None:
+        """Hold no input any more: its memory can be given back. Nothing may be under way."""
+        self._inputs, self._graph = [], None
 
     def launch(self) -> None:
         """Launch the changes that were chosen."""
