@@ -23,8 +23,8 @@ SPREAD = 1.05  # largest over smallest speedup of one task's runs
 
 
 def read_published(file: Path) -> dict[str, Row]:
-    """Read rows of a campaign, by their task's file without its ending; those at sizes other than KernelBench's own are left out."""
-    return {Path(row["file"]).stem: row for row in known_lines(file) if not row["overrides"]}
+    """Read rows of a campaign, by their task's file without its ending; those at sizes other than KernelBench's own, and those that were not searched, are left out."""
+    return {Path(row["file"]).stem: row for row in known_lines(file) if row.get("overrides") == {}}
 
 
 def find_speedup(summary: RunSummary) -> float:

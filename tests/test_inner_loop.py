@@ -133,7 +133,7 @@ def test_searches_are_compared_with_published_rows(inner_loop: ModuleType, tmp_p
             ("1_A", {}, {"eager": [3.0, 2.9, 3.1], "compile": [1.0, 0.9, 1.1]}), ("2_B", {}, {"eager": [2.0, 1.9, 2.1]}),
             ("3_C", {}, {}), ("4_D", {"N": 4}, {"eager": [9.0, 9.0, 9.0]}),
         )
-    ))  # fmt: skip
+    ) + json.dumps({"file": "5_E.py", "status": "not judged"}) + "\n")  # fmt: skip
     known = pages.read_published(published)
     assert set(known) == {"1_A", "2_B", "3_C"}
     page = inner_loop.make_page(rows, None, known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from warpsmith.judge.correctness.oracle import POOL_SIZE, Noise, Oracle
+from warpsmith.judge.correctness.oracle import POOL_SIZE, Noise, Oracle, draw_pool
 from warpsmith.tasks.export import export_program, program_graph
 
 
@@ -50,7 +50,7 @@ def test_noise_goes_through_the_pool_again_and_again(count: int, layout: str) ->
     got = noise.disturb(x, 1e-3)
     start = int(torch.randint(POOL_SIZE, (), generator=again._generator))
     places = (start + torch.arange(x.numel())) % POOL_SIZE
-    wanted = x * (again._pool[places].view(x.shape) * 1e-3 + 1)
+    wanted = x * (draw_pool(x.device)[places].view(x.shape) * 1e-3 + 1)
     assert torch.allclose(got, wanted, rtol=1e-15, atol=0)
     assert got.stride() == (x * 1.0).stride()
     assert noise.disturb(x, 0.0) is x

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 
 import torch
@@ -33,9 +34,8 @@ from .stepping import Stepper, Tensors, ancestors, find_cancelling, rounds
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 HALVES = ("float16", "bfloat16")
 TF32 = 2.0**-10  # the inputs' mantissas are cut to ten bits, not rounded
-POOL_SIZE = (
-    1 << 20
-) + 7  # normal draws, reused at random offsets: drawing afresh would cost more than the oracle
+# Normal draws, reused at random offsets: drawing afresh would cost more than the oracle of most graphs.
+POOL_SIZE, POOL_SEED = (1 << 20) + 7, 1
 TIE_DRAWS = 6
 TIE_REACH = 8.0  # integers: noise is scaled up so that a tie within reach does flip
 FEW = 32  # elements: an output this small has nothing to pool, and keeps its draws
@@ -65,22 +65,27 @@ class TruthTensors:
         return not rounds(self.native) or bool(self.native.isfinite().all() and self.oracle.isfinite().all())
 
 
+@cache
+def draw_pool(device: torch.device) -> torch.Tensor:
+    """Draw the normal numbers of all disturbances once a process: on the CPU, so that they are the same everywhere."""
+    pool = torch.randn(POOL_SIZE, generator=torch.Generator().manual_seed(POOL_SEED), dtype=torch.float64)
+    return pool.to(device)
+
+
 class Noise:
-    """Random relative disturbances, from a pool."""
+    """Random relative disturbances, from a pool; the seed says from where on in it."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed % (1 << 63))
-        self._pool = torch.randn(POOL_SIZE, generator=self._generator, dtype=torch.float64)
 
     def disturb(self, tensor: torch.Tensor, size: float) -> torch.Tensor:
         """In the same layout. Pool by pool, so that nothing of the tensor's size is made besides the result."""
         if size == 0 or not rounds(tensor) or tensor.numel() == 0:
             return tensor
-        self._pool = self._pool.to(tensor.device)  # drawn on the CPU: a seed means the same everywhere
         start = int(torch.randint(POOL_SIZE, (), generator=self._generator))
         flat = tensor.reshape(-1)
         disturbed = torch.empty_like(flat, dtype=torch.float64)
-        for low, factors in self._pieces(start, flat.numel()):
+        for low, factors in _cut(draw_pool(tensor.device), start, flat.numel()):
             part = flat[low : low + factors.numel()].double()
             torch.addcmul(part, part, factors, value=size, out=disturbed[low : low + factors.numel()])
         result = disturbed.view(tensor.shape)
@@ -90,13 +95,14 @@ class Noise:
             else torch.empty_like(tensor, dtype=disturbed.dtype).copy_(result)
         )
 
-    def _pieces(self, start: int, count: int) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield the noise of the elements from `start` on, the pool again and again."""
-        low = 0
-        while low < count:
-            piece = self._pool[start : start + count - low]
-            yield low, piece
-            low, start = low + piece.numel(), 0
+
+def _cut(pool: torch.Tensor, start: int, count: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the noise of so many elements, the pool from `start` on and then again and again."""
+    low = 0
+    while low < count:
+        piece = pool[start : start + count - low]
+        yield low, piece
+        low, start = low + piece.numel(), 0
 
 
 class Oracle:

@@ -107,18 +107,24 @@ class Reference:
     def inputs(self, variant: str, family: str, seed: int, own: str, path: str) -> None:
         """Write a family's values. Magnitudes of a bounded family are lowered to what the reference can compute."""
         items = self._graph(variant).inputs
+        exponent: int | None = None
+        written: list[int | None] = []
+
+        def write(exponent: int | None) -> None:
+            fill(family, seed, items, Path(own), Path(path), self._device, exponent)
+            written.append(exponent)
 
         def usable(exponent: int) -> bool:
-            fill(family, seed, items, Path(own), Path(path), self._device, exponent)
+            write(exponent)
             return self._can_judge(variant, path, seed, family)
 
-        exponent: int | None = None
         if family in BOUNDED:
             key = (self._task, variant, family if family != SECRET else f"{SECRET} {seed}")
             if key not in self._exponents:
                 self._exponents[key] = find_largest_exponent(usable, TOP_EXPONENT)
             exponent = self._exponents[key]
-        fill(family, seed, items, Path(own), Path(path), self._device, exponent)
+        if written[-1:] != [exponent]:
+            write(exponent)
 
     def _can_judge(self, variant: str, values: str, seed: int, family: str) -> bool:
         """Return whether the reference is finite on these values and keeps its own budget."""
