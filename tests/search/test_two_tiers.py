@@ -92,6 +92,52 @@ def test_the_rest_of_the_set_up_is_done_once_before_the_first_verdict_and_estima
         assert attempt.speedup == speed_by_values(first) / 2
 
 
+def test_the_first_verdict_waits_for_a_second_round_while_baselines_compile() -> None:
+    executor, rounds = ScriptedExecutor(speed_by_values), []
+    search, _ = two_tiers(executor)
+
+    def set_up():
+        rounds.append((search.round, len(executor.screened), len(executor.judged)))
+        return search.facts
+
+    search.set_up = set_up
+    search.run()
+    first = sum(a.candidate.lineage.round == 0 for a in search.attempts)
+    ((number, screened, judged),) = rounds
+    assert (number, judged) == (1, 0)
+    assert screened > first
+
+
+def test_a_search_that_ends_after_its_first_round_has_a_verdict() -> None:
+    executor = ScriptedExecutor(speed_by_values)
+    search, _ = two_tiers(executor)
+    search.set_up = lambda: search.facts
+    search.meter.budget = Budget(evaluations=None, seconds=0.0)
+    assert "time of 0 s spent" in search.run()
+    assert search.round == 1
+    assert len(executor.judged) == 1
+    assert search.situation().best is not None
+    assert not search.situation().best.screened
+
+
+def test_a_search_that_is_stopped_before_its_first_verdict_sets_nothing_up() -> None:
+    executor = ScriptedExecutor(speed_by_values)
+    search, _ = two_tiers(executor)
+    screen = executor.screen
+
+    def stop_after(candidates: Sequence[Candidate]) -> Iterator[Result]:
+        search.meter.stopped = "interrupted"
+        yield from screen(candidates)
+
+    executor.screen = stop_after  # type: ignore[method-assign]
+    called: list[str] = []
+    search.set_up = lambda: called.append("") or search.facts  # type: ignore[func-returns-value]
+    assert search.run() == "interrupted"
+    assert executor.screened
+    assert not called
+    assert not executor.judged
+
+
 def test_the_set_up_takes_none_of_the_time_to_search(monkeypatch) -> None:
     now = [0.0]
     monkeypatch.setattr("warpsmith.search.loop.time.monotonic", lambda: now[0])

@@ -99,6 +99,8 @@ class Search:
             situation = self.situation()
             reason = self.meter.find_reached_limit() or self._stop(situation)
             if reason is not None and (self.round > 0 or self.meter.stopped):
+                if self._lacks_verdicts() and not self.meter.stopped:
+                    self._judge_finalists(choose_finalists(self.attempts, self._estimates, 1))
                 return reason
             brought = self._judge_round(rng) if self.screener is None else self._screen_round(rng)
             idle = 0 if brought else idle + 1
@@ -134,10 +136,18 @@ class Search:
         while waiting:
             attempts = list(self._screen(waiting))
             waiting = [] if self.meter.find_reached_limit() else self._list_repairs(attempts)
+        if self.round == 0 and self._lacks_verdicts():
+            return bool(
+                proposals
+            )  # baselines compile during the second round, and finalists are chosen of more
         most = count_finalists(sum(a.screened for a in self.attempts[before:]))
         finalists = choose_finalists(self.attempts, self._estimates, most) if not self._spent() else []
         self._judge_finalists(finalists)
         return bool(proposals or finalists)
+
+    def _lacks_verdicts(self) -> bool:
+        """Return whether something was screened, and the set-up is not finished, without which nothing has a verdict."""
+        return self.set_up is not None and any(a.screened for a in self.attempts)
 
     def _screen(self, proposals: Sequence[Proposal]) -> Iterator[Attempt]:
         assert self.screener is not None
