@@ -174,6 +174,10 @@ def list_verdicts(archive: Path, run_id: str) -> list[Row]:
             "measured": e.result.speedup.median if e.result.speedup is not None else None,
             "estimate_us": before.timing.median_us if before.timing is not None else None,
             "measured_us": e.result.timing.median_us if e.result.timing is not None else None,
+            "units": [
+                [f"{u.family}/{u.technique}", u.region.title, e.result.timing.unit_us[u.region.id]]
+                for u in e.candidate.units if e.result.timing is not None and u.region.id in e.result.timing.unit_us
+            ],
         }
         for e in verdicts if (before := screened.get(e.candidate.content_key)) is not None
     ]  # fmt: skip
@@ -199,7 +203,7 @@ def make_page(
         f"Median of {len(rates)} searches: {median(rates):.0f} candidates screened a minute." if rates else "Nothing was screened.",
         f"Of {len(verdicts)} candidates that passed screening and were judged, {correct} were correct. {describe_ranks(done)}", "",
         *([describe_kernelbench(kernelbench, done), ""] if kernelbench is not None else []),
-        *list_table(columns, [describe_row(r) for r in rows]), "", *list_repeats(done),
+        *list_table(columns, [describe_row(r) for r in rows]), "", *list_kernel_times(rows), *list_repeats(done),
         *(list_published(done, published) if published is not None else []),
     ]  # fmt: skip
     return "\n".join(lines)
@@ -234,6 +238,20 @@ def describe_row(row: Row) -> tuple[str, ...]:
         *(_seconds(phases.get(p)) for p in ("set-up", "search", "confirmation")),
         "—" if row["gpu_idle"] is None else f"{row['gpu_idle']:.0%}", f"{summary.status}{best}",
     )  # fmt: skip
+
+
+def list_kernel_times(rows: Sequence[Row]) -> list[str]:
+    """Write lines of Markdown: of each run the kernels of its quickest candidate with a verdict, alone, beside the whole."""
+    lines = []
+    for row in rows:
+        timed = [v for v in row["verdicts"] if v["measured_us"] and v.get("units")]
+        quickest = min(timed, key=lambda v: v["measured_us"], default=None)
+        for kernel, region, us in sorted(quickest["units"], key=lambda u: -u[2]) if quickest else ():
+            lines.append((row["task"], region, kernel, f"{us:.1f}", f"{us / quickest['measured_us']:.0%}"))
+    if not lines:
+        return []
+    table = list_table(("task", "region", "kernel", "alone, µs", "share of the whole"), lines)
+    return ["Kernels of each run's quickest candidate, each timed alone:", "", *table, ""]
 
 
 def find_rate(row: Row, count: int) -> float | None:

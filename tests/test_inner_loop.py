@@ -89,6 +89,24 @@ def test_the_page_tells_what_screening_let_through_and_how_it_ranks(inner_loop: 
     assert "KernelBench" not in page
 
 
+def test_the_page_tells_where_the_quickest_candidate_spends_its_time(inner_loop: ModuleType) -> None:
+    slow, quick = (
+        {
+            "candidate": name, "status": "ok", "reason": "", "estimate": None, "measured": None, "estimate_us": None,
+            "measured_us": us, "units": [["norm/multi-pass", "layer norm", us / 4], ["matmul/skinny", "product", us / 2]],
+        }
+        for name, us in (("a", 90.0), ("b", 80.0))
+    )  # fmt: skip
+    lost = {**slow, "measured_us": None, "units": []}
+    page = inner_loop.make_page([make_row(inner_loop, "t", 30, [slow, quick, lost])])
+    rows = [line for line in page.splitlines() if line.startswith("| t |")][1:]
+    assert rows == [
+        "| t | product | matmul/skinny | 40.0 | 50% |",
+        "| t | layer norm | norm/multi-pass | 20.0 | 25% |",
+    ]
+    assert "alone" not in inner_loop.make_page([make_row(inner_loop, "t", 30, [lost])])
+
+
 def test_the_page_has_both_rates_on_the_task_that_both_had(inner_loop: ModuleType) -> None:
     rows = [
         make_row(inner_loop, task, n, [])
